@@ -1,0 +1,184 @@
+"""Log-space helpers, the discrete Gaussian's theta series and tails, and the checks every argument goes through.
+
+Everything here takes plain numpy arrays. The sums behind the discrete Gaussian are Jacobi theta functions: Poisson
+summation turns a slowly converging sum over integers into a fast one, so no grid is ever cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import erfcx
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+TAIL_NATS = 41.5
+"""A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
+
+_DIRECT_TERMS = 800
+_THETA_TERMS = np.arange(1, 5)
+
+
+def as_array(x: Any) -> Floats:
+    """Float64 array of anything array-like, a Fraction included."""
+    return np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=np.float64)
+
+
+def scalar_or_array(x: ArrayLike) -> Any:
+    """A float for a 0-d array, otherwise the array: scalars in, scalars out."""
+    array = np.asarray(x)
+    return array.item() if array.ndim == 0 else array
+
+
+def check_probability(name: str, x: Any) -> Floats:
+    """Array of probabilities, or ValueError naming the argument and the first value outside [0, 1]."""
+    return _check(name, x, "must be in [0, 1]", lambda a: (a >= 0) & (a <= 1))
+
+
+def check_positive(name: str, x: Any) -> Floats:
+    """Array of finite positive numbers, or ValueError naming the argument and the value."""
+    return _check(name, x, "must be positive and finite", lambda a: (a > 0) & np.isfinite(a))
+
+
+def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
+    """Array of non-negative numbers (finite unless told), or ValueError naming the argument and the value."""
+    rule = "must be non-negative" + (" and finite" if finite else "")
+    return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) if finite else True))
+
+
+def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
+    """Int64 array of whole numbers; fractions, NaN, infinities and numbers beyond 2^53 are refused, never truncated."""
+    array = as_array(x)
+    whole = _check(name, array, "must be a whole number", lambda a: np.isfinite(a) & (a == np.round(a)))
+    whole = _check(name, whole, "must lie within +-2^53", lambda a: np.abs(a) <= 2**53)
+    if minimum is not None:
+        _check(name, whole, f"must be at least {minimum}", lambda a: a >= minimum)
+    return whole.astype(np.int64)
+
+
+def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
+    if isinstance(x, (bool, str)) or x is None:
+        raise TypeError(f"{name} must be a number, got {x!r}")
+    try:
+        array = as_array(x)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numeric, got {x!r}") from None
+    good = np.broadcast_to(ok(array), array.shape)
+    if not good.all():
+        raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
+    return array
+
+
+def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
+    """Log of the theta series: sum over all integers k of exp(-rho (k + fraction)^2), for |fraction| <= 1/2.
+
+    Direct sum for rho > pi, Poisson-summed otherwise; the terms left out are below 1e-30 of the sum.
+    """
+    f = np.asarray(fraction, dtype=np.float64)[..., None]
+    k = _THETA_TERMS
+    if rho > np.pi:
+        near = np.exp(-rho * (k * k + 2 * k * f)) + np.exp(-rho * (k * k - 2 * k * f))
+        value = -rho * f[..., 0] ** 2 + np.log1p(near.sum(-1))
+    else:
+        waves = 2 * np.exp(-(np.pi**2) * k * k / rho) * np.cos(2 * np.pi * k * f)
+        value = 0.5 * np.log(np.pi / rho) + np.log1p(waves.sum(-1))
+    return scalar_or_array(value)
+
+
+def log_tail_sum(start: ArrayLike, rho: float) -> Floats:
+    """Log of sum_{i >= 0} exp(-rho (start + i)^2), for any real start: the tail of a discrete Gaussian, unnormalised.
+
+    Relative error below 1e-13 in either tail. Left of the peak the whole theta sum loses the (smaller) left tail;
+    right of it the terms are added directly, or, where more than 800 would be needed, by the midpoint form of
+    Euler and Maclaurin with three corrections (Hermite polynomials of the scaled start).
+    """
+    x = np.atleast_1d(as_array(start))
+    result = np.empty_like(x)
+    right = x > 0.5
+    result[right] = _log_right_tail(x[right], rho)
+    left = x[~right]
+    if left.size:
+        fraction = left - np.round(left)
+        total = np.asarray(log_theta(rho, fraction), dtype=np.float64)
+        gap = np.minimum(_log_right_tail(1.0 - left, rho) - total, -1e-300)
+        result[~right] = total + np.log1p(-np.exp(gap))
+    return result.reshape(np.shape(start))
+
+
+def _log_right_tail(x: Floats, rho: float) -> Floats:
+    """log_tail_sum for x >= 1/2."""
+    result = np.empty_like(x)
+    smooth = (rho < 40.0 / _DIRECT_TERMS**2) & (2.0 * rho * x < 0.05)
+    result[smooth] = _log_right_tail_smooth(x[smooth], rho)
+    y = x[~smooth]
+    if y.size:
+        terms = int(min(np.sqrt(40.0 / rho), 40.0 / (2.0 * rho * max(float(y.min()), 0.5)))) + 2
+        i = np.arange(min(terms, _DIRECT_TERMS + 2), dtype=np.float64)
+        rows = max(1, 4_000_000 // i.size)
+        sums = [np.exp(-rho * (i * i + 2.0 * np.outer(part, i))).sum(1) for part in _pieces(y, rows)]
+        result[~smooth] = -rho * y * y + np.log(np.concatenate(sums))
+    return result
+
+
+def _log_right_tail_smooth(x: Floats, rho: float) -> Floats:
+    sigma2 = 0.5 / rho
+    z = (x - 0.5) / np.sqrt(sigma2)
+    hermite3, hermite5 = z**3 - 3 * z, z**5 - 10 * z**3 + 15 * z
+    series = (
+        np.sqrt(np.pi / 2) * erfcx(z / np.sqrt(2))
+        - z / (24 * sigma2)
+        + 7 * hermite3 / (5760 * sigma2**2)
+        - 31 * hermite5 / (967680 * sigma2**3)
+    )
+    return np.asarray(-0.5 * z * z + 0.5 * np.log(sigma2) + np.log(series), dtype=np.float64)
+
+
+def _pieces(x: Floats, size: int) -> list[Floats]:
+    return [x[i : i + size] for i in range(0, x.size, size)]
+
+
+def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
+    """Log of the sum of exponentials along an axis; a slice that is all -inf gives -inf, silently."""
+    top = x.max(axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.squeeze(top, axis) + np.log(np.exp(x - top).sum(axis=axis)), dtype=np.float64)
+
+
+def logit(p: ArrayLike) -> Floats:
+    """log(p / (1 - p)); -inf at 0 and +inf at 1, silently."""
+    p = as_array(p)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
+
+
+def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
+    """Posterior over prior after log-likelihood ratio `loss`: 1 / (p + (1 - p) exp(-loss)), with exp(loss) at p = 0."""
+    p, z = as_array(prior), as_array(loss)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.exp(-np.logaddexp(np.log(p), np.log1p(-p) - z))
+    return np.asarray(np.where(p == 1.0, 1.0, ratio), dtype=np.float64)
+
+
+def solve_decreasing(function: Callable[[float], float], low: float, high: float) -> float:
+    """The smallest point found at which a decreasing function is <= 0: bisection that ends on the safe side.
+
+    Widens `high` until the function is <= 0 there; returns `low` if it already is at `low`, infinity if never.
+    """
+    if function(low) <= 0:
+        return low
+    while function(high) > 0:
+        low, high = high, 2.0 * high + 1.0
+        if high > 1e300:
+            return float("inf")
+    while high - low > 4e-16 * max(1e-300, abs(high)):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (low, middle) if function(middle) <= 0 else (middle, high)
+    return high

@@ -1,0 +1,1 @@
+"""What the noise promises every reader."""

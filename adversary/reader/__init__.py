@@ -1,0 +1,1 @@
+"""What one reader learns from a release."""

@@ -1,0 +1,276 @@
+"""What a reader believes about other people's counts.
+
+A belief is a law of a level's total given the count inside the target's unit one level below (at the lowest level:
+given what the target contributes). The kinds give different answers and are never turned into one another: an improper
+uniform keeps one constant for every count inside, a bounded one is normalised anew for each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._numeric import Floats, as_array, check_whole, scalar_or_array
+
+LAW_MASS = 1e-18
+"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
+
+
+class Belief(ABC):
+    """Law of a level's total given the count inside.
+
+    To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
+    None if improper), `proper`, and `ties`: whether what is believed of others depends on what lies inside.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        """Log probability of the total given the count inside, up to one constant if improper; -inf outside; broadcasts."""
+
+    @abstractmethod
+    def support(self, inside: int) -> tuple[int, int | None]:
+        """Smallest and largest possible total given the count inside; None for no largest."""
+
+    @abstractmethod
+    def window(self, inside: int) -> tuple[int, int] | None:
+        """Totals carrying all but 2e-18 of the mass; None for an improper law."""
+
+    @property
+    @abstractmethod
+    def proper(self) -> bool:
+        """Whether the probabilities sum to one."""
+
+    @property
+    @abstractmethod
+    def ties(self) -> bool:
+        """Whether the count outside the unit is believed to depend on the count inside, so that hypotheses about the
+        target are hypotheses about another record too."""
+
+
+@dataclass(frozen=True)
+class Uniform(Belief):
+    """Every total from the count inside upwards, equally likely.
+
+    Without `upper` it is improper: weight 1 on {inside, inside + 1, ...}, whatever is inside. With it, probability
+    1 / (upper - inside + 1) on {inside, ..., upper}.
+    """
+
+    upper: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.upper is not None:
+            object.__setattr__(self, "upper", int(check_whole("upper", self.upper, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        t, k = as_array(total), as_array(inside)
+        if self.upper is None:
+            return scalar_or_array(np.where(t >= k, 0.0, -np.inf))
+        size = self.upper - k + 1.0
+        return scalar_or_array(np.where((t >= k) & (t <= self.upper), -np.log(np.maximum(size, 1.0)), -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return inside, self.upper
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return None if self.upper is None else (inside, self.upper)
+
+    @property
+    def proper(self) -> bool:
+        return self.upper is not None
+
+    @property
+    def ties(self) -> bool:
+        return self.upper is not None
+
+
+@dataclass(frozen=True)
+class Point(Belief):
+    """The reader is sure of the total, rightly or wrongly: the one belief a truth may contradict."""
+
+    total: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", int(check_whole("total", self.total, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        t, k = as_array(total), as_array(inside)
+        return scalar_or_array(np.where((t == self.total) & (k <= self.total), 0.0, -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return self.total, self.total
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return self.total, self.total
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    @property
+    def ties(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Known(Belief):
+    """The reader knows everybody outside: total = inside + count, exactly."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", int(check_whole("known", self.count, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        return scalar_or_array(np.where(as_array(total) == as_array(inside) + self.count, 0.0, -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return inside + self.count, inside + self.count
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return inside + self.count, inside + self.count
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    @property
+    def ties(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Others(Belief):
+    """A law for the count outside the target's unit, independent of what is inside.
+
+    Parameters
+    ----------
+    law : a pmf over 0, 1, 2, ... as an array, or any frozen discrete `scipy.stats` law with support in {0, 1, ...}
+
+    >>> Others([0.5, 0.5]).log_prob(4, 3) == Others([0.5, 0.5]).log_prob(3, 3)
+    True
+    """
+
+    law: Any
+
+    def __post_init__(self) -> None:
+        if _is_scipy_law(self.law):
+            low = self.law.support()[0]
+            if not low >= 0:
+                raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
+            if not abs(float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-12))) - 1.0)) < 1e-6:
+                raise ValueError(f"a belief must have mass one, got {self.law!r}")
+            return
+        pmf = np.array(self.law, dtype=np.float64)
+        if pmf.ndim != 1 or not np.isfinite(pmf).all() or (pmf < 0).any():
+            raise ValueError(f"a pmf must be a list of non-negative probabilities over 0, 1, 2, ..., got {self.law!r}")
+        if not pmf.sum() > 0:
+            raise ValueError(f"a belief needs some mass, got a pmf that sums to {pmf.sum()}")
+        if abs(pmf.sum() - 1.0) > 1e-9:
+            raise ValueError(f"a pmf must sum to one, got {pmf.sum()!r}")
+        pmf.setflags(write=False)
+        object.__setattr__(self, "law", pmf)
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        count = as_array(total) - as_array(inside)
+        if not isinstance(self.law, np.ndarray):
+            return scalar_or_array(np.where(count >= 0, self.law.logpmf(np.maximum(count, 0.0)), -np.inf))
+        with np.errstate(divide="ignore"):
+            table = np.log(self.law)
+        inside_table = (count >= 0) & (count < self.law.size)
+        return scalar_or_array(np.where(inside_table, table[np.where(inside_table, count, 0).astype(np.int64)], -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        if isinstance(self.law, np.ndarray):
+            positive = np.flatnonzero(self.law)
+            return inside + int(positive[0]), inside + int(positive[-1])
+        low, high = self.law.support()
+        return inside + int(low), inside + int(high) if np.isfinite(high) else None
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        low, high = self.support(inside)
+        if high is None or high - low > 4096:
+            low, high = inside + self._edges[0], inside + self._edges[1]
+        return low, high
+
+    @cached_property
+    def _edges(self) -> tuple[int, int]:
+        """Counts with at most LAW_MASS below and above, by doubling (a law's own quantiles fail that far out)."""
+        low, high = self.law.support()
+        start = int(low)
+        end = int(self.law.ppf(0.5)) + 1
+        while end < high and self.law.sf(end) > LAW_MASS:
+            end = 2 * end + 1
+        inner = int(self.law.ppf(1e-6))
+        step = max(1, inner - start)
+        while inner > start and self.law.cdf(inner) > LAW_MASS:
+            inner = max(start, inner - max(1, step // 8))
+        return inner, int(min(end, high))
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    @property
+    def ties(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Belief):
+    """A belief after a release: a table of log probabilities of each total given each count inside.
+
+    Parameters
+    ----------
+    inside : counts inside, ascending and consecutive
+    totals : totals, ascending and consecutive
+    table : log probabilities (inside, total); rows normalised, or all -inf for a count inside that is excluded
+    """
+
+    inside: Floats
+    totals: Floats
+    table: Floats
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        i = np.asarray(as_array(inside) - self.inside[0]).astype(np.int64)
+        j = np.asarray(as_array(total) - self.totals[0]).astype(np.int64)
+        inbound = (i >= 0) & (i < self.inside.size) & (j >= 0) & (j < self.totals.size)
+        value = self.table[np.where(inbound, i, 0), np.where(inbound, j, 0)]
+        return scalar_or_array(np.where(inbound, value, -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return int(self.totals[0]), int(self.totals[-1])
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return self.support(inside)  # type: ignore[return-value]
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    @property
+    def ties(self) -> bool:
+        return True
+
+
+def _is_scipy_law(law: Any) -> bool:
+    return all(callable(getattr(law, name, None)) for name in ("logpmf", "ppf", "isf", "support"))
+
+
+def as_belief(name: str, belief: Any) -> Belief:
+    """A belief as given, or `Others(law)` for a bare scipy.stats law or pmf; TypeError naming the level otherwise."""
+    if isinstance(belief, Belief):
+        return belief
+    if _is_scipy_law(belief) or isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str):
+        return Others(belief)
+    raise TypeError(
+        f"belief about {name!r} must be Uniform(), Point(total), Others(law), a frozen discrete scipy.stats law or a pmf, "
+        f"got {belief!r}"
+    )

@@ -1,0 +1,540 @@
+"""The adversary and its exact posterior on a path of nested levels.
+
+Given the target's contribution k0, counts X1 <= X2 <= ... form a Markov chain (beliefs), every level releases
+X_l + noise and, below the top, the sum of its siblings' releases, (X_{l+1} - X_l) + the sum of d noises. The likelihood
+of a release under each hypothesis is a backward recursion, exact up to a tail of exp(-45) per level:
+
+    M_l(x) = log P(noisy_l | x) + log sum_{x'} belief(x' | x) h_l(sum_l - (x' - x)) exp(M_{l+1}(x')).
+
+The belief stands in every term, so a count inside never exceeds its total (Kazan and Reiter 2025, section 2.3; the
+published sampler leaves that constraint out of one of its two updates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from adversary._numeric import (
+    Floats,
+    Integers,
+    as_array,
+    check_probability,
+    check_whole,
+    log_sum_exp,
+    log_tail_sum,
+    log_theta,
+    logit,
+    posterior_ratio,
+)
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.mechanisms import (
+    ContinuousNoise,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    Exact,
+    Gaussian,
+    IntegerNoise,
+    Mechanism,
+    RandomizedResponse,
+)
+from adversary.reader.beliefs import Belief, Known, Learned, Uniform, as_belief
+from adversary.reader.plans import Plan
+from adversary.reader.releases import release_arrays
+
+REACH_NATS = 45.0
+"""Counts are followed until a level's own likelihood has fallen by exp(-45)."""
+
+MAX_STATES = 50_000_000
+_CHUNK_STATES = 4_000_000
+_WHOLE_SUPPORT = 4096
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """A reader with two hypotheses about one person, a prior, and beliefs about everybody else.
+
+    Parameters
+    ----------
+    prior : probability, before the release, that the target is in the published cell
+    known : count of everybody else in that cell of the target's lowest unit; one per cell when the plan has two
+    beliefs : for every upper level, what the reader believes about its total given the count inside; a belief about the
+        lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a pair means one per cell
+    hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
+
+    >>> Adversary(prior=0.5, known=0).hypotheses
+    (0, 1)
+    """
+
+    prior: float = 0.5
+    known: int | tuple[int, ...] = 0
+    beliefs: Mapping[str, Any] = field(default_factory=dict)
+    hypotheses: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        prior = check_probability("prior", self.prior)
+        if prior.ndim:
+            raise TypeError("prior must be one number: several readers are a mapping of adversaries")
+        object.__setattr__(self, "prior", float(prior))
+        known = check_whole("known", self.known, minimum=0)
+        object.__setattr__(self, "known", int(known) if known.ndim == 0 else tuple(int(k) for k in known))
+        if not isinstance(self.beliefs, Mapping):
+            raise TypeError(f"beliefs must be a mapping of level name to belief, got {self.beliefs!r}")
+        beliefs = {name: _per_cell(name, belief) for name, belief in self.beliefs.items()}
+        object.__setattr__(self, "beliefs", MappingProxyType(beliefs))
+        pair = check_whole("hypotheses", (0, 1) if self.hypotheses is None else self.hypotheses, minimum=0)
+        if pair.shape != (2,) or pair[0] == pair[1]:
+            raise ValueError(f"hypotheses must be two different contributions (out, in), got {self.hypotheses}")
+        object.__setattr__(self, "hypotheses", (int(pair[0]), int(pair[1])))
+
+    def contributions(self, cell: int = 0) -> tuple[int, int]:
+        """What the target adds to a cell if (out, in): in the second cell the other way round."""
+        out, present = self.hypotheses or (0, 1)
+        return (out, present) if cell == 0 else (present, out)
+
+    def chain(self, plan: Plan, cell: int = 0) -> tuple[Belief, ...]:
+        """One belief per level, lowest first: about its total given the count of the level below (or the target's).
+
+        Where a level has no siblings the next one holds the same people, `Known(0)`, and takes no belief of its own.
+        """
+        unknown = [name for name in self.beliefs if name not in plan.names]
+        if unknown:
+            raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
+        same = [False] + [level.siblings == 0 for level in plan.levels[:-1]]
+        return tuple(self._belief(name, i == 0, alike, cell) for i, (name, alike) in enumerate(zip(plan.names, same, strict=True)))
+
+    def _belief(self, name: str, lowest: bool, same: bool, cell: int) -> Belief:
+        given = self.beliefs.get(name)
+        if same and given is not None:
+            raise ValueError(f"beliefs: level {name!r} holds the same people as the one below and takes no belief")
+        if given is not None:
+            return as_belief(name, given[cell] if isinstance(given, tuple) else given)
+        if same:
+            return Known(0)
+        if lowest:
+            return Known(self.known if isinstance(self.known, int) else self.known[cell])
+        raise ValueError(f"beliefs: upper level {name!r} needs one, for instance Uniform() or Point(total)")
+
+    def posterior(self, plan: Plan, release: xr.Dataset, counts: bool | None = None) -> xr.Dataset:
+        """What the reader concludes from each release.
+
+        Parameters
+        ----------
+        plan : what was published, and how noisy
+        release : one release or many (dim `release`), from `plan.observe` or `plan.release`
+        counts : whether to add the marginal pmfs of every level's count; by default for one release only
+
+        Returns
+        -------
+        Dataset of `posterior` = P(target in | release), `log_odds`, `ratio` = posterior / prior (its limit at prior 0),
+        and `count`, dims ([release,] level[, cell], value).
+        """
+        noisy, sums = release_arrays(plan, release)
+        factor = log_bayes_factor(plan, self, noisy, sums)
+        odds = _log_odds(self.prior, factor)
+        single = "release" not in release.dims
+        dims = () if single else ("release",)
+        variables = {"posterior": expit(odds), "log_odds": odds, "ratio": posterior_ratio(self.prior, factor)}
+        result = xr.Dataset({name: (dims, v[0] if single else v) for name, v in variables.items()})
+        if "release" in release.coords:
+            result = result.assign_coords(release=release["release"])
+        if single if counts is None else counts:
+            count = _count_pmfs(plan, self, noisy, sums, expit(odds))
+            result["count"] = count.isel(release=0) if single else count
+        return result
+
+    def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
+        """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
+
+        Log Bayes factors add, so the order of releases does not matter.
+        """
+        if "release" in release.dims:
+            raise ValueError("after takes one release: select it with release.isel(release=i)")
+        noisy, sums = release_arrays(plan, release)
+        prior = float(expit(_log_odds(self.prior, log_bayes_factor(plan, self, noisy, sums)))[0])
+        learned: dict[str, Any] = {}
+        for cell in range(plan.cells):
+            path = _Path.of(plan, self, cell)
+            for name, belief in path.learned(noisy[:, :, cell], sums[:, :, cell]).items():
+                learned.setdefault(plan.names[name], []).append(belief)
+        beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
+        return Adversary(prior, self.known, beliefs, self.hypotheses)
+
+    def records(self, plan: Plan) -> int:
+        """Number of records in which the reader's two hypotheses differ: what a promise must cover.
+
+        What the target adds, plus as many others where a belief or an invariant ties the rest to the target.
+        """
+        out, present = self.hypotheses or (0, 1)
+        tied = any(belief.ties for cell in range(plan.cells) for belief in self.chain(plan, cell)[1:])
+        tied |= any(self.chain(plan, cell)[0].ties for cell in range(plan.cells))
+        tied |= any(isinstance(level.mechanism, Exact) for level in plan.levels[1:])
+        return abs(present - out) * (2 if tied else 1)
+
+    def privacy_loss(self, plan: Plan) -> PrivacyLoss:
+        """This reader's pair: the release's law if in, against if out, each averaged over what they believe of others.
+
+        Defined for proper beliefs; the law of log Bayes factors over every release, with its exact weights.
+        """
+        from adversary.reader.risk import averaged_pair
+
+        log_in, log_out = averaged_pair(plan, self)
+        return LatticeLoss.from_log_probs(log_in, log_out)
+
+
+def _per_cell(name: str, belief: Any) -> Any:
+    """A belief, or a pair of beliefs, checked; anything else that is a tuple of numbers is a pmf."""
+    if isinstance(belief, tuple) and any(isinstance(part, Belief) for part in belief):
+        return tuple(as_belief(name, part) for part in belief)
+    return as_belief(name, belief)
+
+
+def _log_odds(prior: float, factor: Floats) -> Floats:
+    start = float(logit(prior))
+    if np.isinf(start) and (np.isinf(factor) & (np.sign(factor) != np.sign(start))).any():
+        raise ValueError(f"a release is impossible under prior {prior}: the reader is certain of the hypothesis it rules out")
+    return np.full_like(factor, start) if np.isinf(start) else start + factor
+
+
+def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> Floats:
+    """log P(release | in) - log P(release | out) of releases (release, level, cell), cells added up."""
+    total = np.zeros(noisy.shape[0])
+    for cell in range(plan.cells):
+        total += _Path.of(plan, reader, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
+    return total
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One distinct count on the path: the levels that publish it, and what links it to the next."""
+
+    levels: tuple[int, ...]
+    noises: tuple[Mechanism, ...]
+    belief: Belief
+    link: Mechanism | None  # noise of the sibling sum to the next step
+    link_level: int
+
+    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
+        """Log P(its releases | count x), for x (release, count)."""
+        return sum((_log_noise(n, noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)), np.zeros(()))
+
+    def log_link(self, sums: Floats, gap: Floats) -> Floats:
+        """Log P(sibling sum | others' count), for gap (release, count, total)."""
+        assert self.link is not None
+        return _log_noise(self.link, sums[:, self.link_level, None, None], gap)
+
+    @property
+    def reach(self) -> float:
+        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
+        return min(_reach(noise) for noise in self.noises)
+
+
+def _log_noise(noise: Mechanism, release: Floats, value: Any) -> Floats:
+    """noise.log_prob without its checks, which releases and counts have passed already."""
+    if isinstance(noise, IntegerNoise):
+        return np.asarray(noise.log_noise(release - value), dtype=np.float64)
+    if isinstance(noise, ContinuousNoise):
+        return noise.log_density(release - value)
+    if isinstance(noise, Exact):
+        return np.where(release == value, 0.0, -np.inf)
+    value = np.broadcast_to(value, np.broadcast_shapes(np.shape(release), np.shape(value)))
+    possible = (value >= 0) & (value < noise.categories) if isinstance(noise, RandomizedResponse) else np.isfinite(value)
+    return np.where(possible, noise.log_prob(release, np.where(possible, value, 0)), -np.inf)
+
+
+def _reach(noise: Mechanism) -> float:
+    if isinstance(noise, IntegerNoise):
+        return float(noise.reach(REACH_NATS))
+    if isinstance(noise, RandomizedResponse):
+        return float(noise.categories)
+    if isinstance(noise, ContinuousNoise):  # a Chernoff-free bound: Laplace falls slowest, by |x| / scale
+        scale = np.sqrt(noise.variance)
+        return float(scale * (np.sqrt(2 * REACH_NATS) + 1 if isinstance(noise, Gaussian) else REACH_NATS + 5))
+    return 0.0
+
+
+def _parabola(noise: Mechanism | None) -> tuple[float, float] | None:
+    """(rho, log peak) if the log law is log peak - rho x^2, else None."""
+    if isinstance(noise, DiscreteGaussian) or isinstance(noise, DiscreteGaussianSum) and noise.is_quadratic():
+        return noise.rho, -float(log_theta(noise.rho))
+    if isinstance(noise, Gaussian):
+        return noise.rho, float(noise.log_density(np.zeros(())))
+    return None
+
+
+@dataclass(frozen=True)
+class _Path:
+    """The recursion for one reader, one plan, one cell."""
+
+    steps: tuple[_Step, ...]
+    contributions: Floats  # (out, in)
+
+    @classmethod
+    def of(cls, plan: Plan, reader: Adversary, cell: int) -> _Path:
+        groups: list[list[int]] = []
+        for i in range(len(plan.levels)):
+            if i and plan.levels[i - 1].siblings == 0:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+        chain = reader.chain(plan, cell)
+        steps = []
+        for group in groups:
+            top = plan.levels[group[-1]]
+            link = top.mechanism.total(top.siblings) if top.siblings else None
+            noises = tuple(plan.levels[i].mechanism for i in group)
+            steps.append(_Step(tuple(group), noises, chain[group[0]], link, group[-1]))
+        path = cls(tuple(steps), np.array(reader.contributions(cell), dtype=np.float64))
+        for k in path.contributions:
+            for noise in steps[0].noises:
+                if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
+                    raise ValueError(f"a count of {steps[0].belief.support(int(k))[0]} has no answer among {noise.categories} categories")
+        return path
+
+    def log_bayes_factor(self, noisy: Floats, sums: Floats) -> Floats:
+        """log P(release | in) - log P(release | out) for releases (release, level)."""
+        first = self.steps[0]
+        if not isinstance(first.belief, Known):
+            return self._difference(self._log_likelihoods(noisy, sums, -1, self.contributions))
+        x = self.contributions + first.belief.count
+        own = sum(
+            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=True)),
+            np.zeros(noisy.shape[0]),
+        )
+        if len(self.steps) == 1:
+            return own
+        return own + self.evidence_above(noisy, sums, x)
+
+    def evidence_above(self, noisy: Floats, sums: Floats, x: Floats) -> Floats:
+        """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
+        used = [i for step in self.steps[1:] for i in step.levels]
+        linked = [step.link_level for step in self.steps[:-1]]
+        if noisy.shape[0] == 1:
+            return self._difference(self._log_likelihoods(noisy, sums, 0, x))
+        key = np.concatenate([noisy[:, used], sums[:, linked]], axis=1)
+        _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return self._difference(self._log_likelihoods(noisy[index], sums[index], 0, x))[inverse.ravel()]
+
+    @staticmethod
+    def _difference(log_likelihoods: Floats) -> Floats:
+        impossible = np.isneginf(log_likelihoods).all(-1)
+        if impossible.any():
+            raise ValueError(
+                f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
+                "its probability is zero whether the target is in or out"
+            )
+        return log_likelihoods[:, 1] - log_likelihoods[:, 0]
+
+    def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
+        """log P(everything above step | its count x) for two counts x, in chunks that fit in memory: (release, 2)."""
+        windows = self.windows(noisy, sums, step, x, closed=True)
+        result = np.empty((noisy.shape[0], x.size))
+        for rows in self._chunks(windows, x.size):
+            part = [(low[rows], size) for low, size in _common(windows, rows)]
+            result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), noisy[rows], sums[rows], part)
+        return result
+
+    def _chunks(self, windows: list[tuple[Floats, Integers]], first: int) -> Iterator[Integers]:
+        """Row numbers in groups of similar window size, so that padding and memory stay small."""
+        rows = windows[0][1].size if windows else 1
+        sizes = [np.full(rows, first), *(size for _, size in windows)]
+        cost = np.max([a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True)] or [np.ones(rows)], axis=0)
+        if cost.max() > MAX_STATES:
+            worst = int(np.argmax(cost))
+            widths = [int(size[worst]) for _, size in windows]
+            raise ValueError(
+                f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
+                "the releases disagree too much, or the noise is too wide, for three or more levels"
+            )
+        order = np.argsort(cost, kind="stable")
+        start = 0
+        while start < rows:
+            stop = start + 1
+            while stop < rows and (stop - start + 1) * cost[order[stop]] <= _CHUNK_STATES:
+                stop = min(rows, start + max(stop - start + 1, int(_CHUNK_STATES // max(cost[order[stop]], 1))))
+                if (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
+                    stop = start + int(max(1, _CHUNK_STATES // cost[order[stop - 1]]))
+                    break
+            yield order[start:stop]
+            start = stop
+
+    def _closed_form(self, step: int) -> bool:
+        """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
+        above = self.steps[step + 1]
+        flat = isinstance(above.belief, Uniform) and above.belief.upper is None
+        return (
+            step >= 0
+            and step + 2 == len(self.steps)
+            and flat
+            and all(_parabola(noise) for noise in (*above.noises, self.steps[step].link))
+        )
+
+    def windows(self, noisy: Floats, sums: Floats, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
+        """For every step above `step`: the first count and the number of counts to follow, per release."""
+        low, high = np.full(noisy.shape[0], x.min()), np.full(noisy.shape[0], x.max())
+        result = []
+        for i in range(step + 1, len(self.steps)):
+            if closed and self._closed_form(i - 1):
+                break
+            low, high = self._window(i, low, high, noisy, sums)
+            result.append((low, (high - low + 1).astype(np.int64)))
+        return result
+
+    def _window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
+
+        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
+        """
+        step = self.steps[i]
+        for noise, level in zip(step.noises, step.levels, strict=True):
+            if isinstance(noise, Exact):
+                return noisy[:, level], noisy[:, level]
+        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
+        top = _by_value(lambda k: float(np.inf if step.belief.support(k)[1] is None else step.belief.support(k)[1] or 0), high)
+        if np.all(top - bottom < _WHOLE_SUPPORT):
+            return bottom, np.maximum(top, bottom)
+        if i and self._closed_form(i - 1):
+            return self._parabola_window(i, low, high, noisy, sums)
+        sources = [noisy[:, level] for level in step.levels]
+        if i:
+            rise = np.maximum(sums[:, self.steps[i - 1].link_level], 0.0)
+            sources += [low + rise, high + rise]
+        fall = np.zeros(noisy.shape[0])
+        for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
+            fall = fall + np.maximum(sums[:, lower.link_level], 0.0)
+            sources += [noisy[:, level] - fall for level in upper.levels]
+        sources += [
+            _by_value(lambda k, end=end: float((step.belief.window(k) or (k, k))[end]), edge)
+            for end, edge in ((0, low), (1, high))
+            if step.belief.proper
+        ]
+        first = np.clip(np.floor(np.min(sources, 0) - step.reach), bottom, top)
+        last = np.clip(np.ceil(np.max(sources, 0) + step.reach), bottom, top)
+        return first, last
+
+    def _parabola_window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
+        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
+        step = self.steps[i]
+        rho = sum(noise.rho for noise in step.noises)
+        link = self.steps[i - 1].link
+        a = link.rho if link else 0.0
+        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
+        reach = np.sqrt(REACH_NATS / (rho + a))
+        modes = [(rho * centre + a * (edge + sums[:, self.steps[i - 1].link_level])) / (rho + a) for edge in (low, high)]
+        return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
+
+    def _transition(
+        self, step: int, x: Floats, noisy: Floats, sums: Floats, windows: list[tuple[Floats, int]]
+    ) -> Floats:
+        """log P(all that lies above step | its count x), (release, count)."""
+        if self._closed_form(step):
+            return self._tail_form(step, x, noisy, sums)
+        above, total = self.steps[step + 1], _counts(windows[0])
+        kernel = self.kernel(step, x, total, sums)
+        message = above.log_likelihood(noisy, total)
+        if step + 2 < len(self.steps):
+            message = message + self._transition(step + 1, total, noisy, sums, windows[1:])
+        return log_sum_exp(kernel + message[:, None, :])
+
+    def kernel(self, step: int, x: Floats, total: Floats, sums: Floats) -> Floats:
+        """log belief(total | x) + log P(sibling sum | total - x), (release, count, total)."""
+        below, above = x[:, :, None], total[:, None, :]
+        kernel = as_array(self.steps[step + 1].belief.log_prob(above, below))
+        return kernel if step < 0 else kernel + self.steps[step].log_link(sums, above - below)
+
+    def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
+        """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
+        above = self.steps[step + 1]
+        fits = [_parabola(noise) for noise in above.noises]
+        rho = np.array([fit[0] for fit in fits if fit])
+        link = _parabola(self.steps[step].link)
+        assert link is not None
+        releases = noisy[:, list(above.levels)]
+        big, a = rho.sum(), link[0]
+        centre = releases @ rho / big
+        spread = ((releases - centre[:, None]) ** 2) @ rho
+        peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
+        big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
+        mode = (big * big_a + a * b) / w
+        return peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w)
+
+    def joint(self, noisy: Floats, sums: Floats) -> list[tuple[Floats, Floats]]:
+        """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
+        x = np.broadcast_to(self.contributions, (noisy.shape[0], 2))
+        windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
+        list(self._chunks(windows, 2))  # refuses what is too wide
+        common = _common(windows, np.arange(noisy.shape[0]))
+        result = []
+        for i, window in enumerate(common):
+            total = _counts(window)
+            message = self.steps[i].log_likelihood(noisy, total)
+            if i + 1 < len(self.steps):
+                message = message + self._transition(i, total, noisy, sums, common[i + 1 :])
+            joint = self.kernel(i - 1, x, total, sums) + message[:, None, :]
+            norm = log_sum_exp(joint)
+            result.append((total, np.where(np.isneginf(norm)[..., None], -np.inf, joint - np.where(np.isneginf(norm), 0, norm)[..., None])))
+            x = total
+        return result
+
+    def learned(self, noisy: Floats, sums: Floats) -> dict[int, Belief]:
+        """Beliefs after one release, for the lowest level of every step."""
+        below = np.arange(self.contributions.min(), self.contributions.max() + 1)
+        beliefs: dict[int, Belief] = {}
+        for step, (total, table) in zip(self.steps, self.joint(noisy, sums), strict=True):
+            rows = np.full((below.size, total.shape[1]), -np.inf)
+            if step is self.steps[0]:
+                rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
+            else:
+                rows = table[0]
+            if not isinstance(step.belief, Known):
+                beliefs[step.levels[0]] = Learned(below, total[0], rows)
+            below = total[0]
+        return beliefs
+
+
+def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
+    """A function of whole numbers over an array, called once per distinct value."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return np.array([function(int(v)) for v in values])[inverse.ravel()]
+
+
+def _common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
+    return [(low, int(size[rows].max())) for low, size in windows]
+
+
+def _counts(window: tuple[Floats, int]) -> Floats:
+    low, size = window
+    return np.asarray(low[:, None] + np.arange(size, dtype=np.float64))
+
+
+def _count_pmfs(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats, posterior: Floats) -> xr.DataArray:
+    """Marginal posterior pmfs, dims (release, level[, cell], value)."""
+    pieces: dict[tuple[int, int], tuple[Floats, Floats]] = {}
+    for cell in range(plan.cells):
+        path = _Path.of(plan, reader, cell)
+        weight = np.stack([1.0 - posterior, posterior], axis=1)
+        for step, (total, table) in zip(path.steps, path.joint(noisy[:, :, cell], sums[:, :, cell]), strict=True):
+            weight = np.einsum("ri,rij->rj", weight, np.exp(table))
+            for level in step.levels:
+                pieces[level, cell] = (total, weight)
+    first = int(min(total.min() for total, _ in pieces.values()))
+    last = int(max(total.max() for total, _ in pieces.values()))
+    pmf = np.zeros((noisy.shape[0], len(plan.levels), plan.cells, last - first + 1))
+    rows = np.arange(noisy.shape[0])[:, None]
+    for (level, cell), (total, weight) in pieces.items():
+        pmf[rows, level, cell, (total - first).astype(np.int64)] = weight
+    used = np.flatnonzero((pmf > 1e-18).any(axis=(0, 1, 2)))
+    kept = slice(int(used[0]), int(used[-1]) + 1)
+    array = xr.DataArray(
+        pmf[..., kept],
+        dims=("release", "level", "cell", "value"),
+        coords={"level": list(plan.names), "value": np.arange(first, last + 1)[kept]},
+        name="count",
+    )
+    return array.isel(cell=0) if plan.cells == 1 else array
