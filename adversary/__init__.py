@@ -1,7 +1,45 @@
-"""tmp"""
-from adversary.privacy.mechanisms import *
-from adversary.privacy.definitions import *
-from adversary.reader.plans import Level, Plan
-from adversary.reader.inference import Adversary
-from adversary.reader.beliefs import *
-from adversary.reader.releases import observed
+"""After a differentially private release, what can this reader conclude about one person?
+
+The way through, in order: a `Plan` says what is published at nested `Level`s and how noisy it is; an `Adversary` says who
+reads it, with which prior and which beliefs about everybody else; `plan.release` and `plan.observe` make releases;
+`adversary.posterior` reads one exactly; `audit` averages over releases and puts the bounds of a `Guarantee` beside it.
+`load_scenario` reads all of that from a TOML file, and `adversary.models` holds the same story as PyMC models.
+
+>>> import adversary as adv
+>>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])
+>>> reader = adv.Adversary(prior=0.5, known=0)
+>>> round(float(reader.posterior(plan, plan.observe({"block": 2}))["posterior"]), 4)
+0.5744
+"""
+
+from adversary.desk.scenarios import Scenario as Scenario
+from adversary.desk.scenarios import load_scenario as load_scenario
+from adversary.driver import audit as audit
+from adversary.policy import census as census
+from adversary.privacy import guarantees as guarantees
+from adversary.privacy.definitions import ApproximateDP as ApproximateDP
+from adversary.privacy.definitions import GaussianDP as GaussianDP
+from adversary.privacy.definitions import NoPrivacy as NoPrivacy
+from adversary.privacy.definitions import ProbabilisticDP as ProbabilisticDP
+from adversary.privacy.definitions import PureDP as PureDP
+from adversary.privacy.definitions import ZeroConcentratedDP as ZeroConcentratedDP
+from adversary.privacy.guarantees import Guarantee as Guarantee
+from adversary.privacy.losses import PrivacyLoss as PrivacyLoss
+from adversary.privacy.mechanisms import DiscreteGaussian as DiscreteGaussian
+from adversary.privacy.mechanisms import Exact as Exact
+from adversary.privacy.mechanisms import Gaussian as Gaussian
+from adversary.privacy.mechanisms import Geometric as Geometric
+from adversary.privacy.mechanisms import Laplace as Laplace
+from adversary.privacy.mechanisms import Mechanism as Mechanism
+from adversary.privacy.mechanisms import RandomizedResponse as RandomizedResponse
+from adversary.reader import risk as risk
+from adversary.reader.beliefs import Belief as Belief
+from adversary.reader.beliefs import Known as Known
+from adversary.reader.beliefs import Others as Others
+from adversary.reader.beliefs import Point as Point
+from adversary.reader.beliefs import Uniform as Uniform
+from adversary.reader.enumeration import enumerate_posterior as enumerate_posterior
+from adversary.reader.inference import Adversary as Adversary
+from adversary.reader.plans import Level as Level
+from adversary.reader.plans import Plan as Plan
+from adversary.reader.releases import observed as observed

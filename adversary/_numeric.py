@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,17 +49,17 @@ def check_positive(name: str, x: Any) -> Floats:
 def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
     """Array of non-negative numbers (finite unless told), or ValueError naming the argument and the value."""
     rule = "must be non-negative" + (" and finite" if finite else "")
-    return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) if finite else True))
+    return _check(name, x, rule, lambda a: (a >= 0) & (np.isfinite(a) | (not finite)))
 
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     """Int64 array of whole numbers; fractions, NaN, infinities and numbers beyond 2^53 are refused, never truncated."""
-    array = as_array(x)
-    whole = _check(name, array, "must be a whole number", lambda a: np.isfinite(a) & (a == np.round(a)))
-    whole = _check(name, whole, "must lie within +-2^53", lambda a: np.abs(a) <= 2**53)
-    if minimum is not None:
-        _check(name, whole, f"must be at least {minimum}", lambda a: a >= minimum)
-    return whole.astype(np.int64)
+    array = x if isinstance(x, np.ndarray) and x.dtype == np.int64 else _check(
+        name, x, "must be a whole number within +-2^53", lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a))
+    )
+    if minimum is not None and not (array >= minimum).all():
+        raise ValueError(f"{name} must be at least {minimum}, got {array[array < minimum].ravel()[0]}")
+    return array.astype(np.int64)
 
 
 def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
@@ -68,7 +69,7 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
         array = as_array(x)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be numeric, got {x!r}") from None
-    good = np.broadcast_to(ok(array), array.shape)
+    good = np.asarray(ok(array))
     if not good.all():
         raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
     return array
@@ -79,15 +80,23 @@ def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:
 
     Direct sum for rho > pi, Poisson-summed otherwise; the terms left out are below 1e-30 of the sum.
     """
-    f = np.asarray(fraction, dtype=np.float64)[..., None]
-    k = _THETA_TERMS
+    if isinstance(fraction, float):
+        return _log_theta_scalar(float(rho), fraction)
+    return scalar_or_array(_log_theta(float(rho), np.asarray(fraction, dtype=np.float64)))
+
+
+@lru_cache(maxsize=1024)
+def _log_theta_scalar(rho: float, fraction: float) -> float:
+    return float(_log_theta(rho, np.asarray(fraction)))
+
+
+def _log_theta(rho: float, fraction: Floats) -> Floats:
+    f, k = fraction[..., None], _THETA_TERMS
     if rho > np.pi:
         near = np.exp(-rho * (k * k + 2 * k * f)) + np.exp(-rho * (k * k - 2 * k * f))
-        value = -rho * f[..., 0] ** 2 + np.log1p(near.sum(-1))
-    else:
-        waves = 2 * np.exp(-(np.pi**2) * k * k / rho) * np.cos(2 * np.pi * k * f)
-        value = 0.5 * np.log(np.pi / rho) + np.log1p(waves.sum(-1))
-    return scalar_or_array(value)
+        return np.asarray(-rho * f[..., 0] ** 2 + np.log1p(near.sum(-1)))
+    waves = 2 * np.exp(-(np.pi**2) * k * k / rho) * np.cos(2 * np.pi * k * f)
+    return np.asarray(0.5 * np.log(np.pi / rho) + np.log1p(waves.sum(-1)))
 
 
 def log_tail_sum(start: ArrayLike, rho: float) -> Floats:

@@ -1,0 +1,16 @@
+"""PyMC models of what a reader sees: counts with formally private noise, their release left free.
+
+`hierarchical_counts` builds the model of a plan and a reader; `noise.released` gives the law of one release for a model
+of your own; `ExactGibbs` samples what is too large to enumerate.
+"""
+
+from .counts import hierarchical_counts as hierarchical_counts
+from .counts import membership as membership
+from .gibbs import ExactGibbs as ExactGibbs
+from .gibbs import published_gibbs_law as published_gibbs_law
+from .noise import DiscreteGaussian as DiscreteGaussian
+from .noise import DiscreteGaussianSum as DiscreteGaussianSum
+from .noise import Exact as Exact
+from .noise import Geometric as Geometric
+from .noise import GeometricSum as GeometricSum
+from .noise import LaplaceSum as LaplaceSum

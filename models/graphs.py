@@ -1,8 +1,9 @@
-"""What enumeration and the Gibbs step need from a PyMC model: its latents, their supports, and its density in batches."""
+"""What enumeration and the Gibbs step ask of a PyMC model: its latents, their supports, its density in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
+from pymc.vartypes import discrete_types
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Constant
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.rewriting.basic import in2out
-from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.graph.traversal import ancestors, graph_inputs, toposort, truncated_graph_inputs
 from pytensor.tensor.random.basic import (
     BernoulliRV,
     BetaBinomialRV,
@@ -30,7 +32,10 @@ from pytensor.tensor.random.basic import (
     NegBinomialRV,
     PoissonRV,
 )
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+from .tables import TabulatedRV
 
 __all__ = ["NUMPY_MODE", "Conditioned", "Values", "batched", "condition", "end_values", "support_of", "vectorized"]
 
@@ -54,7 +59,7 @@ _STARTS: dict[type, int] = {PoissonRV: 0, NegBinomialRV: 0, GeometricRV: 1}
 
 @dataclass(frozen=True)
 class Conditioned:
-    """A model whose released variables are inputs: `released[name]` and `latents[name]` are the variables to fill in."""
+    """A model whose released variables are inputs; `released` and `latents` hold the variables to fill in, by name."""
 
     model: pm.Model
     released: dict[str, TensorVariable]
@@ -65,6 +70,11 @@ class Conditioned:
         values = self.model.replace_rvs_by_values(self.model.potentials)
         kept = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
         return self.model.logp(vars=[*self.model.free_RVs, *kept])
+
+    @property
+    def moving(self) -> set[Variable]:
+        """What a support must not depend on."""
+        return {*self.model.basic_RVs, *self.released.values()}
 
     def uses_release(self, variable: TensorVariable) -> bool:
         return not set(self.released.values()).isdisjoint(ancestors([variable]))
@@ -91,9 +101,10 @@ def condition(model: pm.Model, observed: Sequence[str]) -> Conditioned:
     placeholders = {name: model[name].type(name) for name in observed if name in random}
     given = pm.observe(model, placeholders) if placeholders else model
     for rv in given.free_RVs:
-        if rv.dtype not in pm.discrete_types:
+        if rv.dtype not in discrete_types:
             raise TypeError(
-                f"latent {rv.name!r} is continuous ({rv.dtype}): it cannot be enumerated; name it in observed if it was released"
+                f"latent {rv.name!r} is continuous ({rv.dtype}) and cannot be enumerated; "
+                "if it was released, name it in observed"
             )
     if not given.free_RVs:
         raise ValueError("the model has no latents left to enumerate")
@@ -113,28 +124,32 @@ def _parameters(rv: TensorVariable) -> list[TensorVariable]:
 
 
 def support_of(
-    rv: TensorVariable, conditioned: Conditioned, given: Mapping[str, ArrayLike]
+    rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
 ) -> tuple[tuple[int, ...], list[Values]]:
-    """Shape of a latent and the values each of its cells may take, in order."""
+    """Shape of a latent and the values each of its cells may take, in order.
+
+    Taken from `given`, else from the law's own bounds, which must not depend on any variable in `moving`.
+    """
     shape = tuple(int(n) for n in _number(rv.shape))
-    cells = int(np.prod(shape))
     if rv.name in given:
         values = np.unique(np.asarray(given[rv.name]))
-        if values.ndim != 1 or values.size == 0 or not np.array_equal(values, np.round(values)):
+        if values.size == 0 or not np.array_equal(values, np.round(values)):
             raise ValueError(f"support of {rv.name!r} must be a list of whole numbers, got {given[rv.name]!r}")
-        return shape, [values.astype(np.int64)] * cells
-    lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in _bounds(rv, conditioned))
+        return shape, [values.astype(np.int64)] * math.prod(shape)
+    lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in _bounds(rv, moving))
     return shape, [np.arange(int(a), int(b) + 1) for a, b in zip(lower, upper, strict=True)]
 
 
-def _bounds(rv: TensorVariable, conditioned: Conditioned) -> tuple[Any, Any]:
+def _bounds(rv: TensorVariable, moving: Collection[Variable]) -> tuple[Any, Any]:
     kind, parameters = type(rv.owner.op), _parameters(rv)
     if kind is BernoulliRV:
         return 0, 1
     if kind is CategoricalRV:
         return 0, (parameters[0].type.shape[-1] or int(_number(parameters[0].shape[-1]))) - 1
-    moving = {*conditioned.model.basic_RVs, *conditioned.released.values()}
-    if kind in _BOUNDS and moving.isdisjoint(ancestors(parameters)):
+    if kind is TabulatedRV:
+        table, _, start = parameters
+        return _number(start), _number(start) + int(_number(table.shape[-1])) - 1
+    if kind in _BOUNDS and set(moving).isdisjoint(ancestors(parameters)):
         return _BOUNDS[kind](*(_number(p) for p in parameters))
     raise ValueError(
         f"latent {rv.name!r} has no finite support of its own: give support={{{rv.name!r}: values}}, "
@@ -157,7 +172,7 @@ def _soft_checks(graph: TensorVariable) -> TensorVariable:
 
 
 def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorVariable]:
-    """Small constants and their 64-bit twins: PyTensor reads 2.0 as float32 and 60 as int8, and so would their logs be."""
+    """Small constants and their 64-bit twins: PyTensor reads 2.0 as float32, 60 as int8, and takes their logs so."""
     wide = {"float16": "float64", "float32": "float64", "int8": "int64", "int16": "int64", "int32": "int64"}
     constants = {i for i in graph_inputs(graphs) if isinstance(i, TensorConstant) and i.dtype in wide}
     return {c: pt.constant(c.data.astype(wide[c.dtype])) for c in constants}
@@ -166,9 +181,27 @@ def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorV
 def vectorized(
     graphs: Sequence[TensorVariable], replacements: Mapping[TensorVariable, TensorVariable]
 ) -> list[TensorVariable]:
-    """The graphs over batches: each key replaced by a variable with added leading axes, densities in double precision."""
+    """The graphs over batches, in double precision: each key replaced by a variable with added leading axes."""
     soft = [_soft_checks(graph) for graph in graphs]
-    return list(vectorize_graph(soft, {**_in_double(soft), **replacements}))
+    replaced = {**_in_double(soft), **replacements}
+    inputs = truncated_graph_inputs(soft, ancestors_to_include=replaced)
+    new: dict[Any, Any] = {i: replaced.get(i, i) for i in inputs}
+    for node in toposort(soft, blockers=inputs):
+        batches = [new.get(i, i) for i in node.inputs]
+        outputs = _looked_up(node, batches) or _vectorize_node(node.op, node, *batches)
+        new |= zip(node.outputs, getattr(outputs, "outputs", outputs), strict=True)
+    return [new[graph] for graph in soft]
+
+
+def _looked_up(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:
+    """A fixed table indexed by batches of positions, as one array operation: PyTensor would loop over the states."""
+    if not isinstance(node.op, Subtensor | AdvancedSubtensor) or any(isinstance(i, slice) for i in node.op.idx_list):
+        return None
+    table, *positions = (pt.as_tensor_variable(b) for b in batches)
+    ranks = {getattr(i, "ndim", 0) for i in node.inputs[1:]}
+    if table.ndim > node.inputs[0].ndim or len(ranks) != 1 or any(i.dtype == "bool" for i in positions):
+        return None
+    return [table[tuple(positions)]]
 
 
 def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
@@ -180,7 +213,5 @@ def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Calla
     latents = {v: pt.tensor(dtype=v.dtype, shape=(None, 1, *v.type.shape)) for v in conditioned.latents.values()}
     released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
     inputs = {**latents, **released}
-    function = pytensor.function(
-        list(inputs.values()), vectorized(graphs, inputs), mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return function  # type: ignore[no-any-return]
+    outputs = vectorized(graphs, inputs)
+    return pytensor.function(list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")

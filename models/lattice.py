@@ -1,7 +1,7 @@
 """Noise on the integers as PyMC distributions: the discrete Gaussian, the two-sided geometric, and none at all.
 
-The first two may be centred anywhere on the real line, may have random parameters, and give exact tails, so `pm.Truncated` and
-`pm.Censored` of them are exact too. All constants are float64: PyTensor would otherwise read 0.25 as a float32.
+The first two may be centred anywhere on the real line, may have random parameters, and have exact tails, so `pm.Truncated`
+and `pm.Censored` of them are exact too. All constants are float64: PyTensor would otherwise read 0.25 as a float32.
 
 References
 ----------
@@ -26,7 +26,7 @@ __all__ = ["DiscreteGaussian", "Exact", "Geometric", "float64", "log_theta", "on
 
 _CROSSOVER = np.float64(1 / (2 * np.pi))  # sigma^2 at which both sides of Poisson summation converge equally fast
 _TERMS = np.arange(1, 5)  # the first neglected term is about exp(-25 pi)
-_ATOMS = np.arange(90)  # atoms of an exact tail sum: enough for sigma^2 <= 100, or beyond half a variance from the centre
+_ATOMS = np.arange(90)  # atoms of a tail sum: enough for sigma^2 <= 100, or beyond half a variance from the centre
 
 
 def float64(value: Any) -> TensorVariable:
@@ -46,8 +46,8 @@ def log_theta(shift: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     r"""Log normaliser :math:`\log \sum_k \exp(-(k - s)^2 / (2 \sigma^2))` for a shift :math:`|s| \le 1/2`.
 
     Summed directly for small sigma^2 and, by Poisson summation, as
-    :math:`\sqrt{2 \pi \sigma^2} (1 + 2 \sum_k e^{-2 \pi^2 \sigma^2 k^2} \cos 2 \pi k s)` for large. Each series only sees
-    the parameters it converges for, which also keeps both gradients finite.
+    :math:`\sqrt{2 \pi \sigma^2} (1 + 2 \sum_k e^{-2 \pi^2 \sigma^2 k^2} \cos 2 \pi k s)` for large. Each series only
+    sees the parameters it converges for, which also keeps both gradients finite.
     """
     small, large = pt.minimum(sigma2, _CROSSOVER)[..., None], pt.maximum(sigma2, _CROSSOVER)[..., None]
     s = shift[..., None]
@@ -61,8 +61,8 @@ def log_theta(shift: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
 def _log_lower_sum(x: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     r"""Log :math:`\sum_{n \ge 0} \exp(-(x - n)^2 / (2 \sigma^2))` for x below or near 0: the lower tail, unnormalised.
 
-    A plain sum where 90 atoms suffice. Elsewhere sigma is large and the midpoint Euler-Maclaurin series around the normal
-    integral holds, with relative error below 1e-8.
+    A plain sum where 90 atoms suffice. Elsewhere sigma is large and the midpoint Euler-Maclaurin series around the
+    normal integral holds, with relative error below 1e-8.
     """
     steps = _ATOMS * (_ATOMS - 2 * x[..., None]) / (2 * sigma2[..., None])
     direct = -(x**2) / (2 * sigma2) + pt.logsumexp(-steps, axis=-1)
@@ -72,8 +72,11 @@ def _log_lower_sum(x: TensorVariable, sigma2: TensorVariable) -> TensorVariable:
     he3, he5 = z**3 - 3 * z, z**5 - 10 * z**3 + 15 * z
     series = z / (24 * wide) - 7 * he3 / (5760 * wide**2) + 31 * he5 / (967680 * wide**3)
     log_normal = pt.log(0.5 * pt.erfcx(-z / np.sqrt(2.0)))  # log cdf plus z^2 / 2
-    smooth = pt.log(scale * np.sqrt(2 * np.pi)) - z**2 / 2 + log_normal + pt.log1p(
-        series * pt.exp(-log_normal) / np.sqrt(2 * np.pi)
+    smooth = (
+        pt.log(scale * np.sqrt(2 * np.pi))
+        - z**2 / 2
+        + log_normal
+        + pt.log1p(series * pt.exp(-log_normal) / np.sqrt(2 * np.pi))
     )
     return pt.switch(pt.or_(sigma2 < 100.0, x < -0.5 * sigma2), direct, smooth)
 
@@ -83,15 +86,15 @@ def draw_discrete_gaussian(
 ) -> NDArray[np.int64]:
     """One draw for each pair of parameters (same shapes), by rejection from a two-sided geometric.
 
-    The acceptance bound is the largest ratio over the integers, not over the line: for a centre half way between integers
-    and a small sigma^2 the latter would accept one proposal in exp(25).
+    The acceptance bound is the largest ratio over the integers, not over the line: for a centre half way between
+    integers and a small sigma^2 the latter would accept one proposal in exp(25).
     """
     mu, variance = np.ravel(mu), np.ravel(sigma2)
     centre = np.rint(mu)
     shift, width = mu - centre, np.floor(np.sqrt(variance)) + 1
 
     def log_ratio(y: NDArray[np.float64], i: Any) -> NDArray[np.float64]:
-        return -((y - shift[i]) ** 2) / (2 * variance[i]) + np.abs(y) / width[i]
+        return np.asarray(-((y - shift[i]) ** 2) / (2 * variance[i]) + np.abs(y) / width[i])
 
     peaks = [side(shift + sign * variance / width) for side in (np.floor, np.ceil) for sign in (-1, 1)]
     bound = np.max([log_ratio(peak, slice(None)) for peak in [*peaks, np.zeros_like(mu)]], axis=0)

@@ -23,7 +23,16 @@ from adversary.privacy import mechanisms
 from .lattice import DiscreteGaussian, Exact, Geometric, float64
 from .sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
 
-__all__ = ["DiscreteGaussian", "DiscreteGaussianSum", "Exact", "Geometric", "GeometricSum", "LaplaceSum", "law", "released"]
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteGaussianSum",
+    "Exact",
+    "Geometric",
+    "GeometricSum",
+    "LaplaceSum",
+    "law",
+    "released",
+]
 
 Law = Callable[..., TensorVariable]
 
@@ -83,7 +92,7 @@ def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
 @_law.register
 def _(mechanism: mechanisms.DiscreteGaussian, value: Any, count: int) -> Law:
     if count == 1:
-        return partial(DiscreteGaussian, mu=value, sigma2=float(mechanism.sigma2))
+        return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.rho)
     return partial(DiscreteGaussianSum, mu=value, rho=mechanism.rho, count=count)
 
 
@@ -132,8 +141,11 @@ def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
     if count != 1:
         raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no law")
     answers = np.arange(mechanism.categories)
-    table = np.exp(mechanism.log_prob(answers, answers[:, None]))
-    return partial(pm.Categorical, p=pt.constant(table)[pt.as_tensor_variable(value)])
+    rows = np.exp(mechanism.log_prob(answers, answers[:, None]))
+    table = np.vstack([rows, np.full(answers.size, np.nan)])  # the last row: values that have no answer, impossible
+    value = pt.as_tensor_variable(value)
+    row = pt.switch(pt.or_(value < 0, value >= answers.size), answers.size, value).astype("int64")
+    return partial(pm.Categorical, p=pt.constant(table)[row])
 
 
 def _is_whole(mechanism: mechanisms.Mechanism) -> bool:
@@ -145,7 +157,7 @@ def _is_whole(mechanism: mechanisms.Mechanism) -> bool:
 
 
 class MechanismLogProb(Op):
-    """`mechanism.log_prob(release, value)` as a node of a PyTensor graph; broadcasts, and so is its own batch version."""
+    """`mechanism.log_prob(release, value)` in a PyTensor graph. It broadcasts, and so is its own batch version."""
 
     __props__ = ("mechanism",)
 
@@ -161,10 +173,12 @@ class MechanismLogProb(Op):
         outputs[0][0] = np.asarray(self.mechanism.log_prob(*inputs), dtype=np.float64)
 
 
-@_vectorize_node.register(MechanismLogProb)
-def _(op: MechanismLogProb, node: Apply, *batched: TensorVariable) -> Apply:
+def _batch(op: MechanismLogProb, node: Apply, *batched: TensorVariable) -> Apply:
     del node
     return op.make_node(*batched)
+
+
+_vectorize_node.register(MechanismLogProb, _batch)
 
 
 def mechanism_log_prob(mechanism: mechanisms.Mechanism, release: Any, value: Any) -> TensorVariable:

@@ -22,7 +22,7 @@ from pymc.distributions.distribution import Discrete
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from .lattice import draw_discrete_gaussian, float64, on_lattice
 
@@ -118,7 +118,7 @@ class DiscreteGaussianSum(Discrete):
         shift = pt.floor((k + pt.floor(d / 2)) / d)
         residue = k - d * shift
         index = (residue + pt.floor(d / 2)).astype("int64")
-        logp = pt.take(log_h, index) - rho * shift * (d * shift + 2 * residue)
+        logp = pt.take(log_h, index[..., None])[..., 0] - rho * shift * (d * shift + 2 * residue)
         return on_lattice(value - mu, logp)
 
 
@@ -170,10 +170,10 @@ class GeometricSum(Discrete):
 
     def logp(value: Any, mu: Any, epsilon: Any, log_b: Any) -> TensorVariable:
         k, m = pt.abs(value - mu), pt.arange(log_b.shape[-1]).astype("float64")
-        n = m[-1]
+        n = log_b.shape[-1] - np.float64(1.0)
         factors = pt.log((k[..., None] + n + 1 - m) / pt.maximum(m, np.float64(1.0)))
         log_choose = pt.cumsum(pt.switch(m > 0, factors, np.float64(0.0)), axis=-1)  # of k + n over m
-        return on_lattice(value - mu, pt.logsumexp(log_b[::-1] + log_choose, axis=-1) - epsilon * k)
+        return on_lattice(value - mu, pt.logsumexp(log_b[..., ::-1] + log_choose, axis=-1) - epsilon * k)
 
 
 class LaplaceSumRV(RandomVariable):

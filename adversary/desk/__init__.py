@@ -1,1 +1,1 @@
-
+"""Where people meet it: scenario files, figures, the report and the command line."""

@@ -1,1 +1,1 @@
-
+"""What an agency should do about it."""

@@ -6,7 +6,9 @@ its privacy loss. Integer noise is exact in both tails at any distance; continuo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -71,6 +73,10 @@ class Mechanism(ABC):
     @abstractmethod
     def support(self, value: int) -> Integers:
         """Releases that carry all but 1e-18 of the mass, ascending; TypeError for continuous noise."""
+
+    def releases(self, value: int) -> tuple[Integers, Floats]:
+        """(support, probabilities) of the releases of a value; shared arrays, not to be changed."""
+        return _mass(self, int(value))
 
     @abstractmethod
     def total(self, count: int) -> Mechanism:
@@ -140,6 +146,12 @@ class IntegerNoise(Mechanism):
         return repeated(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
 
 
+@lru_cache(maxsize=512)
+def _mass(noise: Mechanism, value: int) -> tuple[Integers, Floats]:
+    support = noise.support(value)
+    return support, np.exp(as_array(noise.log_prob(support, value)))
+
+
 @lru_cache(maxsize=256)
 def _table(noise: IntegerNoise) -> tuple[int, Floats, Integers]:
     """First offset, cumulative probabilities, and a guide: the first candidate for each of 4096 slices of [0, 1)."""
@@ -198,7 +210,7 @@ class DiscreteGaussian(IntegerNoise):
         if self.sigma2 is None:
             exact = isinstance(self.sigma, (Fraction, int))
             object.__setattr__(self, "sigma2", Fraction(self.sigma) ** 2 if exact else float(self.sigma) ** 2)
-        elif not np.isclose(float(self.sigma2), float(self.sigma) ** 2, rtol=1e-12):
+        elif not math.isclose(float(self.sigma2), float(self.sigma) ** 2, rel_tol=1e-12):
             raise ValueError(f"sigma2 must be sigma squared, got sigma {self.sigma} and sigma2 {self.sigma2}")
 
     @classmethod
@@ -264,7 +276,7 @@ class DiscreteGaussianSum(IntegerNoise):
 
     def __post_init__(self) -> None:
         check_whole("count", self.count, minimum=1)
-        object.__setattr__(self, "sigma2", self.single.sigma2)
+        object.__setattr__(self, "sigma2", DiscreteGaussian(self.sigma, self.sigma2).sigma2)
 
     @property
     def single(self) -> DiscreteGaussian:
@@ -274,15 +286,15 @@ class DiscreteGaussianSum(IntegerNoise):
     @property
     def rho(self) -> float:
         """Curvature of the log pmf over whole periods, rho of one summand over count: the sum's zCDP for a change of 1."""
-        return self.single.rho / self.count
+        return 0.5 / float(self.sigma2 or 0.0) / self.count
 
     @property
     def variance(self) -> float:
         return self.count * self.single.variance
 
-    def is_quadratic(self) -> bool | np.bool_:
+    def is_quadratic(self) -> bool:
         """Whether the log pmf is a parabola to rounding."""
-        return self.count == 1 or 4 * self.count * np.exp(-(np.pi**2) / self.single.rho) < REVIVAL
+        return self.count == 1 or 4 * self.count * math.exp(-(math.pi**2) / (self.rho * self.count)) < REVIVAL
 
     def log_noise(self, offset: Any) -> Any:
         if self.is_quadratic():
@@ -310,18 +322,37 @@ class DiscreteGaussianSum(IntegerNoise):
 
 @lru_cache(maxsize=64)
 def _residues(noise: DiscreteGaussianSum) -> Floats:
-    """log h(r) for r = -(d // 2), ..., d - 1 - d // 2, by repeated squaring of direct convolutions."""
+    """log h(r) for r = -(d // 2), ..., d - 1 - d // 2, by repeated squaring of direct convolutions.
+
+    Extended precision, for its range of exponents; narrow noise, of few values, in logs outright.
+    """
     single, d = noise.single, noise.count
     k = single.reach(60.0)
-    power = np.exp(as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64))))
-    total, bits = np.ones(1), d
-    while bits:
-        if bits & 1:
-            total = np.convolve(total, power)
-        bits >>= 1
-        power = np.convolve(power, power) if bits else power
+    log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
+    if single.rho > 5.0:
+        total = _power(log_power, d, np.zeros(1), _log_convolve)
+    else:
+        total = np.log(_power(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve))
     centre = total.size // 2
-    return np.log(total[centre - d // 2 : centre - d // 2 + d])
+    return total[centre - d // 2 : centre - d // 2 + d].astype(np.float64)
+
+
+def _power(base: Any, times: int, unit: Any, convolve: Callable[[Any, Any], Any]) -> Any:
+    """Convolution power by repeated squaring."""
+    total = unit
+    while times:
+        total = convolve(total, base) if times & 1 else total
+        times >>= 1
+        base = convolve(base, base) if times else base
+    return total
+
+
+def _log_convolve(a: Floats, b: Floats) -> Floats:
+    """Convolution of two sequences given and returned as logs."""
+    total = np.full(a.size + b.size - 1, -np.inf)
+    for i, value in enumerate(b):
+        total[i : i + a.size] = np.logaddexp(total[i : i + a.size], a + value)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,14 +82,14 @@ def compile_enumerator(
     conditioned = graphs.condition(model, tuple(observed))
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
-    grid = Grid.over({name: graphs.support_of(rv, conditioned, support) for name, rv in latents.items()})
+    grid = Grid.over({name: graphs.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
     ends = {name: graphs.end_values(rv, grid.axes[name][0]) for name, rv in latents.items() if name in support}
     log_prior = conditioned.log_prior()
-    functions = [graphs.batched(conditioned, [g]) for g in (conditioned.model.logp(), log_prior)]
     return Enumerator(
         grid,
         tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
-        *functions,
+        graphs.batched(conditioned, [conditioned.model.logp()]),
+        graphs.batched(conditioned, [log_prior]),
         not conditioned.uses_release(log_prior),
         tuple(Marginal.over(grid, name, conditioned) for name in names),
         Marginal("edge", (), np.array([0, 1]), grid.touches(ends)),
@@ -124,9 +124,7 @@ class Slot:
             raise TypeError(f"observed {self.name} must be numeric, got {value!r}")
         many = array.ndim == len(self.shape) + 1
         wanted = array.shape[many:]
-        if not many and array.ndim != len(self.shape) or any(
-            n is not None and n != m for n, m in zip(self.shape, wanted, strict=True)
-        ):
+        if len(wanted) != len(self.shape) or any(n not in (None, m) for n, m in zip(self.shape, wanted, strict=True)):
             raise ValueError(f"observed {self.name} must have shape ([releases,] {self.shape}), got {array.shape}")
         self._check(array)
         return array.astype(self.dtype).reshape(1, -1 if many else 1, *wanted), many
@@ -252,10 +250,11 @@ class Enumerator:
         evidence = logsumexp(edge, axis=0)
         if not np.isfinite(evidence).all():
             row = int(np.argmin(np.isfinite(evidence)))
-            raise ValueError(f"every state of the latents is impossible given release {row}: {self._row(observed, row)}")
+            raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
         prior_releases = 1 if self.same_prior else releases or 1
         priors = self._log_masses(self.log_prior, [b[:, :prior_releases] for b in batches], prior_releases)
-        variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": self.edge.pmf(edge)[:, 1]}
+        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True)
+        variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
             variables |= self._described(target, target.pmf(mass), target.pmf(prior))
         return self._labelled(variables, releases, observed)
@@ -294,7 +293,7 @@ class Enumerator:
         return {name: batch[min(row, len(batch) - 1)].tolist() for name, batch in batches.items()}
 
     def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]], releases: int) -> list[Floats]:
-        """Log of the summed density for every value of every target, and of the edge: (cells x values, releases) each."""
+        """Log summed density for each value of each target, and of the edge: (cells x values, releases) each."""
         marginals = (*self.targets, self.edge)
         width = max(1, _CELLS_AT_ONCE // self.grid.size)
         totals = [np.full((m.index.shape[1] * len(m.values), releases), -np.inf) for m in marginals]

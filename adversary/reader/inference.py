@@ -33,7 +33,7 @@ from adversary._numeric import (
     logit,
     posterior_ratio,
 )
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed
 from adversary.privacy.mechanisms import (
     ContinuousNoise,
     DiscreteGaussian,
@@ -128,7 +128,8 @@ class Adversary:
         ----------
         plan : what was published, and how noisy
         release : one release or many (dim `release`), from `plan.observe` or `plan.release`
-        counts : whether to add the marginal pmfs of every level's count; by default for one release only
+        counts : whether to add the marginal pmfs of every level's count; by default for one release only,
+            and then not where they would range over too many values to add up
 
         Returns
         -------
@@ -144,7 +145,7 @@ class Adversary:
         result = xr.Dataset({name: (dims, v[0] if single else v) for name, v in variables.items()})
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
-        if single if counts is None else counts:
+        if counts or counts is None and single and _countable(plan, self, noisy, sums):
             count = _count_pmfs(plan, self, noisy, sums, expit(odds))
             result["count"] = count.isel(release=0) if single else count
         return result
@@ -160,7 +161,7 @@ class Adversary:
         prior = float(expit(_log_odds(self.prior, log_bayes_factor(plan, self, noisy, sums)))[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
-            path = _Path.of(plan, self, cell)
+            path = Path.of(plan, self, cell)
             for name, belief in path.learned(noisy[:, :, cell], sums[:, :, cell]).items():
                 learned.setdefault(plan.names[name], []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
@@ -171,21 +172,30 @@ class Adversary:
 
         What the target adds, plus as many others where a belief or an invariant ties the rest to the target.
         """
-        out, present = self.hypotheses or (0, 1)
         tied = any(belief.ties for cell in range(plan.cells) for belief in self.chain(plan, cell)[1:])
         tied |= any(self.chain(plan, cell)[0].ties for cell in range(plan.cells))
         tied |= any(isinstance(level.mechanism, Exact) for level in plan.levels[1:])
-        return abs(present - out) * (2 if tied else 1)
+        return self.shift * (2 if tied else 1)
 
     def privacy_loss(self, plan: Plan) -> PrivacyLoss:
         """This reader's pair: the release's law if in, against if out, each averaged over what they believe of others.
 
         Defined for proper beliefs; the law of log Bayes factors over every release, with its exact weights.
         """
-        from adversary.reader.risk import averaged_pair
+        parts: list[PrivacyLoss] = []
+        for cell in range(plan.cells):
+            path = Path.of(plan, self, cell)
+            improper = [plan.names[step.levels[0]] for step in path.steps if not step.belief.proper]
+            if improper:
+                raise ValueError(f"the belief about {improper[0]!r} is improper: an averaged pair needs proper beliefs")
+            parts += path.averaged_losses()
+        return composed(parts)
 
-        log_in, log_out = averaged_pair(plan, self)
-        return LatticeLoss.from_log_probs(log_in, log_out)
+    @property
+    def shift(self) -> int:
+        """Number of people by which the target's contribution differs between the hypotheses."""
+        out, present = self.hypotheses or (0, 1)
+        return abs(present - out)
 
 
 def _per_cell(name: str, belief: Any) -> Any:
@@ -206,12 +216,12 @@ def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats)
     """log P(release | in) - log P(release | out) of releases (release, level, cell), cells added up."""
     total = np.zeros(noisy.shape[0])
     for cell in range(plan.cells):
-        total += _Path.of(plan, reader, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
+        total += Path.of(plan, reader, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
     return total
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """One distinct count on the path: the levels that publish it, and what links it to the next."""
 
     levels: tuple[int, ...]
@@ -222,11 +232,17 @@ class _Step:
 
     def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
         """Log P(its releases | count x), for x (release, count)."""
-        return sum((_log_noise(n, noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)), np.zeros(()))
+        return sum((_log_noise(n, noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)), np.zeros(x.shape))
+
+    def exact_part(self) -> Step:
+        """The step with only its exact releases, and no sibling sum."""
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
+        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
 
     def log_link(self, sums: Floats, gap: Floats) -> Floats:
-        """Log P(sibling sum | others' count), for gap (release, count, total)."""
-        assert self.link is not None
+        """Log P(sibling sum | others' count), for gap (release, count, total); 0 where no sum is read."""
+        if self.link is None:
+            return np.zeros(gap.shape)
         return _log_noise(self.link, sums[:, self.link_level, None, None], gap)
 
     @property
@@ -269,14 +285,15 @@ def _parabola(noise: Mechanism | None) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True)
-class _Path:
+class Path:
     """The recursion for one reader, one plan, one cell."""
 
-    steps: tuple[_Step, ...]
+    steps: tuple[Step, ...]
     contributions: Floats  # (out, in)
 
     @classmethod
-    def of(cls, plan: Plan, reader: Adversary, cell: int) -> _Path:
+    def of(cls, plan: Plan, reader: Adversary, cell: int, *, exact_only: bool = False) -> Path:
+        """The path of a plan; with `exact_only`, only exact levels are read, and nothing above the last of them."""
         groups: list[list[int]] = []
         for i in range(len(plan.levels)):
             if i and plan.levels[i - 1].siblings == 0:
@@ -289,20 +306,35 @@ class _Path:
             top = plan.levels[group[-1]]
             link = top.mechanism.total(top.siblings) if top.siblings else None
             noises = tuple(plan.levels[i].mechanism for i in group)
-            steps.append(_Step(tuple(group), noises, chain[group[0]], link, group[-1]))
+            steps.append(Step(tuple(group), noises, chain[group[0]], link, group[-1]))
+        if exact_only:
+            steps = [step.exact_part() for step in steps]
+            steps = steps[: max((i + 1 for i, step in enumerate(steps) if step.noises), default=0)]
         path = cls(tuple(steps), np.array(reader.contributions(cell), dtype=np.float64))
         for k in path.contributions:
-            for noise in steps[0].noises:
+            for noise in steps[0].noises if steps else ():
                 if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
                     raise ValueError(f"a count of {steps[0].belief.support(int(k))[0]} has no answer among {noise.categories} categories")
         return path
 
+    @property
+    def known(self) -> bool:
+        """Whether the reader knows everybody else at the lowest level."""
+        return isinstance(self.steps[0].belief, Known)
+
+    def known_counts(self) -> Floats:
+        """The lowest count if (out, in), for a reader who knows everybody else there."""
+        belief = self.steps[0].belief
+        if not isinstance(belief, Known):
+            raise TypeError("this reader does not know the others at the lowest level")
+        return self.contributions + belief.count
+
     def log_bayes_factor(self, noisy: Floats, sums: Floats) -> Floats:
         """log P(release | in) - log P(release | out) for releases (release, level)."""
         first = self.steps[0]
-        if not isinstance(first.belief, Known):
+        if not self.known:
             return self._difference(self._log_likelihoods(noisy, sums, -1, self.contributions))
-        x = self.contributions + first.belief.count
+        x = self.known_counts()
         own = sum(
             (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=True)),
             np.zeros(noisy.shape[0]),
@@ -334,33 +366,30 @@ class _Path:
     def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
         """log P(everything above step | its count x) for two counts x, in chunks that fit in memory: (release, 2)."""
         windows = self.windows(noisy, sums, step, x, closed=True)
-        result = np.empty((noisy.shape[0], x.size))
-        for rows in self._chunks(windows, x.size):
+        result = np.full((noisy.shape[0], x.size), np.nan)
+        for rows in self._chunks(windows, x.size, noisy.shape[0]):
             part = [(low[rows], size) for low, size in _common(windows, rows)]
             result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), noisy[rows], sums[rows], part)
         return result
 
-    def _chunks(self, windows: list[tuple[Floats, Integers]], first: int) -> Iterator[Integers]:
+    def _chunks(self, windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
         """Row numbers in groups of similar window size, so that padding and memory stay small."""
-        rows = windows[0][1].size if windows else 1
         sizes = [np.full(rows, first), *(size for _, size in windows)]
-        cost = np.max([a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True)] or [np.ones(rows)], axis=0)
+        cost = np.max([np.full(rows, 32), *(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))], axis=0)
         if cost.max() > MAX_STATES:
             worst = int(np.argmax(cost))
             widths = [int(size[worst]) for _, size in windows]
             raise ValueError(
                 f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
-                "the releases disagree too much, or the noise is too wide, for three or more levels"
+                "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
             )
         order = np.argsort(cost, kind="stable")
         start = 0
         while start < rows:
-            stop = start + 1
-            while stop < rows and (stop - start + 1) * cost[order[stop]] <= _CHUNK_STATES:
-                stop = min(rows, start + max(stop - start + 1, int(_CHUNK_STATES // max(cost[order[stop]], 1))))
-                if (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
-                    stop = start + int(max(1, _CHUNK_STATES // cost[order[stop - 1]]))
-                    break
+            # widest row of the group, found by halving the group until it fits
+            stop = rows
+            while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
+                stop = start + (stop - start) // 2
             yield order[start:stop]
             start = stop
 
@@ -399,6 +428,9 @@ class _Path:
         top = _by_value(lambda k: float(np.inf if step.belief.support(k)[1] is None else step.belief.support(k)[1] or 0), high)
         if np.all(top - bottom < _WHOLE_SUPPORT):
             return bottom, np.maximum(top, bottom)
+        if not step.noises:  # only exact levels are read: everything up to the next of them
+            ceiling = next(noisy[:, s.levels[0]] for s in self.steps[i + 1 :] if s.noises)
+            return bottom, np.maximum(bottom, np.minimum(top, ceiling))
         if i and self._closed_form(i - 1):
             return self._parabola_window(i, low, high, noisy, sums)
         sources = [noisy[:, level] for level in step.levels]
@@ -464,11 +496,74 @@ class _Path:
         mode = (big * big_a + a * b) / w
         return peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w)
 
+    def second_window(self, releases: list[Floats], sums: Floats, beyond: tuple[Floats, Floats]) -> Floats:
+        """Counts of the second step to follow for every combination of these releases and sibling sums."""
+        second, link_level = self.steps[1], self.steps[0].link_level
+        columns = [*releases, sums]
+        corners = np.stack(np.meshgrid(*[[c.min(), c.max()] for c in columns], [0, 1], indexing="ij"), -1).reshape(-1, len(columns) + 1)
+        extremes = [(part.min(0), part.max(0)) for part in beyond]
+        edge = corners[:, -1].astype(np.int64)
+        noisy, links = (np.array([low, high])[edge] for low, high in extremes)
+        noisy[:, list(second.levels)] = corners[:, : len(releases)]
+        links[:, link_level] = corners[:, -2]
+        x = self.known_counts()
+        low, high = self._window(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), noisy, links)
+        return np.arange(low.min(), high.max() + 1)
+
+    def messages_beyond(self, counts: Floats, noisy: Floats, sums: Floats) -> Floats:
+        """log P(all releases above the second step | its count), (release, count)."""
+        if len(self.steps) == 2:
+            return np.zeros((noisy.shape[0], counts.size))
+        x = np.broadcast_to(counts, (noisy.shape[0], counts.size))
+        windows = self.windows(noisy, sums, 1, counts, closed=True)
+        result = np.full(x.shape, np.nan)
+        for rows in self._chunks(windows, counts.size, noisy.shape[0]):
+            result[rows] = self._transition(1, x[rows], noisy[rows], sums[rows], [(low[rows], size) for low, size in _common(windows, rows)])
+        return result
+
+    def averaged_losses(self) -> list[PrivacyLoss]:
+        """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
+        if self.known and len(self.steps) == 1:
+            x = self.known_counts()
+            return [noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises]
+        if len(self.steps) > 2 or not self.known and len(self.steps) > 1:
+            raise ValueError("an averaged pair is worked out for one count, or for two when the lowest is known but for the target")
+        if not self.known:
+            return [self._pair(0, self.contributions)]
+        x = self.known_counts()
+        return [*(noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises), self._pair(1, x)]
+
+    def _pair(self, i: int, x: Floats) -> PrivacyLoss:
+        """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""
+        step = self.steps[i]
+        edges = [step.belief.window(int(k)) or (0, 0) for k in x]
+        total = np.arange(min(e[0] for e in edges), max(e[1] for e in edges) + 1, dtype=np.float64)
+        grids = [_span(noise, total) for noise in step.noises]
+        columns = np.stack([g.ravel() for g in np.meshgrid(*grids, indexing="ij")], axis=1)
+        noisy = np.zeros((columns.shape[0], max(step.levels) + 1))
+        noisy[:, list(step.levels)] = columns
+        own = step.log_likelihood(noisy, np.broadcast_to(total, (columns.shape[0], total.size)))
+        laws = []
+        sums = _span(self.steps[i - 1].link, np.arange(total[0] - x.max(), total[-1] - x.min() + 1)) if i else None
+        for k in x:
+            weighted = own + as_array(step.belief.log_prob(total, k))
+            if sums is None:
+                laws.append(log_sum_exp(weighted))
+            else:
+                laws.append(log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k))).ravel())
+        return LatticeLoss.from_log_probs(laws[1], laws[0])
+
+    def log_link(self, step: int, offset: Floats) -> Floats:
+        """Log law of a step's sibling sum at these distances from the others' count."""
+        link = self.steps[step].link
+        assert link is not None
+        return _log_noise(link, offset, 0.0)
+
     def joint(self, noisy: Floats, sums: Floats) -> list[tuple[Floats, Floats]]:
         """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
         x = np.broadcast_to(self.contributions, (noisy.shape[0], 2))
         windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
-        list(self._chunks(windows, 2))  # refuses what is too wide
+        list(self._chunks(windows, 2, noisy.shape[0]))  # refuses what is too wide
         common = _common(windows, np.arange(noisy.shape[0]))
         result = []
         for i, window in enumerate(common):
@@ -498,6 +593,25 @@ class _Path:
         return beliefs
 
 
+def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
+    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum; rows that are all -inf give -inf."""
+    scaled = []
+    for log_values in (log_a, log_b):
+        top = log_values.max(axis=1)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        scaled.append((np.exp(log_values - safe[:, None]), safe))
+    (a, top_a), (b, top_b) = scaled
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(a @ b.T) + top_a[:, None] + top_b[None, :])
+
+
+def _span(noise: Mechanism | None, values: Floats) -> Floats:
+    """Every release that matters for any of these values."""
+    if noise is None:
+        raise ValueError("no sibling sum is published here")
+    return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
+
+
 def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
     """A function of whole numbers over an array, called once per distinct value."""
     values, inverse = np.unique(x, return_inverse=True)
@@ -513,11 +627,22 @@ def _counts(window: tuple[Floats, int]) -> Floats:
     return np.asarray(low[:, None] + np.arange(size, dtype=np.float64))
 
 
+def _countable(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> bool:
+    """Whether the counts' joint laws are small enough to add up."""
+    for cell in range(plan.cells):
+        path = Path.of(plan, reader, cell)
+        windows = path.windows(noisy[:, :, cell], sums[:, :, cell], -1, path.contributions, closed=False)
+        sizes = [2, *(int(size[0]) for _, size in windows)]
+        if max(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True)) > MAX_STATES:
+            return False
+    return True
+
+
 def _count_pmfs(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats, posterior: Floats) -> xr.DataArray:
     """Marginal posterior pmfs, dims (release, level[, cell], value)."""
     pieces: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     for cell in range(plan.cells):
-        path = _Path.of(plan, reader, cell)
+        path = Path.of(plan, reader, cell)
         weight = np.stack([1.0 - posterior, posterior], axis=1)
         for step, (total, table) in zip(path.steps, path.joint(noisy[:, :, cell], sums[:, :, cell]), strict=True):
             weight = np.einsum("ri,rij->rj", weight, np.exp(table))

@@ -1,0 +1,543 @@
+"""Risk averaged over releases: the law of the reader's log Bayes factor under a truth, and what follows from it.
+
+The log Bayes factor is a sum of independent parts, the lowest level's own releases and the evidence of everything above.
+The first is summed analytically, the second on a grid of releases (one matrix product per hypothesis), so the averages
+are exact up to the mass a support leaves out (1e-18). Where the grid is too large or the noise continuous, the second
+part is simulated and every average carries its Monte Carlo standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary import runner
+from adversary._numeric import (
+    Floats,
+    Integers,
+    as_array,
+    check_probability,
+    logit,
+    posterior_ratio,
+    solve_decreasing,
+)
+from adversary.privacy.losses import PrivacyLoss
+from adversary.privacy.mechanisms import ContinuousNoise, Exact
+from adversary.reader.beliefs import Point
+from adversary.reader.inference import Adversary, Path, log_bayes_factor, log_matrix_product
+from adversary.reader.plans import Plan
+from adversary.reader.releases import make_release, release_arrays
+
+TIE = 1e-9
+"""Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MAX_GRID = 20_000_000
+PRUNED = 1e-15
+"""Releases of least probability, this much in all, that a large grid leaves out."""
+DRAWS = 20_000
+_LARGE = 1_000_000
+_ATOMS = 2_000_000
+_TABLE_GRID = 2_000_000
+_TABLE_ROWS = 200_000
+_TABLE_LOST = 1e-12
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True counts (level, cell) and whether the target is in (1) or out (0)."""
+
+    counts: Integers
+    target: int
+
+    def by_level(self, plan: Plan) -> dict[str, Any]:
+        """The counts as a truth mapping for `plan.release`."""
+        return {name: row if plan.cells > 1 else int(row[0]) for name, row in zip(plan.names, self.counts, strict=True)}
+
+
+def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Truth:
+    """True counts and target, checked against the plan and against what the reader holds possible.
+
+    The target may be named ("in": 1 or 0) and must be when the counts do not settle it. With two cells, single counts
+    are those of the first, and the second cell holds as many others. A truth that a belief excludes is refused, except
+    by `Point`, which stands for a reader who is sure and may be wrong.
+    """
+    named = truth.get("in")
+    if named is not None and named not in (0, 1):
+        raise ValueError(f'truth: "in" must be 0 or 1, got {named!r}')
+    cells = {name: value for name, value in truth.items() if name != "in"}
+    single = plan.cells > 1 and all(np.ndim(value) == 0 for value in cells.values())
+    one_cell = Plan(plan.levels) if single else plan
+    counts = one_cell.counts(cells)
+    lowest = reader.chain(plan, 0)[0]
+    held = [t for t in (0, 1) if np.isfinite(lowest.log_prob(counts[0, 0], reader.contributions(0)[t]))]
+    if not held:
+        supports = [lowest.support(k) for k in sorted(reader.contributions(0))]
+        raise ValueError(
+            f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the reader's belief: "
+            f"possible from {supports[0][0]} to {supports[1][1] if supports[1][1] is not None else 'any number'}"
+        )
+    if named is None and len(held) > 1:
+        raise ValueError('the counts do not settle whether the target is in: add "in" = 1 or 0 to the truth')
+    if named is not None and named not in held:
+        raise ValueError(f'truth: "in" = {named} contradicts a count of {counts[0, 0]} at level {plan.names[0]!r}')
+    target = held[0] if named is None else int(named)
+    if single:
+        known = reader.known if isinstance(reader.known, int) else reader.known[1]
+        other = known + reader.contributions(1)[target] + counts[:, 0] - counts[0, 0]
+        counts = np.stack([counts[:, 0], other], axis=1)
+    for cell in range(plan.cells):
+        chain, below = reader.chain(plan, cell), reader.contributions(cell)[target]
+        for name, belief, count in zip(plan.names, chain, counts[:, cell], strict=True):
+            if not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
+                raise ValueError(
+                    f"truth of level {name!r} is {count}, outside the reader's belief {belief} (count inside: {below})"
+                )
+            below = count
+    return Truth(counts, target)
+
+
+class Atoms:
+    """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
+
+    def __init__(self, values: Floats, weights: Floats) -> None:
+        order = np.argsort(values, kind="stable")
+        self.values, self.weights = values[order], weights[order]
+        self._below = np.append(0.0, np.cumsum(self.weights))
+        self._above = np.append(np.cumsum(self.weights[::-1])[::-1], 0.0)
+
+    @property
+    def spacing(self) -> float:
+        """Smallest step between values, rounding apart."""
+        finite = self.values[np.isfinite(self.values)]
+        gaps = np.diff(finite)
+        gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
+        return float(gaps.min()) if gaps.size else 1.0
+
+    def sf(self, threshold: Floats) -> Floats:
+        """P(part > threshold)."""
+        return self._above[np.searchsorted(self.values, threshold, side="right")]
+
+    def cdf(self, threshold: Floats) -> Floats:
+        """P(part < threshold)."""
+        return self._below[np.searchsorted(self.values, threshold, side="left")]
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        """E[function(shift + part)] for every shift."""
+        total = np.zeros_like(shift)
+        for value, weight in zip(self.values, self.weights, strict=True):
+            total += weight * function(shift + value)
+        return total
+
+
+class _LossPart:
+    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
+
+    def __init__(self, loss: PrivacyLoss, target: int) -> None:
+        self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
+
+    def sf(self, threshold: Floats) -> Floats:
+        return as_array(self.loss.tail(threshold)[self.side])
+
+    def cdf(self, threshold: Floats) -> Floats:
+        return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        return np.array([self.loss.expect(lambda z, s=s: function(s + z))[self.side] for s in shift])
+
+
+_NOTHING = Atoms(np.zeros(1), np.ones(1))
+
+
+@dataclass(frozen=True)
+class FactorLaw:
+    """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
+
+    `first` is summed analytically; `rest` has values and weights, equal weights when it was simulated.
+    """
+
+    prior: float
+    target: int
+    first: Any
+    rest: Atoms
+    simulated: bool
+    spacing: float
+    separable: bool
+
+    @property
+    def _start(self) -> float:
+        return float(logit(self.prior))
+
+    def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
+        """E[function(log Bayes factor) | rest], for every value of the rest."""
+        if not isinstance(self.first, Atoms) or self.first.values.size <= 100:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], -200.0, 200.0)
+        degree = int(20 + 12 * (high - low))  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
+        if degree >= self.rest.values.size:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        smooth = Chebyshev.interpolate(lambda t: self.first.mean(function, np.asarray(t)), degree, domain=[low, high])
+        return np.asarray(smooth(np.clip(self.rest.values, low, high)), dtype=np.float64)
+
+    def _average(self, per_rest: Floats) -> tuple[float, float]:
+        mean = float(self.rest.weights @ per_rest)
+        error = float(per_rest.std(ddof=1) / np.sqrt(per_rest.size)) if self.simulated and per_rest.size > 1 else 0.0
+        return mean, error
+
+    def posterior_mean(self) -> tuple[float, float]:
+        """(E[P(target in | release)], its Monte Carlo standard error)."""
+        if np.isinf(self._start):
+            return self.prior, 0.0
+        return self._average(self._per_rest(lambda z: expit(self._start + z)))
+
+    def ratio_mean(self) -> tuple[float, float]:
+        """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
+        if self.prior > 0:
+            mean, error = self.posterior_mean()
+            return mean / self.prior, error / self.prior
+        return self._average(self.first.mean(lambda z: posterior_ratio(0.0, z), self.rest.values))
+
+    def decided_in(self) -> tuple[float, float]:
+        """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
+        return self._average(self.first.sf(self._tie - self._start - self.rest.values))
+
+    def tie(self) -> tuple[float, float]:
+        """(P(posterior = 1/2), standard error), to within the tie tolerance."""
+        edge = -self._start - self.rest.values
+        return self._average(self.first.sf(np.nextafter(edge - self._tie, -np.inf)) - self.first.sf(edge + self._tie))
+
+    @property
+    def _tie(self) -> float:
+        return TIE * min(1.0, self.spacing)
+
+    def changed(self) -> tuple[float, float]:
+        """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
+        alone = self.first.sf(np.full(1, self._tie - self._start))[0]
+        gain = self.first.sf(self._tie - self._start - self.rest.values) - alone
+        to_in, to_out = float(self.rest.weights @ np.maximum(gain, 0.0)), float(self.rest.weights @ np.maximum(-gain, 0.0))
+        return (to_in, to_out) if self.target else (to_out, to_in)
+
+    def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+        """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
+        if np.isinf(bound) or np.isinf(self._start):
+            return 0.0, 0.0
+        edge = bound * (1 + 1e-9) + 1e-12
+        rest = self.rest.values - (centre if np.isfinite(centre) else 0.0)
+        return self._average(self.first.sf(edge - rest) + self.first.cdf(-edge - rest))
+
+    def quantiles(self, levels: ArrayLike) -> Floats:
+        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
+
+        Exact atoms while there are fewer than two million; beyond that the rest is first put into 20,000 groups of
+        neighbours, which moves a quantile by less than a group is wide.
+        """
+        level = check_probability("level", levels)
+        if isinstance(self.first, Atoms):
+            rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
+            first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
+            values = (first.values[:, None] + rest.values[None, :]).ravel()
+            order = np.argsort(values)
+            cumulative = np.cumsum((first.weights[:, None] * rest.weights[None, :]).ravel()[order])
+            place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
+            return np.asarray(values[order][np.minimum(place, values.size - 1)])
+        return np.array([self._continuous_quantile(float(one)) for one in np.atleast_1d(level)])
+
+    def _continuous_quantile(self, level: float) -> float:
+        def missing(z: float) -> float:
+            return level - float(self.rest.weights @ (1.0 - self.first.sf(z - self.rest.values)))
+
+        low = -1.0
+        while missing(low) <= 0 and low > -1e12:
+            low *= 2.0
+        return solve_decreasing(missing, low, 1.0)
+
+
+def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
+    """Neighbouring values put together, with their weights and weighted means."""
+    finite = np.isfinite(part.values)
+    edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
+    weights = np.add.reduceat(part.weights, edges)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
+    ends = np.where(weights > 0, means, part.values[edges])
+    return Atoms(np.where(finite[edges], ends, part.values[edges]), weights)
+
+
+def factor_law(
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    *,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = False,
+    store: Any = None,
+) -> FactorLaw:
+    """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough."""
+    paths = [Path.of(plan, reader, cell) for cell in range(plan.cells)]
+    known = all(path.known for path in paths)
+    first = _own_part(plan, paths[0], truth, 0) if known else _NOTHING
+    continuous = any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels[1 if plan.cells == 1 else 0 :])
+    linked = any(isinstance(step.link, ContinuousNoise) for path in paths for step in path.steps)
+    rest, separable = None, plan.cells == 1 or all(len(path.steps) == 1 for path in paths)
+    if not (continuous or linked):
+        if not known:
+            rest = _whole_grid(plan, reader, truth)
+        elif plan.cells == 1:
+            rest = _rest_part(plan, paths[0], truth, 0, progress)
+        else:
+            totals = [_cell_part(plan, path, truth, cell, progress) for cell, path in enumerate(paths)]
+            if totals[0] is not None and totals[1] is not None:
+                first, rest = totals
+    simulated = rest is None
+    if rest is None:
+        rest = _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known)
+        first, separable = _own_part(plan, paths[0], truth, 0) if known else _NOTHING, known
+    return FactorLaw(reader.prior, truth.target, first, rest, simulated, first.spacing, separable and known)
+
+
+def _own_part(plan: Plan, path: Path, truth: Truth, cell: int) -> Any:
+    """The lowest level's own release: every log Bayes factor it can give, with its probability."""
+    noise = plan.levels[0].mechanism
+    out, present = path.known_counts()
+    if isinstance(noise, ContinuousNoise):
+        return _LossPart(noise.privacy_loss(int(abs(present - out))), truth.target)
+    support, weight = noise.releases(int(truth.counts[0, cell]))
+    return Atoms(as_array(noise.log_ratio(support, present, out)), weight)
+
+
+def _rest_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+    """Everything in a cell but its lowest release, on a grid; None if the grid is too large."""
+    total: Atoms | None = _NOTHING
+    for level in path.steps[0].levels[1:]:
+        noise = plan.levels[level].mechanism
+        support, weight = noise.releases(int(truth.counts[level, cell]))
+        out, present = path.known_counts()
+        total = _convolved(total, Atoms(as_array(noise.log_ratio(support, present, out)), weight))
+    return _convolved(total, _evidence_part(path, truth, cell, progress)) if len(path.steps) > 1 else total
+
+
+def _cell_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+    """Everything in a cell."""
+    return _convolved(_own_part(plan, path, truth, cell), _rest_part(plan, path, truth, cell, progress))
+
+
+def _convolved(a: Atoms | None, b: Atoms | None) -> Atoms | None:
+    """Sum of two independent parts, atoms of no consequence (1e-17 in all) dropped; None if too large."""
+    if a is None or b is None or a is _NOTHING:
+        return None if a is None else b
+    if b is _NOTHING:
+        return a
+    a, b = _pruned(a), _pruned(b)
+    if a.values.size * b.values.size > MAX_GRID:
+        return None
+    with np.errstate(invalid="ignore"):
+        values = (a.values[:, None] + b.values[None, :]).ravel()
+    weights = (a.weights[:, None] * b.weights[None, :]).ravel()
+    return _pruned(Atoms(values, weights))
+
+
+def _pruned(part: Atoms, mass: float = PRUNED) -> Atoms:
+    order = np.argsort(part.weights)
+    drop = int(np.searchsorted(np.cumsum(part.weights[order]), mass))
+    keep = np.sort(order[drop:])
+    return Atoms(part.values[keep], part.weights[keep]) if drop else part
+
+
+def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+    """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
+
+    Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
+    by its maximum. Levels further up are looped over: each of their releases gives one message.
+    """
+    counts = truth.counts[:, cell]
+    link, low = path.steps[0].link, path.steps[0].link_level
+    second = path.steps[1]
+    assert link is not None
+    sums, sum_weight = link.releases(int(counts[second.levels[0]] - counts[low]))
+    rows, row_weight = _grid([n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)])
+    further: list[tuple[Floats, Floats]] = []
+    columns: list[tuple[str, int]] = []
+    for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
+        assert below.link is not None
+        further.append(below.link.releases(int(counts[step.levels[0]] - counts[below.link_level])))
+        columns.append(("sum", below.link_level))
+        for noise, level in zip(step.noises, step.levels, strict=True):
+            further.append(noise.releases(int(counts[level])))
+            columns.append(("noisy", level))
+    size = len(sums) * len(rows) * int(np.prod([len(values) for values, _ in further]) if further else 1)
+    if size > MAX_GRID:
+        return None
+    beyond, beyond_weight = _grid(further) if further else (np.zeros((1, 0)), np.ones(1))
+    noisy = np.full((beyond.shape[0], counts.size), 0.0)
+    links = np.full((beyond.shape[0], counts.size), np.nan)
+    for j, (kind, level) in enumerate(columns):
+        (links if kind == "sum" else noisy)[:, level] = beyond[:, j]
+    window = path.second_window(list(rows.T), sums, (noisy, links))
+    if window.size * max(len(sums), len(rows)) > MAX_GRID:
+        return None
+    grid_noisy = np.zeros((len(rows), counts.size))
+    grid_noisy[:, list(second.levels)] = rows
+    own = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
+    x = path.known_counts()
+    belief = [as_array(second.belief.log_prob(window, k)) for k in x]
+    spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
+    messages = path.messages_beyond(window, noisy, links)
+    evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
+    for j in runner.track(range(beyond.shape[0]), "releases of the upper levels", enabled=progress and beyond.shape[0] > 50):
+        out, present = (log_matrix_product(own + belief[k] + messages[j], spread[k]) for k in (0, 1))
+        with np.errstate(invalid="ignore"):
+            evidence[j] = present - out
+    weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
+    lost = np.isnan(evidence)
+    if lost.any() and weight[lost].sum() > 1e-15:
+        raise ValueError("releases of this truth are impossible under the reader's beliefs, whether the target is in or out")
+    large = evidence.size > _LARGE
+    keep = ~lost & (weight > PRUNED / evidence.size) if large else ~lost
+    return Atoms(evidence[keep], weight[keep])
+
+
+def _grid(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """All combinations of independent releases (combination, column), with their probabilities."""
+    values = np.stack([g.ravel() for g in np.meshgrid(*[v for v, _ in columns], indexing="ij")], axis=1)
+    weights = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[w for _, w in columns], indexing="ij")]), axis=0)
+    return values, weights
+
+
+def _all_columns(plan: Plan, truth: Truth) -> list[tuple[Any, Floats]] | None:
+    """Supports and probabilities of every released number, level by level, cell by cell; None with continuous noise."""
+    columns: list[tuple[Any, Floats]] = []
+    for i, level in enumerate(plan.levels):
+        if isinstance(level.mechanism, ContinuousNoise):
+            return None
+        for cell in range(plan.cells):
+            columns.append(level.mechanism.releases(int(truth.counts[i, cell])))
+            if level.siblings:
+                others = int(truth.counts[i + 1, cell] - truth.counts[i, cell])
+                columns.append(level.mechanism.total(level.siblings).releases(others))
+    return columns
+
+
+def _placed(plan: Plan, values: Floats) -> tuple[Floats, Floats]:
+    """Columns of `_all_columns` as (noisy, sums), each (release, level, cell)."""
+    noisy, sums = np.full((2, values.shape[0], len(plan.levels), plan.cells), np.nan)
+    place = iter(values.T)
+    for i, level in enumerate(plan.levels):
+        for cell in range(plan.cells):
+            noisy[:, i, cell] = next(place)
+            if level.siblings:
+                sums[:, i, cell] = next(place)
+    return noisy, sums
+
+
+def _whole_grid(plan: Plan, reader: Adversary, truth: Truth) -> Atoms | None:
+    """Every release at once, for a reader who does not know the others at the lowest level; None if too many."""
+    columns = _all_columns(plan, truth)
+    if columns is None or np.prod([float(len(values)) for values, _ in columns]) > MAX_GRID // 20:
+        return None
+    values, weights = _grid(columns)
+    keep = weights > 1e-22
+    return Atoms(log_bayes_factor(plan, reader, *_placed(plan, values[keep])), weights[keep])
+
+
+def _simulated_rest(
+    plan: Plan, reader: Adversary, truth: Truth, draws: int, rng: Any, progress: bool, store: Any, *, whole: bool = False
+) -> Atoms:
+    """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
+    def evidence(size: int, generator: np.random.Generator) -> Floats:
+        release = plan.release(truth.by_level(plan), generator, size)
+        noisy, sums = release_arrays(plan, release)
+        value = log_bayes_factor(plan, reader, noisy, sums)
+        if whole:
+            return value
+        out, present = Path.of(plan, reader, 0).known_counts()
+        return value - as_array(plan.levels[0].mechanism.log_ratio(noisy[:, 0, 0], present, out))
+
+    values = runner.simulate(evidence, draws, rng, description="simulated releases", progress=progress, store=store)
+    return Atoms(values, np.full(values.size, 1.0 / values.size))
+
+
+def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> float:
+    """Probability, over releases of this truth, that the reader's best guess about the target is right (0-1 loss)."""
+    settled = settle_truth(plan, reader, truth)
+    inside = factor_law(plan, reader, settled).decided_in()[0]
+    return inside if settled.target else 1.0 - inside
+
+
+def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
+    """Log Bayes factor of the exact levels alone: what invariants already say before any noise is read."""
+    if not any(isinstance(level.mechanism, Exact) for level in plan.levels):
+        return 0.0
+    noisy = truth.counts[None].astype(np.float64)
+    total = 0.0
+    for cell in range(plan.cells):
+        path = Path.of(plan, reader, cell, exact_only=True)
+        if path.steps:
+            total += float(path.log_bayes_factor(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell]))[0])
+    return total
+
+
+def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
+    """The risk group of an audit: averages, decisions, quantiles, and standard errors where simulated.
+
+    `invariant` is the log Bayes factor of exact levels: `ratio` and `difference` are from the prior given those, and
+    `invariant_ratio` is from the prior to there.
+    """
+    posterior, ratio, inside, tie = law.posterior_mean(), law.ratio_mean(), law.decided_in(), law.tie()
+    start = float(logit(law.prior))
+    base = float(expit(start + invariant)) if np.isfinite(start) else law.prior
+    if invariant:
+        ratio = (posterior[0] / base, posterior[1] / base) if base else (1.0, 0.0)
+    factors = law.quantiles(QUANTILES)
+    result = xr.Dataset(
+        {
+            "prior": base,
+            "posterior_mean": posterior[0],
+            "ratio_mean": ratio[0],
+            "difference_mean": posterior[0] - base,
+            "prob_correct": inside[0] if law.target else 1.0 - inside[0],
+            "tie_mass": tie[0],
+            "posterior_quantile": ("quantile", expit(start + factors)),
+            "ratio_quantile": ("quantile", posterior_ratio(base, factors - invariant if np.isfinite(invariant) else 0 * factors)),
+        },
+        coords={"quantile": list(QUANTILES)},
+    )
+    if invariant:
+        result = result.assign(invariant_ratio=float(posterior_ratio(law.prior, invariant)))
+    if law.separable:
+        wrong_to_right, right_to_wrong = law.changed()
+        result = result.assign(wrong_to_right=wrong_to_right, right_to_wrong=right_to_wrong)
+    for name in result.data_vars:
+        result[name].attrs["direction"] = "estimate" if law.simulated and name != "prior" else "exact"
+    if law.simulated:
+        errors = [posterior[1], ratio[1], posterior[1], inside[1], tie[1]]
+        measures = ["posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass"]
+        result = result.assign(mcse=("measure", errors)).assign_coords(measure=measures)
+    return result
+
+
+def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
+    """(releases, weights): every release that matters under this truth, or that many simulated ones if there are too many.
+
+    The least probable releases, 1e-12 in all, are left out; `weight.attrs` says what the table is.
+    """
+    columns = _all_columns(plan, truth)
+    if columns is not None and np.prod([float(len(values)) for values, _ in columns]) <= _TABLE_GRID:
+        values, weights = _grid(columns)
+        order = np.argsort(weights)
+        keep = np.sort(order[np.searchsorted(np.cumsum(weights[order]), _TABLE_LOST) :])
+        if keep.size <= _TABLE_ROWS:
+            noisy, sums = _placed(plan, values[keep])
+            weight = xr.DataArray(weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())})
+            return make_release(plan, noisy, sums), weight
+    generator = np.random.default_rng(runner.seed_sequence(rng))
+    size = min(draws, _TABLE_ROWS)
+    weight = xr.DataArray(np.full(size, 1.0 / size), dims="release", attrs={"direction": "estimate", "mass": 1.0})
+    return plan.release(truth.by_level(plan), generator, size), weight

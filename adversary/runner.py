@@ -1,0 +1,95 @@
+"""Long work in blocks: a seed for each, a progress bar with time left, and resumption where it stopped.
+
+Draws come in fixed blocks of 1024, each with its own child of one `numpy.random.SeedSequence`. How blocks are grouped,
+ordered or resumed therefore never changes a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from adversary._numeric import Floats, check_whole
+
+BLOCK = 1024
+T = TypeVar("T")
+
+
+def track(items: Iterable[T], description: str, *, enabled: bool = True) -> Iterator[T]:
+    """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled."""
+    if not enabled:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield from progress.track(items, description=description)
+
+
+def seed_sequence(rng: Any) -> np.random.SeedSequence:
+    """A seed sequence from None, a seed, a sequence or a Generator (whose next draw seeds it)."""
+    if isinstance(rng, np.random.SeedSequence):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(int(rng.integers(2**63)))
+    if rng is None:
+        return np.random.SeedSequence()
+    if not isinstance(rng, (int, np.integer)) or isinstance(rng, bool) or rng < 0:
+        raise ValueError(f"rng must be None, a seed >= 0 or a numpy Generator, got {rng!r}")
+    return np.random.SeedSequence(int(rng))
+
+
+def simulate(
+    function: Callable[[int, np.random.Generator], Floats],
+    draws: int,
+    rng: Any = None,
+    *,
+    description: str = "draws",
+    progress: bool = False,
+    store: Path | str | None = None,
+    key: Any = None,
+) -> Floats:
+    """`function(size, generator)` over blocks of draws, joined along the first axis.
+
+    Parameters
+    ----------
+    function : makes `size` draws with the generator it is given
+    draws : number in all
+    rng : seed; with a seed, results do not depend on how the work was cut or whether it was resumed
+    store : folder where finished blocks are kept; a later call with the same seed and key continues from them.
+        Every file is written under a temporary name and renamed.
+    key : anything JSON can hold that identifies the work, so that blocks of another are never taken for it
+    """
+    total = int(check_whole("draws", draws, minimum=1))
+    root = seed_sequence(rng)
+    sizes = [min(BLOCK, total - start) for start in range(0, total, BLOCK)]
+    blocks = []
+    work = list(zip(range(len(sizes)), sizes, root.spawn(len(sizes)), strict=True))
+    label = hashlib.sha256(json.dumps([str(root.entropy), total, key], default=str).encode()).hexdigest()[:16]
+    for i, size, child in track(work, description, enabled=progress and len(work) > 2):
+        path = None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy"
+        if path is not None and path.exists():
+            blocks.append(np.load(path))
+            continue
+        blocks.append(function(size, np.random.default_rng(child)))
+        if path is not None:
+            save_array(path, blocks[-1])
+    return np.concatenate(blocks)
+
+
+def save_array(path: Path, array: Floats) -> None:
+    """Write an array under a temporary name, then rename, so that a file is whole or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        np.save(file, array)
+    temporary.replace(path)
