@@ -54,8 +54,10 @@ def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     """Int64 array of whole numbers; fractions, NaN, infinities and numbers beyond 2^53 are refused, never truncated."""
-    array = x if isinstance(x, np.ndarray) and x.dtype == np.int64 else _check(
-        name, x, "must be a whole number within +-2^53", lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a))
+    array = (
+        x
+        if isinstance(x, np.ndarray) and x.dtype == np.int64
+        else _check(name, x, "must be a whole number within +-2^53", lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a)))
     )
     if minimum is not None and not (array >= minimum).all():
         raise ValueError(f"{name} must be at least {minimum}, got {array[array < minimum].ravel()[0]}")

@@ -23,13 +23,12 @@ from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import Exact
+from adversary.reader.factors import Atoms, FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.releases import observed
 from adversary.reader.risk import (
     DRAWS,
-    Atoms,
-    FactorLaw,
     Truth,
     factor_law,
     invariant_factor,
@@ -132,7 +131,9 @@ def _child(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -
     """A seed for one plan and truth that does not depend on what else is audited."""
     text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
     words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)
-    return int(np.random.SeedSequence([*np.atleast_1d(seed.generate_state(4)), *words]).generate_state(2, np.uint64)[0] >> 1)
+    return int(
+        np.random.SeedSequence([*np.atleast_1d(seed.generate_state(4)), *words]).generate_state(2, np.uint64)[0] >> 1
+    )
 
 
 @dataclass(frozen=True)
@@ -154,17 +155,17 @@ class _Case:
         if engine == "exact":
             law = factor_law(self.plan, self.reader, self.truth, draws=draws, rng=seed, progress=progress, store=store)
             exact = self.reader.posterior(self.plan, release, counts=False)
-            summary = risk_summary(law, invariant)
         else:
             if engine == "mcmc":
-                release = self.plan.release(self.truth.by_level(self.plan), np.random.default_rng(seed), draws)
-                weight = xr.DataArray(np.full(draws, 1 / draws), dims="release", attrs={"direction": "estimate", "mass": 1.0})
+                release, weight = _distinct(
+                    self.plan.release(self.truth.by_level(self.plan), np.random.default_rng(seed), draws)
+                )
             exact, groups = self._modelled(engine, release, seed, progress)
-            law = _tabled_law(self.reader.prior, self.truth.target, exact["log_odds"].values, weight)
-            summary = risk_summary(law, invariant)
+            simulated = draws if weight.attrs["direction"] == "estimate" else 0
+            law = _tabled_law(self.reader.prior, self.truth.target, exact["log_odds"].values, weight, simulated)
         groups["release"] = release.assign(weight=weight)
         groups["exact" if engine != "mcmc" else "estimate"] = exact
-        groups["risk"] = summary
+        groups["risk"] = risk_summary(law, invariant)
         groups["bound"] = self._bounds(promises, law, invariant)
         return groups
 
@@ -184,7 +185,8 @@ class _Case:
         from adversary.models import batched_gibbs
 
         draws = batched_gibbs(model, data, rng=seed, progress=progress)
-        return _posterior_dataset(self.reader.prior, draws["estimate"].values), draws["groups"]
+        probability = draws["probability"].values
+        return _posterior_dataset(self.reader.prior, probability), {"posterior": draws.drop_vars("probability")}
 
     def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, invariant: float) -> xr.Dataset:
         """The bound group: every promise for the number of records in which the hypotheses differ."""
@@ -241,12 +243,24 @@ def _upper(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
     if all(belief.proper for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
         return None
     top = float(release["noisy"].max())
-    rise = float(np.nansum(np.maximum(release["sibling_sum"].max([d for d in release["sibling_sum"].dims if d != "level"]), 0.0)))
+    rise = float(
+        np.nansum(np.maximum(release["sibling_sum"].max([d for d in release["sibling_sum"].dims if d != "level"]), 0.0))
+    )
     reach = max(np.sqrt(level.mechanism.variance) for level in plan.levels) * np.sqrt(2.0 * MODEL_REACH)
     known = max(np.atleast_1d(reader.known))
     if all(isinstance(level.mechanism, Exact) for level in plan.levels[1:]):
         return int(max(top, known + 1))
     return int(np.ceil(max(top, known + 1 + (rise if len(plan.levels) > 2 else 0.0), 0.0) + reach))
+
+
+def _distinct(release: xr.Dataset) -> tuple[xr.Dataset, xr.DataArray]:
+    """Each distinct release once, with its share of the draws."""
+    flat = np.concatenate(
+        [release[name].values.reshape(release.sizes["release"], -1) for name in ("noisy", "sibling_sum")], 1
+    )
+    _, first, counts = np.unique(flat, axis=0, return_index=True, return_counts=True, equal_nan=True)
+    attrs = {"direction": "estimate", "mass": 1.0}
+    return release.isel(release=first), xr.DataArray(counts / counts.sum(), dims="release", attrs=attrs)
 
 
 def _posterior_dataset(prior: float, probability: Floats) -> xr.Dataset:
@@ -256,13 +270,12 @@ def _posterior_dataset(prior: float, probability: Floats) -> xr.Dataset:
     return xr.Dataset({name: ("release", value) for name, value in values.items()})
 
 
-def _tabled_law(prior: float, target: int, log_odds: Floats, weight: xr.DataArray) -> FactorLaw:
+def _tabled_law(prior: float, target: int, log_odds: Floats, weight: xr.DataArray, draws: int) -> FactorLaw:
     """The law of the log Bayes factor from a table of releases."""
     start = float(logit(prior))
     factor = log_odds - start if np.isfinite(start) else np.zeros_like(log_odds)
-    simulated = weight.attrs["direction"] == "estimate"
-    nothing = Atoms(np.zeros(1), np.ones(1))
-    return FactorLaw(prior, target, nothing, Atoms(factor, weight.values / weight.values.sum()), simulated, 1.0, False)
+    table = Atoms(factor, weight.values / weight.values.sum())
+    return FactorLaw(prior, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
 
 
 def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[str, xr.Dataset]:
@@ -278,7 +291,15 @@ def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[s
             continue
         if "release" in parts[0].dims and len({part.sizes["release"] for part in parts}) > 1:
             parts = [part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts]
-        joined = xr.concat(parts, xr.DataArray(names, dims=dim, name=dim), data_vars="all", coords="minimal", join="outer", compat="override", combine_attrs="override")
+        joined = xr.concat(
+            parts,
+            xr.DataArray(names, dims=dim, name=dim),
+            data_vars="all",
+            coords="minimal",
+            join="outer",
+            compat="override",
+            combine_attrs="override",
+        )
         result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
     return result
 
@@ -289,7 +310,9 @@ def _attributes(
     """What was done, in values that NetCDF can hold."""
     first = next(iter(plans.values()))
     allocation = {
-        str(name or "plan"): {level.name: {"noise": repr(level.mechanism), "siblings": level.siblings} for level in one.levels}
+        str(name or "plan"): {
+            level.name: {"noise": repr(level.mechanism), "siblings": level.siblings} for level in one.levels
+        }
         for name, one in plans.items()
     }
     named = {str(name or "truth"): {k: np.asarray(v).tolist() for k, v in one.items()} for name, one in truths.items()}

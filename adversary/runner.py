@@ -21,7 +21,7 @@ BLOCK = 1024
 T = TypeVar("T")
 
 
-def track(items: Iterable[T], description: str, *, enabled: bool = True) -> Iterator[T]:
+def track[T](items: Iterable[T], description: str, *, enabled: bool = True) -> Iterator[T]:
     """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled."""
     if not enabled:
         yield from items

@@ -4,6 +4,7 @@
 of your own; `ExactGibbs` samples what is too large to enumerate.
 """
 
+from .batched import batched_gibbs as batched_gibbs
 from .counts import hierarchical_counts as hierarchical_counts
 from .counts import membership as membership
 from .gibbs import ExactGibbs as ExactGibbs

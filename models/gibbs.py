@@ -2,8 +2,9 @@
 
 The belief about a total given the count inside stands in *both* conditionals of the two-level model, eqs 2.10 and 2.11
 of Kazan and Reiter (2025): given a total of m, the count inside cannot be m + 1. `ExactGibbs` takes each conditional
-from the model's joint density, so that cannot be forgotten. The published tables come from a chain whose update of the count
-inside leaves the belief out; no joint law has these two conditionals. `published_gibbs_law` gives its stationary law.
+from the model's joint density, so that cannot be forgotten. The published tables come from a chain whose update of the
+count inside leaves the belief out; no joint law has these two conditionals. `published_gibbs_law` gives its stationary
+law.
 
 References
 ----------
@@ -33,7 +34,7 @@ from adversary.reader.beliefs import Known
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 
-from .graphs import support_of, vectorized
+from .graphs import summed, support_of, vectorized
 
 __all__ = ["ExactGibbs", "published_gibbs_law"]
 
@@ -111,9 +112,9 @@ class _Conditional:
         if rv.dtype not in discrete_types:
             raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
         _, supports = support_of(rv, support, set(model.basic_RVs))
-        terms = [pt.sum(term) for term in model.logp(sum=False) if value in ancestors([term])]
+        terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
         batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-        (log_density,) = vectorized([pt.add(*terms) if len(terms) > 1 else terms[0]], {value: batch})
+        (log_density,) = vectorized([summed(terms)], {value: batch})
         used = set(ancestors([log_density]))
         others = [v for v in model.value_vars if v in used]
         function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")

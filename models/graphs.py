@@ -37,7 +37,17 @@ from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from .tables import TabulatedRV
 
-__all__ = ["NUMPY_MODE", "Conditioned", "Values", "batched", "condition", "end_values", "support_of", "vectorized"]
+__all__ = [
+    "NUMPY_MODE",
+    "Conditioned",
+    "Values",
+    "batched",
+    "condition",
+    "end_values",
+    "summed",
+    "support_of",
+    "vectorized",
+]
 
 Values = NDArray[np.int64]
 
@@ -65,11 +75,15 @@ class Conditioned:
     released: dict[str, TensorVariable]
     latents: dict[str, TensorVariable]
 
+    def log_joint(self) -> TensorVariable:
+        """Log density of latents and release together."""
+        return summed(self.model.logp(sum=False))
+
     def log_prior(self) -> TensorVariable:
         """The latents' own terms, and the potentials that do not depend on the release."""
         values = self.model.replace_rvs_by_values(self.model.potentials)
         kept = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
-        return self.model.logp(vars=[*self.model.free_RVs, *kept])
+        return summed(self.model.logp(vars=[*self.model.free_RVs, *kept], sum=False))
 
     @property
     def moving(self) -> set[Variable]:
@@ -178,6 +192,11 @@ def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorV
     return {c: pt.constant(c.data.astype(wide[c.dtype])) for c in constants}
 
 
+def summed(terms: Sequence[TensorVariable]) -> TensorVariable:
+    """Sum of all entries of all terms, whatever their type, in float64."""
+    return sum((pt.sum(term, dtype="float64") for term in terms), start=pt.constant(np.float64(0)))
+
+
 def vectorized(
     graphs: Sequence[TensorVariable], replacements: Mapping[TensorVariable, TensorVariable]
 ) -> list[TensorVariable]:
@@ -214,4 +233,7 @@ def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Calla
     released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
     inputs = {**latents, **released}
     outputs = vectorized(graphs, inputs)
-    return pytensor.function(list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled

@@ -1,7 +1,8 @@
 """Noise on the integers as PyMC distributions: the discrete Gaussian, the two-sided geometric, and none at all.
 
-The first two may be centred anywhere on the real line, may have random parameters, and have exact tails, so `pm.Truncated`
-and `pm.Censored` of them are exact too. All constants are float64: PyTensor would otherwise read 0.25 as a float32.
+The first two may be centred anywhere on the real line, may have random parameters, and have exact tails, so
+`pm.Truncated` and `pm.Censored` of them are exact too. All constants are float64: PyTensor would otherwise read 0.25 as
+a float32.
 
 References
 ----------

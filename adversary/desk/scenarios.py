@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,21 @@ from adversary.reader.inference import Adversary
 from adversary.reader.plans import NEIGHBOURS, Level, Plan
 from adversary.reader.risk import settle_truth
 
-LAWS = ("poisson", "binom", "nbinom", "geom", "betabinom", "betanbinom", "hypergeom", "randint", "zipf", "logser", "planck", "boltzmann", "bernoulli")
+LAWS = (
+    "poisson",
+    "binom",
+    "nbinom",
+    "geom",
+    "betabinom",
+    "betanbinom",
+    "hypergeom",
+    "randint",
+    "zipf",
+    "logser",
+    "planck",
+    "boltzmann",
+    "bernoulli",
+)
 """Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names."""
 
 _NOISES = {
@@ -134,11 +149,15 @@ class _Table:
 
     def number(self, key: str, default: Any = ...) -> Any:
         """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
-        value = self.get(key, (int, float, str), 'a number, or a product of fractions such as "64/25 * 165/4099"', default)
+        value = self.get(
+            key, (int, float, str), 'a number, or a product of fractions such as "64/25 * 165/4099"', default
+        )
         if not isinstance(value, str):
             return value
         if not _PRODUCT.fullmatch(value):
-            raise ValueError(f'{self.where(key)}: must be a number or a product of fractions such as "64/25 * 165/4099", got {value!r}')
+            raise ValueError(
+                f'{self.where(key)}: must be a number or a product of fractions such as "64/25 * 165/4099", got {value!r}'
+            )
         try:
             product = Fraction(1)
             for factor in value.split("*"):
@@ -180,7 +199,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     top.finish()
     for reader in readers.values() if isinstance(readers, dict) else [readers]:
         for name, truth in _each(truths):
-            top.build(f"truths.{name}" if name else "truth", lambda r=reader, t=truth: settle_truth(plan, r, t))
+            top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
     return Scenario(plan, readers, truths, promises, **texts, failure=failure, path=file, document=document)
 
 
@@ -204,13 +223,14 @@ def _one_or_many(top: _Table, one: str, many: str, read: Callable[[_Table], Any]
 def _plan(table: _Table, neighbours: str) -> Plan:
     cells = table.get("cells", int, "1 or 2", 1)
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
-    levels = []
+    levels: list[Level] = []
     for i, row in enumerate(rows):
         part = _Table(row, table.file, f"plan.level[{i + 1}]")
-        levels.append(part.build("", lambda part=part: _level(part, neighbours)) if isinstance(row, dict) else part)
+        levels.append(part.build("", partial(_level, part, neighbours)))
         part.finish()
     table.finish()
-    return table.build("", lambda: Plan(levels, cells, neighbours))
+    made: Plan = table.build("", partial(Plan, levels, cells, neighbours))
+    return made
 
 
 def _level(table: _Table, neighbours: str) -> Level:
@@ -220,9 +240,9 @@ def _level(table: _Table, neighbours: str) -> Level:
         raise ValueError(f"noise must be one of {tuple(_NOISES)}, got {noise!r}")
     given = [key for key in ("rho", "sigma", "epsilon", "scale") if table.has(key)]
     wanted = _NOISES[noise]
-    if len(given) != (1 if wanted else 0) or given and given[0] not in wanted:
+    if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
         raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
-    value = table.number(given[0]) if given else None
+    value: Any = table.number(given[0]) if given else None
     moved = 2 if neighbours == "bounded" else 1
     categories = table.get("categories", int, "a whole number", 2) if noise == "randomized response" else 2
     sensitivity = table.number("sensitivity", 1)
@@ -248,11 +268,13 @@ def _adversary(table: _Table, plan: Plan) -> Adversary:
     beliefs: dict[str, Any] = {}
     if table.has("beliefs"):
         part = table.table("beliefs")
-        beliefs = {name: part.build(name, lambda name=name: _belief(part, name)) for name in part.values}
+        beliefs = {name: part.build(name, partial(_belief, part, name)) for name in part.values}
     table.finish()
 
     def make() -> Adversary:
-        reader = Adversary(prior, tuple(known) if isinstance(known, list) else known, beliefs, tuple(pair) if pair else None)  # type: ignore[arg-type]
+        reader = Adversary(
+            prior, tuple(known) if isinstance(known, list) else known, beliefs, tuple(pair) if pair else None
+        )
         reader.chain(plan)
         return reader
 
@@ -269,7 +291,9 @@ def _belief(parent: _Table, name: str) -> Belief:
     table = parent.table(name)
     kinds = [kind for kind in ("upper", "total", "probabilities", "law") if table.has(kind)]
     if len(kinds) != 1:
-        raise ValueError(f"a belief table has exactly one of upper (uniform), total (point), probabilities (pmf) or law, got {kinds}")
+        raise ValueError(
+            f"a belief table has exactly one of upper (uniform), total (point), probabilities (pmf) or law, got {kinds}"
+        )
     if kinds == ["law"]:
         law = table.get("law", str, f"one of {LAWS}")
         if law not in LAWS:
@@ -281,11 +305,12 @@ def _belief(parent: _Table, name: str) -> Belief:
         if not frozen.support()[0] >= 0:
             raise ValueError(f"law {law!r} with {parameters} is not a law of a count")
         return Others(frozen)
-    made = {
+    makers: dict[str, Callable[[], Belief]] = {
         "upper": lambda: Uniform(table.get("upper", int, "a whole number")),
         "total": lambda: Point(table.get("total", int, "a whole number")),
         "probabilities": lambda: Others(table.get("probabilities", list, "a list of probabilities")),
-    }[kinds[0]]()
+    }
+    made = makers[kinds[0]]()
     table.finish()
     return made
 
@@ -304,7 +329,7 @@ def _guarantees(table: _Table, plan: Plan, neighbours: str) -> dict[str, Guarant
     promises: dict[str, Guarantee] = {}
     for name in _DEFINITIONS:
         if table.has(name):
-            promises[name] = table.build(name, lambda name=name: _guarantee(table, name, plan, neighbours))
+            promises[name] = table.build(name, partial(_guarantee, table, name, plan, neighbours))
     table.finish()
     if not promises:
         raise ValueError(f"{table.file}: {table.key}: must state at least one of {_DEFINITIONS}, got nothing")
@@ -314,13 +339,17 @@ def _guarantees(table: _Table, plan: Plan, neighbours: str) -> dict[str, Guarant
 def _guarantee(table: _Table, name: str, plan: Plan, neighbours: str) -> Guarantee:
     if name == "zCDP" and table.values[name] == "sum of levels":
         moved = 2 if neighbours == "bounded" else 1
-        return ZeroConcentratedDP(float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < float("inf"))))
-    single: dict[str, Callable[[float], Guarantee]] = {"zCDP": ZeroConcentratedDP, "pure DP": PureDP, "Gaussian DP": GaussianDP}
+        return ZeroConcentratedDP(
+            float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < float("inf")))
+        )
+    single: dict[str, Callable[[float], Guarantee]] = {
+        "zCDP": ZeroConcentratedDP,
+        "pure DP": PureDP,
+        "Gaussian DP": GaussianDP,
+    }
     if name in single:
         return single[name](float(table.number(name)))
     pair = table.table(name)
     epsilon, delta = float(pair.number("epsilon")), float(pair.number("delta"))
     pair.finish()
     return (ApproximateDP if name == "approximate DP" else ProbabilisticDP)(epsilon, delta)
-
-

@@ -31,9 +31,7 @@ def merged(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Floats, Floats
     return losses[starts], np.logaddexp.reduceat(log_p, starts), np.logaddexp.reduceat(log_q, starts)
 
 
-def product(
-    a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats]
-) -> tuple[Floats, Floats, Floats]:
+def product(a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
     """Law of the sum of two independent losses: every pair of atoms, exactly."""
     losses, log_p, log_q = ((x[:, None] + y[None, :]).ravel() for x, y in zip(a, b, strict=True))
     return merged(losses, log_p, log_q)

@@ -205,10 +205,14 @@ class ZeroConcentratedDP(Guarantee):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
-        gaps = np.unique(np.concatenate([np.geomspace(0.1, 10.0, 25) / np.sqrt(max(self.rho, 1e-300)), np.arange(1, 9)]))
+        gaps = np.unique(
+            np.concatenate([np.geomspace(0.1, 10.0, 25) / np.sqrt(max(self.rho, 1e-300)), np.arange(1, 9)])
+        )
         gaps = gaps[gaps < 1e12]
         return all(
-            side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a for side in _both(loss) for a in gaps
+            side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
+            for side in _both(loss)
+            for a in gaps
         )
 
 

@@ -342,7 +342,7 @@ def _rounded_product(parts: tuple[PrivacyLoss, ...], *, up: bool) -> LatticeLoss
     masses, start, infinite = [], 0.0, 0.0
     for part, (low, high) in zip(parts, edges, strict=True):
         first, last = int(np.floor(low / step)), int(np.ceil(high / step))
-        grid = step * np.arange(first, last + 1)
+        grid = as_array(step * np.arange(first, last + 1))
         beyond = as_array(part.tail(grid)[0])
         inside = -np.diff(beyond)  # P(grid[i] < L <= grid[i + 1])
         mass = np.append(1.0 - beyond[0], inside) if up else np.append(inside, 0.0)
@@ -350,7 +350,7 @@ def _rounded_product(parts: tuple[PrivacyLoss, ...], *, up: bool) -> LatticeLoss
         masses.append(np.maximum(mass, 0.0))
         start += first
     total = grid_convolution(masses)
-    losses = step * (start + np.arange(total.size))
+    losses = as_array(step * (start + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
     atoms = merged(losses, log_p, log_p - losses)

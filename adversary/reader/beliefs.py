@@ -185,7 +185,9 @@ class Others(Belief):
         with np.errstate(divide="ignore"):
             table = np.log(self.law)
         inside_table = (count >= 0) & (count < self.law.size)
-        return scalar_or_array(np.where(inside_table, table[np.where(inside_table, count, 0).astype(np.int64)], -np.inf))
+        return scalar_or_array(
+            np.where(inside_table, table[np.where(inside_table, count, 0).astype(np.int64)], -np.inf)
+        )
 
     def support(self, inside: int) -> tuple[int, int | None]:
         if isinstance(self.law, np.ndarray):
@@ -268,7 +270,7 @@ def as_belief(name: str, belief: Any) -> Belief:
     """A belief as given, or `Others(law)` for a bare scipy.stats law or pmf; TypeError naming the level otherwise."""
     if isinstance(belief, Belief):
         return belief
-    if _is_scipy_law(belief) or isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str):
+    if _is_scipy_law(belief) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
         return Others(belief)
     raise TypeError(
         f"belief about {name!r} must be Uniform(), Point(total), Others(law), a frozen discrete scipy.stats law or a pmf, "

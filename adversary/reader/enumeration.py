@@ -88,7 +88,7 @@ def compile_enumerator(
     return Enumerator(
         grid,
         tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
-        graphs.batched(conditioned, [conditioned.model.logp()]),
+        graphs.batched(conditioned, [conditioned.log_joint()]),
         graphs.batched(conditioned, [log_prior]),
         not conditioned.uses_release(log_prior),
         tuple(Marginal.over(grid, name, conditioned) for name in names),
@@ -301,7 +301,7 @@ class Enumerator:
             states, members = self.grid.states(start, stop), [m.membership(start, stop) for m in marginals]
             for first in range(0, releases, width):
                 window = slice(first, min(first + width, releases))
-                batch = [b[:, window] if b.shape[1] > 1 else b for b in batches]
+                batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
                 log_p = np.broadcast_to(log_density(*states, *batch)[0], (stop - start, window.stop - first))
                 self._refuse_undefined(log_p, states)
                 top = np.maximum(log_p.max(axis=0), np.finfo(np.float64).min)

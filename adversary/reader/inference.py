@@ -1,18 +1,9 @@
-"""The adversary and its exact posterior on a path of nested levels.
-
-Given the target's contribution k0, counts X1 <= X2 <= ... form a Markov chain (beliefs), every level releases
-X_l + noise and, below the top, the sum of its siblings' releases, (X_{l+1} - X_l) + the sum of d noises. The likelihood
-of a release under each hypothesis is a backward recursion, exact up to a tail of exp(-45) per level:
-
-    M_l(x) = log P(noisy_l | x) + log sum_{x'} belief(x' | x) h_l(sum_l - (x' - x)) exp(M_{l+1}(x')).
-
-The belief stands in every term, so a count inside never exceeds its total (Kazan and Reiter 2025, section 2.3; the
-published sampler leaves that constraint out of one of its two updates).
-"""
+"""The adversary: hypotheses about one person, a prior, beliefs about everybody else, and the exact posterior."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -21,39 +12,13 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary._numeric import (
-    Floats,
-    Integers,
-    as_array,
-    check_probability,
-    check_whole,
-    log_sum_exp,
-    log_tail_sum,
-    log_theta,
-    logit,
-    posterior_ratio,
-)
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed
-from adversary.privacy.mechanisms import (
-    ContinuousNoise,
-    DiscreteGaussian,
-    DiscreteGaussianSum,
-    Exact,
-    Gaussian,
-    IntegerNoise,
-    Mechanism,
-    RandomizedResponse,
-)
-from adversary.reader.beliefs import Belief, Known, Learned, Uniform, as_belief
+from adversary._numeric import Floats, check_probability, check_whole, logit, posterior_ratio
+from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.beliefs import Belief, Known, as_belief
+from adversary.reader.paths import MAX_STATES, Path
 from adversary.reader.plans import Plan
 from adversary.reader.releases import release_arrays
-
-REACH_NATS = 45.0
-"""Counts are followed until a level's own likelihood has fallen by exp(-45)."""
-
-MAX_STATES = 50_000_000
-_CHUNK_STATES = 4_000_000
-_WHOLE_SUPPORT = 4096
 
 
 @dataclass(frozen=True)
@@ -107,7 +72,10 @@ class Adversary:
         if unknown:
             raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
         same = [False] + [level.siblings == 0 for level in plan.levels[:-1]]
-        return tuple(self._belief(name, i == 0, alike, cell) for i, (name, alike) in enumerate(zip(plan.names, same, strict=True)))
+        return tuple(
+            self._belief(name, i == 0, alike, cell)
+            for i, (name, alike) in enumerate(zip(plan.names, same, strict=True))
+        )
 
     def _belief(self, name: str, lowest: bool, same: bool, cell: int) -> Belief:
         given = self.beliefs.get(name)
@@ -120,6 +88,10 @@ class Adversary:
         if lowest:
             return Known(self.known if isinstance(self.known, int) else self.known[cell])
         raise ValueError(f"beliefs: upper level {name!r} needs one, for instance Uniform() or Point(total)")
+
+    def path(self, plan: Plan, cell: int = 0, *, exact_only: bool = False) -> Path:
+        """The recursion that answers for this reader in one cell of a plan."""
+        return Path.of(plan, self.chain(plan, cell), self.contributions(cell), exact_only=exact_only)
 
     def posterior(self, plan: Plan, release: xr.Dataset, counts: bool | None = None) -> xr.Dataset:
         """What the reader concludes from each release.
@@ -145,7 +117,7 @@ class Adversary:
         result = xr.Dataset({name: (dims, v[0] if single else v) for name, v in variables.items()})
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
-        if counts or counts is None and single and _countable(plan, self, noisy, sums):
+        if counts or (counts is None and single and _countable(plan, self, noisy, sums)):
             count = _count_pmfs(plan, self, noisy, sums, expit(odds))
             result["count"] = count.isel(release=0) if single else count
         return result
@@ -161,7 +133,7 @@ class Adversary:
         prior = float(expit(_log_odds(self.prior, log_bayes_factor(plan, self, noisy, sums)))[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
-            path = Path.of(plan, self, cell)
+            path = self.path(plan, cell)
             for name, belief in path.learned(noisy[:, :, cell], sums[:, :, cell]).items():
                 learned.setdefault(plan.names[name], []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
@@ -184,7 +156,7 @@ class Adversary:
         """
         parts: list[PrivacyLoss] = []
         for cell in range(plan.cells):
-            path = Path.of(plan, self, cell)
+            path = self.path(plan, cell)
             improper = [plan.names[step.levels[0]] for step in path.steps if not step.belief.proper]
             if improper:
                 raise ValueError(f"the belief about {improper[0]!r} is improper: an averaged pair needs proper beliefs")
@@ -208,7 +180,9 @@ def _per_cell(name: str, belief: Any) -> Any:
 def _log_odds(prior: float, factor: Floats) -> Floats:
     start = float(logit(prior))
     if np.isinf(start) and (np.isinf(factor) & (np.sign(factor) != np.sign(start))).any():
-        raise ValueError(f"a release is impossible under prior {prior}: the reader is certain of the hypothesis it rules out")
+        raise ValueError(
+            f"a release is impossible under prior {prior}: the reader is certain of the hypothesis it rules out"
+        )
     return np.full_like(factor, start) if np.isinf(start) else start + factor
 
 
@@ -216,424 +190,17 @@ def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats)
     """log P(release | in) - log P(release | out) of releases (release, level, cell), cells added up."""
     total = np.zeros(noisy.shape[0])
     for cell in range(plan.cells):
-        total += Path.of(plan, reader, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
+        total += reader.path(plan, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
     return total
-
-
-@dataclass(frozen=True)
-class Step:
-    """One distinct count on the path: the levels that publish it, and what links it to the next."""
-
-    levels: tuple[int, ...]
-    noises: tuple[Mechanism, ...]
-    belief: Belief
-    link: Mechanism | None  # noise of the sibling sum to the next step
-    link_level: int
-
-    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
-        """Log P(its releases | count x), for x (release, count)."""
-        return sum((_log_noise(n, noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)), np.zeros(x.shape))
-
-    def exact_part(self) -> Step:
-        """The step with only its exact releases, and no sibling sum."""
-        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
-        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
-
-    def log_link(self, sums: Floats, gap: Floats) -> Floats:
-        """Log P(sibling sum | others' count), for gap (release, count, total); 0 where no sum is read."""
-        if self.link is None:
-            return np.zeros(gap.shape)
-        return _log_noise(self.link, sums[:, self.link_level, None, None], gap)
-
-    @property
-    def reach(self) -> float:
-        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
-        return min(_reach(noise) for noise in self.noises)
-
-
-def _log_noise(noise: Mechanism, release: Floats, value: Any) -> Floats:
-    """noise.log_prob without its checks, which releases and counts have passed already."""
-    if isinstance(noise, IntegerNoise):
-        return np.asarray(noise.log_noise(release - value), dtype=np.float64)
-    if isinstance(noise, ContinuousNoise):
-        return noise.log_density(release - value)
-    if isinstance(noise, Exact):
-        return np.where(release == value, 0.0, -np.inf)
-    value = np.broadcast_to(value, np.broadcast_shapes(np.shape(release), np.shape(value)))
-    possible = (value >= 0) & (value < noise.categories) if isinstance(noise, RandomizedResponse) else np.isfinite(value)
-    return np.where(possible, noise.log_prob(release, np.where(possible, value, 0)), -np.inf)
-
-
-def _reach(noise: Mechanism) -> float:
-    if isinstance(noise, IntegerNoise):
-        return float(noise.reach(REACH_NATS))
-    if isinstance(noise, RandomizedResponse):
-        return float(noise.categories)
-    if isinstance(noise, ContinuousNoise):  # a Chernoff-free bound: Laplace falls slowest, by |x| / scale
-        scale = np.sqrt(noise.variance)
-        return float(scale * (np.sqrt(2 * REACH_NATS) + 1 if isinstance(noise, Gaussian) else REACH_NATS + 5))
-    return 0.0
-
-
-def _parabola(noise: Mechanism | None) -> tuple[float, float] | None:
-    """(rho, log peak) if the log law is log peak - rho x^2, else None."""
-    if isinstance(noise, DiscreteGaussian) or isinstance(noise, DiscreteGaussianSum) and noise.is_quadratic():
-        return noise.rho, -float(log_theta(noise.rho))
-    if isinstance(noise, Gaussian):
-        return noise.rho, float(noise.log_density(np.zeros(())))
-    return None
-
-
-@dataclass(frozen=True)
-class Path:
-    """The recursion for one reader, one plan, one cell."""
-
-    steps: tuple[Step, ...]
-    contributions: Floats  # (out, in)
-
-    @classmethod
-    def of(cls, plan: Plan, reader: Adversary, cell: int, *, exact_only: bool = False) -> Path:
-        """The path of a plan; with `exact_only`, only exact levels are read, and nothing above the last of them."""
-        groups: list[list[int]] = []
-        for i in range(len(plan.levels)):
-            if i and plan.levels[i - 1].siblings == 0:
-                groups[-1].append(i)
-            else:
-                groups.append([i])
-        chain = reader.chain(plan, cell)
-        steps = []
-        for group in groups:
-            top = plan.levels[group[-1]]
-            link = top.mechanism.total(top.siblings) if top.siblings else None
-            noises = tuple(plan.levels[i].mechanism for i in group)
-            steps.append(Step(tuple(group), noises, chain[group[0]], link, group[-1]))
-        if exact_only:
-            steps = [step.exact_part() for step in steps]
-            steps = steps[: max((i + 1 for i, step in enumerate(steps) if step.noises), default=0)]
-        path = cls(tuple(steps), np.array(reader.contributions(cell), dtype=np.float64))
-        for k in path.contributions:
-            for noise in steps[0].noises if steps else ():
-                if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
-                    raise ValueError(f"a count of {steps[0].belief.support(int(k))[0]} has no answer among {noise.categories} categories")
-        return path
-
-    @property
-    def known(self) -> bool:
-        """Whether the reader knows everybody else at the lowest level."""
-        return isinstance(self.steps[0].belief, Known)
-
-    def known_counts(self) -> Floats:
-        """The lowest count if (out, in), for a reader who knows everybody else there."""
-        belief = self.steps[0].belief
-        if not isinstance(belief, Known):
-            raise TypeError("this reader does not know the others at the lowest level")
-        return self.contributions + belief.count
-
-    def log_bayes_factor(self, noisy: Floats, sums: Floats) -> Floats:
-        """log P(release | in) - log P(release | out) for releases (release, level)."""
-        first = self.steps[0]
-        if not self.known:
-            return self._difference(self._log_likelihoods(noisy, sums, -1, self.contributions))
-        x = self.known_counts()
-        own = sum(
-            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=True)),
-            np.zeros(noisy.shape[0]),
-        )
-        if len(self.steps) == 1:
-            return own
-        return own + self.evidence_above(noisy, sums, x)
-
-    def evidence_above(self, noisy: Floats, sums: Floats, x: Floats) -> Floats:
-        """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
-        used = [i for step in self.steps[1:] for i in step.levels]
-        linked = [step.link_level for step in self.steps[:-1]]
-        if noisy.shape[0] == 1:
-            return self._difference(self._log_likelihoods(noisy, sums, 0, x))
-        key = np.concatenate([noisy[:, used], sums[:, linked]], axis=1)
-        _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        return self._difference(self._log_likelihoods(noisy[index], sums[index], 0, x))[inverse.ravel()]
-
-    @staticmethod
-    def _difference(log_likelihoods: Floats) -> Floats:
-        impossible = np.isneginf(log_likelihoods).all(-1)
-        if impossible.any():
-            raise ValueError(
-                f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
-                "its probability is zero whether the target is in or out"
-            )
-        return log_likelihoods[:, 1] - log_likelihoods[:, 0]
-
-    def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
-        """log P(everything above step | its count x) for two counts x, in chunks that fit in memory: (release, 2)."""
-        windows = self.windows(noisy, sums, step, x, closed=True)
-        result = np.full((noisy.shape[0], x.size), np.nan)
-        for rows in self._chunks(windows, x.size, noisy.shape[0]):
-            part = [(low[rows], size) for low, size in _common(windows, rows)]
-            result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), noisy[rows], sums[rows], part)
-        return result
-
-    def _chunks(self, windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
-        """Row numbers in groups of similar window size, so that padding and memory stay small."""
-        sizes = [np.full(rows, first), *(size for _, size in windows)]
-        cost = np.max([np.full(rows, 32), *(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True))], axis=0)
-        if cost.max() > MAX_STATES:
-            worst = int(np.argmax(cost))
-            widths = [int(size[worst]) for _, size in windows]
-            raise ValueError(
-                f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
-                "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
-            )
-        order = np.argsort(cost, kind="stable")
-        start = 0
-        while start < rows:
-            # widest row of the group, found by halving the group until it fits
-            stop = rows
-            while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
-                stop = start + (stop - start) // 2
-            yield order[start:stop]
-            start = stop
-
-    def _closed_form(self, step: int) -> bool:
-        """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
-        above = self.steps[step + 1]
-        flat = isinstance(above.belief, Uniform) and above.belief.upper is None
-        return (
-            step >= 0
-            and step + 2 == len(self.steps)
-            and flat
-            and all(_parabola(noise) for noise in (*above.noises, self.steps[step].link))
-        )
-
-    def windows(self, noisy: Floats, sums: Floats, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
-        """For every step above `step`: the first count and the number of counts to follow, per release."""
-        low, high = np.full(noisy.shape[0], x.min()), np.full(noisy.shape[0], x.max())
-        result = []
-        for i in range(step + 1, len(self.steps)):
-            if closed and self._closed_form(i - 1):
-                break
-            low, high = self._window(i, low, high, noisy, sums)
-            result.append((low, (high - low + 1).astype(np.int64)))
-        return result
-
-    def _window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
-        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
-
-        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
-        """
-        step = self.steps[i]
-        for noise, level in zip(step.noises, step.levels, strict=True):
-            if isinstance(noise, Exact):
-                return noisy[:, level], noisy[:, level]
-        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
-        top = _by_value(lambda k: float(np.inf if step.belief.support(k)[1] is None else step.belief.support(k)[1] or 0), high)
-        if np.all(top - bottom < _WHOLE_SUPPORT):
-            return bottom, np.maximum(top, bottom)
-        if not step.noises:  # only exact levels are read: everything up to the next of them
-            ceiling = next(noisy[:, s.levels[0]] for s in self.steps[i + 1 :] if s.noises)
-            return bottom, np.maximum(bottom, np.minimum(top, ceiling))
-        if i and self._closed_form(i - 1):
-            return self._parabola_window(i, low, high, noisy, sums)
-        sources = [noisy[:, level] for level in step.levels]
-        if i:
-            rise = np.maximum(sums[:, self.steps[i - 1].link_level], 0.0)
-            sources += [low + rise, high + rise]
-        fall = np.zeros(noisy.shape[0])
-        for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
-            fall = fall + np.maximum(sums[:, lower.link_level], 0.0)
-            sources += [noisy[:, level] - fall for level in upper.levels]
-        sources += [
-            _by_value(lambda k, end=end: float((step.belief.window(k) or (k, k))[end]), edge)
-            for end, edge in ((0, low), (1, high))
-            if step.belief.proper
-        ]
-        first = np.clip(np.floor(np.min(sources, 0) - step.reach), bottom, top)
-        last = np.clip(np.ceil(np.max(sources, 0) + step.reach), bottom, top)
-        return first, last
-
-    def _parabola_window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
-        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
-        step = self.steps[i]
-        rho = sum(noise.rho for noise in step.noises)
-        link = self.steps[i - 1].link
-        a = link.rho if link else 0.0
-        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
-        reach = np.sqrt(REACH_NATS / (rho + a))
-        modes = [(rho * centre + a * (edge + sums[:, self.steps[i - 1].link_level])) / (rho + a) for edge in (low, high)]
-        return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
-
-    def _transition(
-        self, step: int, x: Floats, noisy: Floats, sums: Floats, windows: list[tuple[Floats, int]]
-    ) -> Floats:
-        """log P(all that lies above step | its count x), (release, count)."""
-        if self._closed_form(step):
-            return self._tail_form(step, x, noisy, sums)
-        above, total = self.steps[step + 1], _counts(windows[0])
-        kernel = self.kernel(step, x, total, sums)
-        message = above.log_likelihood(noisy, total)
-        if step + 2 < len(self.steps):
-            message = message + self._transition(step + 1, total, noisy, sums, windows[1:])
-        return log_sum_exp(kernel + message[:, None, :])
-
-    def kernel(self, step: int, x: Floats, total: Floats, sums: Floats) -> Floats:
-        """log belief(total | x) + log P(sibling sum | total - x), (release, count, total)."""
-        below, above = x[:, :, None], total[:, None, :]
-        kernel = as_array(self.steps[step + 1].belief.log_prob(above, below))
-        return kernel if step < 0 else kernel + self.steps[step].log_link(sums, above - below)
-
-    def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
-        """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
-        above = self.steps[step + 1]
-        fits = [_parabola(noise) for noise in above.noises]
-        rho = np.array([fit[0] for fit in fits if fit])
-        link = _parabola(self.steps[step].link)
-        assert link is not None
-        releases = noisy[:, list(above.levels)]
-        big, a = rho.sum(), link[0]
-        centre = releases @ rho / big
-        spread = ((releases - centre[:, None]) ** 2) @ rho
-        peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
-        big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
-        mode = (big * big_a + a * b) / w
-        return peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w)
-
-    def second_window(self, releases: list[Floats], sums: Floats, beyond: tuple[Floats, Floats]) -> Floats:
-        """Counts of the second step to follow for every combination of these releases and sibling sums."""
-        second, link_level = self.steps[1], self.steps[0].link_level
-        columns = [*releases, sums]
-        corners = np.stack(np.meshgrid(*[[c.min(), c.max()] for c in columns], [0, 1], indexing="ij"), -1).reshape(-1, len(columns) + 1)
-        extremes = [(part.min(0), part.max(0)) for part in beyond]
-        edge = corners[:, -1].astype(np.int64)
-        noisy, links = (np.array([low, high])[edge] for low, high in extremes)
-        noisy[:, list(second.levels)] = corners[:, : len(releases)]
-        links[:, link_level] = corners[:, -2]
-        x = self.known_counts()
-        low, high = self._window(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), noisy, links)
-        return np.arange(low.min(), high.max() + 1)
-
-    def messages_beyond(self, counts: Floats, noisy: Floats, sums: Floats) -> Floats:
-        """log P(all releases above the second step | its count), (release, count)."""
-        if len(self.steps) == 2:
-            return np.zeros((noisy.shape[0], counts.size))
-        x = np.broadcast_to(counts, (noisy.shape[0], counts.size))
-        windows = self.windows(noisy, sums, 1, counts, closed=True)
-        result = np.full(x.shape, np.nan)
-        for rows in self._chunks(windows, counts.size, noisy.shape[0]):
-            result[rows] = self._transition(1, x[rows], noisy[rows], sums[rows], [(low[rows], size) for low, size in _common(windows, rows)])
-        return result
-
-    def averaged_losses(self) -> list[PrivacyLoss]:
-        """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
-        if self.known and len(self.steps) == 1:
-            x = self.known_counts()
-            return [noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises]
-        if len(self.steps) > 2 or not self.known and len(self.steps) > 1:
-            raise ValueError("an averaged pair is worked out for one count, or for two when the lowest is known but for the target")
-        if not self.known:
-            return [self._pair(0, self.contributions)]
-        x = self.known_counts()
-        return [*(noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises), self._pair(1, x)]
-
-    def _pair(self, i: int, x: Floats) -> PrivacyLoss:
-        """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""
-        step = self.steps[i]
-        edges = [step.belief.window(int(k)) or (0, 0) for k in x]
-        total = np.arange(min(e[0] for e in edges), max(e[1] for e in edges) + 1, dtype=np.float64)
-        grids = [_span(noise, total) for noise in step.noises]
-        columns = np.stack([g.ravel() for g in np.meshgrid(*grids, indexing="ij")], axis=1)
-        noisy = np.zeros((columns.shape[0], max(step.levels) + 1))
-        noisy[:, list(step.levels)] = columns
-        own = step.log_likelihood(noisy, np.broadcast_to(total, (columns.shape[0], total.size)))
-        laws = []
-        sums = _span(self.steps[i - 1].link, np.arange(total[0] - x.max(), total[-1] - x.min() + 1)) if i else None
-        for k in x:
-            weighted = own + as_array(step.belief.log_prob(total, k))
-            if sums is None:
-                laws.append(log_sum_exp(weighted))
-            else:
-                laws.append(log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k))).ravel())
-        return LatticeLoss.from_log_probs(laws[1], laws[0])
-
-    def log_link(self, step: int, offset: Floats) -> Floats:
-        """Log law of a step's sibling sum at these distances from the others' count."""
-        link = self.steps[step].link
-        assert link is not None
-        return _log_noise(link, offset, 0.0)
-
-    def joint(self, noisy: Floats, sums: Floats) -> list[tuple[Floats, Floats]]:
-        """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
-        x = np.broadcast_to(self.contributions, (noisy.shape[0], 2))
-        windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
-        list(self._chunks(windows, 2, noisy.shape[0]))  # refuses what is too wide
-        common = _common(windows, np.arange(noisy.shape[0]))
-        result = []
-        for i, window in enumerate(common):
-            total = _counts(window)
-            message = self.steps[i].log_likelihood(noisy, total)
-            if i + 1 < len(self.steps):
-                message = message + self._transition(i, total, noisy, sums, common[i + 1 :])
-            joint = self.kernel(i - 1, x, total, sums) + message[:, None, :]
-            norm = log_sum_exp(joint)
-            result.append((total, np.where(np.isneginf(norm)[..., None], -np.inf, joint - np.where(np.isneginf(norm), 0, norm)[..., None])))
-            x = total
-        return result
-
-    def learned(self, noisy: Floats, sums: Floats) -> dict[int, Belief]:
-        """Beliefs after one release, for the lowest level of every step."""
-        below = np.arange(self.contributions.min(), self.contributions.max() + 1)
-        beliefs: dict[int, Belief] = {}
-        for step, (total, table) in zip(self.steps, self.joint(noisy, sums), strict=True):
-            rows = np.full((below.size, total.shape[1]), -np.inf)
-            if step is self.steps[0]:
-                rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
-            else:
-                rows = table[0]
-            if not isinstance(step.belief, Known):
-                beliefs[step.levels[0]] = Learned(below, total[0], rows)
-            below = total[0]
-        return beliefs
-
-
-def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
-    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum; rows that are all -inf give -inf."""
-    scaled = []
-    for log_values in (log_a, log_b):
-        top = log_values.max(axis=1)
-        safe = np.where(np.isfinite(top), top, 0.0)
-        scaled.append((np.exp(log_values - safe[:, None]), safe))
-    (a, top_a), (b, top_b) = scaled
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(a @ b.T) + top_a[:, None] + top_b[None, :])
-
-
-def _span(noise: Mechanism | None, values: Floats) -> Floats:
-    """Every release that matters for any of these values."""
-    if noise is None:
-        raise ValueError("no sibling sum is published here")
-    return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
-
-
-def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
-    """A function of whole numbers over an array, called once per distinct value."""
-    values, inverse = np.unique(x, return_inverse=True)
-    return np.array([function(int(v)) for v in values])[inverse.ravel()]
-
-
-def _common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
-    return [(low, int(size[rows].max())) for low, size in windows]
-
-
-def _counts(window: tuple[Floats, int]) -> Floats:
-    low, size = window
-    return np.asarray(low[:, None] + np.arange(size, dtype=np.float64))
 
 
 def _countable(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> bool:
     """Whether the counts' joint laws are small enough to add up."""
     for cell in range(plan.cells):
-        path = Path.of(plan, reader, cell)
+        path = reader.path(plan, cell)
         windows = path.windows(noisy[:, :, cell], sums[:, :, cell], -1, path.contributions, closed=False)
         sizes = [2, *(int(size[0]) for _, size in windows)]
-        if max(a * b for a, b in zip(sizes[:-1], sizes[1:], strict=True)) > MAX_STATES:
+        if max(a * b for a, b in itertools.pairwise(sizes)) > MAX_STATES:
             return False
     return True
 
@@ -642,7 +209,7 @@ def _count_pmfs(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats, post
     """Marginal posterior pmfs, dims (release, level[, cell], value)."""
     pieces: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     for cell in range(plan.cells):
-        path = Path.of(plan, reader, cell)
+        path = reader.path(plan, cell)
         weight = np.stack([1.0 - posterior, posterior], axis=1)
         for step, (total, table) in zip(path.steps, path.joint(noisy[:, :, cell], sums[:, :, cell]), strict=True):
             weight = np.einsum("ri,rij->rj", weight, np.exp(table))

@@ -116,7 +116,9 @@ class Plan:
         rows = [check_whole(f"truth of level {name!r}", truth[name], minimum=0) for name in self.names]
         for name, row in zip(self.names, rows, strict=True):
             if row.shape != (self.cells,) and not (row.ndim == 0 and self.cells == 1):
-                raise ValueError(f"truth of level {name!r} must be one count per cell ({self.cells}), got {truth[name]!r}")
+                raise ValueError(
+                    f"truth of level {name!r} must be one count per cell ({self.cells}), got {truth[name]!r}"
+                )
         counts = np.stack([np.broadcast_to(row, (self.cells,)) for row in rows])
         for lower, upper, a, b in zip(counts[:-1], counts[1:], self.levels[:-1], self.levels[1:], strict=True):
             if (lower > upper).any():
@@ -140,7 +142,9 @@ class Plan:
         counts, generator = self.counts(truth), np.random.default_rng(rng)
         size = 1 if draws is None else int(check_whole("draws", draws, minimum=1))
         shape = (size, self.cells)
-        noisy = np.stack([level.mechanism.sample(row, generator, shape) for level, row in zip(self.levels, counts, strict=True)], 1)
+        noisy = np.stack(
+            [level.mechanism.sample(row, generator, shape) for level, row in zip(self.levels, counts, strict=True)], 1
+        )
         sums = np.full(noisy.shape, np.nan)
         for i, level in enumerate(self.levels[:-1]):
             if level.siblings:
@@ -165,16 +169,28 @@ class Plan:
         siblings : instead of their sum, the released counts of the siblings along a last axis; they are added up
         """
         if siblings is not None:
-            sibling_sum = {**(sibling_sum or {}), **{k: np.asarray(v, dtype=np.float64).sum(-1) for k, v in siblings.items()}}
+            sibling_sum = {
+                **(sibling_sum or {}),
+                **{k: np.asarray(v, dtype=np.float64).sum(-1) for k, v in siblings.items()},
+            }
         needed = {level.name for level in self.levels[:-1] if level.siblings}
-        columns = [self._columns("noisy", noisy, set(self.names)), self._columns("sibling_sum", sibling_sum or {}, needed)]
+        columns = [
+            self._columns("noisy", noisy, set(self.names)),
+            self._columns("sibling_sum", sibling_sum or {}, needed),
+        ]
         scalar = all(values.ndim == 1 for column in columns for values in column.values())
-        size = max(values.shape[0] for column in columns for values in column.values() if values.ndim == 2) if not scalar else 1
+        size = (
+            max(values.shape[0] for column in columns for values in column.values() if values.ndim == 2)
+            if not scalar
+            else 1
+        )
         blocks = [np.full((size, len(self.levels), self.cells), np.nan) for _ in columns]
         for block, column in zip(blocks, columns, strict=True):
             for name, values in column.items():
                 if values.ndim == 2 and values.shape[0] != size:
-                    raise ValueError(f"releases must have one length, got {values.shape[0]} and {size} for level {name!r}")
+                    raise ValueError(
+                        f"releases must have one length, got {values.shape[0]} and {size} for level {name!r}"
+                    )
                 block[:, self.names.index(name)] = values
         release = make_release(self, *blocks)
         return release.isel(release=0) if scalar else release
@@ -195,5 +211,7 @@ class Plan:
             return {name: array[..., None] for name, array in arrays.items()}
         for name, array in arrays.items():
             if array.ndim == 0 or array.shape[-1] != self.cells:
-                raise ValueError(f"{what} of level {name!r} needs a last axis over {self.cells} cells, got {array.shape}")
+                raise ValueError(
+                    f"{what} of level {name!r} needs a last axis over {self.cells} cells, got {array.shape}"
+                )
         return arrays

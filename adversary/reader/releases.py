@@ -30,7 +30,8 @@ def make_release(plan: Plan, noisy: Any, sibling_sum: Any) -> xr.Dataset:
                 check_whole(name, column)
             elif not np.isfinite(column).all():
                 raise ValueError(f"{name} must be finite, got {column[~np.isfinite(column)][0]}")
-    dims, coords = ("release", "level", "cell"), {"level": list(plan.names)}
+    dims: tuple[str, ...] = ("release", "level", "cell")
+    coords = {"level": list(plan.names)}
     if plan.cells == 1:
         arrays, dims = [array[..., 0] for array in arrays], dims[:2]
     variables = {"noisy": (dims, arrays[0]), "sibling_sum": (dims, arrays[1])}
@@ -40,7 +41,9 @@ def make_release(plan: Plan, noisy: Any, sibling_sum: Any) -> xr.Dataset:
 def release_arrays(plan: Plan, release: xr.Dataset) -> tuple[Floats, Floats]:
     """(noisy, sibling_sum) as arrays (release, level, cell) of a release of this plan, checked."""
     if not isinstance(release, xr.Dataset) or not {"noisy", "sibling_sum"} <= set(release.data_vars):
-        raise TypeError("release must be a Dataset with variables noisy and sibling_sum: see plan.release and plan.observe")
+        raise TypeError(
+            "release must be a Dataset with variables noisy and sibling_sum: see plan.release and plan.observe"
+        )
     if tuple(release["level"].values) != plan.names:
         raise ValueError(f"the release has levels {list(release['level'].values)}, the plan has {list(plan.names)}")
     if int(release.sizes.get("cell", 1)) != plan.cells:

@@ -8,35 +8,23 @@ part is simulated and every average carries its Monte Carlo standard error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.polynomial.chebyshev import Chebyshev
-from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from adversary import runner
-from adversary._numeric import (
-    Floats,
-    Integers,
-    as_array,
-    check_probability,
-    logit,
-    posterior_ratio,
-    solve_decreasing,
-)
-from adversary.privacy.losses import PrivacyLoss
+from adversary._numeric import Floats, Integers, as_array, logit, posterior_ratio
 from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.beliefs import Point
-from adversary.reader.inference import Adversary, Path, log_bayes_factor, log_matrix_product
+from adversary.reader.factors import NOTHING, Atoms, FactorLaw, LossPart
+from adversary.reader.inference import Adversary, log_bayes_factor
+from adversary.reader.paths import Path, log_matrix_product
 from adversary.reader.plans import Plan
 from adversary.reader.releases import make_release, release_arrays
-
-TIE = 1e-9
-"""Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_GRID = 20_000_000
@@ -44,7 +32,6 @@ PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 DRAWS = 20_000
 _LARGE = 1_000_000
-_ATOMS = 2_000_000
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -104,172 +91,6 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     return Truth(counts, target)
 
 
-class Atoms:
-    """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
-
-    def __init__(self, values: Floats, weights: Floats) -> None:
-        order = np.argsort(values, kind="stable")
-        self.values, self.weights = values[order], weights[order]
-        self._below = np.append(0.0, np.cumsum(self.weights))
-        self._above = np.append(np.cumsum(self.weights[::-1])[::-1], 0.0)
-
-    @property
-    def spacing(self) -> float:
-        """Smallest step between values, rounding apart."""
-        finite = self.values[np.isfinite(self.values)]
-        gaps = np.diff(finite)
-        gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
-        return float(gaps.min()) if gaps.size else 1.0
-
-    def sf(self, threshold: Floats) -> Floats:
-        """P(part > threshold)."""
-        return self._above[np.searchsorted(self.values, threshold, side="right")]
-
-    def cdf(self, threshold: Floats) -> Floats:
-        """P(part < threshold)."""
-        return self._below[np.searchsorted(self.values, threshold, side="left")]
-
-    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
-        """E[function(shift + part)] for every shift."""
-        total = np.zeros_like(shift)
-        for value, weight in zip(self.values, self.weights, strict=True):
-            total += weight * function(shift + value)
-        return total
-
-
-class _LossPart:
-    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
-
-    def __init__(self, loss: PrivacyLoss, target: int) -> None:
-        self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
-
-    def sf(self, threshold: Floats) -> Floats:
-        return as_array(self.loss.tail(threshold)[self.side])
-
-    def cdf(self, threshold: Floats) -> Floats:
-        return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
-
-    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
-        return np.array([self.loss.expect(lambda z, s=s: function(s + z))[self.side] for s in shift])
-
-
-_NOTHING = Atoms(np.zeros(1), np.ones(1))
-
-
-@dataclass(frozen=True)
-class FactorLaw:
-    """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
-
-    `first` is summed analytically; `rest` has values and weights, equal weights when it was simulated.
-    """
-
-    prior: float
-    target: int
-    first: Any
-    rest: Atoms
-    simulated: bool
-    spacing: float
-    separable: bool
-
-    @property
-    def _start(self) -> float:
-        return float(logit(self.prior))
-
-    def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
-        """E[function(log Bayes factor) | rest], for every value of the rest."""
-        if not isinstance(self.first, Atoms) or self.first.values.size <= 100:
-            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
-        low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], -200.0, 200.0)
-        degree = int(20 + 12 * (high - low))  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
-        if degree >= self.rest.values.size:
-            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
-        smooth = Chebyshev.interpolate(lambda t: self.first.mean(function, np.asarray(t)), degree, domain=[low, high])
-        return np.asarray(smooth(np.clip(self.rest.values, low, high)), dtype=np.float64)
-
-    def _average(self, per_rest: Floats) -> tuple[float, float]:
-        mean = float(self.rest.weights @ per_rest)
-        error = float(per_rest.std(ddof=1) / np.sqrt(per_rest.size)) if self.simulated and per_rest.size > 1 else 0.0
-        return mean, error
-
-    def posterior_mean(self) -> tuple[float, float]:
-        """(E[P(target in | release)], its Monte Carlo standard error)."""
-        if np.isinf(self._start):
-            return self.prior, 0.0
-        return self._average(self._per_rest(lambda z: expit(self._start + z)))
-
-    def ratio_mean(self) -> tuple[float, float]:
-        """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
-        if self.prior > 0:
-            mean, error = self.posterior_mean()
-            return mean / self.prior, error / self.prior
-        return self._average(self.first.mean(lambda z: posterior_ratio(0.0, z), self.rest.values))
-
-    def decided_in(self) -> tuple[float, float]:
-        """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
-        return self._average(self.first.sf(self._tie - self._start - self.rest.values))
-
-    def tie(self) -> tuple[float, float]:
-        """(P(posterior = 1/2), standard error), to within the tie tolerance."""
-        edge = -self._start - self.rest.values
-        return self._average(self.first.sf(np.nextafter(edge - self._tie, -np.inf)) - self.first.sf(edge + self._tie))
-
-    @property
-    def _tie(self) -> float:
-        return TIE * min(1.0, self.spacing)
-
-    def changed(self) -> tuple[float, float]:
-        """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
-        alone = self.first.sf(np.full(1, self._tie - self._start))[0]
-        gain = self.first.sf(self._tie - self._start - self.rest.values) - alone
-        to_in, to_out = float(self.rest.weights @ np.maximum(gain, 0.0)), float(self.rest.weights @ np.maximum(-gain, 0.0))
-        return (to_in, to_out) if self.target else (to_out, to_in)
-
-    def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
-        """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
-        if np.isinf(bound) or np.isinf(self._start):
-            return 0.0, 0.0
-        edge = bound * (1 + 1e-9) + 1e-12
-        rest = self.rest.values - (centre if np.isfinite(centre) else 0.0)
-        return self._average(self.first.sf(edge - rest) + self.first.cdf(-edge - rest))
-
-    def quantiles(self, levels: ArrayLike) -> Floats:
-        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
-
-        Exact atoms while there are fewer than two million; beyond that the rest is first put into 20,000 groups of
-        neighbours, which moves a quantile by less than a group is wide.
-        """
-        level = check_probability("level", levels)
-        if isinstance(self.first, Atoms):
-            rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
-            first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
-            values = (first.values[:, None] + rest.values[None, :]).ravel()
-            order = np.argsort(values)
-            cumulative = np.cumsum((first.weights[:, None] * rest.weights[None, :]).ravel()[order])
-            place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
-            return np.asarray(values[order][np.minimum(place, values.size - 1)])
-        return np.array([self._continuous_quantile(float(one)) for one in np.atleast_1d(level)])
-
-    def _continuous_quantile(self, level: float) -> float:
-        def missing(z: float) -> float:
-            return level - float(self.rest.weights @ (1.0 - self.first.sf(z - self.rest.values)))
-
-        low = -1.0
-        while missing(low) <= 0 and low > -1e12:
-            low *= 2.0
-        return solve_decreasing(missing, low, 1.0)
-
-
-def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
-    """Neighbouring values put together, with their weights and weighted means."""
-    finite = np.isfinite(part.values)
-    edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
-    weights = np.add.reduceat(part.weights, edges)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
-    ends = np.where(weights > 0, means, part.values[edges])
-    return Atoms(np.where(finite[edges], ends, part.values[edges]), weights)
-
-
 def factor_law(
     plan: Plan,
     reader: Adversary,
@@ -281,10 +102,12 @@ def factor_law(
     store: Any = None,
 ) -> FactorLaw:
     """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough."""
-    paths = [Path.of(plan, reader, cell) for cell in range(plan.cells)]
+    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known for path in paths)
-    first = _own_part(plan, paths[0], truth, 0) if known else _NOTHING
-    continuous = any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels[1 if plan.cells == 1 else 0 :])
+    first = _own_part(plan, paths[0], truth, 0) if known else NOTHING
+    continuous = any(
+        isinstance(level.mechanism, ContinuousNoise) for level in plan.levels[1 if plan.cells == 1 else 0 :]
+    )
     linked = any(isinstance(step.link, ContinuousNoise) for path in paths for step in path.steps)
     rest, separable = None, plan.cells == 1 or all(len(path.steps) == 1 for path in paths)
     if not (continuous or linked):
@@ -296,10 +119,10 @@ def factor_law(
             totals = [_cell_part(plan, path, truth, cell, progress) for cell, path in enumerate(paths)]
             if totals[0] is not None and totals[1] is not None:
                 first, rest = totals
-    simulated = rest is None
+    simulated = draws if rest is None else 0
     if rest is None:
         rest = _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known)
-        first, separable = _own_part(plan, paths[0], truth, 0) if known else _NOTHING, known
+        first, separable = _own_part(plan, paths[0], truth, 0) if known else NOTHING, known
     return FactorLaw(reader.prior, truth.target, first, rest, simulated, first.spacing, separable and known)
 
 
@@ -308,14 +131,14 @@ def _own_part(plan: Plan, path: Path, truth: Truth, cell: int) -> Any:
     noise = plan.levels[0].mechanism
     out, present = path.known_counts()
     if isinstance(noise, ContinuousNoise):
-        return _LossPart(noise.privacy_loss(int(abs(present - out))), truth.target)
+        return LossPart(noise.privacy_loss(int(abs(present - out))), truth.target)
     support, weight = noise.releases(int(truth.counts[0, cell]))
     return Atoms(as_array(noise.log_ratio(support, present, out)), weight)
 
 
 def _rest_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
     """Everything in a cell but its lowest release, on a grid; None if the grid is too large."""
-    total: Atoms | None = _NOTHING
+    total: Atoms | None = NOTHING
     for level in path.steps[0].levels[1:]:
         noise = plan.levels[level].mechanism
         support, weight = noise.releases(int(truth.counts[level, cell]))
@@ -331,9 +154,9 @@ def _cell_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) 
 
 def _convolved(a: Atoms | None, b: Atoms | None) -> Atoms | None:
     """Sum of two independent parts, atoms of no consequence (1e-17 in all) dropped; None if too large."""
-    if a is None or b is None or a is _NOTHING:
+    if a is None or b is None or a is NOTHING:
         return None if a is None else b
-    if b is _NOTHING:
+    if b is NOTHING:
         return a
     a, b = _pruned(a), _pruned(b)
     if a.values.size * b.values.size > MAX_GRID:
@@ -391,14 +214,18 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
     messages = path.messages_beyond(window, noisy, links)
     evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
-    for j in runner.track(range(beyond.shape[0]), "releases of the upper levels", enabled=progress and beyond.shape[0] > 50):
+    for j in runner.track(
+        range(beyond.shape[0]), "releases of the upper levels", enabled=progress and beyond.shape[0] > 50
+    ):
         out, present = (log_matrix_product(own + belief[k] + messages[j], spread[k]) for k in (0, 1))
         with np.errstate(invalid="ignore"):
             evidence[j] = present - out
     weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
     lost = np.isnan(evidence)
     if lost.any() and weight[lost].sum() > 1e-15:
-        raise ValueError("releases of this truth are impossible under the reader's beliefs, whether the target is in or out")
+        raise ValueError(
+            "releases of this truth are impossible under the reader's beliefs, whether the target is in or out"
+        )
     large = evidence.size > _LARGE
     keep = ~lost & (weight > PRUNED / evidence.size) if large else ~lost
     return Atoms(evidence[keep], weight[keep])
@@ -448,16 +275,25 @@ def _whole_grid(plan: Plan, reader: Adversary, truth: Truth) -> Atoms | None:
 
 
 def _simulated_rest(
-    plan: Plan, reader: Adversary, truth: Truth, draws: int, rng: Any, progress: bool, store: Any, *, whole: bool = False
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    draws: int,
+    rng: Any,
+    progress: bool,
+    store: Any,
+    *,
+    whole: bool = False,
 ) -> Atoms:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
+
     def evidence(size: int, generator: np.random.Generator) -> Floats:
         release = plan.release(truth.by_level(plan), generator, size)
         noisy, sums = release_arrays(plan, release)
         value = log_bayes_factor(plan, reader, noisy, sums)
         if whole:
             return value
-        out, present = Path.of(plan, reader, 0).known_counts()
+        out, present = reader.path(plan, 0).known_counts()
         return value - as_array(plan.levels[0].mechanism.log_ratio(noisy[:, 0, 0], present, out))
 
     values = runner.simulate(evidence, draws, rng, description="simulated releases", progress=progress, store=store)
@@ -478,7 +314,7 @@ def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
     noisy = truth.counts[None].astype(np.float64)
     total = 0.0
     for cell in range(plan.cells):
-        path = Path.of(plan, reader, cell, exact_only=True)
+        path = reader.path(plan, cell, exact_only=True)
         if path.steps:
             total += float(path.log_bayes_factor(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell]))[0])
     return total
@@ -505,7 +341,10 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
             "prob_correct": inside[0] if law.target else 1.0 - inside[0],
             "tie_mass": tie[0],
             "posterior_quantile": ("quantile", expit(start + factors)),
-            "ratio_quantile": ("quantile", posterior_ratio(base, factors - invariant if np.isfinite(invariant) else 0 * factors)),
+            "ratio_quantile": (
+                "quantile",
+                posterior_ratio(base, factors - invariant if np.isfinite(invariant) else 0 * factors),
+            ),
         },
         coords={"quantile": list(QUANTILES)},
     )
@@ -535,7 +374,9 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = No
         keep = np.sort(order[np.searchsorted(np.cumsum(weights[order]), _TABLE_LOST) :])
         if keep.size <= _TABLE_ROWS:
             noisy, sums = _placed(plan, values[keep])
-            weight = xr.DataArray(weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())})
+            weight = xr.DataArray(
+                weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())}
+            )
             return make_release(plan, noisy, sums), weight
     generator = np.random.default_rng(runner.seed_sequence(rng))
     size = min(draws, _TABLE_ROWS)

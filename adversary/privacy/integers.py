@@ -1,0 +1,326 @@
+"""Noise on the integers: the discrete Gaussian, the two-sided geometric, and exact sums of either."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from adversary._numeric import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    as_array,
+    check_positive,
+    check_whole,
+    log_sum_exp,
+    log_tail_sum,
+    log_theta,
+)
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
+from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
+
+REVIVAL = 1e-15
+"""A sum of d discrete Gaussians is one discrete Gaussian to a relative 4 d exp(-pi^2 / rho).
+
+Below this it is taken as one.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(IntegerNoise):
+    """Discrete Gaussian noise: pmf(k) = exp(-k^2 / (2 sigma^2)) / theta, k any integer.
+
+    Parameters
+    ----------
+    sigma : parameter of the law, in people; not its standard deviation (the two agree from sigma = 1 or so)
+    sigma2 : its square, kept exactly when it is a Fraction; made from sigma unless given
+
+    References
+    ----------
+    Canonne, Kamath and Steinke 2020, Definition 1 and Theorem 4 (a change of s costs s^2 / (2 sigma^2) of zCDP).
+
+    >>> DiscreteGaussian.from_rho(0.5).sigma
+    1.0
+    """
+
+    sigma: float | Fraction
+    sigma2: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("sigma", self.sigma)
+        if self.sigma2 is None:
+            exact = isinstance(self.sigma, (Fraction, int))
+            object.__setattr__(self, "sigma2", Fraction(self.sigma) ** 2 if exact else float(self.sigma) ** 2)
+        elif not math.isclose(float(self.sigma2), float(self.sigma) ** 2, rel_tol=1e-12):
+            raise ValueError(f"sigma2 must be sigma squared, got sigma {self.sigma} and sigma2 {self.sigma2}")
+
+    @classmethod
+    def from_rho(cls, rho: float | Fraction, sensitivity: float = 1, cells: int = 1) -> Self:
+        """sigma^2 = cells sensitivity^2 / (2 rho): the whole change, over all its cells, costs rho of zCDP.
+
+        cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
+        """
+        check_positive("rho", rho)
+        check_positive("sensitivity", sensitivity)
+        cells = int(check_whole("cells", cells, minimum=1))
+        change = cells * sensitivity * sensitivity
+        sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
+        return cls(float(np.sqrt(float(sigma2))), sigma2)
+
+    @property
+    def rho(self) -> float:
+        """1 / (2 sigma^2): log pmf falls by rho k^2."""
+        return 0.5 / float(self.sigma2 or 0.0)
+
+    @property
+    def variance(self) -> float:
+        """Exactly the second moment, by the table; close to sigma^2 unless sigma is below 1."""
+        if np.exp(-(np.pi**2) / self.rho) < 1e-20:
+            return float(self.sigma2 or 0.0)
+        k = self.support(0).astype(np.float64)
+        return float((k * k) @ np.exp(self.log_noise(k)))
+
+    @property
+    def parabola(self) -> tuple[float, float] | None:
+        return self.rho, -float(log_theta(self.rho))
+
+    def log_noise(self, offset: Any) -> Any:
+        return -self.rho * offset * offset - log_theta(self.rho)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        return int(np.ceil(np.sqrt(nats / self.rho)))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        return DiscreteGaussianSum(self.sigma, count, self.sigma2)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianSum(IntegerNoise):
+    """Sum of `count` independent discrete Gaussians, exactly, at any integer.
+
+    Shifting every summand by a multiplies the joint mass by a power, so with d = count
+        h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)),
+    and d values, from one positive (hence relatively accurate) convolution, give all others. For wide noise (rho below
+    about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding.
+
+    Parameters
+    ----------
+    sigma : parameter of each summand
+    count : number of summands, >= 1
+    """
+
+    sigma: float | Fraction
+    count: int
+    sigma2: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("count", self.count, minimum=1)
+        object.__setattr__(self, "sigma2", DiscreteGaussian(self.sigma, self.sigma2).sigma2)
+
+    @property
+    def single(self) -> DiscreteGaussian:
+        """One of the summands."""
+        return DiscreteGaussian(self.sigma, self.sigma2)
+
+    @property
+    def rho(self) -> float:
+        """Curvature of the log pmf over whole periods, rho of one summand over count: the sum's zCDP for a change of 1."""
+        return 0.5 / float(self.sigma2 or 0.0) / self.count
+
+    @property
+    def variance(self) -> float:
+        return self.count * self.single.variance
+
+    def is_quadratic(self) -> bool:
+        """Whether the log pmf is a parabola to rounding."""
+        return self.count == 1 or 4 * self.count * math.exp(-(math.pi**2) / (self.rho * self.count)) < REVIVAL
+
+    @property
+    def parabola(self) -> tuple[float, float] | None:
+        return (self.rho, -float(log_theta(self.rho))) if self.is_quadratic() else None
+
+    def log_noise(self, offset: Any) -> Any:
+        if self.is_quadratic():
+            return -self.rho * offset * offset - log_theta(self.rho)
+        d, rho = self.count, self.single.rho
+        a = np.round(as_array(offset) / d)
+        r = as_array(offset) - d * a
+        return _residues(self)[(r + d // 2).astype(np.int64) % d] - rho * (d * a * a + 2 * a * r)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        if self.is_quadratic():
+            return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+        return summed_tail(self, offset)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        if self.is_quadratic():
+            return int(np.ceil(np.sqrt(nats / self.rho)))
+        peak = as_array(self.log_noise(np.zeros(1)))[0]
+        k = np.arange(0.0, np.sqrt(nats / self.rho) + 2 * self.count + 2)
+        return int(np.argmax(as_array(self.log_noise(k)) < peak - nats))
+
+    def total(self, count: int) -> Mechanism:
+        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
+
+
+@lru_cache(maxsize=64)
+def _residues(noise: DiscreteGaussianSum) -> Floats:
+    """log h(r) for r = -(d // 2), ..., d - 1 - d // 2, by repeated squaring of direct convolutions.
+
+    Extended precision, for its range of exponents; narrow noise, of few values, in logs outright.
+    """
+    single, d = noise.single, noise.count
+    k = single.reach(60.0)
+    log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
+    if single.rho > 5.0:
+        total = _power(log_power, d, np.zeros(1), _log_convolve)
+    else:
+        total = np.log(_power(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve))
+    centre = total.size // 2
+    return np.asarray(total[centre - d // 2 : centre - d // 2 + d].astype(np.float64), dtype=np.float64)
+
+
+def _power(base: Any, times: int, unit: Any, convolve: Callable[[Any, Any], Any]) -> Any:
+    """Convolution power by repeated squaring."""
+    total = unit
+    while times:
+        total = convolve(total, base) if times & 1 else total
+        times >>= 1
+        base = convolve(base, base) if times else base
+    return total
+
+
+def _log_convolve(a: Floats, b: Floats) -> Floats:
+    """Convolution of two sequences given and returned as logs."""
+    total = np.full(a.size + b.size - 1, -np.inf)
+    for i, value in enumerate(b):
+        total[i : i + a.size] = np.logaddexp(total[i : i + a.size], a + value)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Geometric(IntegerNoise):
+    """Two-sided geometric noise: pmf(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon): pure DP for integer counts.
+
+    Parameters
+    ----------
+    epsilon : nats per unit change of the count, > 0
+
+    References
+    ----------
+    Ghosh, Roughgarden and Sundararajan 2012, Definition 2.1.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check_positive("epsilon", self.epsilon)
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, sensitivity: int = 1, cells: int = 1) -> Self:
+        """Noise for which a change of `sensitivity` in each of `cells` counts costs epsilon in all."""
+        check_positive("epsilon", epsilon)
+        change = int(check_whole("sensitivity", sensitivity, minimum=1)) * int(check_whole("cells", cells, minimum=1))
+        return cls(float(epsilon) / change)
+
+    @property
+    def variance(self) -> float:
+        return float(0.5 / np.sinh(self.epsilon / 2.0) ** 2)
+
+    @property
+    def rho(self) -> float:
+        """epsilon^2 / 2, what any epsilon-DP mechanism keeps (Bun and Steinke 2016, Proposition 1.4)."""
+        return float(self.epsilon**2 / 2.0)
+
+    def log_noise(self, offset: Any) -> Any:
+        return np.log(np.tanh(self.epsilon / 2.0)) - self.epsilon * np.abs(offset)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        upper = -self.epsilon * np.maximum(offset, 1 - offset) - np.log1p(np.exp(-self.epsilon))
+        return np.asarray(np.where(offset >= 1, upper, np.log1p(-np.exp(upper))), dtype=np.float64)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        return int(np.ceil(nats / self.epsilon))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        return GeometricSum(self.epsilon, count)
+
+    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+        """Bounded: the sensitivity + 1 values epsilon (2 k - sensitivity), its ends carrying a whole tail each."""
+        s = int(check_whole("sensitivity", sensitivity, minimum=0))
+        k = np.arange(s + 1)
+        p, q = as_array(self.log_noise(k - float(s))), as_array(self.log_noise(k.astype(np.float64)))
+        p[0], q[0] = self.log_survival(np.array([s, 0]))
+        p[-1], q[-1] = self.log_survival(np.array([0, s]))
+        if s == 0:
+            p, q = np.zeros(1), np.zeros(1)
+        return repeated(LatticeLoss.from_log_probs(p, q), cells)
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricSum(IntegerNoise):
+    """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
+
+        pmf(k) = ((1 - a)/(1 + a))^d a^k sum_{j < d} C(d - 1 + j, j) C(k + d - 1, d - 1 - j) (a^2 / (1 - a^2))^j,
+
+    all terms positive (Pfaff's transformation of the hypergeometric sum over both tails).
+    """
+
+    epsilon: float
+    count: int
+
+    def __post_init__(self) -> None:
+        check_positive("epsilon", self.epsilon)
+        check_whole("count", self.count, minimum=1)
+
+    @property
+    def variance(self) -> float:
+        return self.count * Geometric(self.epsilon).variance
+
+    @property
+    def rho(self) -> float:
+        return float(self.epsilon**2 / 2.0)
+
+    def log_noise(self, offset: Any) -> Any:
+        d, eps = self.count, self.epsilon
+        k, place = np.unique(np.abs(as_array(offset)), return_inverse=True)
+        j = np.arange(d, dtype=np.float64)
+        odds = -2 * eps - np.log(-np.expm1(-2 * eps))
+        fixed = gammaln(d + j) - gammaln(j + 1) - gammaln(d) - gammaln(d - j) + j * odds
+        rising = gammaln(k[:, None] + d) - gammaln(k[:, None] + j + 1)
+        value = d * np.log(np.tanh(eps / 2.0)) - eps * k + log_sum_exp(fixed + rising)
+        return value[place].reshape(np.shape(offset))
+
+    def log_survival(self, offset: Integers) -> Floats:
+        return summed_tail(self, offset)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        peak = as_array(self.log_noise(np.zeros(1)))[0]
+        high = int(np.ceil(nats / self.epsilon)) + 1
+        while as_array(self.log_noise(np.array([float(high)])))[0] >= peak - nats:
+            high *= 2
+        low = 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            fallen = as_array(self.log_noise(np.array([float(middle)])))[0] < peak - nats
+            low, high = (low, middle) if fallen else (middle, high)
+        return high
+
+    def total(self, count: int) -> Mechanism:
+        return Geometric(self.epsilon).total(self.count * int(check_whole("count", count, minimum=0)))

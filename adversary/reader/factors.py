@@ -1,0 +1,204 @@
+"""The law of the log Bayes factor over releases under one truth, and the averages that follow from it.
+
+It is a sum of independent parts, so an average over one part is taken analytically at every value of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._numeric import Floats, as_array, check_probability, logit, posterior_ratio, solve_decreasing
+from adversary.privacy.losses import PrivacyLoss
+
+TIE = 1e-9
+"""Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
+
+_ATOMS = 2_000_000
+
+
+class Atoms:
+    """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
+
+    def __init__(self, values: Floats, weights: Floats) -> None:
+        order = np.argsort(values, kind="stable")
+        self.values, self.weights = values[order], weights[order]
+        self._below = np.append(0.0, np.cumsum(self.weights))
+        self._above = np.append(np.cumsum(self.weights[::-1])[::-1], 0.0)
+
+    @property
+    def spacing(self) -> float:
+        """Smallest step between values, rounding apart."""
+        finite = self.values[np.isfinite(self.values)]
+        gaps = np.diff(finite)
+        gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
+        return float(gaps.min()) if gaps.size else 1.0
+
+    def sf(self, threshold: Floats) -> Floats:
+        """P(part > threshold)."""
+        return self._above[np.searchsorted(self.values, threshold, side="right")]
+
+    def cdf(self, threshold: Floats) -> Floats:
+        """P(part < threshold)."""
+        return self._below[np.searchsorted(self.values, threshold, side="left")]
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        """E[function(shift + part)] for every shift."""
+        total = np.zeros_like(shift)
+        for value, weight in zip(self.values, self.weights, strict=True):
+            total += weight * function(shift + value)
+        return total
+
+
+class LossPart:
+    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
+
+    def __init__(self, loss: PrivacyLoss, target: int) -> None:
+        self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
+
+    def sf(self, threshold: Floats) -> Floats:
+        return as_array(self.loss.tail(threshold)[self.side])
+
+    def cdf(self, threshold: Floats) -> Floats:
+        return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        def at(one: float) -> float:
+            return self.loss.expect(lambda z: function(one + z))[self.side]
+
+        return np.array([at(float(one)) for one in shift])
+
+
+NOTHING = Atoms(np.zeros(1), np.ones(1))
+
+
+@dataclass(frozen=True)
+class FactorLaw:
+    """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
+
+    `first` is summed analytically; `rest` has values and weights. `draws` is how many simulated releases the weights
+    stand for, 0 if they are exact. `separable`: whether `first` is one release, so that the rest's share in decisions
+    can be told.
+    """
+
+    prior: float
+    target: int
+    first: Any
+    rest: Atoms
+    draws: int
+    spacing: float
+    separable: bool
+
+    @property
+    def simulated(self) -> bool:
+        """Whether averages are Monte Carlo estimates."""
+        return self.draws > 0
+
+    @property
+    def _start(self) -> float:
+        return float(logit(self.prior))
+
+    def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
+        """E[function(log Bayes factor) | rest], for every value of the rest."""
+        if not isinstance(self.first, Atoms) or self.first.values.size <= 100:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], -200.0, 200.0)
+        degree = int(
+            20 + 12 * (high - low)
+        )  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
+        if degree >= self.rest.values.size:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        smooth = Chebyshev.interpolate(lambda t: self.first.mean(function, np.asarray(t)), degree, domain=[low, high])
+        return np.asarray(smooth(np.clip(self.rest.values, low, high)), dtype=np.float64)
+
+    def _average(self, per_rest: Floats) -> tuple[float, float]:
+        mean = float(self.rest.weights @ per_rest)
+        spread = float(self.rest.weights @ (per_rest - mean) ** 2)
+        return mean, float(np.sqrt(spread / self.draws)) if self.simulated else 0.0
+
+    def posterior_mean(self) -> tuple[float, float]:
+        """(E[P(target in | release)], its Monte Carlo standard error)."""
+        if np.isinf(self._start):
+            return self.prior, 0.0
+        return self._average(self._per_rest(lambda z: expit(self._start + z)))
+
+    def ratio_mean(self) -> tuple[float, float]:
+        """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
+        if self.prior > 0:
+            mean, error = self.posterior_mean()
+            return mean / self.prior, error / self.prior
+        return self._average(self.first.mean(lambda z: posterior_ratio(0.0, z), self.rest.values))
+
+    def decided_in(self) -> tuple[float, float]:
+        """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
+        return self._average(self.first.sf(self._tie - self._start - self.rest.values))
+
+    def tie(self) -> tuple[float, float]:
+        """(P(posterior = 1/2), standard error), to within the tie tolerance."""
+        edge = -self._start - self.rest.values
+        return self._average(self.first.sf(np.nextafter(edge - self._tie, -np.inf)) - self.first.sf(edge + self._tie))
+
+    @property
+    def _tie(self) -> float:
+        return TIE * min(1.0, self.spacing)
+
+    def changed(self) -> tuple[float, float]:
+        """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
+        alone = self.first.sf(np.full(1, self._tie - self._start))[0]
+        gain = self.first.sf(self._tie - self._start - self.rest.values) - alone
+        to_in, to_out = (
+            float(self.rest.weights @ np.maximum(gain, 0.0)),
+            float(self.rest.weights @ np.maximum(-gain, 0.0)),
+        )
+        return (to_in, to_out) if self.target else (to_out, to_in)
+
+    def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+        """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
+        if np.isinf(bound) or np.isinf(self._start):
+            return 0.0, 0.0
+        edge = bound * (1 + 1e-9) + 1e-12
+        rest = self.rest.values - (centre if np.isfinite(centre) else 0.0)
+        return self._average(self.first.sf(edge - rest) + self.first.cdf(-edge - rest))
+
+    def quantiles(self, levels: ArrayLike) -> Floats:
+        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
+
+        Exact atoms while there are fewer than two million; beyond that the rest is first put into 20,000 groups of
+        neighbours, which moves a quantile by less than a group is wide.
+        """
+        level = check_probability("level", levels)
+        if isinstance(self.first, Atoms):
+            rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
+            first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
+            values = (first.values[:, None] + rest.values[None, :]).ravel()
+            order = np.argsort(values)
+            cumulative = np.cumsum((first.weights[:, None] * rest.weights[None, :]).ravel()[order])
+            place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
+            return np.asarray(values[order][np.minimum(place, values.size - 1)])
+        return np.array([self._continuous_quantile(float(one)) for one in np.atleast_1d(level)])
+
+    def _continuous_quantile(self, level: float) -> float:
+        def missing(z: float) -> float:
+            return level - float(self.rest.weights @ (1.0 - self.first.sf(z - self.rest.values)))
+
+        low = -1.0
+        while missing(low) <= 0 and low > -1e12:
+            low *= 2.0
+        return solve_decreasing(missing, low, 1.0)
+
+
+def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
+    """Neighbouring values put together, with their weights and weighted means."""
+    finite = np.isfinite(part.values)
+    edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
+    weights = np.add.reduceat(part.weights, edges)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
+    ends = np.where(weights > 0, means, part.values[edges])
+    return Atoms(np.where(finite[edges], ends, part.values[edges]), weights)

@@ -1,0 +1,178 @@
+"""The Gibbs sampler of `gibbs`, run for many releases of one model at once.
+
+Every release is its own posterior; the chains of all of them move in step, one array operation per latent and sweep.
+Where the model is small, enumeration is exact and faster: this is the second opinion, with its Monte Carlo error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from pytensor.graph.traversal import ancestors
+
+from adversary import runner
+
+from .graphs import NUMPY_MODE, Conditioned, condition, support_of, vectorized
+
+__all__ = ["BatchedGibbs", "batched_gibbs"]
+
+Floats = NDArray[np.float64]
+Point = dict[str, NDArray[np.int64]]
+
+_CELLS_AT_ONCE = 4_000_000
+_TRIES = 500
+
+
+def batched_gibbs(
+    model: Any,
+    observed: Mapping[str, ArrayLike],
+    *,
+    target: str = "in",
+    support: Mapping[str, ArrayLike] | None = None,
+    draws: int = 100,
+    tune: int = 25,
+    chains: int = 2,
+    rng: Any = None,
+    progress: bool = True,
+) -> xr.Dataset:
+    r"""Posterior draws of every discrete latent for every release, each from its exact full conditional.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With its release left free.
+    observed : mapping of variable name to array over releases
+    target : name of a binary latent
+    support : values of latents without a finite support of their own
+    draws, tune, chains : kept draws, draws dropped before them, and independent chains
+    rng : seed
+
+    Returns
+    -------
+    xarray.Dataset
+        Draws of every latent, dims (chain, draw, release[, cell]), and ``probability`` (release), the mean over draws
+        of :math:`P(\text{target} = 1 \mid \text{rest})`, whose error is smaller than that of the draws' mean.
+    """
+    sampler = BatchedGibbs.of(model, tuple(observed), target, support or {})
+    generator = np.random.default_rng(runner.seed_sequence(rng))
+    released = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in observed.items()}
+    size = next(iter(released.values())).shape[0]
+    kept: list[Point] = []
+    probability = np.zeros(size)
+    work = [(chain, sweep) for chain in range(chains) for sweep in range(-tune, draws)]
+    point: Point = {}
+    for _, sweep in runner.track(work, "Gibbs sweeps", enabled=progress and size > 100):
+        if sweep == -tune:
+            point = sampler.start(released, size, generator)
+        point, target_probability = sampler.sweep(point, released, generator)
+        if sweep >= 0:
+            kept.append(point)
+            probability += target_probability / (chains * draws)
+    variables: dict[str, Any] = {}
+    for name, first in kept[0].items():
+        dims = ("chain", "draw", "release", *(f"{name}_dim_{i}" for i in range(first.ndim - 1)))
+        stacked = np.stack([one[name] for one in kept])
+        variables[name] = (dims, stacked.reshape(chains, draws, *first.shape))
+    return xr.Dataset({**variables, "probability": ("release", probability)})
+
+
+@dataclass(frozen=True)
+class BatchedGibbs:
+    """The compiled conditionals of a model, one per latent."""
+
+    supports: dict[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]
+    conditionals: dict[str, Callable[..., Any]]
+    log_density: Callable[..., Any]
+    released: dict[str, str]
+    target: str
+
+    @classmethod
+    def of(cls, model: Any, observed: tuple[str, ...], target: str, support: Mapping[str, ArrayLike]) -> BatchedGibbs:
+        given = condition(model, observed)
+        supports = {name: support_of(given.model[name], support, given.moving) for name in given.latents}
+        if target not in supports or supports[target][0] != () or list(supports[target][1][0]) != [0, 1]:
+            raise ValueError(f"target must be a latent with values 0 and 1, got {target!r} of {sorted(supports)}")
+        terms = {name: _terms(given, value) for name, value in given.latents.items()}
+        conditionals = {name: _compiled(given, name, graph) for name, graph in terms.items()}
+        dtypes = {name: value.dtype for name, value in given.released.items()}
+        return cls(supports, conditionals, _compiled(given, None, given.model.logp()), dtypes, target)
+
+    def start(self, released: dict[str, Floats], size: int, rng: np.random.Generator) -> Point:
+        """A point of positive probability for every release: random states, tried until all are possible."""
+        point = self._random(size, rng)
+        for _ in range(_TRIES):
+            impossible = ~np.isfinite(self._density(self.log_density, point, released))
+            if not impossible.any():
+                return point
+            fresh = self._random(size, rng)
+            for name, value in point.items():
+                value[impossible] = fresh[name][impossible]
+        raise ValueError(f"no possible state was found for release {int(np.argmax(impossible))} in {_TRIES} tries")
+
+    def _random(self, size: int, rng: np.random.Generator) -> Point:
+        def cells(shape: tuple[int, ...], values: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+            return np.stack([rng.choice(v, size) for v in values], axis=-1).reshape(size, *shape)
+
+        return {name: cells(shape, values) for name, (shape, values) in self.supports.items()}
+
+    def _density(self, function: Callable[..., Any], point: Point, released: dict[str, Floats]) -> Floats:
+        arrays = [value[None] for value in point.values()]
+        data = [released[name].astype(dtype)[None] for name, dtype in self.released.items()]
+        shape = (arrays[0].shape[0], next(iter(point.values())).shape[0])
+        return np.asarray(np.broadcast_to(function(*arrays, *data), shape)[0])
+
+    def sweep(self, point: Point, released: dict[str, Floats], rng: np.random.Generator) -> tuple[Point, Floats]:
+        """Every latent of every release once; also P(target = 1 | rest) at the moment it was drawn."""
+        point = {name: value.copy() for name, value in point.items()}
+        probability = np.zeros(0)
+        for name, (shape, supports) in self.supports.items():
+            for cell, values in zip(np.ndindex(shape), supports, strict=True):
+                pmf = np.concatenate(list(self._conditional(name, cell, values, point, released)), axis=1)
+                cumulative = np.cumsum(pmf, axis=0)
+                draw = (cumulative <= rng.random(cumulative.shape[1]) * cumulative[-1]).sum(axis=0)
+                point[name][(slice(None), *cell)] = values[draw]
+                if name == self.target:
+                    probability = pmf[1] / cumulative[-1]
+        return point, probability
+
+    def _conditional(
+        self, name: str, cell: tuple[int, ...], values: NDArray[np.int64], point: Point, released: dict[str, Floats]
+    ) -> Iterator[Floats]:
+        """Unnormalised law of one cell of one latent, (value, release), in groups of releases that fit in memory."""
+        width = max(1, _CELLS_AT_ONCE // values.size)
+        for start in range(0, point[name].shape[0], width):
+            rows = slice(start, start + width)
+            batch = np.repeat(point[name][None, rows], values.size, axis=0)
+            batch[(slice(None), slice(None), *cell)] = values[:, None]
+            arrays = [batch if other == name else value[None, rows] for other, value in point.items()]
+            data = [released[other][rows].astype(dtype)[None] for other, dtype in self.released.items()]
+            log_p = np.broadcast_to(self.conditionals[name](*arrays, *data), batch.shape[:2])
+            yield np.exp(log_p - log_p.max(axis=0))
+
+
+def _terms(given: Conditioned, value: Any) -> Any:
+    """The terms of the log density in which one latent appears."""
+    terms = [pt.sum(term) for term in given.model.logp(sum=False) if value in ancestors([term])]
+    return pt.add(*terms) if len(terms) > 1 else terms[0]
+
+
+def _compiled(given: Conditioned, moving: str | None, graph: Any) -> Callable[..., Any]:
+    """A density over (states, releases): the moving latent has many states, every other one has one."""
+    latents = {
+        v: pt.tensor(dtype=v.dtype, shape=(None if name == moving else 1, None, *v.type.shape))
+        for name, v in given.latents.items()
+    }
+    released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in given.released.values()}
+    inputs = {**latents, **released}
+    (output,) = vectorized([graph], inputs)
+    compiled: Callable[..., Any] = pytensor.function(
+        list(inputs.values()), output, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled

@@ -1,0 +1,201 @@
+"""Every kind of object, once: a readable name and an example. Laws are tested over these; a new object is one line.
+
+Where a law concerns some of them, the test selects by class or by a word of the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.stats
+
+import adversary as adv
+from adversary.privacy.losses import ComposedLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from tests import oracles
+
+RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
+RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
+RHO_TRACT = 2.56 * 687 / 4099 * 241 / 2051
+
+DG = adv.DiscreteGaussian.from_rho
+
+MECHANISMS: dict[str, adv.Mechanism] = {
+    "discrete gaussian, census block": DG(RHO1),
+    "discrete gaussian, fraction": DG(Fraction(1, 7)),
+    "discrete gaussian, narrow": adv.DiscreteGaussian(0.4),
+    "discrete gaussian, needle": DG(1e3),
+    "discrete gaussian, wide": DG(1e-4),
+    "discrete gaussian, very wide": DG(1e-8),
+    "discrete gaussian, bounded neighbours": DG(0.3, cells=2),
+    "discrete gaussian, sum of 27": DG(RHO1).total(27),
+    "discrete gaussian, sum of 5 narrow": DG(1.0).total(5),
+    "discrete gaussian, sum of 4 needles": DG(30.0).total(4),
+    "geometric": adv.Geometric(1.0),
+    "geometric, strong": adv.Geometric(12.0),
+    "geometric, weak": adv.Geometric(1e-3),
+    "geometric, sum of 6": adv.Geometric(0.7).total(6),
+    "gaussian": adv.Gaussian(1.7),
+    "laplace": adv.Laplace(0.8),
+    "laplace, sum of 3": adv.Laplace(0.8).total(3),
+    "randomized response": adv.RandomizedResponse(1.0),
+    "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
+    "exact": adv.Exact(),
+}
+
+
+def _uneven() -> LatticeLoss:
+    """Four outcomes, one of them impossible under each hypothesis."""
+    p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.2, 0.6, 0.0, 0.2])
+    with np.errstate(divide="ignore"):
+        return LatticeLoss.from_log_probs(np.log(p), np.log(q))
+
+
+LOSSES: dict[str, PrivacyLoss] = {
+    "discrete gaussian": DG(0.3).privacy_loss(),
+    "discrete gaussian, census block": DG(RHO1).privacy_loss(),
+    "discrete gaussian, shift 3": DG(0.3).privacy_loss(3),
+    "discrete gaussian, two cells": DG(0.3).privacy_loss(1, 2),
+    "discrete gaussian, wide": DG(1e-4).privacy_loss(),
+    "discrete gaussian, narrow": DG(4.0).privacy_loss(),
+    "discrete gaussian, sum": DG(1.0).total(3).privacy_loss(),
+    "geometric": adv.Geometric(0.8).privacy_loss(),
+    "geometric, shift 3": adv.Geometric(0.8).privacy_loss(3),
+    "geometric, two cells": adv.Geometric(0.8).privacy_loss(1, 2),
+    "randomized response": adv.RandomizedResponse(1.2).privacy_loss(),
+    "randomized response, 4 answers, twice": repeated(adv.RandomizedResponse(0.5, 4).privacy_loss(), 2),
+    "gaussian": adv.Gaussian(2.0).privacy_loss(),
+    "laplace": adv.Laplace(1.5).privacy_loss(),
+    "laplace, two cells": adv.Laplace(3.0).privacy_loss(1, 2),
+    "discrete gaussian and geometric": DG(0.3).privacy_loss() + adv.Geometric(0.8).privacy_loss(),
+    "gaussian and geometric": adv.Gaussian(2.0).privacy_loss() + adv.Geometric(0.8).privacy_loss(),
+    "nothing released": composed([]),
+    "partly revealing": _uneven(),
+    "exact": adv.Exact().privacy_loss(),
+}
+
+BRACKETED = [name for name, loss in LOSSES.items() if isinstance(loss, ComposedLoss)]
+
+GUARANTEES: dict[str, adv.Guarantee] = {
+    "pure": adv.PureDP(1.0),
+    "pure, weak": adv.PureDP(20.0),
+    "pure, zero": adv.PureDP(0.0),
+    "approximate": adv.ApproximateDP(1.0, 1e-6),
+    "approximate, delta zero": adv.ApproximateDP(0.5, 0.0),
+    "approximate, large delta": adv.ApproximateDP(0.1, 0.02),
+    "probabilistic": adv.ProbabilisticDP(1.0, 1e-3),
+    "zCDP": adv.ZeroConcentratedDP(0.07),
+    "zCDP, census": adv.ZeroConcentratedDP(2.56),
+    "zCDP, tiny": adv.ZeroConcentratedDP(1e-8),
+    "zCDP, huge": adv.ZeroConcentratedDP(1e3),
+    "gaussian": adv.GaussianDP(0.5),
+    "gaussian, strong": adv.GaussianDP(3.0),
+    "none": adv.NoPrivacy(),
+}
+
+
+class Believed(NamedTuple):
+    """A belief and the same law as an oracle."""
+
+    belief: adv.Belief
+    oracle: oracles.Law
+
+
+def _pmf(law: Any, size: int = 400) -> list[float]:
+    return [float(x) for x in law.pmf(np.arange(size))]
+
+
+BELIEFS: dict[str, Believed] = {
+    "flat": Believed(adv.Uniform(), oracles.flat),
+    "flat to 6": Believed(adv.Uniform(6), oracles.flat_to(6)),
+    "sure of 4": Believed(adv.Point(4), oracles.point(4)),
+    "sure of 0": Believed(adv.Point(0), oracles.point(0)),
+    "knows 2 others": Believed(adv.Known(2), oracles.known(2)),
+    "others pmf": Believed(adv.Others([0.3, 0.0, 0.5, 0.2]), oracles.others([0.3, 0.0, 0.5, 0.2])),
+    "others poisson": Believed(adv.Others(scipy.stats.poisson(2.5)), oracles.others(_pmf(scipy.stats.poisson(2.5)))),
+    "others binomial": Believed(adv.Others(scipy.stats.binom(3, 0.4)), oracles.others(_pmf(scipy.stats.binom(3, 0.4)))),
+    "others geometric": Believed(
+        adv.Others(scipy.stats.geom(0.3, loc=-1)), oracles.others(_pmf(scipy.stats.geom(0.3, loc=-1)))
+    ),
+}
+
+PROPER = [name for name, one in BELIEFS.items() if one.belief.proper]
+
+NOISES: dict[str, tuple[adv.Mechanism, Callable[[int], oracles.Law]]] = {
+    "discrete gaussian": (DG(0.3), lambda count: oracles.discrete_gaussian(0.3, count, reach=36)),
+    "discrete gaussian, narrow": (DG(2.0), lambda count: oracles.discrete_gaussian(2.0, count, reach=18)),
+    "geometric": (adv.Geometric(0.9), lambda count: oracles.geometric(0.9, count, reach=80)),
+}
+"""Integer noise, and the oracle's law of a sum of so many of it."""
+
+
+class Story(NamedTuple):
+    """A plan, a reader and a truth the reader holds possible."""
+
+    plan: adv.Plan
+    reader: adv.Adversary
+    truth: dict[str, Any]
+
+
+def _two(**siblings: Any) -> adv.Plan:
+    return adv.Plan([adv.Level("block", DG(0.4), **siblings), adv.Level("tract", DG(0.6))])
+
+
+_ONE = adv.Plan([adv.Level("block", DG(0.4))])
+_CENSUS = adv.Plan([adv.Level("block", DG(RHO1), siblings=27), adv.Level("block group", DG(RHO2))])
+_THREE = adv.Plan(
+    [
+        adv.Level("block", DG(2.0), siblings=1),
+        adv.Level("tract", DG(2.0), siblings=1),
+        adv.Level("county", adv.Geometric(2.5)),
+    ]
+)
+
+STORIES: dict[str, Story] = {
+    "one block": Story(_ONE, adv.Adversary(0.5), {"block": 1}),
+    "one block, geometric, rare trait": Story(
+        adv.Plan([adv.Level("block", adv.Geometric(0.8))]), adv.Adversary(0.01, known=3), {"block": 3}
+    ),
+    "one block, gaussian": Story(adv.Plan([adv.Level("block", adv.Gaussian(1.5))]), adv.Adversary(0.3), {"block": 0}),
+    "one block, laplace": Story(adv.Plan([adv.Level("block", adv.Laplace(1.5))]), adv.Adversary(0.3), {"block": 1}),
+    "one block, randomized response": Story(
+        adv.Plan([adv.Level("answer", adv.RandomizedResponse(1.0))]), adv.Adversary(0.3), {"answer": 1}
+    ),
+    "one block, others unknown": Story(
+        _ONE, adv.Adversary(0.4, beliefs={"block": adv.Others([0.25, 0.5, 0.25])}), {"block": 2, "in": 1}
+    ),
+    "one block, two cells": Story(
+        adv.Plan([adv.Level("block", DG(0.4))], cells=2), adv.Adversary(0.4, known=(0, 2)), {"block": [1, 2]}
+    ),
+    "two levels, flat": Story(_two(siblings=3), adv.Adversary(beliefs={"tract": adv.Uniform()}), {"block": 1, "tract": 2}),
+    "two levels, flat to 8": Story(
+        _two(siblings=3), adv.Adversary(0.2, beliefs={"tract": adv.Uniform(8)}), {"block": 0, "tract": 4}
+    ),
+    "two levels, sure": Story(
+        _two(siblings=3), adv.Adversary(known=1, beliefs={"tract": adv.Point(6)}), {"block": 2, "tract": 6}
+    ),
+    "two levels, poisson": Story(
+        _two(siblings=3), adv.Adversary(beliefs={"tract": scipy.stats.poisson(2.0)}), {"block": 1, "tract": 3}
+    ),
+    "two levels, same people": Story(_two(siblings=0), adv.Adversary(0.3, known=2), {"block": 3, "tract": 3}),
+    "two levels, invariant": Story(
+        adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", adv.Exact())]),
+        adv.Adversary(0.3, beliefs={"tract": adv.Uniform(5)}),
+        {"block": 1, "tract": 4},
+    ),
+    "two levels, two cells": Story(
+        adv.Plan([adv.Level("block", DG(1.5), siblings=1), adv.Level("tract", DG(1.5))], cells=2),
+        adv.Adversary(beliefs={"tract": adv.Uniform(3)}),
+        {"block": [1, 0], "tract": [2, 1]},
+    ),
+    "two levels, census": Story(
+        _CENSUS, adv.Adversary(beliefs={"block group": adv.Uniform()}), {"block": 1, "block group": 1}
+    ),
+    "three levels": Story(
+        _THREE,
+        adv.Adversary(0.4, beliefs={"tract": adv.Uniform(3), "county": adv.Others([0.5, 0.5])}),
+        {"block": 1, "tract": 2, "county": 2},
+    ),
+}

@@ -1,0 +1,303 @@
+"""The noise distributions against plain sums in 40 digits, against the exact engine's mechanisms, and inside PyMC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped, unused-ignore]
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import pytest
+import scipy.stats as st
+
+from adversary.models import noise
+from adversary.models.graphs import NUMPY_MODE
+from adversary.privacy import mechanisms
+
+RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
+
+LATTICE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, float, float], Any], list[float]]] = {
+    "discrete gaussian": (
+        lambda mu, scale: noise.DiscreteGaussian.dist(mu, scale),
+        lambda k, mu, s2: mpmath.exp(-((mpmath.mpf(k) - mpmath.mpf(mu)) ** 2) / (2 * mpmath.mpf(s2))),
+        [0.005, 0.159, 0.16, 1.0, 25.1, 99.0, 101.0],
+    ),
+    "geometric": (
+        lambda mu, scale: noise.Geometric.dist(mu, scale),
+        lambda k, mu, eps: mpmath.exp(-mpmath.mpf(eps) * abs(mpmath.mpf(k) - mpmath.mpf(mu))),
+        [0.1, 1.0, 5.0],
+    ),
+}
+
+SUMS: dict[str, tuple[Callable[[int], Any], mechanisms.Mechanism]] = {
+    **{
+        f"discrete gaussian {rho}": (
+            lambda d, rho=rho: noise.DiscreteGaussianSum.dist(3, rho=rho, count=d),
+            mechanisms.DiscreteGaussian.from_rho(rho),
+        )
+        for rho in (0.05, 0.15, RHO2, 1.0, 5.0)
+    },
+    **{
+        f"geometric {eps}": (
+            lambda d, eps=eps: noise.GeometricSum.dist(3, epsilon=eps, count=d),
+            mechanisms.Geometric(eps),
+        )
+        for eps in (0.5, 3.0)
+    },
+}
+
+
+@dataclass(frozen=True)
+class Clamped(mechanisms.IntegerNoise):
+    """Two-sided geometric releases cut off at 0: a mechanism with no formula in PyTensor."""
+
+    base: mechanisms.Geometric
+
+    def log_noise(self, offset: Any) -> Any:
+        raise NotImplementedError
+
+    def log_survival(self, offset: Any) -> Any:
+        raise NotImplementedError
+
+    def reach(self, nats: float = 41.5) -> int:
+        return self.base.reach(nats)
+
+    def log_prob(self, release: Any, value: Any) -> Any:
+        pooled = np.log(self.base.cdf(0, value))
+        return np.where(
+            np.less(release, 0), -np.inf, np.where(np.equal(release, 0), pooled, self.base.log_prob(release, value))
+        )
+
+    def sample(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
+        return np.maximum(self.base.sample(value, rng, size), 0)
+
+    variance = property(lambda self: 0.0)
+    rho = property(lambda self: 0.0)
+
+    def total(self, count: int) -> mechanisms.Mechanism:
+        raise ValueError("no total")
+
+
+def evaluated(dist: Any, values: Any) -> list[Any]:
+    """logp, logcdf and logccdf at float values."""
+    value = pt.dvector()
+    graphs = [pm.logp(dist, value), pm.logcdf(dist, value), pm.logprob.logccdf(dist, value)]
+    return list(pytensor.function([value], graphs, mode=NUMPY_MODE)(np.asarray(values, dtype=np.float64)))
+
+
+@pytest.mark.parametrize("mu", [0.0, -2.0, 0.5, 1.49])
+@pytest.mark.parametrize("name", LATTICE)
+def test_lattice_laws_equal_plain_sums_in_both_tails(name: str, mu: float) -> None:
+    dist, weight, scales = LATTICE[name]
+    for scale in scales:
+        width = np.sqrt(scale) if name == "discrete gaussian" else 1 / scale
+        ks = np.unique(np.round(mu + np.array([-15, -5, -1, 0, 1, 5, 15]) * max(width, 0.4)))
+        reach = int((60 if name == "geometric" else 25) * max(width, 1)) + 5
+        grid = [weight(k, mu, scale) for k in range(-reach, reach + 1)]
+        total = mpmath.fsum(grid)
+        exact = [
+            (grid[k + reach], mpmath.fsum(grid[: k + reach + 1]), mpmath.fsum(grid[k + reach + 1 :]))
+            for k in ks.astype(int)
+        ]
+        got = np.transpose(evaluated(dist(mu, scale), ks))
+        for row, masses in zip(got, exact, strict=True):
+            expected = [float(mpmath.log(m / total)) if m else -np.inf for m in masses]
+            assert row[0] == pytest.approx(expected[0], rel=1e-13, abs=1e-13)
+            np.testing.assert_allclose(row[1:], expected[1:], rtol=2e-9, atol=2e-9)
+
+
+def test_masses_of_a_shifted_centre_add_to_one() -> None:
+    ks = np.arange(-300.0, 301.0)
+    for dist in (noise.DiscreteGaussian.dist(0.37, 30.0), noise.Geometric.dist(0.37, 0.3)):
+        assert np.exp(evaluated(dist, ks)[0]).sum() == pytest.approx(1.0, abs=1e-13)
+
+
+def test_no_mass_between_the_integers() -> None:
+    value = pt.dscalar()
+    for dist in (
+        noise.DiscreteGaussian.dist(0, 1.0),
+        noise.Geometric.dist(0, 1.0),
+        noise.DiscreteGaussianSum.dist(0, rho=1.0, count=2),
+        noise.GeometricSum.dist(0, epsilon=1.0, count=2),
+    ):
+        assert pm.logp(dist, value).eval({value: 0.5}) == -np.inf
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_equal_brute_force_convolution(name: str, count: int) -> None:
+    dist, mechanism = SUMS[name]
+    reach = mechanism.support(0)[-1] * 2 + 20
+    single = np.exp(mechanism.log_prob(np.arange(-reach, reach + 1), 0))
+    total = np.ones(1)
+    for _ in range(count):
+        total = np.convolve(total, single)
+    ks = np.arange(-12, 13)
+    expected = np.log(total[total.size // 2 + ks])
+    np.testing.assert_allclose(pm.logp(dist(count), ks + 3.0).eval(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_agree_with_the_exact_engine_far_out(name: str) -> None:
+    dist, mechanism = SUMS[name]
+    ks = np.array([-2000, -301, -28, 0, 29, 500, 100_000])
+    got = pm.logp(dist(27), ks + 3.0).eval()
+    np.testing.assert_allclose(got, mechanism.total(27).log_prob(ks, 0), rtol=1e-12)
+
+
+def test_three_sums_of_the_census_block_group_agree_with_the_exact_engine() -> None:
+    ks = np.arange(-40, 41)
+    for count in (2, 3, 4):
+        got = pm.logp(noise.DiscreteGaussianSum.dist(0, rho=RHO2, count=count), ks.astype(float)).eval()
+        exact = mechanisms.DiscreteGaussian.from_rho(RHO2).total(count).log_prob(ks, 0)
+        np.testing.assert_allclose(got, exact, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 27])
+def test_sum_of_laplaces_is_a_density_and_equals_the_exact_engine(count: int) -> None:
+    y = np.linspace(-30, 30, 61)
+    got = pm.logp(noise.LaplaceSum.dist(0.5, b=1.5, count=count), y + 0.5).eval()
+    np.testing.assert_allclose(got, mechanisms.Laplace(1.5).total(count).log_prob(y, 0), rtol=1e-12, atol=1e-12)
+    fine = np.linspace(-150, 150, 30_001)
+    area = np.trapezoid(np.exp(pm.logp(noise.LaplaceSum.dist(0.0, b=1.5, count=count), fine).eval()), fine)
+    assert area == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dist", "mean", "variance"),
+    [
+        (noise.DiscreteGaussian.dist(2.5, 0.01, size=40_000), 2.5, 0.25),
+        (noise.DiscreteGaussian.dist(-7, 30.0, size=40_000), -7, 30.0),
+        (noise.Geometric.dist(3, 0.7, size=40_000), 3, 0.5 / np.sinh(0.35) ** 2),
+        (noise.DiscreteGaussianSum.dist(3, rho=0.1, count=4, size=40_000), 3, 20.0),
+        (noise.GeometricSum.dist(3, epsilon=0.7, count=4, size=40_000), 3, 2.0 / np.sinh(0.35) ** 2),
+        (noise.LaplaceSum.dist(3, b=2.0, count=4, size=40_000), 3, 32.0),
+    ],
+    ids=["dg half way", "dg", "geometric", "dg sum", "geometric sum", "laplace sum"],
+)
+def test_draws_have_the_right_mean_and_variance(dist: Any, mean: float, variance: float) -> None:
+    draws = pm.draw(dist, random_seed=1)
+    assert draws.mean() == pytest.approx(mean, abs=4 * np.sqrt(variance / draws.size))
+    assert draws.var() == pytest.approx(variance, rel=0.06)
+
+
+@pytest.mark.parametrize("law", [noise.DiscreteGaussian, noise.Geometric])
+def test_draws_follow_the_pmf(law: Any) -> None:
+    ks = np.arange(-4, 6)
+    draws = pm.draw(law.dist(0.3, 0.8, size=40_000), random_seed=2)
+    observed = np.bincount(np.clip(draws, ks[0], ks[-1]) - ks[0], minlength=ks.size)
+    logp, logcdf, logsf = evaluated(law.dist(0.3, 0.8), ks)
+    pmf = np.exp(logp)
+    pmf[0], pmf[-1] = np.exp(logcdf[0]), np.exp(logp[-1]) + np.exp(logsf[-1])
+    assert st.chisquare(observed, pmf * observed.sum()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("base", [lambda: noise.DiscreteGaussian.dist(1, 4.0), lambda: noise.Geometric.dist(1, 0.5)])
+def test_truncated_and_censored_versions_are_exact(base: Callable[[], Any]) -> None:
+    ks = np.arange(0.0, 5.0)
+    logp, _, logsf = evaluated(base(), ks)
+    truncated = pm.logp(pm.Truncated.dist(base(), lower=0, upper=4), ks).eval()
+    np.testing.assert_allclose(np.exp(truncated), np.exp(logp) / np.exp(logp).sum(), rtol=1e-10)
+    censored = pm.logp(pm.Censored.dist(base(), lower=None, upper=4), ks).eval()
+    np.testing.assert_allclose(censored, [*logp[:-1], np.logaddexp(logp[-1], logsf[-1])], rtol=1e-10)
+    draws = pm.draw(pm.Truncated.dist(base(), lower=0, upper=4, size=500), random_seed=3)
+    assert draws.min() >= 0
+    assert draws.max() <= 4
+
+
+def test_geometric_quantile_undoes_its_cdf() -> None:
+    ks = np.arange(-30.0, 31.0)
+    for mu in (0, 0.3):
+        cdf = np.exp(evaluated(noise.Geometric.dist(mu, 0.5), ks)[1])
+        np.testing.assert_array_equal(pm.icdf(noise.Geometric.dist(mu, 0.5), cdf * (1 - 1e-9)).eval(), ks)
+
+
+def test_discrete_gaussian_has_gradients_in_both_parameters() -> None:
+    mu, sigma2 = pt.dscalars("mu", "sigma2")
+    logp = pm.logp(noise.DiscreteGaussian.dist(mu, sigma2), np.float64(2))
+    function = pytensor.function([mu, sigma2], [logp, *pytensor.grad(logp, [mu, sigma2])], mode=NUMPY_MODE)
+    for m, s in [(0.3, 0.05), (1.2, 0.4), (-1.1, 30.0)]:
+        _, by_mu, by_sigma2 = function(m, s)
+        h = 1e-6
+        assert by_mu == pytest.approx((function(m + h, s)[0] - function(m - h, s)[0]) / (2 * h), rel=1e-5)
+        assert by_sigma2 == pytest.approx((function(m, s + h)[0] - function(m, s - h)[0]) / (2 * h), rel=1e-5)
+
+
+def test_distributions_print_well_and_take_either_parameter() -> None:
+    with pm.Model() as model:
+        noise.DiscreteGaussian("a", 0, rho=0.5)
+        noise.Geometric("b", 1, 0.5)
+    assert model.str_repr() == "a ~ DiscreteGaussian(0, 1)\nb ~ Geometric(1, 0.5)"
+    with pytest.raises(ValueError, match="exactly one of sigma2 and rho"):
+        noise.DiscreteGaussian.dist(0, 1.0, rho=0.5)
+
+
+@pytest.mark.parametrize("wrong", [{"count": 0}, {"count": 1.5}, {"rho": 0.0}, {"rho": np.nan}])
+def test_a_sum_needs_a_whole_count_and_a_positive_scale(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        noise.DiscreteGaussianSum.dist(0, **{"rho": 1.0, "count": 2, **wrong})
+
+
+MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
+    "discrete gaussian": (mechanisms.DiscreteGaussian(1.5), (0, 1, 3)),
+    "discrete gaussian sum": (mechanisms.DiscreteGaussian(0.8).total(3), (1, 2)),
+    "geometric": (mechanisms.Geometric(0.7), (0, 1, 3)),
+    "geometric sum": (mechanisms.Geometric(0.7).total(2), (1, 2)),
+    "gaussian": (mechanisms.Gaussian(1.3), (0, 1, 3)),
+    "laplace": (mechanisms.Laplace(1.3), (0, 1, 3)),
+    "laplace sum": (mechanisms.Laplace(1.3).total(2), (1, 2)),
+    "exact": (mechanisms.Exact(), (0, 1, 4)),
+    "randomised response": (mechanisms.RandomizedResponse(1.0, 4), (1,)),
+    "clamped": (Clamped(mechanisms.Geometric(0.9)), (1,)),
+}
+
+
+@pytest.mark.parametrize("cells", [None, 2])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_released_has_the_law_of_its_mechanism(name: str, cells: int | None) -> None:
+    mechanism, counts = MECHANISMS[name]
+    for count in counts:
+        with pm.Model() as model:
+            value = pm.DiscreteUniform("value", np.float64(0), np.float64(3), shape=cells)
+            noise.released("noisy", mechanism, value, count)
+        logp = model.compile_fn(model.logp(vars=[model["noisy"]]))
+        total = mechanism.total(count) if count != 1 else mechanism
+        for true in (0, 2):
+            for release in (0, 1, 3):
+                point = {"value": np.full(cells or (), true), "noisy": np.full(cells or (), release)}
+                point["noisy"] = point["noisy"].astype(model["noisy"].dtype)
+                expected = (cells or 1) * np.asarray(total.log_prob(release, true)).item()
+                assert logp(point) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        assert model.logp().dtype == "float64"
+        drawn = pm.draw(model["noisy"], draws=3, random_seed=1)
+        assert drawn.shape == (3, *((cells,) if cells else ()))
+
+
+def test_released_refuses_what_has_no_law() -> None:
+    with pytest.raises(ValueError, match="not additive noise"):
+        noise.law(mechanisms.RandomizedResponse(1.0), 0, 2)
+    with pytest.raises(ValueError, match="whole number of noises, got -1"):
+        noise.law(mechanisms.Geometric(1.0), 0, -1)
+    with pytest.raises(TypeError, match="must be a Mechanism, got 3"):
+        noise.law(3, 0)  # type: ignore[arg-type]
+
+
+def test_randomised_response_to_an_impossible_value_is_impossible() -> None:
+    with pm.Model() as model:
+        value = pm.DiscreteUniform("value", np.float64(0), np.float64(9))
+        noise.released("noisy", mechanisms.RandomizedResponse(1.0, 3), value)
+    assert model.compile_logp()({"value": np.array(5), "noisy": np.array(1)}) == -np.inf
+
+
+def test_two_invariants_of_one_count_stay_two_variables() -> None:
+    with pm.Model() as model:
+        value = pm.Bernoulli("value", np.float64(0.5))
+        noise.released("a", mechanisms.Exact(), value)
+        noise.released("b", mechanisms.Exact(), value)
+    point = {"value": np.array(1), "a": np.array(1), "b": np.array(1)}
+    assert model.compile_logp()(point) == pytest.approx(np.log(0.5))
+    assert model.compile_logp()({**point, "b": np.array(0)}) == -np.inf
