@@ -1,7 +1,7 @@
 """After a differentially private release, what can this reader conclude about one person?
 
-The way through, in order: a `Plan` says what is published at nested `Level`s and how noisy it is; an `Adversary` says who
-reads it, with which prior and which beliefs about everybody else; `plan.release` and `plan.observe` make releases;
+The way through, in order: a `Plan` says what is published at nested `Level`s and how noisy it is; an `Adversary` says
+who reads it, with which prior and which beliefs about everybody else; `plan.release` and `plan.observe` make releases;
 `adversary.posterior` reads one exactly; `audit` averages over releases and puts the bounds of a `Guarantee` beside it.
 `load_scenario` reads all of that from a TOML file, and `adversary.models` holds the same story as PyMC models.
 

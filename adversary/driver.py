@@ -39,7 +39,7 @@ from adversary.reader.risk import (
 
 ENGINES = ("exact", "enumerate", "mcmc")
 MODEL_REACH = 50
-"""An improper belief is cut, for PyMC, this many nats of the level's noise beyond the largest count a release suggests."""
+"""An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests."""
 
 
 def audit(

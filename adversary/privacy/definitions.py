@@ -218,7 +218,7 @@ class ZeroConcentratedDP(Guarantee):
 
 @dataclass(frozen=True)
 class GaussianDP(Guarantee):
-    """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian is not one of these."""
+    """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian has none."""
 
     mu: float
 

@@ -85,7 +85,7 @@ class Guarantee(ABC):
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
 
     def pbdp_delta(self, epsilon: float) -> float:
-        """Largest post-processing-proof chance of a loss above epsilon: min over e < epsilon of delta(e)/(1-e^(e-epsilon)).
+        """Post-processing-proof bound on P(L > epsilon): min over e < epsilon of delta(e) / (1 - e^(e - epsilon)).
 
         Every e gives a valid bound, so a minimum found on a grid and refined errs toward more risk.
         """

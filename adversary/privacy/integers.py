@@ -137,7 +137,7 @@ class DiscreteGaussianSum(IntegerNoise):
 
     @property
     def rho(self) -> float:
-        """Curvature of the log pmf over whole periods, rho of one summand over count: the sum's zCDP for a change of 1."""
+        """Curvature of the log pmf over whole periods, rho of one summand over count; the sum's zCDP."""
         return 0.5 / float(self.sigma2 or 0.0) / self.count
 
     @property

@@ -1,4 +1,4 @@
-"""The law of the privacy loss L = log P(release) / Q(release) for one pair of hypotheses, P (target in) against Q (out).
+"""The law of the privacy loss L = log P(release) / Q(release) for one pair, P (target in) against Q (out).
 
 Two tails and an expectation are enough: the profile, bounds on beliefs and checks of a promise are derived from them.
 Infinite losses are explicit masses, and tails keep relative accuracy down to exp(-745).

@@ -57,7 +57,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        """Simulated releases, for audits and studies. A genuine publication needs an exact sampler on a secure source."""
+        """Simulated releases, for audits. A genuine publication needs an exact sampler on a secure source."""
 
     @abstractmethod
     def support(self, value: int) -> Integers:

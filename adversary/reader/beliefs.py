@@ -33,7 +33,7 @@ class Belief(ABC):
 
     @abstractmethod
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
-        """Log probability of the total given the count inside, up to one constant if improper; -inf outside; broadcasts."""
+        """Log probability of the total given the count inside, up to a constant if improper; broadcasts."""
 
     @abstractmethod
     def support(self, inside: int) -> tuple[int, int | None]:
@@ -273,6 +273,6 @@ def as_belief(name: str, belief: Any) -> Belief:
     if _is_scipy_law(belief) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
         return Others(belief)
     raise TypeError(
-        f"belief about {name!r} must be Uniform(), Point(total), Others(law), a frozen discrete scipy.stats law or a pmf, "
-        f"got {belief!r}"
+        f"belief about {name!r} must be Uniform(), Point(total), Others(law), a frozen discrete scipy.stats law or "
+        f"a pmf, got {belief!r}"
     )

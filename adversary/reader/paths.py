@@ -97,9 +97,8 @@ class Path:
         for k in path.contributions:
             for noise in steps[0].noises if steps else ():
                 if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
-                    raise ValueError(
-                        f"a count of {steps[0].belief.support(int(k))[0]} has no answer among {noise.categories} categories"
-                    )
+                    count = steps[0].belief.support(int(k))[0]
+                    raise ValueError(f"a count of {count} has no answer among {noise.categories} categories")
         return path
 
     @property

@@ -29,7 +29,8 @@ class Level:
     ----------
     name : what the level is called in truths, releases and beliefs ("block")
     mechanism : the noise added to the count of every unit at this level
-    siblings : number of other units of the same parent, required below the top; 0 = the next level holds the same people
+    siblings : number of other units of the same parent, required below the top; 0 = the next level has the same
+        people
     """
 
     name: str
@@ -97,7 +98,7 @@ class Plan:
         return tuple(level.name for level in self.levels)
 
     def privacy_loss(self, records: int = 1) -> PrivacyLoss:
-        """The worst pair of the noisy levels: each of `records` people moves the count at every level by 1, in every cell.
+        """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
 
         Exact levels are left out: an invariant is not noise, it conditions what the reader compares.
         """
@@ -106,7 +107,7 @@ class Plan:
         return composed([noise.privacy_loss(size, self.cells) for noise in noisy])
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
-        """Array (level, cell) of true counts from a mapping of level name to a count, with two cells to one per cell."""
+        """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
         unknown = [name for name in truth if name not in self.names and name != "in"]
         if unknown:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")

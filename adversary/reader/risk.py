@@ -1,6 +1,6 @@
 """Risk averaged over releases: the law of the reader's log Bayes factor under a truth, and what follows from it.
 
-The log Bayes factor is a sum of independent parts, the lowest level's own releases and the evidence of everything above.
+The log Bayes factor is a sum of independent parts: the lowest level's own release, and the evidence of all above.
 The first is summed analytically, the second on a grid of releases (one matrix product per hypothesis), so the averages
 are exact up to the mass a support leaves out (1e-18). Where the grid is too large or the noise continuous, the second
 part is simulated and every average carries its Monte Carlo standard error.
@@ -363,7 +363,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
 
 
 def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
-    """(releases, weights): every release that matters under this truth, or that many simulated ones if there are too many.
+    """(releases, weights): every release that matters under this truth, or simulated ones if there are too many.
 
     The least probable releases, 1e-12 in all, are left out; `weight.attrs` says what the table is.
     """

@@ -1,0 +1,429 @@
+"""Laws every noise law obeys, over the catalogue, against plain sums in 40 digits."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped, unused-ignore]
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.stats
+
+import adversary as adv
+from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise
+from tests import oracles
+from tests.catalogue import DG, MECHANISMS, RHO1
+
+INTEGER = {name: m for name, m in MECHANISMS.items() if isinstance(m, IntegerNoise)}
+CONTINUOUS = {name: m for name, m in MECHANISMS.items() if isinstance(m, ContinuousNoise)}
+ADDITIVE = {**INTEGER, **CONTINUOUS}
+FINITE = {name: m for name, m in MECHANISMS.items() if not isinstance(m, ContinuousNoise)}
+
+
+def over(mechanisms: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("noise", mechanisms.values(), ids=mechanisms.keys())
+
+
+def tail_points(noise: Any) -> list[int]:
+    """A few offsets: the centre, the shoulders, and far beyond the support."""
+    reach = noise.reach()
+    return sorted({0, 1, 2, reach // 4, reach // 2, reach, 2 * reach})
+
+
+# Every mechanism
+
+
+@over(FINITE)
+def test_mass_sums_to_one(noise: adv.Mechanism) -> None:
+    support = noise.support(0)
+    mass = np.exp(noise.log_prob(support, 0))
+    assert math.fsum(mass.tolist()) == pytest.approx(1.0, abs=2e-13)
+    values, weights = noise.releases(0)
+    np.testing.assert_array_equal(values, support)
+    np.testing.assert_allclose(weights, mass, rtol=1e-14)
+
+
+@over(CONTINUOUS)
+def test_density_integrates_to_one(noise: Any) -> None:
+    scale = math.sqrt(noise.variance)
+    total = 2 * scipy.integrate.quad(lambda x: math.exp(noise.log_prob(x, 0)), 0, 40 * scale, limit=200)[0]
+    assert total == pytest.approx(1.0, abs=1e-9)
+    below = 0.5 + scipy.integrate.quad(lambda x: math.exp(noise.log_prob(x, 0)), 0, 1.3 * scale)[0]
+    assert noise.cdf(1.3 * scale, 0) == pytest.approx(below, abs=1e-9)
+
+
+@over(FINITE)
+def test_cdf_and_sf_are_sums_of_the_pmf(noise: adv.Mechanism) -> None:
+    value = 1
+    support = noise.support(value)
+    chosen = np.unique(np.linspace(0, support.size - 1, 41).astype(int))
+    mass = np.exp(noise.log_prob(support, value))
+    np.testing.assert_allclose(noise.cdf(support[chosen], value), np.cumsum(mass)[chosen], atol=3e-13)
+    beyond = np.append(np.cumsum(mass[::-1])[::-1], 0.0)[1:]
+    np.testing.assert_allclose(noise.sf(support[chosen], value), beyond[chosen], atol=3e-13)
+
+
+@over(MECHANISMS)
+def test_cdf_and_sf_are_complements(noise: adv.Mechanism) -> None:
+    answers = [0, 1] if isinstance(noise, adv.RandomizedResponse) else [-50, -3, -1, 0, 1, 2, 7, 400]
+    for release in answers:
+        assert noise.cdf(release, 1) + noise.sf(release, 1) == pytest.approx(1.0, abs=1e-15)
+
+
+@over(ADDITIVE)
+def test_noise_is_symmetric_and_shifts_with_the_value(noise: Any) -> None:
+    offset = np.array([0, 1, 2, 5, 30])
+    np.testing.assert_array_equal(noise.log_prob(offset, 0), noise.log_prob(-offset, 0))
+    np.testing.assert_array_equal(noise.log_prob(offset + 7, 7), noise.log_prob(offset, 0))
+    continuous = isinstance(noise, ContinuousNoise)
+    mirrored = noise.cdf(-offset if continuous else -offset - 1, 0)
+    np.testing.assert_allclose(noise.sf(offset, 0), mirrored, rtol=1e-14)
+
+
+@over(ADDITIVE)
+def test_far_releases_are_finite_numbers(noise: Any) -> None:
+    for release in (-(10**6), 10**6):
+        assert np.isfinite(noise.log_prob(release, 0))
+        assert 0.0 <= noise.sf(release, 0) <= 1.0
+        assert 0.0 <= noise.cdf(release, 0) <= 1.0
+
+
+@over(FINITE)
+def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
+    if isinstance(noise, adv.RandomizedResponse):
+        values = range(noise.categories)
+        square = [np.exp(noise.log_prob(noise.support(v), v)) @ (noise.support(v) - v) ** 2.0 for v in values]
+        assert noise.variance == pytest.approx(float(np.mean(square)), rel=1e-12)
+        return
+    k = noise.support(0).astype(float)
+    assert noise.variance == pytest.approx(float(k * k @ np.exp(noise.log_prob(k, 0))), rel=1e-10)
+
+
+@over(CONTINUOUS)
+def test_variance_is_the_second_moment_of_the_density(noise: Any) -> None:
+    scale = math.sqrt(noise.variance)
+    moment = 2 * scipy.integrate.quad(lambda x: x * x * math.exp(noise.log_prob(x, 0)), 0, 60 * scale, limit=200)[0]
+    assert noise.variance == pytest.approx(moment, rel=1e-8)
+
+
+@over(FINITE)
+def test_samples_follow_the_pmf(noise: adv.Mechanism) -> None:
+    """Chi-square over cells of expected count at least 20, at a fixed seed."""
+    value, draws = 1, 100_000
+    sample = noise.sample(value, np.random.default_rng(2020), draws)
+    support = noise.support(value)
+    expected = draws * np.exp(noise.log_prob(support, value))
+    group = _cells(expected)
+    wanted = np.bincount(group, expected)
+    seen = np.bincount(group[np.searchsorted(support, sample)], minlength=wanted.size)
+    if wanted.size == 1:
+        np.testing.assert_array_equal(sample, value)
+        return
+    assert scipy.stats.chisquare(seen, wanted * draws / wanted.sum()).pvalue > 1e-3
+
+
+def _cells(expected: Any) -> Any:
+    """Neighbours put together until a cell expects at least 20; what is left joins the last cell."""
+    labels, label, held = [], 0, 0.0
+    for one in expected:
+        labels.append(label)
+        held += one
+        if held >= 20:
+            label, held = label + 1, 0.0
+    return np.minimum(labels, max(label - 1, 0))
+
+
+@over(CONTINUOUS)
+def test_samples_follow_the_density(noise: Any) -> None:
+    sample = noise.sample(3, np.random.default_rng(2020), 20_000)
+    assert scipy.stats.kstest(sample, lambda x: noise.cdf(x, 3)).pvalue > 1e-3
+
+
+@over(MECHANISMS)
+def test_sample_shapes(noise: adv.Mechanism) -> None:
+    rng = np.random.default_rng(1)
+    assert np.ndim(noise.sample(1, rng)) == 0
+    assert np.shape(noise.sample(1, rng, 4)) == (4,)
+    assert np.shape(noise.sample(np.array([0, 1]), rng)) == (2,)
+    assert np.shape(noise.sample(np.array([0, 1]), rng, (5, 2))) == (5, 2)
+
+
+@over(INTEGER)
+def test_samples_of_a_vector_are_centred_on_each_value(noise: Any) -> None:
+    values = np.array([0, 1_000_000_000])
+    sample = noise.sample(values, np.random.default_rng(3), (2000, 2))
+    spread = 6 * math.sqrt(noise.variance / 2000) + 1e-9
+    assert abs(np.mean(sample[:, 0])) < spread
+    assert abs(np.mean(sample[:, 1]) - 1e9) < spread
+
+
+@over(MECHANISMS)
+def test_log_ratio_is_the_difference_of_log_probabilities(noise: adv.Mechanism) -> None:
+    answers = np.array([0, 1]) if isinstance(noise, adv.RandomizedResponse) else np.array([-4, 0, 1, 2, 9])
+    if isinstance(noise, adv.Exact):
+        np.testing.assert_array_equal(noise.log_ratio(answers, 1, 0), [0.0, -np.inf, np.inf, 0.0, 0.0])
+        return
+    difference = noise.log_prob(answers, 1) - noise.log_prob(answers, 0)
+    np.testing.assert_allclose(noise.log_ratio(answers, 1, 0), difference, rtol=1e-12, atol=1e-13)
+
+
+@over(FINITE)
+def test_support_leaves_out_at_most_its_stated_mass(noise: adv.Mechanism) -> None:
+    support = noise.support(0)
+    if isinstance(noise, IntegerNoise):
+        assert noise.sf(support[-1], 0) < 1e-18
+        assert noise.cdf(support[0] - 1, 0) < 1e-18
+    assert np.all(np.diff(support) == 1)
+
+
+@over(MECHANISMS)
+def test_scalars_in_scalars_out(noise: adv.Mechanism) -> None:
+    for answer in (noise.log_prob(1, 1), noise.cdf(1, 1), noise.sf(1, 1)):
+        assert isinstance(answer, float)
+    assert noise.log_prob(np.array([[1, 1]]), np.array([[1], [1]])).shape == (2, 2)
+    assert noise.cdf(np.array([0, 1]), 1).dtype == np.float64
+
+
+@over(MECHANISMS)
+def test_empty_arrays_give_empty_arrays(noise: adv.Mechanism) -> None:
+    nothing = np.zeros(0)
+    for answer in (noise.log_prob(nothing, 1), noise.cdf(nothing, 1), noise.sf(nothing, 1)):
+        assert np.shape(answer) == (0,)
+
+
+# Tails
+
+
+def _pmf(noise: Any) -> Any:
+    """The noise's pmf in 40 digits; a sum's from a table wide enough for its tail points."""
+    if isinstance(noise, adv.DiscreteGaussian):
+        return lambda k: oracles.discrete_gaussian_pmf(k, noise.rho, 25)
+    if isinstance(noise, adv.Geometric):
+        return lambda k: oracles.geometric_pmf(k, noise.epsilon)
+    raise TypeError(noise)
+
+
+@pytest.mark.parametrize("name", [n for n, m in INTEGER.items() if isinstance(m, adv.DiscreteGaussian | adv.Geometric)])
+def test_tails_have_relative_accuracy(name: str) -> None:
+    noise: Any = INTEGER[name]
+    pmf, points = _pmf(noise), tail_points(noise)
+    if noise.variance > 1e6:
+        points = points[-2:]
+    for k in points:
+        with mpmath.workdps(30):
+            tail = mpmath.log(oracles.upper_tail(pmf, k, 20))
+            mass = mpmath.log(pmf(k))
+        assert noise.log_prob(k, 0) == pytest.approx(float(mass), rel=1e-13, abs=1e-13)
+        log_tail = float(noise.log_survival(np.array([k + 1]))[0])
+        assert log_tail == pytest.approx(float(tail), rel=1e-13, abs=3e-13)
+        if tail > -700:
+            assert math.log(noise.sf(k, 0)) == pytest.approx(float(tail), rel=1e-12, abs=1e-12)
+            assert math.log(noise.cdf(-k - 1, 0)) == pytest.approx(float(tail), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("rho", [1e-8, 3e-5, 6.25e-5, 1e-3, 0.1, 1.0, 3.2, 40.0, 1e3])
+def test_discrete_gaussian_tail_beyond_one_standard_deviation(rho: float) -> None:
+    """The tail just where the direct sum and the Euler and Maclaurin form meet, against a wide integral correction.
+
+    P(Z > k) by Euler and Maclaurin in 40 digits with six corrections, or term by term where terms are few.
+    """
+    noise = DG(rho)
+    for z in (0.0, 0.3, 1.0, 2.0, 5.0):
+        k = math.ceil(z / math.sqrt(2 * rho))
+        with mpmath.workdps(40):
+            r = mpmath.mpf(rho)
+            if rho < 1e-3:
+                tail = mpmath.sumem(lambda j, r=r: mpmath.exp(-r * j * j), [k + 1, mpmath.inf], tol=1e-25)
+            else:
+                tail = mpmath.fsum(mpmath.exp(-r * j * j) for j in range(k + 1, k + 2 + int(12 / math.sqrt(rho))))
+            log_tail = mpmath.log(tail) - mpmath.log(_theta(rho))
+        assert float(noise.log_survival(np.array([k + 1]))[0]) == pytest.approx(float(log_tail), rel=1e-13, abs=1e-13)
+
+
+def _theta(rho: float) -> Any:
+    r = mpmath.mpf(rho)
+    if rho < 1:
+        waves = [2 * mpmath.exp(-(mpmath.pi**2) * k * k / r) for k in range(1, 6)]
+        return mpmath.sqrt(mpmath.pi / r) * (1 + mpmath.fsum(waves))
+    return 1 + 2 * mpmath.fsum(mpmath.exp(-r * k * k) for k in range(1, 14))
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-4, 0.05, 0.25, 3.1, 3.2, 50.0, 1e3])
+def test_discrete_gaussian_normaliser_on_both_sides_of_poisson_summation(rho: float) -> None:
+    log_theta = float(mpmath.log(_theta(rho)))
+    assert DG(rho).log_prob(0, 0) == pytest.approx(-log_theta, rel=1e-14, abs=1e-15)
+
+
+# Sums
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 28])
+@pytest.mark.parametrize("rho", [0.05, RHO1, 0.3, 1.0, 2.0, 5.0, 30.0, 300.0, 1000.0])
+def test_sum_of_discrete_gaussians_is_the_convolution(rho: float, count: int) -> None:
+    reach = max(4, math.ceil(math.sqrt(150 / rho)))
+    exact = oracles.sum_table(oracles.discrete_gaussian_table(rho, reach), count)
+    total = DG(rho).total(count)
+    k = np.arange(-count * reach // 3, count * reach // 3 + 1)
+    wanted = exact[k + count * reach]
+    np.testing.assert_allclose(total.log_prob(k, 0), wanted, rtol=1e-12, atol=1e-12)
+    assert total.variance == pytest.approx(count * DG(rho).variance, rel=1e-12)
+    chosen = k[(k >= 0) & (k <= count * reach // 4)][:: max(1, k.size // 40)]
+    tails = [np.logaddexp.reduce(exact[j + 1 + count * reach :]) for j in chosen]
+    deep = np.asarray(tails) > -700
+    if not deep.any():
+        assert total.sf(0, 0) == 0.0
+        return
+    np.testing.assert_allclose(np.log(total.sf(chosen[deep], 0)), np.asarray(tails)[deep], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("count", [2, 5, 28])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
+def test_sum_of_geometrics_is_the_convolution(epsilon: float, count: int) -> None:
+    reach = math.ceil(120 / epsilon) if epsilon > 0.5 else 240
+    exact = oracles.sum_table(oracles.geometric_table(epsilon, reach), count)
+    total = adv.Geometric(epsilon).total(count)
+    k = np.arange(-reach // 2, reach // 2 + 1)
+    np.testing.assert_allclose(total.log_prob(k, 0), exact[k + count * reach], rtol=1e-11, atol=1e-11)
+    tail = np.logaddexp.reduce(exact[count * reach + 8 :])
+    assert math.log(total.sf(7, 0)) == pytest.approx(tail, rel=1e-11)
+
+
+@pytest.mark.parametrize("rho", [RHO1, 1.0, 4.0, 50.0])
+@pytest.mark.parametrize("count", [2, 5, 27])
+def test_sum_of_discrete_gaussians_is_quasi_periodic(rho: float, count: int) -> None:
+    """h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)), for every whole a and r."""
+    total = DG(rho).total(count)
+    r = np.arange(-count, count + 1)
+    for a in (-40, -3, 1, 2, 17):
+        expected = total.log_prob(r, 0) - rho * (count * a * a + 2 * a * r)
+        np.testing.assert_allclose(total.log_prob(count * a + r, 0), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_sum_of_narrow_noise_is_not_the_single_approximation() -> None:
+    """rho = 1, d = 5: the total variation from one discrete Gaussian with variance parameter d sigma^2 is 0.00108051."""
+    total, single = DG(1.0).total(5), DG(0.2)
+    k = total.support(0)
+    gap = np.abs(np.exp(total.log_prob(k, 0)) - np.exp(single.log_prob(k, 0))).sum() / 2
+    assert gap == pytest.approx(0.00108051, abs=1e-7)
+    assert math.exp(total.log_prob(0, 0)) == pytest.approx(0.253158, abs=1e-6)
+    assert math.exp(single.log_prob(0, 0)) == pytest.approx(0.252313, abs=1e-6)
+
+
+def test_variance_falls_short_of_sigma_squared_for_narrow_noise() -> None:
+    """Figure 2.8 of Kazan and Reiter: at sigma^2 = 0.5 the gap is -0.00102087."""
+    assert DG(1.0).variance - 0.5 == pytest.approx(-0.00102087, abs=1e-7)
+
+
+def test_laplace_sum_is_the_convolution() -> None:
+    noise, total = adv.Laplace(0.8), adv.Laplace(0.8).total(2)
+    for x in (0.0, 0.7, 3.0):
+        density = scipy.integrate.quad(
+            lambda t, x=x: math.exp(noise.log_prob(t, 0) + noise.log_prob(x - t, 0)), -40, 40, points=[0.0, x], limit=400
+        )[0]
+        assert math.exp(total.log_prob(x, 0)) == pytest.approx(density, rel=1e-8)
+
+
+def test_totals_of_totals_and_of_nothing() -> None:
+    for noise in (DG(0.2), adv.Geometric(0.7), adv.Gaussian(1.5), adv.Laplace(0.8)):
+        assert isinstance(noise.total(0), adv.Exact)
+        assert noise.total(1) == noise
+        k = np.arange(-6, 7)
+        np.testing.assert_allclose(noise.total(2).total(3).log_prob(k, 0), noise.total(6).log_prob(k, 0), rtol=1e-13)
+    assert isinstance(adv.Exact().total(5), adv.Exact)
+    assert isinstance(adv.RandomizedResponse(1.0).total(0), adv.Exact)
+    with pytest.raises(ValueError, match="2 releases"):
+        adv.RandomizedResponse(1.0).total(2)
+
+
+# Parameters
+
+
+def test_from_rho_keeps_a_fraction() -> None:
+    noise = DG(Fraction(64, 25) * Fraction(165, 4099) * Fraction(3945, 4097))
+    assert noise.sigma2 == Fraction(16793603, 2 * 1666368)
+    assert DG(Fraction(1, 7), sensitivity=3, cells=2).sigma2 == Fraction(63)
+    assert adv.DiscreteGaussian(Fraction(3, 2)).sigma2 == Fraction(9, 4)
+    assert noise.total(27).total(1).sigma2 == noise.sigma2
+    assert isinstance(adv.DiscreteGaussian(2).sigma2, Fraction)
+
+
+@pytest.mark.parametrize(("sensitivity", "cells"), [(1, 1), (1, 2), (3, 1), (2, 2)])
+@pytest.mark.parametrize("rho", [1e-8, 0.1, 1e3])
+def test_the_whole_change_costs_rho(rho: float, sensitivity: int, cells: int) -> None:
+    """sigma^2 = cells sensitivity^2 / (2 rho); the Renyi divergence of whole order is then order times rho."""
+    noise = DG(rho, sensitivity, cells)
+    assert float(noise.sigma2 or 0) == pytest.approx(cells * sensitivity**2 / (2 * rho), rel=1e-14)
+    if rho <= 0.1 and (rho > 1e-4 or cells == 1):
+        assert noise.privacy_loss(sensitivity, cells).renyi(2.0) == pytest.approx(2 * rho, rel=1e-6)
+    assert adv.Gaussian.from_rho(rho, sensitivity, cells).sigma ** 2 == pytest.approx(
+        cells * sensitivity**2 / (2 * rho), rel=1e-14
+    )
+
+
+def test_from_epsilon_spends_epsilon() -> None:
+    assert adv.Geometric.from_epsilon(1.0, 2, 2).privacy_loss(2, 2).maximum == pytest.approx(1.0, rel=1e-14)
+    assert adv.Laplace.from_epsilon(1.0, 2, 2).privacy_loss(2, 2).maximum == pytest.approx(1.0, rel=1e-14)
+
+
+def test_geometric_and_discrete_gaussian_have_their_textbook_pmfs() -> None:
+    assert math.exp(adv.Geometric(math.log(2)).log_prob(0, 0)) == pytest.approx(1 / 3, rel=1e-14)
+    assert DG(0.5).sigma == 1.0
+    assert DG(RHO1).rho == pytest.approx(RHO1, rel=1e-15)
+    assert isinstance(DG(1.0).total(2), DiscreteGaussianSum)
+    assert isinstance(adv.Geometric(1.0).total(2), GeometricSum)
+
+
+def test_randomized_response_tells_the_truth_with_its_odds() -> None:
+    noise = adv.RandomizedResponse(1.0, categories=4)
+    mass = np.exp(noise.log_prob(np.arange(4), 2))
+    assert mass[2] / mass[0] == pytest.approx(math.e, rel=1e-14)
+    np.testing.assert_allclose(noise.cdf(np.arange(4), 2), np.cumsum(mass), rtol=1e-14)
+    np.testing.assert_allclose(noise.sf(np.arange(4), 2), 1 - np.cumsum(mass), atol=1e-15)
+
+
+# Bad input: the message holds the name, the rule and the value
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: DG(0.0), ValueError, r"rho must be positive.*got 0\.0"),
+        (lambda: DG(-1.0), ValueError, r"rho must be positive.*got -1\.0"),
+        (lambda: DG(math.nan), ValueError, "rho must be positive.*got nan"),
+        (lambda: DG(math.inf), ValueError, "rho must be positive.*got inf"),
+        (lambda: DG("0.1"), TypeError, "rho must be a number.*'0.1'"),  # type: ignore[arg-type]
+        (lambda: DG(0.1, sensitivity=0), ValueError, r"sensitivity must be positive.*got 0"),
+        (lambda: DG(0.1, cells=0), ValueError, "cells must be at least 1, got 0"),
+        (lambda: DG(0.1, cells=1.5), ValueError, r"cells must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: adv.DiscreteGaussian(0), ValueError, r"sigma must be positive.*got 0"),
+        (lambda: adv.DiscreteGaussian(2.0, 5.0), ValueError, "sigma2 must be sigma squared.*5"),
+        (lambda: adv.Geometric(0.0), ValueError, "epsilon must be positive.*got 0"),
+        (lambda: adv.Geometric(math.inf), ValueError, "epsilon must be positive.*inf"),
+        (lambda: adv.Gaussian(-2.0), ValueError, "sigma must be positive.*-2"),
+        (lambda: adv.Laplace(math.nan), ValueError, "scale must be positive.*nan"),
+        (lambda: adv.RandomizedResponse(-1.0), ValueError, "epsilon must be positive.*-1"),
+        (lambda: adv.RandomizedResponse(1.0, 1), ValueError, "categories must be at least 2, got 1"),
+        (lambda: DG(0.1).log_prob(1.5, 0), ValueError, r"release must be a whole number.*1\.5"),
+        (lambda: DG(0.1).log_prob(1, 0.5), ValueError, r"value must be a whole number.*0\.5"),
+        (lambda: DG(0.1).cdf(math.nan, 0), ValueError, "release must be a whole number.*nan"),
+        (lambda: DG(0.1).sf(math.inf, 0), ValueError, "release must be a whole number.*inf"),
+        (lambda: DG(0.1).total(-1), ValueError, "count must be at least 0, got -1"),
+        (lambda: DG(0.1).total(1.5), ValueError, r"count must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: DG(0.1).privacy_loss(0.5), ValueError, r"sensitivity must be a whole number.*0\.5"),  # type: ignore[arg-type]
+        (lambda: DG(0.1).privacy_loss(-1), ValueError, "sensitivity must be at least 0, got -1"),
+        (lambda: DG(0.1).privacy_loss(1, -1), ValueError, "got -1"),
+        (lambda: adv.Gaussian(1.0).log_prob(math.nan, 0), ValueError, "release must be finite, got nan"),
+        (lambda: adv.Gaussian(1.0).support(0), TypeError, "Gaussian noise is continuous"),
+        (lambda: adv.Gaussian.from_rho(0.0), ValueError, "rho must be positive.*got 0"),
+        (lambda: adv.RandomizedResponse(1.0).log_prob(2, 0), ValueError, "release must be below categories = 2, got 2"),
+        (lambda: adv.RandomizedResponse(1.0).log_prob(0, -1), ValueError, "value must be at least 0, got -1"),
+        (lambda: adv.Exact().log_prob(0.5, 0), ValueError, r"release must be a whole number.*0\.5"),
+        (lambda: DG(0.1).sample(0.5, np.random.default_rng(0)), ValueError, r"value must be a whole number.*0\.5"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()
