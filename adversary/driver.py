@@ -182,11 +182,17 @@ class _Case:
 
             probability = enumerate_posterior(model, data)["posterior"].values
             return _posterior_dataset(self.reader.prior, probability), {}
+        if any(isinstance(level.mechanism, Exact) for level in self.plan.levels[1:]):
+            raise ValueError(
+                'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
+                'others: use "exact" or "enumerate"'
+            )
         from adversary.models import batched_gibbs
 
         draws = batched_gibbs(model, data, rng=seed, progress=progress)
-        probability = draws["probability"].values
-        return _posterior_dataset(self.reader.prior, probability), {"posterior": draws.drop_vars("probability")}
+        estimate = _posterior_dataset(self.reader.prior, draws["probability"].values)
+        estimate = estimate.assign(r_hat=draws["r_hat"], ess=draws["ess"])
+        return estimate, {"posterior": draws.drop_vars(["probability", "r_hat", "ess"])}
 
     def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, invariant: float) -> xr.Dataset:
         """The bound group: every promise for the number of records in which the hypotheses differ."""

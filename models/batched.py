@@ -14,6 +14,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import xarray as xr
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import ArrayLike, NDArray
 from pytensor.graph.traversal import ancestors
 
@@ -28,6 +29,7 @@ Point = dict[str, NDArray[np.int64]]
 
 _CELLS_AT_ONCE = 4_000_000
 _TRIES = 500
+_DIAGNOSTICS = (("r_hat", "rhat"), ("ess", "ess"))
 
 
 def batched_gibbs(
@@ -57,15 +59,20 @@ def batched_gibbs(
     Returns
     -------
     xarray.Dataset
-        Draws of every latent, dims (chain, draw, release[, cell]), and ``probability`` (release), the mean over draws
-        of :math:`P(\text{target} = 1 \mid \text{rest})`, whose error is smaller than that of the draws' mean.
+        Draws of every latent, dims (chain, draw, release[, cell]), and over draws of
+        :math:`P(\text{target} = 1 \mid \text{rest})`: ``probability`` (release), their mean, whose error is smaller than
+        that of the target's draws, ``r_hat`` and ``ess`` (NaN where they never vary).
+
+    Notes
+    -----
+    One latent moves at a time: where two are tied exactly, as by an invariant, the chain cannot leave its start.
     """
     sampler = BatchedGibbs.of(model, tuple(observed), target, support or {})
     generator = np.random.default_rng(runner.seed_sequence(rng))
     released = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in observed.items()}
     size = next(iter(released.values())).shape[0]
     kept: list[Point] = []
-    probability = np.zeros(size)
+    chances = []
     work = [(chain, sweep) for chain in range(chains) for sweep in range(-tune, draws)]
     point: Point = {}
     for _, sweep in runner.track(work, "Gibbs sweeps", enabled=progress and size > 100):
@@ -74,13 +81,16 @@ def batched_gibbs(
         point, target_probability = sampler.sweep(point, released, generator)
         if sweep >= 0:
             kept.append(point)
-            probability += target_probability / (chains * draws)
+            chances.append(target_probability)
     variables: dict[str, Any] = {}
     for name, first in kept[0].items():
         dims = ("chain", "draw", "release", *(f"{name}_dim_{i}" for i in range(first.ndim - 1)))
         stacked = np.stack([one[name] for one in kept])
         variables[name] = (dims, stacked.reshape(chains, draws, *first.shape))
-    return xr.Dataset({**variables, "probability": ("release", probability)})
+    traces = np.stack(chances).reshape(chains, draws, size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        diagnostics = {name: ("release", getattr(array_stats, stat)(traces, 0, 1)) for name, stat in _DIAGNOSTICS}
+    return xr.Dataset({**variables, "probability": ("release", traces.mean(axis=(0, 1))), **diagnostics})
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ class BatchedGibbs:
                 pmf = np.concatenate(list(self._conditional(name, cell, values, point, released)), axis=1)
                 cumulative = np.cumsum(pmf, axis=0)
                 draw = (cumulative <= rng.random(cumulative.shape[1]) * cumulative[-1]).sum(axis=0)
-                point[name][(slice(None), *cell)] = values[draw]
+                point[name][_place(1, cell)] = values[draw]
                 if name == self.target:
                     probability = pmf[1] / cumulative[-1]
         return point, probability
@@ -150,7 +160,7 @@ class BatchedGibbs:
         for start in range(0, point[name].shape[0], width):
             rows = slice(start, start + width)
             batch = np.repeat(point[name][None, rows], values.size, axis=0)
-            batch[(slice(None), slice(None), *cell)] = values[:, None]
+            batch[_place(2, cell)] = values[:, None]
             arrays = [batch if other == name else value[None, rows] for other, value in point.items()]
             data = [released[other][rows].astype(dtype)[None] for other, dtype in self.released.items()]
             log_p = np.broadcast_to(self.conditionals[name](*arrays, *data), batch.shape[:2])
@@ -176,3 +186,8 @@ def _compiled(given: Conditioned, moving: str | None, graph: Any) -> Callable[..
         list(inputs.values()), output, mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled
+
+
+def _place(leading: int, cell: tuple[int, ...]) -> Any:
+    """Index of one cell behind so many leading axes."""
+    return (*[slice(None)] * leading, *cell)

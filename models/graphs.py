@@ -16,11 +16,12 @@ from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.logprob.utils import local_check_parameter_to_ninf_switch
 from pymc.vartypes import discrete_types
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import _vectorize_node
-from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors, graph_inputs, toposort, truncated_graph_inputs
 from pytensor.tensor.random.basic import (
     BernoulliRV,
@@ -182,7 +183,20 @@ def _soft_checks(graph: TensorVariable) -> TensorVariable:
     inputs = [i for i in graph_inputs([graph]) if not isinstance(i, Constant)]
     fgraph = FunctionGraph(inputs, [graph], clone=True, copy_inputs=False)
     in2out(local_check_parameter_to_ninf_switch).rewrite(fgraph)
+    in2out(_inlined, ignore_newtrees=False).rewrite(fgraph)
     return fgraph.outputs[0]
+
+
+@node_rewriter([OpFromGraph])  # type: ignore[untyped-decorator]
+def _inlined(fgraph: Any, node: Any) -> list[Variable]:
+    """An operation written as a graph (logsumexp, logaddexp), opened: PyTensor would run it state by state in a batch."""
+    del fgraph
+    inner = node.op.fgraph
+    new: dict[Any, Any] = dict(zip(inner.inputs, node.inputs, strict=True))
+    for part in inner.toposort():
+        inputs = [new.get(i, pt.constant(i.data, dtype=i.dtype) if isinstance(i, Constant) else i) for i in part.inputs]
+        new |= zip(part.outputs, part.op.make_node(*inputs).outputs, strict=True)
+    return [new[output] for output in inner.outputs]
 
 
 def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorVariable]:

@@ -139,7 +139,8 @@ class DiscreteGaussian(Discrete):
 
     Examples
     --------
-    >>> float(pm.logp(DiscreteGaussian.dist(0, rho=0.0992263542), 0).exp().eval().round(6))
+    >>> import pymc as pm
+    >>> round(pm.logp(DiscreteGaussian.dist(0, rho=0.0992263542), 0).exp().eval().item(), 6)
     0.177721
     """
 

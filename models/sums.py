@@ -1,8 +1,8 @@
 """Sums of independent noises, each with an exact density everywhere: what the total of several noisy counts carries.
 
 Agencies publish the counts of all the units of a parent, so a reader can add the siblings of a unit; the sum carries
-the noise of each of them. The densities below are exact at any distance from the centre, with no truncation and no normal
-approximation, and every term of every sum is positive.
+the noise of each of them. The densities below are exact at any distance from the centre, with no truncation and no
+normal approximation, and every term of every sum is positive.
 
 References
 ----------
@@ -180,11 +180,13 @@ class GeometricSum(Discrete):
     support_point = _centre
 
     def logp(value: Any, mu: Any, epsilon: Any, log_b: Any) -> TensorVariable:
-        k, m = pt.abs(value - mu), pt.arange(log_b.shape[-1]).astype("float64")
-        n = log_b.shape[-1] - np.float64(1.0)
-        factors = pt.log((k[..., None] + n + 1 - m) / pt.maximum(m, np.float64(1.0)))
-        log_choose = pt.cumsum(pt.switch(m > 0, factors, np.float64(0.0)), axis=-1)  # of k + n over m
-        return on_lattice(value - mu, pt.logsumexp(log_b[..., ::-1] + log_choose, axis=-1) - epsilon * k)
+        k, count = pt.abs(value - mu), log_b.type.shape[-1]
+        log_choose, terms = pt.zeros_like(k, dtype="float64"), []
+        for m in range(count):  # written out: PyTensor would run a cumulative sum state by state
+            if m:
+                log_choose = log_choose + pt.log((k + np.float64(count - m)) / np.float64(m))  # of k + n over m
+            terms.append(log_b[..., count - 1 - m] + log_choose)
+        return on_lattice(value - mu, pt.logsumexp(pt.stack(terms, axis=-1), axis=-1) - epsilon * k)
 
 
 class LaplaceSumRV(RandomVariable):

@@ -27,9 +27,9 @@ from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
 from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
 
 REVIVAL = 1e-15
-"""A sum of d discrete Gaussians is one discrete Gaussian to a relative 4 d exp(-pi^2 / rho).
+"""A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
 
-Below this it is taken as one.
+The gap is that of the first waves in the Poisson sums of the two; below this bound the sum is taken as one.
 """
 
 
@@ -114,7 +114,7 @@ class DiscreteGaussianSum(IntegerNoise):
     Shifting every summand by a multiplies the joint mass by a power, so with d = count
         h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)),
     and d values, from one positive (hence relatively accurate) convolution, give all others. For wide noise (rho below
-    about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding.
+    about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding (narrower still for few summands).
 
     Parameters
     ----------
@@ -146,7 +146,8 @@ class DiscreteGaussianSum(IntegerNoise):
 
     def is_quadratic(self) -> bool:
         """Whether the log pmf is a parabola to rounding."""
-        return self.count == 1 or 4 * self.count * math.exp(-(math.pi**2) / (self.rho * self.count)) < REVIVAL
+        d, rho = self.count, self.rho * self.count
+        return d == 1 or 2 * d * math.exp(-(math.pi**2) * (1 - 1 / d) / rho) < REVIVAL
 
     @property
     def parabola(self) -> tuple[float, float] | None:

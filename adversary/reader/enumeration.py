@@ -60,10 +60,11 @@ def enumerate_posterior(
 
     Examples
     --------
+    >>> import pymc as pm
     >>> with pm.Model() as model:
     ...     present = pm.Bernoulli("in", np.float64(0.5))
     ...     noisy = pm.Normal("noisy", present, np.float64(2.0))
-    >>> enumerate_posterior(model, {"noisy": 1.5}).posterior.item().__round__(6)
+    >>> round(enumerate_posterior(model, {"noisy": 1.5}).posterior.item(), 6)
     0.562177
     """
     return compile_enumerator(model, tuple(observed), target, support)(observed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from adversary._numeric import Floats, check_whole
 from adversary.privacy.mechanisms import ContinuousNoise
@@ -57,16 +58,18 @@ def release_arrays(plan: Plan, release: xr.Dataset) -> tuple[Floats, Floats]:
     return release["noisy"].values, release["sibling_sum"].values
 
 
-def observed(release: xr.Dataset) -> dict[str, Floats]:
+def observed(release: xr.Dataset) -> dict[str, NDArray[Any]]:
     """The released variables as every model in `adversary.models` names them.
 
     {"noisy[block]": ..., "sibling_sum[block]": ...}: arrays ([release][, cell]), ready for `pm.observe` and
-    `enumerate_posterior`; sums that are not published are left out.
+    `enumerate_posterior`; sums that are not published are left out. Whole numbers come as int64, which PyMC asks of
+    discrete variables.
     """
-    result: dict[str, Floats] = {}
+    result: dict[str, NDArray[Any]] = {}
     for level in release["level"].values:
         for name in ("noisy", "sibling_sum"):
             values = np.asarray(release[name].sel(level=level).values)
             if not np.isnan(values).all():
-                result[f"{name}[{level}]"] = values
+                whole = np.array_equal(values, np.rint(values))
+                result[f"{name}[{level}]"] = values.astype(np.int64) if whole else values
     return result

@@ -267,7 +267,6 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ValueError,
         "latent 'sum' has no finite support .* support={'sum': values}",
     ),
-    "too many states": ({"support": {"others": range(30_000_000)}}, ValueError, "6e\\+07 joint states"),
 }
 
 
@@ -278,6 +277,12 @@ def test_what_cannot_be_answered_is_refused(case: str, two_levels: pm.Model) -> 
     observed.pop(change.get("drop", ""), None)
     with pytest.raises(error, match=message):
         enumerate_posterior(two_levels, observed, change.get("target", "in"), change.get("support"))
+
+
+def test_too_large_a_grid_is_refused(monkeypatch: pytest.MonkeyPatch, two_levels: pm.Model) -> None:
+    monkeypatch.setattr("adversary.reader.enumeration.LARGEST_GRID", 100)
+    with pytest.raises(ValueError, match=r"122 joint states, more than 1e\+02; values per latent: .*'others': \(61,\)"):
+        enumerate_posterior(two_levels, {"noisy1": 2, "noisy2": 1, "sum": -1})
 
 
 def test_continuous_latents_are_refused() -> None:
@@ -292,7 +297,7 @@ def test_an_impossible_release_is_refused_and_named() -> None:
         noise.released("noisy", mechanisms.Exact(), pm.Bernoulli("in", np.float64(0.5)))
     run = compile_enumerator(model, ["noisy"])
     assert run({"noisy": 1}).posterior.item() == 1.0
-    with pytest.raises(ValueError, match="impossible at release 2: {'noisy': 7}"):
+    with pytest.raises(ValueError, match=r"impossible at release 2: \{'noisy': 7\}"):
         run({"noisy": [0, 1, 7]})
     with pytest.raises(ValueError, match="compiled for releases of"):
         run({})
@@ -302,5 +307,5 @@ def test_an_undefined_density_is_refused() -> None:
     with pm.Model() as model:
         x = pm.Bernoulli("in", np.float64(0.5))
         pm.Potential("nan", pm.math.log(x - np.float64(1)))
-    with pytest.raises(ValueError, match="log density is nan at {'in': 0}"):
+    with pytest.raises(ValueError, match=r"log density is nan at \{'in': 0\}"):
         enumerate_posterior(model, {})

@@ -1,0 +1,191 @@
+"""Numbers and nouns in words, for tables, figures and the report.
+
+Bounds are rounded outward: a lower end down, an upper end up, so that a rounded bound never promises more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary.desk.scenarios import Scenario
+from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
+from adversary.privacy.mechanisms import RandomizedResponse as Response
+from adversary.reader.beliefs import Belief, Known, Others, Point, Uniform
+from adversary.reader.inference import Adversary
+from adversary.reader.plans import Plan
+
+PERCENT = "\u00a0%"
+
+STATUS = {
+    "holds": "holds",
+    "exceeded": "exceeded: this reader's beliefs are mistaken or improper; the promise is true",
+    "violated": "violated: the promise is false; the plan's own privacy loss exceeds it",
+}
+"""What the status of a bound means."""
+
+
+def readers_of(scenario: Scenario) -> dict[str, Adversary]:
+    """Every reader by name; a single one has the name ""."""
+    named = scenario.adversary if isinstance(scenario.adversary, Mapping) else {"": scenario.adversary}
+    return {str(name): reader for name, reader in named.items()}
+
+
+def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The part of a group that is about one reader."""
+    return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
+
+
+def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
+    """(name, scenario, audit) of every truth; a single truth has the name ""."""
+    if "truths" not in scenario.document:
+        return [("", scenario, tree)]
+    found = []
+    for name, truth in scenario.truth.items():
+        document = {key: value for key, value in scenario.document.items() if key != "truths"}
+        one = replace(scenario, truth=truth, document={**document, "truth": scenario.document["truths"][name]})
+        groups = {group: node.to_dataset() for group, node in tree.children.items()}
+        parts = {group: data.sel(truth=str(name)) if "truth" in data.dims else data for group, data in groups.items()}
+        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()})
+        part.attrs.update(tree.attrs)
+        found.append((str(name), one, part))
+    return found
+
+
+def percent(p: float) -> str:
+    """A probability at a glance: 57 %, 0.12 %, 99.97 %."""
+    if not 0.0 < p < 1.0:
+        return f"{100 * p:g}{PERCENT}"
+    near = min(p, 1.0 - p)
+    digits = 0 if near >= 0.0995 else int(np.clip(np.ceil(-np.log10(near)) - 1, 1, 8))
+    shown = f"{100 * p:.{digits}f}"
+    return (shown.rstrip("0").rstrip(".") if digits else shown) + PERCENT
+
+
+def figure_of(x: float) -> str:
+    """A number to four significant digits; a whole number as it is."""
+    if not np.isfinite(x):
+        return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
+    return f"{x:.0f}" if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8 else f"{x:#.4g}".rstrip(".")
+
+
+def share(p: float) -> str:
+    """A probability to four significant digits, in percent."""
+    return (figure_of(100.0 * p) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
+
+
+def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
+    """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
+    if "mcse" not in risk or np.isnan(float(risk["mcse"].sel(measure=measure))):
+        return ""
+    return f" ± {unit * float(risk['mcse'].sel(measure=measure)):.2g}"
+
+
+def outward(value: float, upper: bool, digits: int = 4) -> str:
+    """A bound to so many significant digits: upper ends are rounded up, lower ends down."""
+    if not np.isfinite(value):
+        return "unlimited" if value > 0 else "-unlimited"
+    exact = Decimal(repr(float(value)))
+    if exact == 0:
+        return "0"
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{rounded:e}"
+
+
+def between(low: float, high: float, *, percent: bool = False) -> str:
+    """An interval, rounded outward."""
+    if percent:
+        return f"{outward(100.0 * low, False)} to {outward(100.0 * high, True)}{PERCENT}"
+    return f"{outward(low, False)} to {outward(high, True)}"
+
+
+def called(name: str) -> str:
+    """A definition as a reader should see it."""
+    return "the plan's own loss" if name == "privacy loss" else name
+
+
+def noise(mechanism: Mechanism) -> str:
+    """The kind of noise, with the parameter that fixes it."""
+    match mechanism:
+        case DiscreteGaussian():
+            return f"discrete Gaussian, sigma² = {figure_of(float(mechanism.sigma) ** 2)}"
+        case Gaussian():
+            return f"Gaussian, sigma = {figure_of(mechanism.sigma)}"
+        case Geometric():
+            return f"two-sided geometric, epsilon = {figure_of(mechanism.epsilon)}"
+        case Laplace():
+            return f"Laplace, scale = {figure_of(mechanism.scale)}"
+        case Response():
+            return f"randomized response, epsilon = {figure_of(mechanism.epsilon)}, {mechanism.categories} categories"
+        case Exact():
+            return "none: published exactly"
+        case _:
+            return repr(mechanism)
+
+
+def beyond(p: float) -> str:
+    """A probability in percent, rounded up."""
+    return (outward(100.0 * p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
+
+
+def belief(one: Belief, level: str, inside: str) -> str:
+    """What a reader believes of one level's total."""
+    match one:
+        case Uniform(upper=None):
+            return f"of the {level}'s total, every number from the {inside}'s count upwards is equally likely"
+        case Uniform():
+            return f"of the {level}'s total, every number from the {inside}'s count up to {one.upper} is equally likely"
+        case Point():
+            return f"the {level}'s total is {one.total}, for certain"
+        case Known():
+            return f"everybody of the {level} outside the {inside}: {one.count} in the cell"
+        case Others() if isinstance(one.law, np.ndarray):
+            mean = float(np.arange(one.law.size) @ one.law)
+            law = f"a law of {one.law.size} probabilities, mean {figure_of(mean)}"
+            return f"the {level}'s people outside the {inside} follow {law}"
+        case Others():
+            given = [*map(figure_of, one.law.args), *(f"{key} = {figure_of(v)}" for key, v in one.law.kwds.items())]
+            return f"the {level}'s people outside the {inside} follow {one.law.dist.name}({', '.join(given)})"
+        case _:
+            return f"of the {level}: {one!r}"
+
+
+def reader(plan: Plan, one: Adversary, name: str) -> str:
+    """A reader's prior, knowledge and beliefs in a sentence."""
+    chain = one.chain(plan)
+    lowest = plan.names[0]
+    knows = (
+        f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
+        if isinstance(chain[0], Known)
+        else f"does not know the others in the {lowest}: {belief(chain[0], lowest, 'target')}"
+    )
+    parts = [
+        belief(given, level, inside)
+        for given, level, inside in zip(chain[1:], plan.names[1:], plan.names[:-1], strict=True)
+        if given != Known(0)
+    ]
+    believes = f"; believes that {'; that '.join(parts)}" if parts else ""
+    k = one.records(plan)
+    differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
+    who = f"Reader {name}" if name else "The reader"
+    start = f"starts from a probability of {share(one.prior)} that the target is in the cell"
+    return f"{who} {start}; {knows}{believes}. For this reader {differ}."
+
+
+def _counts(known: Any) -> str:
+    counts = np.ravel(known)
+    return f"{counts[0]}, and {counts[1]} in the second cell" if counts.size > 1 else f"{counts[0]}"
+
+
+def truth(one: Mapping[str, Any], target: int) -> str:
+    """The true counts these averages are taken at."""
+    shown = {name: json.dumps(np.asarray(value).tolist()) for name, value in one.items() if name != "in"}
+    counts = ", ".join(f"{name} {count}" for name, count in shown.items())
+    return f"True counts of the cell: {counts}; in truth the target is “{'in' if target else 'out'}”."

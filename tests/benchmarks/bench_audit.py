@@ -1,0 +1,141 @@
+"""Measured on demand, never in CI:  uv run pytest tests/benchmarks/bench_audit.py -s
+
+Every figure is a median over repeats, and every claim a ratio against a twin in the same run: a compiled (numba) Gibbs
+sampler of the same two-level model, the constraint in both conditionals, with the published study's 1,000 sweeps per
+release; numpy's own normal generator for the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import adversary as adv
+
+RHO = [float(adv.census.DETAILED_RHO[level]) for level in ("block", "block group")]
+PLAN = adv.Plan(
+    [
+        adv.Level("block", adv.DiscreteGaussian.from_rho(RHO[0]), siblings=27),
+        adv.Level("block group", adv.DiscreteGaussian.from_rho(RHO[1])),
+    ]
+)
+READER = adv.Adversary(0.5, 0, {"block group": adv.Uniform()})
+TRUTH = {"block": 1, "block group": 1}
+SWEEPS = 1000
+
+
+def median_seconds(function: Callable[[], Any], repeats: int) -> float:
+    function()
+    times = []
+    for _ in range(repeats):
+        start = perf_counter()
+        function()
+        times.append(perf_counter() - start)
+    return float(np.median(times))
+
+
+@numba.njit
+def gibbs_posterior(noisy1, noisy2, sums, rho1, rho2, siblings, sweeps, seed):  # type: ignore[no-untyped-def]
+    """Mean over sweeps of P(X1 = 1 | X2, release), prior 1/2, flat belief, for every release."""
+    np.random.seed(seed)
+    curvature = rho2 + rho1 / siblings
+    width = np.sqrt(40.0 / curvature)
+    result = np.empty(noisy1.size)
+    for n in range(noisy1.size):
+        x1, total = 0, 0.0
+        for _ in range(sweeps):
+            centre = (rho2 * noisy2[n] + rho1 / siblings * (sums[n] + x1)) / curvature
+            low = max(x1, int(np.floor(centre - width)))
+            high = int(np.ceil(max(centre, x1) + width))
+            mass = 0.0
+            for x2 in range(low, high + 1):
+                mass += np.exp(-curvature * ((x2 - centre) ** 2 - (low - centre) ** 2 * (low > centre)))
+            target = np.random.random() * mass
+            x2 = low
+            mass = np.exp(-curvature * ((x2 - centre) ** 2 - (low - centre) ** 2 * (low > centre)))
+            while mass < target and x2 < high:
+                x2 += 1
+                mass += np.exp(-curvature * ((x2 - centre) ** 2 - (low - centre) ** 2 * (low > centre)))
+            if x2 == 0:
+                chance = 0.0
+            else:
+                c1 = (siblings * noisy1[n] + x2 - sums[n]) / (siblings + 1)
+                gap = (siblings + 1) * rho1 / siblings * ((1 - c1) ** 2 - c1**2)
+                chance = 1.0 / (1.0 + np.exp(gap))
+            x1 = 1 if np.random.random() < chance else 0
+            total += chance
+        result[n] = total / sweeps
+    return result
+
+
+def gibbs(release: Any) -> Any:
+    noisy, sums = release["noisy"].values, release["sibling_sum"].values[:, 0]
+    return gibbs_posterior(noisy[:, 0], noisy[:, 1], sums, *RHO, 27, SWEEPS, 1)
+
+
+@pytest.fixture(scope="module")
+def gibbs_seconds_per_release() -> float:
+    release = PLAN.release(TRUTH, 1, 400)
+    return median_seconds(lambda: gibbs(release), 3) / 400
+
+
+def test_one_exact_probability_of_a_correct_guess(gibbs_seconds_per_release: float) -> None:
+    seconds = median_seconds(lambda: adv.risk.prob_correct(PLAN, READER, TRUTH), 200)
+    published = 1e5 * gibbs_seconds_per_release
+    print(
+        f"\none exact P(correct): {1e3 * seconds:.3f} ms; 1e5 releases x {SWEEPS} compiled Gibbs sweeps: {published:.0f} s,"
+    )
+    print(
+        f"   ratio {published / seconds:.2g}, with a standard error of {np.sqrt(0.318 * 0.682 / 1e5):.1e} left on top"
+    )
+    multiplies = 27 * 215 * 29 * 2
+    print(
+        f"   floor: {multiplies:,} multiply-adds of two matrix products, about {multiplies / 4e9 * 1e3:.2f} ms at 4 Gflop/s"
+    )
+
+
+def test_a_hundred_thousand_posteriors(gibbs_seconds_per_release: float) -> None:
+    rng = np.random.default_rng(2)
+    draws = {name: rng.integers(-300, 300, 100_000) for name in ("block", "block group", "sum")}
+    release = PLAN.observe({k: draws[k] for k in PLAN.names}, {"block": draws["sum"]})
+    seconds = median_seconds(lambda: READER.posterior(PLAN, release), 5)
+    drawn = PLAN.release(TRUTH, 3, 100_000)
+    likely = median_seconds(lambda: READER.posterior(PLAN, drawn), 5)
+    twin = 1e5 * gibbs_seconds_per_release
+    print(f"\n1e5 posteriors of all-different releases: {seconds:.3f} s; of drawn releases: {likely:.3f} s;")
+    print(f"   compiled Gibbs: {twin:.0f} s, ratio {twin / seconds:.3g}")
+    difference = READER.posterior(PLAN, drawn.isel(release=slice(400)))["posterior"].values - gibbs(
+        drawn.isel(release=slice(400))
+    )
+    print(f"   and they agree: mean difference {difference.mean():+.4f}, root mean square {difference.std():.4f}")
+    assert abs(difference.mean()) < 0.01
+
+
+def test_discrete_gaussian_draws() -> None:
+    rng = np.random.default_rng(4)
+    noise = adv.DiscreteGaussian.from_rho(RHO[0])
+    ours = median_seconds(lambda: noise.sample(0, rng, 10_000_000), 5)
+    normal = median_seconds(lambda: np.rint(rng.standard_normal(10_000_000)), 5)
+    print(
+        f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded numpy normals (not the same law): {normal:.3f} s"
+    )
+    print(f"   ratio {ours / normal:.2f}; floor: 1e7 uniforms and one table look-up, 80 MB written")
+
+
+def test_enumeration_of_the_model() -> None:
+    from adversary import models
+    from adversary.reader.enumeration import compile_enumerator
+
+    release = PLAN.release(TRUTH, 5, 100_000)
+    observed = adv.observed(release)
+    enumerator = compile_enumerator(models.hierarchical_counts(PLAN, READER, upper=40), tuple(observed))
+    seconds = median_seconds(lambda: enumerator(observed), 3)
+    exact = median_seconds(lambda: READER.posterior(PLAN, release), 3)
+    print(
+        f"\n1e5 releases by enumerating the PyMC model: {seconds:.2f} s, {seconds / exact:.0f} times the exact engine's"
+    )

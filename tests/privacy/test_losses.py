@@ -1,0 +1,353 @@
+"""Laws every privacy loss obeys, over the catalogue, against sums over all outcomes of a pair of hypotheses."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+from scipy.special import expit
+
+import adversary as adv
+from adversary.privacy.losses import ComposedLoss, GaussianLoss, LaplaceLoss, LatticeLoss, composed, repeated
+from tests import oracles
+from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
+
+EXACT = {name: loss for name, loss in LOSSES.items() if name not in BRACKETED}
+LATTICE = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}
+FINITE = {name: loss for name, loss in EXACT.items() if name not in ("partly revealing", "exact")}
+GRID = np.concatenate([-np.geomspace(30, 1e-3, 20), [0.0], np.geomspace(1e-3, 30, 20)])
+
+
+def over(losses: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("loss", losses.values(), ids=losses.keys())
+
+
+def outcomes(noise: adv.Mechanism, shift: int, cells: int = 1) -> tuple[list[float], list[float]]:
+    """Probabilities of every outcome that matters if in and if out, all cells together."""
+    if isinstance(noise, adv.RandomizedResponse):
+        support = np.arange(noise.categories)
+    else:
+        support = np.arange(noise.support(0)[0] - 15, noise.support(shift)[-1] + 16)
+    one = [np.exp(noise.log_prob(support, value)).tolist() for value in (shift, 0)]
+    p, q = ([math.prod(combination) for combination in itertools.product(law, repeat=cells)] for law in one)
+    return p, q
+
+
+PAIRS: dict[str, tuple[adv.Mechanism, int, int]] = {
+    "discrete gaussian": (DG(0.3), 1, 1),
+    "discrete gaussian, census block": (DG(RHO1), 1, 1),
+    "discrete gaussian, shift 3": (DG(0.3), 3, 1),
+    "discrete gaussian, two cells": (DG(0.3), 1, 2),
+    "discrete gaussian, narrow": (DG(4.0), 1, 1),
+    "discrete gaussian, sum": (DG(1.0).total(3), 1, 1),
+    "geometric": (adv.Geometric(0.8), 1, 1),
+    "geometric, shift 3": (adv.Geometric(0.8), 3, 1),
+    "geometric, two cells": (adv.Geometric(0.8), 1, 2),
+    "randomized response": (adv.RandomizedResponse(1.2), 1, 1),
+    "randomized response, 4 answers, twice": (adv.RandomizedResponse(0.5, 4), 1, 2),
+}
+
+
+# Tails and expectations
+
+
+@over(LOSSES)
+def test_tails_fall_from_one_to_the_infinite_mass(loss: Any) -> None:
+    for side in (0, 1):
+        tail = loss.tail(GRID)[side]
+        assert np.all(np.diff(tail) <= 1e-16)
+        assert np.all((tail >= 0) & (tail <= 1))
+    assert loss.tail(1e300)[1] == 0.0
+    assert isinstance(loss.tail(0.0)[0], float)
+
+
+@over(EXACT)
+def test_expectation_of_one_is_one(loss: Any) -> None:
+    assert loss.expect(np.ones_like) == pytest.approx((1.0, 1.0), abs=2e-13)
+
+
+@over(EXACT)
+def test_tails_and_expectations_are_of_one_law(loss: Any) -> None:
+    """E[f(L)] = integral of f'(t) P(L > t) for f = expit: the two methods describe the same law."""
+    t = np.linspace(-60, 60, 240_001)
+    slope = expit(t) * expit(-t)
+    for side in (0, 1):
+        integral = scipy.integrate.trapezoid(slope * loss.tail(t)[side], t)
+        assert loss.expect(expit)[side] == pytest.approx(integral, abs=3e-4)
+
+
+@over(FINITE)
+def test_hypotheses_are_related_by_change_of_measure(loss: Any) -> None:
+    """E_P[e^-L f(L)] = E_Q[f(L)]."""
+    under_p = loss.expect(lambda z: np.exp(-np.maximum(z, -700.0)) * expit(z))[0]
+    assert under_p == pytest.approx(loss.expect(expit)[1], rel=1e-10)
+
+
+@over(LATTICE)
+def test_loss_tails_are_related_by_change_of_measure(loss: Any) -> None:
+    """Q(L > t) = E_P[e^-L; L > t], over the finite atoms."""
+    for t in (-3.0, 0.0, 0.31, 2.5):
+        weighed = loss.expect(lambda z, t=t: np.where(np.isfinite(z) & (z > t), np.exp(-np.clip(z, -700, 700)), 0.0))[0]
+        assert loss.tail(t)[1] == pytest.approx(weighed, rel=1e-10, abs=1e-300)
+
+
+@over(EXACT)
+def test_swapping_mirrors_the_law(loss: Any) -> None:
+    swapped = loss.swapped
+    for t in (-2.3, -0.01, 0.0, 0.5, 4.1):
+        p, q = loss.tail(t)
+        below_q, below_p = swapped.tail(np.nextafter(-t, -np.inf))  # P(-L > -t - 0) = P(L <= t), finite and not
+        assert p + below_p == pytest.approx(1.0, abs=1e-9)
+        assert q + below_q == pytest.approx(1.0, abs=1e-9)
+    mirrored = swapped.expect(lambda z: expit(-z))
+    assert mirrored[::-1] == pytest.approx(loss.expect(expit), abs=1e-12)
+    twice = swapped.swapped
+    np.testing.assert_allclose(twice.tail(GRID)[0], loss.tail(GRID)[0], rtol=1e-13)
+
+
+@over(EXACT)
+def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
+    if np.isfinite(loss.maximum):
+        assert loss.tail(loss.maximum * (1 + 1e-12) + 1e-12)[0] == pytest.approx(0.0, abs=1e-23)
+        if loss.maximum > 0:
+            assert loss.tail(loss.maximum * 0.99)[0] > 0
+    else:
+        assert loss.tail(5.0)[0] > 0 or loss.log_moment(1.0) > 0
+
+
+# Against sums over outcomes
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_delta_is_the_hockey_stick_divergence(name: str) -> None:
+    loss = LOSSES[name]
+    p, q = outcomes(*PAIRS[name])
+    for epsilon in (-2.0, -0.3, 0.0, 0.1, 0.8, 1.7, 4.0):
+        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
+        assert loss.swapped.delta(epsilon) == pytest.approx(
+            oracles.privacy_profile(q, p, epsilon), rel=1e-9, abs=1e-15
+        )
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_tails_add_up_outcomes(name: str) -> None:
+    loss = LOSSES[name]
+    p, q = (np.array(law) for law in outcomes(*PAIRS[name]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log(p) - np.log(q)
+    for t in (-1.7, -0.05, 0.05, 0.9, 3.3):
+        beyond = value > t
+        assert loss.tail(t) == pytest.approx((p[beyond].sum(), q[beyond].sum()), rel=1e-9, abs=1e-16)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("order", [1.1, 1.5, 2.0, 3.0, 7.0])
+def test_renyi_divergence_is_its_definition(name: str, order: float) -> None:
+    p, q = outcomes(*PAIRS[name])
+    kept = [(a, b) for a, b in zip(p, q, strict=True) if b > 0]
+    expected = oracles.renyi_divergence(*zip(*kept, strict=True), order)
+    if name == "discrete gaussian, narrow" and order == 7.0:
+        expected = 7.0 * 4.0  # whole orders of a discrete Gaussian; the outcomes that carry it are beyond the list
+    assert LOSSES[name].renyi(order) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-3, RHO1, 1.0, 5.0, 40.0])
+def test_discrete_gaussian_costs_at_most_rho(rho: float) -> None:
+    """D_alpha <= alpha rho, with equality at whole orders (Canonne, Kamath and Steinke, Theorem 4)."""
+    loss = DG(rho).privacy_loss()
+    for order in (1.2, 1.9, 2.0, 2.5, 3.0):
+        divergence = loss.renyi(order)
+        assert divergence <= order * rho * (1 + 1e-9) + 1e-14 / (order - 1)
+        if order in (2.0, 3.0) and rho <= 5.0:
+            assert divergence == pytest.approx(order * rho, rel=1e-6 if rho < 1e-6 else 1e-9)
+
+
+def test_far_tail_of_a_loss_keeps_relative_accuracy() -> None:
+    """P(L > t) far out is one tail of the noise: P(1 + Z >= u), u the first release with rho (2u - 1) > t."""
+    rho = 0.5
+    loss = DG(rho).privacy_loss()
+    for u in (10, 20, 30):
+        t = rho * (2 * u - 1) - 0.5 * rho
+        p, q = loss.tail(t)
+        assert math.log(p) == pytest.approx(float(np.log(DG(rho).sf(u - 2, 0))), rel=1e-12)
+        assert math.log(q) == pytest.approx(float(np.log(DG(rho).sf(u - 1, 0))), rel=1e-12)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
+def test_gaussian_loss_against_integrals(mu: float) -> None:
+    noise, loss = adv.Gaussian(1 / mu), adv.Gaussian(1 / mu).privacy_loss()
+    for epsilon in (-0.4, 0.0, 0.7):
+        edge = (epsilon + mu * mu / 2) / mu**2  # L > epsilon where x > this
+        excess = scipy.integrate.quad(
+            lambda x, e=epsilon: math.exp(noise.log_prob(x, 1)) - math.exp(e + noise.log_prob(x, 0)),
+            edge,
+            max(edge, 1.0) + 40 / mu,
+            limit=300,
+        )[0]
+        assert loss.delta(epsilon) == pytest.approx(excess, abs=1e-9)
+        assert adv.GaussianDP(mu).delta(epsilon) == pytest.approx(excess, abs=1e-9)
+    assert loss.renyi(3.0) == pytest.approx(1.5 * mu * mu, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 4.0])
+def test_laplace_loss_against_integrals(scale: float) -> None:
+    noise, loss = adv.Laplace(scale), adv.Laplace(scale).privacy_loss()
+    for epsilon in (-0.1, 0.0, 0.2, 0.9 / scale):
+
+        def integrand(x: float, e: float = epsilon) -> float:
+            return max(0.0, math.exp(noise.log_prob(x, 1)) - math.exp(e + noise.log_prob(x, 0)))
+
+        corners = sorted([-40 * scale, 0.0, min(max(0.5 + epsilon * scale / 2, 0.0), 1.0), 1.0, 40 * scale + 1])
+        excess = sum(scipy.integrate.quad(integrand, low, high)[0] for low, high in itertools.pairwise(corners))
+        assert loss.delta(epsilon) == pytest.approx(excess, abs=1e-7)
+    corners = [-60 * scale, 0.0, 1.0, 60 * scale + 1]
+    moment = sum(
+        scipy.integrate.quad(lambda x: math.exp(2 * noise.log_prob(x, 1) - noise.log_prob(x, 0)), low, high)[0]
+        for low, high in itertools.pairwise(corners)
+    )
+    assert loss.renyi(2.0) == pytest.approx(math.log(moment), rel=1e-7)
+
+
+def test_exact_release_is_never_no_loss() -> None:
+    loss = adv.Exact().privacy_loss()
+    assert loss.delta(10.0) == 1.0
+    assert loss.tail(1e9) == (1.0, 0.0)
+    assert loss.maximum == math.inf
+    assert loss.epsilon(0.5) == math.inf
+    assert adv.Exact().privacy_loss(0).delta(0.0) == 0.0
+
+
+# Composition
+
+
+def test_composition_is_the_product_of_the_pairs() -> None:
+    first, second = adv.RandomizedResponse(1.2), adv.Geometric(0.8)
+    loss = first.privacy_loss() + second.privacy_loss(2)
+    (p1, q1), (p2, q2) = outcomes(first, 1), outcomes(second, 2)
+    p, q = ([a * b for a, b in itertools.product(*laws)] for laws in ((p1, p2), (q1, q2)))
+    for epsilon in (-1.0, 0.0, 0.5, 1.3, 2.7):
+        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
+    assert loss.renyi(2.5) == pytest.approx(oracles.renyi_divergence(p, q, 2.5), rel=1e-9)
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations([n for n in LOSSES if n not in BRACKETED], 2))[::7])
+def test_composition_does_not_depend_on_the_order(pair: tuple[str, str]) -> None:
+    a, b = (LOSSES[name] for name in pair)
+    one, other = a + b, b + a
+    e = np.linspace(-3, 6, 31)
+    np.testing.assert_allclose(one.delta(e), other.delta(e), rtol=1e-6, atol=1e-12)
+    assert one.log_moment(1.0) == pytest.approx(other.log_moment(1.0), rel=1e-12)
+
+
+def test_renyi_divergences_add() -> None:
+    a, b = LOSSES["discrete gaussian"], LOSSES["geometric"]
+    assert (a + b).renyi(3.0) == pytest.approx(a.renyi(3.0) + b.renyi(3.0), rel=1e-12)
+    gaussian = LOSSES["gaussian"]
+    assert (gaussian + b).renyi(3.0) == pytest.approx(gaussian.renyi(3.0) + b.renyi(3.0), rel=1e-12)
+
+
+def test_repeated_releases_are_sums() -> None:
+    loss = adv.RandomizedResponse(0.5).privacy_loss()
+    seven = repeated(loss, 7)
+    pairs = [math.comb(7, j) for j in range(8)]
+    keep = 1 / (1 + math.exp(-0.5))
+    p = [n * keep**j * (1 - keep) ** (7 - j) for j, n in enumerate(pairs)]
+    q = [n * keep ** (7 - j) * (1 - keep) ** j for j, n in enumerate(pairs)]
+    for epsilon in (0.0, 0.4, 1.5, 3.2):
+        assert seven.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-10)
+    assert repeated(loss, 0).delta(0.0) == 0.0
+    assert repeated(loss, 0).maximum == 0.0
+
+
+def test_gaussians_compose_to_a_gaussian() -> None:
+    loss = adv.Gaussian(2.0).privacy_loss() + adv.Gaussian(0.5).privacy_loss()
+    assert isinstance(loss, GaussianLoss)
+    assert loss.mu == pytest.approx(math.sqrt(0.25 + 4.0), rel=1e-14)
+
+
+def test_nothing_added_changes_nothing() -> None:
+    loss = LOSSES["geometric"]
+    e = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose((loss + composed([])).delta(e), loss.delta(e), rtol=1e-13, atol=1e-16)
+
+
+# Brackets
+
+
+@pytest.mark.parametrize("name", BRACKETED)
+def test_moments_of_a_bracketed_loss_are_exact(name: str) -> None:
+    """Logs of moments add, whatever was rounded."""
+    loss: Any = LOSSES[name]
+    assert loss.log_moment(1.5) == pytest.approx(sum(part.log_moment(1.5) for part in loss.parts), rel=1e-14)
+    assert loss.maximum == pytest.approx(sum(part.maximum for part in loss.parts))
+
+
+@pytest.mark.parametrize("name", BRACKETED)
+def test_bracket_is_ordered_and_narrow(name: str) -> None:
+    loss = LOSSES[name]
+    e = np.linspace(-2.0, 6.0, 33)
+    lower, upper = loss.bracket.delta(e)
+    assert np.all(lower <= upper + 1e-15)
+    assert np.max(upper - lower) < 5e-3
+
+
+def test_bracket_contains_two_laplace_releases() -> None:
+    """Two Laplace releases of epsilon 1/3 each: delta by a double integral over the two losses."""
+    e0 = 1 / 3
+    loss = adv.Laplace(3.0).privacy_loss(1, 2)
+    assert isinstance(loss, ComposedLoss)
+    one = LaplaceLoss(e0)
+    for epsilon in (0.0, 0.2, 0.5):
+        exact = one.expect(lambda z, e=epsilon: np.array([one.delta(e - x) for x in z]))[0]
+        lower, upper = loss.bracket.delta(epsilon)
+        assert lower - 1e-6 <= exact <= upper + 1e-6
+        assert upper - lower < 1e-3
+
+
+def test_bracket_contains_gaussian_and_geometric() -> None:
+    gaussian, geometric = adv.Gaussian(2.0).privacy_loss(), adv.Geometric(0.8).privacy_loss()
+    loss = gaussian + geometric
+    for epsilon in (-0.5, 0.0, 0.3, 1.0, 2.0):
+        exact = geometric.expect(lambda z, e=epsilon: np.array([gaussian.delta(e - x) for x in z]))[0]
+        lower, upper = loss.bracket.delta(epsilon)
+        assert lower - 1e-12 <= exact <= upper + 1e-12
+        assert loss.delta(epsilon) == upper
+    assert loss.swapped.bracket.delta(0.3)[0] <= loss.swapped.bracket.delta(0.3)[1]
+
+
+def test_bracket_contains_a_census_path() -> None:
+    """Six census levels: losses on six lattices; brute force over a thinned grid is too large, so three of them."""
+    parts = [DG(rho).privacy_loss() for rho in (0.3, 0.5, 0.21)]
+    exact = composed(parts)
+    assert isinstance(exact, LatticeLoss)
+    rounded = ComposedLoss(tuple(parts))
+    for epsilon in (-1.0, 0.0, 0.5, 2.0, 5.0):
+        lower, upper = rounded.bracket.delta(epsilon)
+        assert lower - 1e-14 <= exact.delta(epsilon) <= upper + 1e-14
+        assert upper - lower < 1e-2
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianLoss(-1.0), "mu must be non-negative.*-1"),
+        (lambda: GaussianLoss(math.nan), "mu must be non-negative.*nan"),
+        (lambda: repeated(LOSSES["geometric"], -1), "times must be at least 0, got -1"),
+        (lambda: repeated(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: LOSSES["geometric"].group(2), r"2 records: use plan\.privacy_loss\(records=2\)"),
+        (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
+        (lambda: LOSSES["geometric"].loss_bound(-0.1), r"failure must be in \[0, 1\], got -0\.1"),
+        (lambda: LOSSES["geometric"].posterior_bounds(math.nan), r"prior must be in \[0, 1\], got nan"),
+        (lambda: LaplaceLoss(-1.0), "epsilon.*must be non-negative.*-1"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

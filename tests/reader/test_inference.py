@@ -1,0 +1,621 @@
+"""The exact posterior against listing every state, over random plans, readers and releases."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from adversary.reader import paths
+from tests import oracles
+from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
+
+LOWEST = ["knows 2 others", "others pmf", "others binomial", "flat to 6", "sure of 4", "flat"]
+UPPER = list(BELIEFS)
+
+
+class Case(NamedTuple):
+    """A plan and a reader, and the same as oracles."""
+
+    plan: adv.Plan
+    reader: adv.Adversary
+    noises: list[oracles.Law]
+    sums: list[oracles.Law | None]
+    beliefs: list[oracles.Law]
+    inside: tuple[int, int]
+
+    def oracle(self, noisy: list[int], sums: list[int], top: int = 60) -> oracles.PathPosterior:
+        windows = [range(top + 1)] * len(self.noises)
+        return oracles.path_posterior(
+            noisy, sums, self.noises, self.sums, self.beliefs, self.reader.prior, self.inside, counts=windows
+        )
+
+    def observe(self, noisy: Any, sums: Any) -> xr.Dataset:
+        names = self.plan.names
+        linked = {n: s for n, s, law in zip(names, sums, self.sums, strict=False) if law is not None}
+        return self.plan.observe(dict(zip(names, noisy, strict=True)), linked)
+
+
+def case(
+    noises: list[str],
+    siblings: list[int],
+    beliefs: list[str],
+    prior: float = 0.4,
+    known: int = 0,
+    hypotheses: tuple[int, int] = (0, 1),
+) -> Case:
+    """A case from names of the catalogue; beliefs[0] = "" means `known` at the lowest level."""
+    names = ["block", "tract", "county"][: len(noises)]
+    counts: list[int | None] = [*siblings, None]
+    levels = [adv.Level(n, NOISES[noise][0], d) for n, noise, d in zip(names, noises, counts, strict=True)]
+    held: dict[str, Any] = {}
+    laws: list[oracles.Law] = []
+    for i, name in enumerate(names):
+        if i and siblings[i - 1] == 0:
+            laws.append(oracles.known(0))
+        elif not beliefs[i]:
+            laws.append(oracles.known(known))
+        else:
+            held[name] = BELIEFS[beliefs[i]].belief
+            laws.append(BELIEFS[beliefs[i]].oracle)
+    sums = [_sum_law(noise, d) if d else None for noise, d in zip(noises, siblings, strict=False)]
+    reader = adv.Adversary(prior, known, held, hypotheses)
+    return Case(adv.Plan(levels), reader, [NOISES[n][1](1) for n in noises], sums, laws, hypotheses)
+
+
+_CACHE: dict[tuple[str, int], oracles.Law] = {}
+
+
+def _sum_law(noise: str, count: int) -> oracles.Law:
+    if (noise, count) not in _CACHE:
+        _CACHE[noise, count] = NOISES[noise][1](count)
+    return _CACHE[noise, count]
+
+
+@st.composite
+def cases(draw: st.DrawFn, levels: tuple[int, int] = (1, 3)) -> Case:
+    count = draw(st.integers(*levels))
+    names = [draw(st.sampled_from(list(NOISES))) for _ in range(count)]
+    siblings = [draw(st.integers(0, 3)) for _ in range(count - 1)]
+    beliefs = [draw(st.sampled_from(["", "", *LOWEST]))]
+    beliefs += [draw(st.sampled_from(UPPER)) for _ in range(count - 1)]
+    prior = draw(st.sampled_from([0.5, 0.4, 0.02, 0.97]))
+    return case(names, siblings, beliefs, prior, draw(st.integers(0, 2)), draw(st.sampled_from([(0, 1), (0, 1), (1, 0), (0, 2)])))
+
+
+def releases(case: Case, draw: Any, count: int = 1) -> tuple[list[list[int]], list[list[int]]]:
+    levels = len(case.noises)
+    small = st.integers(-3, 7)
+    noisy = [[draw(small) for _ in range(levels)] for _ in range(count)]
+    sums = [[draw(st.integers(-4, 8)) for _ in range(levels - 1)] for _ in range(count)]
+    return noisy, sums
+
+
+def agree(case: Case, noisy: list[int], sums: list[int]) -> None:
+    """Posterior, log-odds and every count's pmf, or the same refusal."""
+    release = case.observe(noisy, sums)
+    try:
+        expected = case.oracle(noisy, sums)
+    except ValueError:
+        with pytest.raises(ValueError, match="impossible"):
+            case.reader.posterior(case.plan, release)
+        return
+    assert expected.edge_mass < 1e-12
+    found = case.reader.posterior(case.plan, release)
+    assert float(found["posterior"]) == pytest.approx(expected.posterior, rel=1e-9, abs=1e-13)
+    assert float(found["ratio"]) == pytest.approx(expected.posterior / case.reader.prior, rel=1e-9, abs=1e-12)
+    if math.isfinite(expected.log_odds):
+        assert float(found["log_odds"]) == pytest.approx(expected.log_odds, rel=1e-9, abs=1e-9)
+    else:
+        assert float(found["log_odds"]) == expected.log_odds
+    assert found["count"].dims == ("level", "value")
+    for i, level in enumerate(case.plan.names):
+        pmf = found["count"].sel(level=level)
+        wanted = np.array([expected.counts[i].get(int(x), 0.0) for x in pmf["value"].values])
+        np.testing.assert_allclose(pmf.values, wanted, atol=1e-11)
+        assert float(pmf.sum()) == pytest.approx(1.0, abs=1e-11)
+
+
+@given(case=cases(levels=(1, 2)), data=st.data())
+@settings(deadline=None, max_examples=120)
+def test_posterior_lists_every_state(case: Case, data: st.DataObject) -> None:
+    noisy, sums = releases(case, data.draw)
+    agree(case, noisy[0], sums[0])
+
+
+@given(case=cases(levels=(3, 3)), data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_posterior_of_three_levels_lists_every_state(case: Case, data: st.DataObject) -> None:
+    noisy, sums = releases(case, data.draw)
+    agree(case, noisy[0], sums[0])
+
+
+@pytest.mark.parametrize("belief", UPPER)
+@pytest.mark.parametrize("noise", NOISES)
+def test_posterior_under_every_belief_and_noise(belief: str, noise: str) -> None:
+    for lowest in ("", "others pmf", "flat to 6"):
+        one = case([noise, noise], [2], [lowest, belief])
+        for noisy, sums in (([1, 3], [2]), ([-2, 8], [9]), ([4, 0], [-3])):
+            agree(one, noisy, sums)
+
+
+def test_posterior_where_the_same_people_are_published_twice_and_thrice() -> None:
+    for siblings, beliefs in (([0, 0], ["", "", ""]), ([0, 2], ["", "", "flat"]), ([2, 0], ["", "flat", ""])):
+        agree(case(["discrete gaussian", "geometric", "discrete gaussian"], siblings, beliefs), [2, 1, 3], [1, 1])
+
+
+@given(case=cases(), data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_many_releases_at_once_are_one_by_one(case: Case, data: st.DataObject) -> None:
+    noisy, sums = releases(case, data.draw, 7)
+    columns = ([list(column) for column in zip(*rows, strict=True)] for rows in (noisy, sums))
+    try:
+        singles = [case.reader.posterior(case.plan, case.observe(n, s)) for n, s in zip(noisy, sums, strict=True)]
+    except ValueError:
+        return
+    together = case.reader.posterior(case.plan, case.observe(*columns), counts=True)
+    assert together["posterior"].dims == ("release",)
+    for name in ("posterior", "log_odds", "ratio"):
+        np.testing.assert_allclose(together[name].values, [float(one[name]) for one in singles], rtol=1e-11, atol=1e-12)
+    for i, one in enumerate(singles):
+        joined = together["count"].isel(release=i).reindex(value=one["value"].values, fill_value=0.0)
+        np.testing.assert_allclose(joined.values, one["count"].values, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_simulated_releases_at_once_are_one_by_one(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    release = plan.release({k: v for k, v in truth.items() if k != "in"}, rng=5, draws=60)
+    together = reader.posterior(plan, release)
+    assert "count" not in together
+    singles = [reader.posterior(plan, release.isel(release=i)) for i in range(60)]
+    for variable in ("posterior", "log_odds", "ratio"):
+        expected = [float(one[variable]) for one in singles]
+        np.testing.assert_allclose(together[variable].values, expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 5000])
+@pytest.mark.parametrize("name", [name for name in STORIES if "two levels" in name or "three" in name])
+def test_results_do_not_depend_on_chunks(name: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, reader, truth = STORIES[name]
+    release = plan.release({k: v for k, v in truth.items() if k != "in"}, rng=5, draws=80)
+    whole = reader.posterior(plan, release)
+    monkeypatch.setattr(paths, "_CHUNK_STATES", chunk)
+    xr.testing.assert_allclose(reader.posterior(plan, release), whole, rtol=1e-12, atol=1e-13)
+
+
+def test_very_different_releases_at_once() -> None:
+    """Windows differ by a thousandfold between rows: padding must not reach into another row's answer."""
+    plan, reader, _ = STORIES["two levels, poisson"]
+    rows = [(1, 2, 1), (0, 60, 2), (5, -30, 40), (-40, 0, 90), (2, 2, -50), (1, 500, 3)]
+    block, tract, total = (list(column) for column in zip(*rows, strict=True))
+    together = reader.posterior(plan, plan.observe({"block": block, "tract": tract}, {"block": total}))
+    for i, (b, t, s) in enumerate(rows):
+        single = reader.posterior(plan, plan.observe({"block": b, "tract": t}, {"block": s}))
+        assert float(together["log_odds"][i]) == pytest.approx(float(single["log_odds"]), rel=1e-11, abs=1e-11)
+
+
+def test_release_labels_are_kept() -> None:
+    plan, reader, _ = STORIES["one block"]
+    release = plan.observe({"block": [0, 1, 2]}).assign_coords(release=["a", "b", "c"])
+    assert reader.posterior(plan, release)["release"].values.tolist() == ["a", "b", "c"]
+
+
+def test_a_bare_law_is_a_belief_about_others() -> None:
+    plan = STORIES["two levels, flat"].plan
+    release = plan.observe({"block": 1, "tract": 3}, {"block": 2})
+    law = scipy.stats.poisson(2.0)
+    for belief in (law, adv.Others(law), law.pmf(np.arange(60)) / law.pmf(np.arange(60)).sum()):
+        found = adv.Adversary(beliefs={"tract": belief}).posterior(plan, release)
+        expected = adv.Adversary(beliefs={"tract": adv.Others(law)}).posterior(plan, release)
+        assert float(found["log_odds"]) == pytest.approx(float(expected["log_odds"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["flat", "flat to 6", "sure of 4", "others pmf", "others poisson"])
+def test_continuous_noise_against_sums_over_counts(name: str) -> None:
+    """Gaussian and Laplace releases: P(y | k0) = sum over x2 of belief times densities, in plain numpy."""
+    for noise in (adv.Gaussian(1.3), adv.Laplace(0.9)):
+        plan = adv.Plan([adv.Level("block", noise, siblings=2), adv.Level("tract", noise)])
+        reader = adv.Adversary(0.3, 1, {"tract": BELIEFS[name].belief})
+        found = reader.posterior(plan, plan.observe({"block": 1.6, "tract": 4.2}, {"block": 2.9}))
+        x2, likelihood = np.arange(200), []
+        for x1 in (1, 2):
+            law = np.array([BELIEFS[name].oracle(int(t), x1) for t in x2])
+            link = noise.total(2).log_prob(2.9 - x2 + x1, 0)
+            terms = law + noise.log_prob(4.2 - x2, 0) + link + noise.log_prob(1.6, x1)
+            likelihood.append(np.exp(terms).sum())
+        expected = 0.3 * likelihood[1] / (0.3 * likelihood[1] + 0.7 * likelihood[0])
+        assert float(found["posterior"]) == pytest.approx(expected, rel=1e-10)
+
+
+def test_invariants_condition_the_prior() -> None:
+    """The tract's total is published exactly: the belief is read at that total, as in section 8.2."""
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", adv.Exact())])
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(5)})
+    found = reader.posterior(plan, plan.observe({"block": 2, "tract": 3}, {"block": 1}))
+    odds = 0.3 / 0.7
+    odds *= math.exp(DG(0.4).log_prob(2, 1) - DG(0.4).log_prob(2, 0))
+    odds *= math.exp(DG(0.4).total(2).log_prob(1, 2) - DG(0.4).total(2).log_prob(1, 3)) * (1 / 5) / (1 / 6)
+    assert float(found["posterior"]) == pytest.approx(odds / (1 + odds), rel=1e-12)
+    with pytest.raises(ValueError, match="impossible"):
+        reader.posterior(plan, plan.observe({"block": 2, "tract": 9}, {"block": 1}))
+
+
+def test_exact_lowest_level_reveals_the_target() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Exact())])
+    found = adv.Adversary(0.3, 2).posterior(plan, plan.observe({"block": [2, 3]}))
+    assert found["posterior"].values.tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="impossible"):
+        adv.Adversary(0.3, 2).posterior(plan, plan.observe({"block": 7}))
+
+
+def test_randomized_response_about_one_answer() -> None:
+    plan = adv.Plan([adv.Level("answer", adv.RandomizedResponse(1.0))])
+    found = adv.Adversary(0.5).posterior(plan, plan.observe({"answer": [0, 1]}))
+    np.testing.assert_allclose(found["log_odds"], [-1.0, 1.0], rtol=1e-14)
+
+
+# Two cells, by listing the target and both cells' counts
+
+
+def _two_cells(reader: adv.Adversary, noise: Any, beliefs: list[Any], noisy: Any, sums: Any, link: Any) -> float:
+    weight = {0: 1 - reader.prior, 1: reader.prior}
+    for target in (0, 1):
+        for cell in (0, 1):
+            x1 = reader.contributions(cell)[target] + (reader.known[cell] if isinstance(reader.known, tuple) else reader.known)
+            total = 0.0
+            for x2 in range(60):
+                belief = beliefs[cell](x2, x1)
+                if belief > -math.inf:
+                    log_p = belief + noise(noisy[1][cell], x2) + link(sums[cell], x2 - x1)
+                    total += math.exp(log_p)
+            weight[target] *= total * math.exp(noise(noisy[0][cell], x1))
+    return weight[1] / (weight[0] + weight[1])
+
+
+@pytest.mark.parametrize("names", [("flat", "flat"), ("flat to 6", "flat to 6"), ("others poisson", "sure of 4")])
+@pytest.mark.parametrize("known", [0, (0, 2)])
+def test_two_cells_list_every_state(names: tuple[str, str], known: Any) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.3), siblings=2), adv.Level("tract", DG(0.3))], cells=2)
+    pair = tuple(BELIEFS[name].belief for name in names)
+    reader = adv.Adversary(0.4, known, {"tract": pair})
+    noise, link = NOISES["discrete gaussian"][1](1), NOISES["discrete gaussian"][1](2)
+    for noisy, sums in (([[1, 0], [2, 3]], [1, 2]), ([[-2, 3], [0, 5]], [4, -3])):
+        release = plan.observe({"block": noisy[0], "tract": noisy[1]}, {"block": sums})
+        found = reader.posterior(plan, release)
+        laws = [BELIEFS[name].oracle for name in names]
+        assert float(found["posterior"]) == pytest.approx(_two_cells(reader, noise, laws, noisy, sums, link), rel=1e-10)
+        assert found["count"].dims == ("level", "cell", "value")
+        np.testing.assert_allclose(found["count"].sum("value"), 1.0, atol=1e-11)
+
+
+def test_two_cells_count_pmfs_mix_over_the_target() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
+    found = adv.Adversary(0.4, (0, 2)).posterior(plan, plan.observe({"block": [1, 2]}))
+    p = float(found["posterior"])
+    assert found["count"].sel(cell=0, value=1).item() == pytest.approx(p, rel=1e-12)
+    assert found["count"].sel(cell=1, value=3).item() == pytest.approx(1 - p, rel=1e-12)
+
+
+def test_two_cells_double_the_evidence() -> None:
+    """Both log Bayes factors add (section 2.4): releases u in one cell and 1 - u in the other."""
+    one, two = adv.Plan([adv.Level("block", DG(0.4))]), adv.Plan([adv.Level("block", DG(0.4))], cells=2)
+    single = adv.Adversary(0.5).posterior(one, one.observe({"block": 3}))
+    double = adv.Adversary(0.5).posterior(two, two.observe({"block": [3, -2]}))
+    assert float(double["log_odds"]) == pytest.approx(2 * float(single["log_odds"]), rel=1e-12)
+
+
+# Composition
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        (["discrete gaussian"], [], [""]),
+        (["geometric"], [], ["others pmf"]),
+        (["discrete gaussian", "geometric"], [2], ["", "flat"]),
+        (["discrete gaussian", "discrete gaussian"], [2], ["", "flat to 6"]),
+        (["discrete gaussian", "geometric"], [2], ["others binomial", "others poisson"]),
+        (["geometric", "discrete gaussian"], [0], ["", ""]),
+        (["geometric", "discrete gaussian", "geometric"], [1, 2], ["", "flat", "others pmf"]),
+    ],
+    ids=str,
+)
+def test_composition_is_one_joint_release_in_any_order(setting: Any) -> None:
+    """Two releases of the same counts: `after` one and then the other, against listing states for both at once."""
+    one = case(*setting)
+    levels = len(one.noises)
+    first, second = ([2, 3, 3][:levels], [1, 0][: levels - 1]), ([0, 4, 1][:levels], [3, 2][: levels - 1])
+
+    def both(law: Any) -> Any:
+        return None if law is None else lambda r, v: law(r[0], v) + law(r[1], v)
+
+    joint = oracles.path_posterior(
+        list(zip(first[0], second[0], strict=True)),
+        list(zip(first[1], second[1], strict=True)),
+        [both(law) for law in one.noises],
+        [both(law) for law in one.sums],
+        one.beliefs,
+        one.reader.prior,
+        counts=[range(50)] * levels,
+    )
+    releases = [one.observe(*first), one.observe(*second)]
+    for a, b in (releases, releases[::-1]):
+        later = one.reader.after(one.plan, a)
+        found = later.posterior(one.plan, b)
+        assert float(found["posterior"]) == pytest.approx(joint.posterior, rel=1e-10)
+        for i, level in enumerate(one.plan.names):
+            pmf = found["count"].sel(level=level)
+            wanted = [joint.counts[i].get(int(x), 0.0) for x in pmf["value"].values]
+            np.testing.assert_allclose(pmf.values, wanted, atol=1e-11)
+    final = one.reader.after(one.plan, releases[0]).after(one.plan, releases[1])
+    assert final.prior == pytest.approx(joint.posterior, rel=1e-10)
+
+
+def test_composition_with_two_cells() -> None:
+    plan, reader, _ = STORIES["two levels, two cells"]
+    many = plan.release({"block": [1, 0], "tract": [2, 1]}, rng=8, draws=3)
+    parts = [many.isel(release=i) for i in range(3)]
+    answers = []
+    for order in itertools.permutations(parts):
+        now = reader
+        for release in order:
+            now = now.after(plan, release)
+        answers.append(now.prior)
+    np.testing.assert_allclose(answers, answers[0], rtol=1e-10)
+
+
+def test_overwhelming_evidence_can_still_be_answered() -> None:
+    """Log-odds of +79.6 and then -80.4 leave -0.8: the order and the size of the steps do not matter."""
+    plan = adv.Plan([adv.Level("block", DG(0.4))])
+    up, down = plan.observe({"block": 100}), plan.observe({"block": -100})
+    expected = float(adv.Adversary(0.5).posterior(plan, up)["log_odds"] + adv.Adversary(0.5).posterior(plan, down)["log_odds"])
+    assert expected == pytest.approx(-0.8)
+    for first, second in ((up, down), (down, up)):
+        found = adv.Adversary(0.5).after(plan, first).posterior(plan, second)
+        assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_realised_ratios_multiply_in_either_order() -> None:
+    """C26: p = 1/10, releases 3 then 0 at the census block rate."""
+    plan = adv.Plan([adv.Level("block", DG(RHO1))])
+    reader = adv.Adversary(0.1)
+    for first, second, factors in ((3, 0, (1.543226, 0.918934)), (0, 3, (0.914173, 1.551262))):
+        one = reader.posterior(plan, plan.observe({"block": first}))
+        later = reader.after(plan, plan.observe({"block": first}))
+        two = later.posterior(plan, plan.observe({"block": second}))
+        assert (float(one["ratio"]), float(two["ratio"])) == pytest.approx(factors, abs=1e-6)
+        assert float(one["ratio"] * two["ratio"]) == pytest.approx(1.418122, abs=1e-6)
+
+
+# The reader's own pair
+
+
+def _averaged_pair(one: Case, top: int, reach: int) -> tuple[list[float], list[float]]:
+    """P(release if in), P(release if out) over every release, the others averaged."""
+    laws: list[list[float]] = [[], []]
+    levels = len(one.noises)
+    links = [range(-reach, reach + top) for law in one.sums if law is not None]
+    for values in itertools.product(*[range(-reach, reach + top)] * levels, *links):
+        noisy, sums = values[:levels], values[levels:]
+        for side, contribution in enumerate((one.inside[1], one.inside[0])):
+            total = 0.0
+            for x in itertools.product(range(top), repeat=levels):
+                log_p = one.beliefs[0](x[0], contribution) + one.noises[0](noisy[0], x[0])
+                if levels == 2 and log_p > -math.inf:
+                    log_p += one.beliefs[1](x[1], x[0]) + one.noises[1](noisy[1], x[1])
+                    law = one.sums[0]
+                    if law is not None and log_p > -math.inf:
+                        log_p += law(sums[0], x[1] - x[0])
+                if log_p > -math.inf:
+                    total += math.exp(log_p)
+            laws[side].append(total)
+    return laws[0], laws[1]
+
+
+@pytest.mark.parametrize(
+    ("setting", "top", "reach"),
+    [
+        ((["discrete gaussian"], [], [""]), 3, 14),
+        ((["geometric"], [], ["others pmf"]), 6, 40),
+        ((["discrete gaussian"], [], ["flat to 6"]), 8, 14),
+        ((["discrete gaussian, narrow", "discrete gaussian, narrow"], [1], ["", "flat to 6"]), 8, 6),
+        ((["discrete gaussian, narrow", "discrete gaussian, narrow"], [1], ["", "others pmf"]), 6, 6),
+        ((["discrete gaussian, narrow", "discrete gaussian, narrow"], [2], ["", "sure of 4"]), 6, 7),
+        ((["discrete gaussian, narrow", "geometric"], [0], ["", ""]), 3, 25),
+    ],
+    ids=str,
+)
+def test_own_pair_lists_every_release(setting: Any, top: int, reach: int) -> None:
+    one = case(*setting)
+    loss = one.reader.privacy_loss(one.plan)
+    p, q = _averaged_pair(one, top, reach)
+    assert sum(p) == pytest.approx(1.0, abs=1e-9)
+    for epsilon in (-0.5, 0.0, 0.3, 1.0, 2.5):
+        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), abs=1e-8)
+        assert loss.swapped.delta(epsilon) == pytest.approx(oracles.privacy_profile(q, p, epsilon), abs=1e-8)
+
+
+def test_own_pair_of_two_cells_composes_both() -> None:
+    plan, reader, _ = STORIES["one block, two cells"]
+    loss = reader.privacy_loss(plan)
+    worst = plan.privacy_loss()
+    e = np.linspace(-1, 3, 9)
+    np.testing.assert_allclose(loss.delta(e), worst.delta(e), rtol=1e-9, atol=1e-15)
+
+
+def test_own_pair_needs_proper_beliefs() -> None:
+    plan, reader, _ = STORIES["two levels, flat"]
+    with pytest.raises(ValueError, match="belief about 'tract' is improper"):
+        reader.privacy_loss(plan)
+
+
+def test_own_pair_is_never_above_the_worst_pair_for_k_one() -> None:
+    """An unsure reader whose beliefs do not tie records learns no more than the worst pair allows."""
+    for name in ("one block", "one block, others unknown", "two levels, poisson", "two levels, same people"):
+        plan, reader, _ = STORIES[name]
+        assert reader.records(plan) == 1
+        e = np.linspace(-2, 4, 25)
+        assert np.all(reader.privacy_loss(plan).delta(e) <= plan.privacy_loss().delta(e) + 1e-10)
+
+
+# Records
+
+
+@pytest.mark.parametrize(
+    ("belief", "lowest", "top", "expected"),
+    [
+        (adv.Uniform(), None, DG(0.5), 1),
+        (adv.Uniform(9), None, DG(0.5), 2),
+        (adv.Point(4), None, DG(0.5), 2),
+        (adv.Others([0.5, 0.5]), None, DG(0.5), 1),
+        (scipy.stats.poisson(2.0), None, DG(0.5), 1),
+        (adv.Known(3), None, DG(0.5), 1),
+        (adv.Uniform(), None, adv.Exact(), 2),
+        (adv.Others([0.5, 0.5]), adv.Point(3), DG(0.5), 2),
+        (adv.Others([0.5, 0.5]), adv.Uniform(3), DG(0.5), 2),
+        (adv.Others([0.5, 0.5]), [0.3, 0.7], DG(0.5), 1),
+    ],
+)
+def test_records_in_which_the_hypotheses_differ(belief: Any, lowest: Any, top: Any, expected: int) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.5), siblings=2), adv.Level("tract", top)])
+    beliefs = {"tract": belief} if lowest is None else {"tract": belief, "block": lowest}
+    assert adv.Adversary(beliefs=beliefs).records(plan) == expected
+
+
+def test_records_count_what_the_target_adds() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.5), siblings=2), adv.Level("tract", DG(0.5))])
+    assert adv.Adversary(beliefs={"tract": adv.Uniform()}, hypotheses=(0, 3)).records(plan) == 3
+    assert adv.Adversary(beliefs={"tract": adv.Point(5)}, hypotheses=(3, 1)).records(plan) == 4
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: adv.Adversary(1.2), ValueError, r"prior must be in \[0, 1\], got 1\.2"),
+        (lambda: adv.Adversary(-0.1), ValueError, r"prior must be in \[0, 1\], got -0\.1"),
+        (lambda: adv.Adversary(math.nan), ValueError, r"prior must be in \[0, 1\], got nan"),
+        (lambda: adv.Adversary("0.5"), TypeError, "prior must be a number, got '0.5'"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(None), TypeError, "prior must be a number, got None"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary([0.1, 0.5]), TypeError, "prior must be one number"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(known=-1), ValueError, "known must be at least 0, got -1"),
+        (lambda: adv.Adversary(known=0.5), ValueError, r"known must be a whole number.*0\.5"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(known=(0, 1.5)), ValueError, r"known must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(beliefs=[1]), TypeError, "beliefs must be a mapping"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(beliefs={"tract": 3}), TypeError, "belief about 'tract'.*got 3"),
+        (lambda: adv.Adversary(hypotheses=(1, 1)), ValueError, r"hypotheses must be two different.*\(1, 1\)"),
+        (lambda: adv.Adversary(hypotheses=(0, 1, 2)), ValueError, r"hypotheses must be two.*\(0, 1, 2\)"),  # type: ignore[arg-type]
+        (lambda: adv.Adversary(hypotheses=(0, -1)), ValueError, "hypotheses must be at least 0, got -1"),
+        (lambda: adv.Adversary(hypotheses=(0, 0.5)), ValueError, r"hypotheses must be a whole number.*0\.5"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_readers_are_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("reader", "message"),
+    [
+        (adv.Adversary(), "upper level 'tract' needs one"),
+        (adv.Adversary(beliefs={"county": adv.Uniform(), "tract": adv.Uniform()}), "unknown level 'county'"),
+        (adv.Adversary(beliefs={"tract": adv.Point(0)}, known=3), "impossible"),
+        (adv.Adversary(beliefs={"tract": adv.Uniform(1)}, known=3), "impossible"),
+    ],
+)
+def test_readers_that_do_not_fit_the_plan_are_refused(reader: adv.Adversary, message: str) -> None:
+    plan = STORIES["two levels, flat"].plan
+    with pytest.raises(ValueError, match=message):
+        reader.posterior(plan, plan.observe({"block": 1, "tract": 2}, {"block": 1}))
+
+
+def test_same_people_take_no_belief() -> None:
+    plan = STORIES["two levels, same people"].plan
+    with pytest.raises(ValueError, match="'tract' holds the same people"):
+        adv.Adversary(beliefs={"tract": adv.Uniform()}).posterior(plan, plan.observe({"block": 1, "tract": 2}))
+
+
+def test_known_must_match_the_cells_of_the_plan() -> None:
+    one, two = adv.Plan([adv.Level("block", DG(0.4))]), adv.Plan([adv.Level("block", DG(0.4))], cells=2)
+    with pytest.raises(ValueError, match="known"):
+        adv.Adversary(known=(0, 1)).posterior(one, one.observe({"block": 1}))
+    with pytest.raises(ValueError, match="known"):
+        adv.Adversary(known=(0, 1, 2)).posterior(two, two.observe({"block": [1, 1]}))
+    with pytest.raises(ValueError, match="known"):
+        adv.Adversary(known=(0,)).posterior(two, two.observe({"block": [1, 1]}))
+
+
+def test_after_takes_one_release() -> None:
+    plan, reader, _ = STORIES["one block"]
+    with pytest.raises(ValueError, match="after takes one release"):
+        reader.after(plan, plan.observe({"block": [1, 2]}))
+
+
+# Wide and far
+
+
+def _far_log_odds(rho1: float, rho2: float, d: int, noisy: tuple[int, int], total: int) -> float:
+    """Flat belief, wide block noise (its sum is a parabola): a plain sum over others j = 0, 1, ... around the mode."""
+    r = rho2 + rho1 / d
+
+    def log_sum(k: int) -> float:
+        mode = (rho2 * (noisy[1] - k) + rho1 / d * total) / r
+        reach = math.sqrt(60 / r) + min(60.0 / r, 60.0 / max(1e-300, 2 * r * max(-mode, 1e-9)))
+        low, high = max(0, math.floor(mode - math.sqrt(60 / r))), max(mode, 0.0) + reach
+        j = np.arange(low, min(high, low + 4e6) + 1)
+        terms = -rho2 * (noisy[1] - k - j) ** 2 - rho1 / d * (total - j) ** 2
+        return float(np.logaddexp.reduce(terms) if j.size < 100 else terms.max() + np.log(np.exp(terms - terms.max()).sum()))
+
+    return rho1 * (2 * noisy[0] - 1) + log_sum(1) - log_sum(0)
+
+
+@pytest.mark.parametrize("rho1", [1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize("rho2", [1e-6, 1e-2, 1.0, 1e3])
+@pytest.mark.parametrize("far", [(3, 1, -1), (40, -35, 600), (-40, 80, -900), (1000, -1000, 1000), (-7, -300, -300)])
+def test_two_levels_far_out_against_a_plain_sum(rho1: float, rho2: float, far: tuple[int, int, int]) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rho1), siblings=5), adv.Level("tract", DG(rho2))])
+    reader = adv.Adversary(beliefs={"tract": adv.Uniform()})
+    found = reader.posterior(plan, plan.observe({"block": far[0], "tract": far[1]}, {"block": far[2]}), counts=False)
+    expected = _far_log_odds(rho1, rho2, 5, (far[0], far[1]), far[2])
+    scale = 1e-13 * (rho2 * 4e6 + rho1 * 4e6)  # rounding of the plain sum's squares
+    assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-7, abs=1e-8 + scale)
+
+
+def test_census_path_of_three_levels() -> None:
+    plan = adv.Plan(
+        [
+            adv.Level("block", DG(RHO1), siblings=27),
+            adv.Level("block group", DG(RHO2), siblings=3),
+            adv.Level("tract", DG(RHO_TRACT)),
+        ]
+    )
+    reader = adv.Adversary(beliefs={"block group": adv.Uniform(), "tract": adv.Uniform()})
+    noises = [oracles.discrete_gaussian(rho, reach=60) for rho in (RHO1, RHO2, RHO_TRACT)]
+    sums: list[oracles.Law | None] = [oracles.discrete_gaussian(RHO1, 27, reach=50), oracles.discrete_gaussian(RHO2, 3)]
+    expected = oracles.path_posterior(
+        [1, 4, 2],
+        [5, 0],
+        noises,
+        sums,
+        [oracles.known(0), oracles.flat, oracles.flat],
+        0.5,
+        counts=[range(2), range(45), range(60)],
+    )
+    release = plan.observe({"block": 1, "block group": 4, "tract": 2}, {"block": 5, "block group": 0})
+    found = reader.posterior(plan, release)
+    assert float(found["posterior"]) == pytest.approx(expected.posterior, rel=1e-10)
+    for i, level in enumerate(plan.names):
+        pmf = found["count"].sel(level=level)
+        wanted = [expected.counts[i].get(int(x), 0.0) for x in pmf["value"].values]
+        np.testing.assert_allclose(pmf.values, wanted, atol=1e-10)

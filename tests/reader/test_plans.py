@@ -1,0 +1,202 @@
+"""Plans, and the releases made from them: schema, story, and everything that is refused."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+
+import adversary as adv
+from tests.catalogue import DG, STORIES
+
+PLAN = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.6))])
+TOP = adv.Level("tract", DG(0.6))
+PAIR = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", DG(0.6))], cells=2)
+SAME = adv.Plan([adv.Level("block", DG(0.4), siblings=0), adv.Level("tract", adv.Gaussian(2.0))])
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_releases_have_the_known_schema(name: str) -> None:
+    plan, _, truth = STORIES[name]
+    counts = {k: v for k, v in truth.items() if k != "in"}
+    for draws, dims in ((None, ()), (5, ("release",))):
+        release = plan.release(counts, rng=1, draws=draws)
+        expected = (*dims, "level") if plan.cells == 1 else (*dims, "level", "cell")
+        for variable in ("noisy", "sibling_sum"):
+            assert release[variable].dims == expected
+            assert release[variable].dtype == np.float64
+        assert tuple(release["level"].values) == plan.names
+        published = [bool(level.siblings) for level in plan.levels]
+        missing = release["sibling_sum"].isnull().any([d for d in expected if d != "level"])
+        np.testing.assert_array_equal(missing, ~np.array(published))
+        assert not release["noisy"].isnull().any()
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_releases_are_reproducible(name: str) -> None:
+    plan, _, truth = STORIES[name]
+    counts = {k: v for k, v in truth.items() if k != "in"}
+    xr.testing.assert_identical(plan.release(counts, 7, 20), plan.release(counts, 7, 20))
+    generator = np.random.default_rng(7)
+    xr.testing.assert_identical(plan.release(counts, generator, 20), plan.release(counts, 7, 20))
+
+
+def test_noise_and_sibling_sums_follow_their_laws() -> None:
+    release = PLAN.release({"block": 2, "tract": 7}, rng=2020, draws=20_000)
+    for variable, level, noise, value in (
+        ("noisy", "block", DG(0.4), 2),
+        ("noisy", "tract", DG(0.6), 7),
+        ("sibling_sum", "block", DG(0.4).total(3), 5),
+    ):
+        seen = release[variable].sel(level=level).values
+        support = noise.support(value)
+        expected = 20_000 * np.exp(noise.log_prob(support, value))
+        kept = expected > 10
+        counts = np.array([(seen == k).sum() for k in support[kept]])
+        expected = expected[kept] * counts.sum() / expected[kept].sum()
+        assert scipy.stats.chisquare(counts, expected).pvalue > 1e-3
+
+
+def test_observing_keeps_values_and_names() -> None:
+    release = PLAN.observe({"tract": 5, "block": 2}, sibling_sum={"block": -1})
+    assert release["noisy"].dims == ("level",)
+    assert release["noisy"].values.tolist() == [2.0, 5.0]
+    assert release["sibling_sum"].values[0] == -1.0
+    assert math.isnan(release["sibling_sum"].values[1])
+    many = PLAN.observe({"block": [1, 2, 3], "tract": 5}, sibling_sum={"block": [0, 0, 1]})
+    assert many["noisy"].dims == ("release", "level")
+    assert many["noisy"].values.tolist() == [[1, 5], [2, 5], [3, 5]]
+
+
+def test_siblings_releases_are_added_up() -> None:
+    one = PLAN.observe({"block": 2, "tract": 5}, siblings={"block": [1, 0, -2]})
+    xr.testing.assert_identical(one, PLAN.observe({"block": 2, "tract": 5}, sibling_sum={"block": -1}))
+    many = PLAN.observe({"block": [2, 3], "tract": [5, 5]}, siblings={"block": [[1, 0, -2], [1, 1, 1]]})
+    assert many["sibling_sum"].sel(level="block").values.tolist() == [-1.0, 3.0]
+
+
+def test_two_cells_have_a_last_axis() -> None:
+    release = PAIR.observe({"block": [1, 0], "tract": [2, 2]}, sibling_sum={"block": [1, 1]})
+    assert release["noisy"].dims == ("level", "cell")
+    assert release["noisy"].values.tolist() == [[1, 0], [2, 2]]
+    many = PAIR.observe({"block": [[1, 0], [2, 0]], "tract": [[2, 2], [2, 3]]}, sibling_sum={"block": [[1, 1], [0, 0]]})
+    assert many["noisy"].shape == (2, 2, 2)
+
+
+def test_observed_names_the_released_variables() -> None:
+    one = adv.observed(PLAN.observe({"block": 2, "tract": 5}, sibling_sum={"block": -1}))
+    assert {name: np.asarray(value).tolist() for name, value in one.items()} == {
+        "noisy[block]": 2.0,
+        "sibling_sum[block]": -1.0,
+        "noisy[tract]": 5.0,
+    }
+    many = adv.observed(PAIR.release({"block": [1, 0], "tract": [1, 1]}, rng=3, draws=4))
+    assert {name: value.shape for name, value in many.items()} == {
+        "noisy[block]": (4, 2),
+        "sibling_sum[block]": (4, 2),
+        "noisy[tract]": (4, 2),
+    }
+    assert set(adv.observed(SAME.release({"block": 1, "tract": 1}, rng=3))) == {"noisy[block]", "noisy[tract]"}
+
+
+def test_worst_pair_of_a_plan() -> None:
+    """Every person moves every level's count by one, in every cell; invariants are left out."""
+    assert PLAN.privacy_loss().renyi(2.0) == pytest.approx(2 * 1.0, rel=1e-9)
+    assert PLAN.privacy_loss(2).renyi(2.0) == pytest.approx(2 * 4.0, rel=1e-9)
+    assert PAIR.privacy_loss().renyi(2.0) == pytest.approx(2 * 2.0, rel=1e-9)
+    invariant = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", adv.Exact())])
+    assert invariant.privacy_loss().renyi(2.0) == pytest.approx(0.8, rel=1e-9)
+
+
+def test_plans_are_values() -> None:
+    rho = Fraction(64, 25)
+    one, other = (adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(rho))]) for _ in range(2))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one.names == ("block",)
+    assert isinstance(one.levels, tuple)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: adv.Plan([]), ValueError, "at least one level"),
+        (lambda: adv.Plan([TOP, TOP]), ValueError, "names must differ.*tract"),
+        (lambda: adv.Plan([adv.Level("block", DG(1.0)), TOP]), ValueError, "'block': siblings is required below the top level"),
+        (lambda: adv.Plan([adv.Level("tract", DG(1.0), siblings=2)]), ValueError, "'tract' is the top: siblings"),
+        (lambda: adv.Plan([TOP], cells=0), ValueError, "cells must be at least 1, got 0"),
+        (lambda: adv.Plan([TOP], cells=3), ValueError, "cells must be 1 or 2.*got 3"),
+        (lambda: adv.Plan([TOP], neighbours="nobody"), ValueError, "neighbours must be one of.*'nobody'"),
+        (lambda: adv.Plan(["tract"]), TypeError, "levels must be Level objects, got 'tract'"),  # type: ignore[list-item]
+        (lambda: adv.Level("", DG(1.0)), TypeError, "level name must be a non-empty string, got ''"),
+        (lambda: adv.Level("block", 0.3), TypeError, r"'block': mechanism must be a Mechanism, got 0\.3"),  # type: ignore[arg-type]
+        (lambda: adv.Level("block", DG(1.0), siblings=-1), ValueError, "'block': siblings must be at least 0, got -1"),
+        (lambda: adv.Level("block", DG(1.0), siblings=1.5), ValueError, r"'block': siblings must be a whole.*1\.5"),  # type: ignore[arg-type]
+        (lambda: PLAN.release({"block": 1, "county": 2}), ValueError, "truth: unknown level 'county'"),
+        (lambda: PLAN.release({"block": 1}), ValueError, "truth: no count for level 'tract'"),
+        (lambda: PLAN.release({"block": 3, "tract": 2}), ValueError, r"'tract' holds level 'block'.*2 < 3"),
+        (lambda: PLAN.release({"block": -1, "tract": 2}), ValueError, "truth of level 'block' must be at least 0, got -1"),
+        (lambda: PLAN.release({"block": 0.5, "tract": 2}), ValueError, r"truth of level 'block' must be a whole.*0\.5"),
+        (lambda: PLAN.release({"block": 1, "tract": 2}, draws=0), ValueError, "draws must be at least 1, got 0"),
+        (lambda: SAME.release({"block": 1, "tract": 2}), ValueError, "'block' has no siblings"),
+        (lambda: PAIR.release({"block": 1, "tract": [2, 2]}), ValueError, "truth of level 'block' must be one count per cell"),
+        (lambda: PLAN.observe({"block": 1}, {"block": 1}), ValueError, "noisy: no value for level 'tract'"),
+        (lambda: PLAN.observe({"block": 1, "tract": 2}), ValueError, "sibling_sum: no value for level 'block'"),
+        (lambda: PLAN.observe({"block": 1, "tract": 2}, {"county": 1}), ValueError, "sibling_sum: unknown level 'county'"),
+        (
+            lambda: PLAN.observe({"block": 1, "tract": 2}, {"block": 1, "tract": 1}),
+            ValueError,
+            "sibling_sum: level 'tract' has no siblings",
+        ),
+        (
+            lambda: PLAN.observe({"block": 1.5, "tract": 2}, {"block": 1}),
+            ValueError,
+            r"noisy of level 'block' must be a whole number.*1\.5",
+        ),
+        (
+            lambda: PLAN.observe({"block": math.nan, "tract": 2}, {"block": 1}),
+            ValueError,
+            "noisy of level 'block' must be a whole number.*nan",
+        ),
+        (
+            lambda: PLAN.observe({"block": 1, "tract": 2}, {"block": math.inf}),
+            ValueError,
+            "sibling_sum of level 'block' must be a whole number.*inf",
+        ),
+        (lambda: SAME.observe({"block": 1, "tract": math.inf}), ValueError, "noisy of level 'tract' must be finite, got inf"),
+        (
+            lambda: PLAN.observe({"block": [1, 2], "tract": [1, 2, 3]}, {"block": 1}),
+            ValueError,
+            "releases must have one length",
+        ),
+        (lambda: PAIR.observe({"block": 1, "tract": [1, 2]}, {"block": [1, 1]}), ValueError, "'block' needs a last axis over 2"),
+        (
+            lambda: PLAN.observe({"block": 1, "tract": 2}, siblings={"block": [1, 2]}),
+            ValueError,
+            "siblings.*'block'.*3",
+        ),
+        (lambda: PLAN.observe({"block": "two", "tract": 2}, {"block": 1}), (TypeError, ValueError), "noisy.*'block'.*two"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "message"),
+    [
+        ({"noisy": 1}, TypeError, "release must be a Dataset"),
+        (xr.Dataset({"noisy": ("level", [1.0, 2.0])}), TypeError, "release must be a Dataset with variables"),
+        (SAME.observe({"block": 1, "tract": 2.0}).assign_coords(level=["a", "b"]), ValueError, "release has levels.*'a'"),
+        (PAIR.release({"block": [1, 0], "tract": [1, 1]}, rng=1), ValueError, "release has 2 cells, the plan has 1"),
+    ],
+)
+def test_foreign_releases_are_refused(release: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        adv.Adversary(beliefs={"tract": adv.Uniform()}).posterior(PLAN, release)

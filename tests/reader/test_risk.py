@@ -1,0 +1,414 @@
+"""Averages over releases against visiting every release, and against simulation where that is too long."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+import xarray as xr
+from scipy.special import expit
+
+import adversary as adv
+from adversary.reader import risk
+from adversary.reader.risk import FactorLaw, factor_law, invariant_factor, release_table, risk_summary, settle_truth
+from tests import oracles
+from tests.catalogue import BELIEFS, DG, STORIES
+
+LAWS = {
+    "discrete gaussian": (DG(0.6), lambda count: oracles.discrete_gaussian(0.6, count, reach=14)),
+    "discrete gaussian, narrow": (DG(2.0), lambda count: oracles.discrete_gaussian(2.0, count, reach=10)),
+    "geometric": (adv.Geometric(2.5), lambda count: oracles.geometric(2.5, count, reach=24)),
+}
+REACH = {"discrete gaussian": 7, "discrete gaussian, narrow": 4, "geometric": 8}
+
+
+def law_of(plan: adv.Plan, reader: adv.Adversary, truth: Any, **options: Any) -> FactorLaw:
+    return factor_law(plan, reader, settle_truth(plan, reader, truth), **options)
+
+
+def agree(summary: xr.Dataset, expected: oracles.PathRisk) -> None:
+    """Every average, to what the oracle's windows leave out."""
+    lost = 2 * (1 - expected.mass) + 1e-11
+    assert lost < 1e-5
+    assert float(summary["posterior_mean"]) == pytest.approx(expected.posterior_mean, abs=lost)
+    assert float(summary["ratio_mean"]) == pytest.approx(expected.ratio_mean, abs=lost * 100)
+    assert float(summary["prob_correct"]) == pytest.approx(expected.prob_correct, abs=lost)
+    assert float(summary["tie_mass"]) == pytest.approx(expected.tie_mass, abs=lost)
+    for q, value in expected.quantiles.items():
+        assert float(summary["posterior_quantile"].sel(quantile=q)) == pytest.approx(value, rel=1e-9, abs=1e-13)
+    if "wrong_to_right" in summary:
+        assert float(summary["wrong_to_right"]) == pytest.approx(expected.wrong_to_right, abs=lost)
+        assert float(summary["right_to_wrong"]) == pytest.approx(expected.right_to_wrong, abs=lost)
+
+
+@pytest.mark.parametrize("noise", LAWS)
+@pytest.mark.parametrize("prior", [0.5, 0.2, 0.03])
+@pytest.mark.parametrize("belief", ["", "others pmf", "flat to 6"])
+@pytest.mark.parametrize("target", [0, 1])
+def test_one_level_visits_every_release(noise: str, prior: float, belief: str, target: int) -> None:
+    mechanism, law = LAWS[noise]
+    plan = adv.Plan([adv.Level("block", mechanism)])
+    beliefs = {"block": BELIEFS[belief].belief} if belief else {}
+    reader = adv.Adversary(prior, 1, beliefs)
+    held = BELIEFS[belief].oracle if belief else oracles.known(1)
+    truth = target + (1 if not belief else 2)
+    expected = oracles.path_risk(
+        [truth],
+        target,
+        [law(1)],
+        [],
+        [held],
+        prior,
+        counts=[range(9)],
+        releases=[range(truth - 2 * REACH[noise], truth + 2 * REACH[noise] + 1)],
+    )
+    found = law_of(plan, reader, {"block": truth, "in": target})
+    assert not found.simulated
+    agree(risk_summary(found), expected)
+
+
+@pytest.mark.parametrize("noise", [("discrete gaussian", "discrete gaussian"), ("geometric", "discrete gaussian, narrow")])
+@pytest.mark.parametrize("belief", [name for name in BELIEFS if name != "sure of 0"])
+@pytest.mark.parametrize("truth", [(1, 4), (0, 4), (1, 2)])
+def test_two_levels_visit_every_release(noise: tuple[str, str], belief: str, truth: tuple[int, int]) -> None:
+    (low, low_law), (high, high_law) = (LAWS[name] for name in noise)
+    d = 2
+    plan = adv.Plan([adv.Level("block", low, siblings=d), adv.Level("tract", high)])
+    reader = adv.Adversary(0.3, beliefs={"tract": BELIEFS[belief].belief})
+    held = BELIEFS[belief].oracle
+    if held(truth[1], truth[0]) == -math.inf and not belief.startswith("sure"):
+        with pytest.raises(ValueError, match="outside the reader's belief"):
+            settle_truth(plan, reader, {"block": truth[0], "tract": truth[1]})
+        return
+    reach = [REACH[name] for name in noise]
+    expected = oracles.path_risk(
+        truth,
+        truth[0],
+        [low_law(1), high_law(1)],
+        [low_law(d)],
+        [oracles.known(0), held],
+        0.3,
+        counts=[range(2), range(24)],
+        releases=[range(t - r, t + r + 1) for t, r in zip(truth, reach, strict=True)],
+        sums=range(truth[1] - truth[0] - 2 * reach[0], truth[1] - truth[0] + 2 * reach[0] + 1),
+    )
+    found = law_of(plan, reader, {"block": truth[0], "tract": truth[1]})
+    assert not found.simulated
+    summary = risk_summary(found)
+    assert "wrong_to_right" in summary
+    agree(summary, expected)
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_two_levels_with_unknown_others_below_visit_every_release(target: int) -> None:
+    mechanism, law = LAWS["geometric"]
+    plan = adv.Plan([adv.Level("block", mechanism, siblings=1), adv.Level("tract", mechanism)])
+    reader = adv.Adversary(0.4, beliefs={"block": [0.5, 0.5], "tract": adv.Uniform(5)})
+    expected = oracles.path_risk(
+        (1, 3),
+        target,
+        [law(1), law(1)],
+        [law(1)],
+        [oracles.others([0.5, 0.5]), oracles.flat_to(5)],
+        0.4,
+        counts=[range(3), range(6)],
+        releases=[range(-6, 9), range(-4, 11)],
+        sums=range(-6, 11),
+    )
+    found = law_of(plan, reader, {"block": 1, "tract": 3, "in": target})
+    assert not found.simulated
+    agree(risk_summary(found), expected)
+
+
+def test_same_people_twice_visit_every_release() -> None:
+    (low, low_law), (high, high_law) = LAWS["discrete gaussian"], LAWS["geometric"]
+    plan = adv.Plan([adv.Level("block", low, siblings=0), adv.Level("tract", high)])
+    reader = adv.Adversary(0.3, 1)
+    expected = oracles.path_risk(
+        (2, 2),
+        1,
+        [low_law(1), high_law(1)],
+        [None],
+        [oracles.known(1), oracles.known(0)],
+        0.3,
+        counts=[range(4), range(4)],
+        releases=[range(-8, 13), range(-8, 13)],
+    )
+    agree(risk_summary(law_of(plan, reader, {"block": 2, "tract": 2})), expected)
+
+
+@pytest.mark.parametrize("target", [0, 1])
+@pytest.mark.parametrize("known", [0, (0, 2)])
+def test_two_cells_visit_every_release(target: int, known: Any) -> None:
+    """Independent cells, one gains what the other loses: a double loop over both cells' releases."""
+    mechanism, law = LAWS["discrete gaussian"]
+    noise = law(1)
+    plan = adv.Plan([adv.Level("block", mechanism)], cells=2)
+    reader = adv.Adversary(0.3, known)
+    others = known if isinstance(known, tuple) else (known, known)
+    truth = [others[0] + target, others[1] + 1 - target]
+    mean = right = tie = mass = 0.0
+    for y in itertools.product(*[range(t - 8, t + 9) for t in truth]):
+        weight = math.exp(sum(noise(y[c], truth[c]) for c in (0, 1)))
+        inside = 0.3 * math.exp(noise(y[0], others[0] + 1) + noise(y[1], others[1]))
+        out = 0.7 * math.exp(noise(y[0], others[0]) + noise(y[1], others[1] + 1))
+        posterior = inside / (inside + out)
+        mean, mass = mean + weight * posterior, mass + weight
+        decided = math.log(inside) - math.log(out) > 1e-9
+        right += weight * (decided == bool(target))
+        tie += weight * (abs(math.log(inside) - math.log(out)) <= 1e-9)
+    assert mass == pytest.approx(1.0, abs=1e-10)
+    summary = risk_summary(law_of(plan, reader, {"block": truth}))
+    assert float(summary["posterior_mean"]) == pytest.approx(mean, abs=1e-10)
+    assert float(summary["prob_correct"]) == pytest.approx(right, abs=1e-10)
+    assert float(summary["tie_mass"]) == pytest.approx(tie, abs=1e-10)
+
+
+@pytest.mark.parametrize("belief", [adv.Uniform(), adv.Uniform(3), [0.6, 0.4]])
+def test_two_cells_on_two_levels_visit_every_release(belief: Any) -> None:
+    """Every release weighted by its probability, each posterior by the engine that lists every state elsewhere."""
+    plan = adv.Plan([adv.Level("block", DG(2.0), siblings=1), adv.Level("tract", DG(2.0))], cells=2)
+    reader = adv.Adversary(0.4, beliefs={"tract": belief})
+    truth = {"block": [1, 0], "tract": [2, 1]}
+    cells = []
+    for block, tract in zip(truth["block"], truth["tract"], strict=True):
+        axes = [(DG(2.0), block), (DG(2.0), tract), (DG(2.0), tract - block)]
+        values = [np.arange(v - 4, v + 5) for _, v in axes]
+        weights = [np.exp(noise.log_prob(y, v)) for (noise, v), y in zip(axes, values, strict=True)]
+        grid = np.stack([g.ravel() for g in np.meshgrid(*values, indexing="ij")], 1)
+        weight = np.prod(np.stack([g.ravel() for g in np.meshgrid(*weights, indexing="ij")], 1), 1)
+        cells.append((grid, weight))
+    one = adv.Plan(plan.levels)
+    odds = []
+    for cell, (grid, _) in enumerate(cells):
+        alone = adv.Adversary(0.5, beliefs={"tract": belief}, hypotheses=reader.contributions(cell))
+        release = one.observe({"block": grid[:, 0], "tract": grid[:, 1]}, {"block": grid[:, 2]})
+        odds.append(alone.posterior(one, release)["log_odds"].values)
+    total = math.log(0.4 / 0.6) + odds[0][:, None] + odds[1][None, :]
+    weight = cells[0][1][:, None] * cells[1][1][None, :]
+    summary = risk_summary(law_of(plan, reader, truth))
+    assert float(summary["posterior_mean"]) == pytest.approx((weight * expit(total)).sum(), abs=1e-9)
+    assert float(summary["prob_correct"]) == pytest.approx(weight[total > 1e-9].sum(), abs=1e-9)
+    order = np.argsort(total, axis=None)
+    share = np.cumsum(weight.ravel()[order])
+    median = total.ravel()[order][np.searchsorted(share, 0.5)]
+    assert float(summary["posterior_quantile"].sel(quantile=0.5)) == pytest.approx(expit(median), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["three levels", "two levels, flat", "two levels, two cells", "two levels, census"])
+def test_averages_agree_with_simulated_exact_posteriors(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    exact = law_of(plan, reader, truth)
+    assert not exact.simulated
+    draws = 40_000
+    odds = reader.posterior(plan, plan.release(truth, rng=2020, draws=draws))["log_odds"].values
+    posterior, decided = expit(odds), (odds > 1e-9).astype(float)
+    for found, sample in ((exact.posterior_mean()[0], posterior), (exact.decided_in()[0], decided)):
+        assert found == pytest.approx(sample.mean(), abs=4 * sample.std() / math.sqrt(draws))
+    summary = risk_summary(exact)
+    for q in summary["quantile"].values:
+        value = float(summary["posterior_quantile"].sel(quantile=q))
+        spread = 4 * math.sqrt(q * (1 - q) / draws)
+        assert np.mean(posterior < value * (1 - 1e-9)) <= q + spread
+        assert np.mean(posterior <= value * (1 + 1e-9)) >= q - spread
+
+
+@pytest.mark.parametrize("noise", [adv.Gaussian(1.5), adv.Laplace(1.5)], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("target", [0, 1])
+def test_one_level_of_continuous_noise_against_integrals(noise: Any, target: int) -> None:
+    plan, prior = adv.Plan([adv.Level("block", noise)]), 0.3
+    summary = risk_summary(law_of(plan, adv.Adversary(prior), {"block": target}))
+
+    def odds(y: float) -> float:
+        return math.log(prior / (1 - prior)) + noise.log_prob(y, 1) - noise.log_prob(y, 0)
+
+    pieces = [(-60.0, 0.0), (0.0, 1.0), (1.0, 61.0)]
+
+    def mean(function: Any) -> float:
+        return sum(
+            scipy.integrate.quad(lambda y: math.exp(noise.log_prob(y, target)) * function(y), *piece, limit=400)[0]
+            for piece in pieces
+        )
+
+    assert float(summary["posterior_mean"]) == pytest.approx(mean(lambda y: expit(odds(y))), abs=1e-8)
+    if noise == adv.Gaussian(1.5):
+        edge = 0.5 + 1.5**2 * math.log((1 - prior) / prior)
+        right = noise.sf(edge, target) if target else noise.cdf(edge, target)
+    else:
+        # odds never exceed 0.3/0.7 e^(2/3) < 1: this reader always says "out"
+        right = 0.0 if target else 1.0
+    assert float(summary["prob_correct"]) == pytest.approx(right, abs=1e-9)
+    quantile = float(summary["posterior_quantile"].sel(quantile=0.25))
+    sample = noise.sample(target, np.random.default_rng(1), 100_000)
+    simulated = expit([odds(y) for y in sample])
+    assert np.mean(simulated < quantile - 1e-6) <= 0.25 + 6e-3
+    assert np.mean(simulated <= quantile + 1e-6) >= 0.25 - 6e-3
+
+
+def test_continuous_noise_above_is_simulated_with_its_error() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", adv.Gaussian(1.2))])
+    near = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.5 / 1.2**2))])
+    reader = adv.Adversary(beliefs={"tract": adv.Uniform(8)})
+    truth = {"block": 1, "tract": 3}
+    simulated, exact = law_of(plan, reader, truth, draws=20_000, rng=4), law_of(near, reader, truth)
+    assert simulated.simulated
+    assert not exact.simulated
+    mean, error = simulated.posterior_mean()
+    assert 0 < error < 3e-3
+    assert mean == pytest.approx(exact.posterior_mean()[0], abs=4 * error + 1e-4)  # wide lattices are nearly continuous
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_summaries_are_probabilities_in_order(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    found = law_of(plan, reader, truth, draws=2000, rng=1)
+    summary = risk_summary(found)
+    for variable in ("posterior_mean", "prob_correct", "tie_mass"):
+        assert 0 <= float(summary[variable]) <= 1
+        assert summary[variable].dims == ()
+    assert float(summary["ratio_mean"]) == pytest.approx(float(summary["posterior_mean"]) / reader.prior, rel=1e-9)
+    assert np.all(np.diff(summary["posterior_quantile"]) >= 0)
+    direction = "estimate" if found.simulated else "exact"
+    assert summary["posterior_mean"].attrs["direction"] == direction
+    assert ("mcse" in summary) == found.simulated
+
+
+@pytest.mark.parametrize("name", [name for name in STORIES if "invariant" not in name])
+def test_release_table_averages_to_the_posterior_mean(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    settled = settle_truth(plan, reader, truth)
+    release, weight = release_table(plan, settled, draws=4000, rng=3)
+    posterior = reader.posterior(plan, release)["posterior"].values
+    mean = float(weight.values @ posterior)
+    exact, error = factor_law(plan, reader, settled, draws=20_000, rng=5).posterior_mean()
+    if weight.attrs["direction"] == "exact":
+        assert 1 - 1.1e-12 <= weight.attrs["mass"] <= 1 + 1e-9
+        assert mean == pytest.approx(exact, abs=1e-11 + 4 * error)
+    else:
+        assert float(weight.sum()) == pytest.approx(1.0, abs=1e-12)
+        assert mean == pytest.approx(exact, abs=4 * math.hypot(posterior.std() / math.sqrt(4000), error))
+
+
+def test_prob_correct_is_the_decision_of_the_posterior() -> None:
+    for name in ("one block", "two levels, flat", "two levels, flat to 8"):
+        plan, reader, truth = STORIES[name]
+        summary = risk_summary(law_of(plan, reader, truth))
+        assert risk.prob_correct(plan, reader, truth) == float(summary["prob_correct"])
+
+
+# Priors at the ends
+
+
+@pytest.mark.parametrize("name", ["one block", "two levels, flat", "one block, gaussian"])
+def test_certain_priors_stay_and_the_ratio_has_its_limit(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    for prior in (0.0, 1.0):
+        sure = adv.Adversary(prior, reader.known, reader.beliefs)
+        summary = risk_summary(law_of(plan, sure, truth))
+        assert float(summary["posterior_mean"]) == prior
+        assert np.all(summary["posterior_quantile"] == prior)
+    tiny = risk_summary(law_of(plan, adv.Adversary(1e-12, reader.known, reader.beliefs), truth))
+    limit = risk_summary(law_of(plan, adv.Adversary(0.0, reader.known, reader.beliefs), truth))
+    assert float(limit["ratio_mean"]) == pytest.approx(float(tiny["ratio_mean"]), rel=1e-6)
+    one = risk_summary(law_of(plan, adv.Adversary(1.0, reader.known, reader.beliefs), truth))
+    assert float(one["ratio_mean"]) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_ratio_at_prior_zero_is_exp_two_rho() -> None:
+    """E[exp(rho (2U - 1)) | in] = exp(2 rho) for whole shifts (section 1, shift identity)."""
+    for rho in (1e-8, 0.1, 1.0, 5.0):
+        plan = adv.Plan([adv.Level("block", DG(rho))])
+        summary = risk_summary(law_of(plan, adv.Adversary(0.0), {"block": 1}))
+        assert float(summary["ratio_mean"]) == pytest.approx(math.exp(2 * rho), rel=1e-8)
+
+
+# What a truth says
+
+
+def test_truths_are_settled_by_counts_or_by_name() -> None:
+    plan, reader, _ = STORIES["two levels, flat"]
+    assert settle_truth(plan, reader, {"block": 1, "tract": 3}).target == 1
+    assert settle_truth(plan, reader, {"block": 0, "tract": 3}).target == 0
+    assert settle_truth(plan, reader, {"block": 0, "tract": 3, "in": 0}).target == 0
+    unsure = STORIES["one block, others unknown"]
+    assert settle_truth(unsure.plan, unsure.reader, {"block": 0}).target == 0
+    assert settle_truth(unsure.plan, unsure.reader, {"block": 3}).target == 1
+    assert settle_truth(unsure.plan, unsure.reader, {"block": 2, "in": 0}).target == 0
+
+
+def test_two_cells_take_single_counts() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.4))], cells=2)
+    reader = adv.Adversary(known=(0, 34), beliefs={"tract": adv.Uniform()})
+    settled = settle_truth(plan, reader, {"block": 1, "tract": 4})
+    assert settled.target == 1
+    np.testing.assert_array_equal(settled.counts, [[1, 34], [4, 37]])
+    settled = settle_truth(plan, reader, {"block": 0, "tract": 4})
+    assert settled.target == 0
+    np.testing.assert_array_equal(settled.counts, [[0, 35], [4, 39]])
+    explicit = settle_truth(plan, reader, {"block": [1, 34], "tract": [4, 40]})
+    np.testing.assert_array_equal(explicit.counts, [[1, 34], [4, 40]])
+
+
+def test_a_mistaken_point_may_be_contradicted_by_the_truth() -> None:
+    plan = STORIES["two levels, flat"].plan
+    reader = adv.Adversary(beliefs={"tract": adv.Point(9)})
+    assert settle_truth(plan, reader, {"block": 1, "tract": 3}).target == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "truth", "message"),
+    [
+        ("one block", {"block": 2}, "'block' is 2, outside the reader's belief"),
+        ("one block", {"block": 1, "in": 0}, '"in" = 0 contradicts a count of 1'),
+        ("one block", {"block": 1, "in": 2}, '"in" must be 0 or 1, got 2'),
+        ("one block", {"block": 1, "in": "yes"}, "\"in\" must be 0 or 1, got 'yes'"),
+        ("one block", {"tract": 1}, "unknown level 'tract'"),
+        ("one block", {}, "no count for level 'block'"),
+        ("one block", {"block": 1.5}, r"whole number.*1\.5"),
+        ("one block, others unknown", {"block": 2}, "do not settle whether the target is in"),
+        ("one block, others unknown", {"block": 5, "in": 1}, "'block' is 5, outside the reader's belief"),
+        ("two levels, flat to 8", {"block": 1, "tract": 9}, "'tract' is 9, outside the reader's belief"),
+        ("two levels, flat", {"block": 1, "tract": 0}, "'tract' holds level 'block'"),
+        ("one block, two cells", {"block": [1, 3]}, "outside the reader's belief"),
+    ],
+)
+def test_impossible_truths_are_refused(name: str, truth: dict[str, Any], message: str) -> None:
+    plan, reader, _ = STORIES[name]
+    with pytest.raises(ValueError, match=message):
+        settle_truth(plan, reader, truth)
+
+
+# Invariants
+
+
+def test_invariant_factor_is_the_beliefs_ratio_at_the_total() -> None:
+    plan, reader, truth = STORIES["two levels, invariant"]
+    factor = invariant_factor(plan, reader, settle_truth(plan, reader, truth))
+    assert factor == pytest.approx(math.log(6 / 5), rel=1e-12)  # 1/5 if in against 1/6 if out, at any total from 1 to 5
+    summary = risk_summary(law_of(plan, reader, truth), factor)
+    base = 0.3 * 6 / (0.3 * 6 + 0.7 * 5)
+    assert float(summary["prior"]) == pytest.approx(base, rel=1e-12)
+    assert float(summary["invariant_ratio"]) == pytest.approx(base / 0.3, rel=1e-12)
+    assert float(summary["ratio_mean"]) == pytest.approx(float(summary["posterior_mean"]) / base, rel=1e-12)
+    assert float(summary["difference_mean"]) == pytest.approx(float(summary["posterior_mean"]) - base, rel=1e-9)
+
+
+def test_no_invariant_no_factor() -> None:
+    plan, reader, truth = STORIES["two levels, flat"]
+    assert invariant_factor(plan, reader, settle_truth(plan, reader, truth)) == 0.0
+
+
+def test_invariant_averages_visit_every_release() -> None:
+    plan, reader, truth = STORIES["two levels, invariant"]
+    noise, sibling = DG(0.4), DG(0.4).total(3)
+    first, second = np.arange(-9, 12), np.arange(-15, 22)
+    weight = np.exp(noise.log_prob(first, 1))[:, None] * np.exp(sibling.log_prob(second, 3))[None, :]
+    odds = math.log(0.3 / 0.7) + math.log(6 / 5) + (noise.log_prob(first, 1) - noise.log_prob(first, 0))[:, None]
+    odds = odds + (sibling.log_prob(second, 3) - sibling.log_prob(second, 4))[None, :]
+    summary = risk_summary(law_of(plan, reader, truth))
+    assert float(summary["posterior_mean"]) == pytest.approx((weight * expit(odds)).sum(), abs=1e-9)
+    assert float(summary["prob_correct"]) == pytest.approx(weight[odds > 1e-9].sum(), abs=1e-9)
