@@ -162,7 +162,7 @@ class _Case:
                 )
             exact, groups = self._modelled(engine, release, seed, progress)
             simulated = draws if weight.attrs["direction"] == "estimate" else 0
-            law = _tabled_law(self.reader.prior, self.truth.target, exact["log_odds"].values, weight, simulated)
+            law = _tabled_law(self.reader, self.truth.target, exact["log_odds"].values, weight, simulated)
         groups["release"] = release.assign(weight=weight)
         groups["exact" if engine != "mcmc" else "estimate"] = exact
         groups["risk"] = risk_summary(law, invariant)
@@ -197,7 +197,7 @@ class _Case:
     def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, invariant: float) -> xr.Dataset:
         """The bound group: every promise for the number of records in which the hypotheses differ."""
         records = self.reader.records(self.plan)
-        start = float(logit(self.reader.prior)) + invariant
+        start = float(self.reader.log_odds or 0.0) + invariant
         base = float(expit(start))
         rows = {name: (one.group(records), _kept(one, self.plan)) for name, one in promises.items()}
         rows["privacy loss"] = (_own_loss(self.plan, records), True)
@@ -276,12 +276,12 @@ def _posterior_dataset(prior: float, probability: Floats) -> xr.Dataset:
     return xr.Dataset({name: ("release", value) for name, value in values.items()})
 
 
-def _tabled_law(prior: float, target: int, log_odds: Floats, weight: xr.DataArray, draws: int) -> FactorLaw:
+def _tabled_law(reader: Adversary, target: int, log_odds: Floats, weight: xr.DataArray, draws: int) -> FactorLaw:
     """The law of the log Bayes factor from a table of releases."""
-    start = float(logit(prior))
+    start = float(reader.log_odds or 0.0)
     factor = log_odds - start if np.isfinite(start) else np.zeros_like(log_odds)
     table = Atoms(factor, weight.values / weight.values.sum())
-    return FactorLaw(prior, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
+    return FactorLaw(reader.prior, start, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
 
 
 def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[str, xr.Dataset]:

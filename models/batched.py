@@ -60,8 +60,8 @@ def batched_gibbs(
     -------
     xarray.Dataset
         Draws of every latent, dims (chain, draw, release[, cell]), and over draws of
-        :math:`P(\text{target} = 1 \mid \text{rest})`: ``probability`` (release), their mean, whose error is smaller than
-        that of the target's draws, ``r_hat`` and ``ess`` (NaN where they never vary).
+        :math:`P(\text{target} = 1 \mid \text{rest})`: ``probability`` (release), their mean, whose error is smaller
+        than that of the target's draws, ``r_hat`` and ``ess`` (NaN where they never vary).
 
     Notes
     -----

@@ -189,7 +189,7 @@ def _soft_checks(graph: TensorVariable) -> TensorVariable:
 
 @node_rewriter([OpFromGraph])  # type: ignore[untyped-decorator]
 def _inlined(fgraph: Any, node: Any) -> list[Variable]:
-    """An operation written as a graph (logsumexp, logaddexp), opened: PyTensor would run it state by state in a batch."""
+    """An operation written as a graph (logsumexp, logaddexp), opened: in a batch PyTensor would run it item by item."""
     del fgraph
     inner = node.op.fgraph
     new: dict[Any, Any] = dict(zip(inner.inputs, node.inputs, strict=True))

@@ -213,6 +213,9 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
         console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {_how(part)}"))
         console.print(_learned(one, part))
         console.print(_promised(one, part))
+        for status in np.unique(part["bound"].to_dataset()["status"].values):
+            if status != "holds":
+                console.print(Text(words.STATUS[str(status)], style="red"))
 
 
 def _how(tree: xr.DataTree) -> str:
@@ -257,7 +260,7 @@ def _promised(scenario: Scenario, tree: xr.DataTree) -> Table:
                 str(int(one["k"])),
             ]
             style = "green" if status == "holds" else "red"
-            table.add_row(*map(Text, cells), Text(words.STATUS[status], style=style))
+            table.add_row(*map(Text, cells), Text(status, style=style))
     return table
 
 

@@ -64,7 +64,7 @@ STYLE: Any = {
 
 MULTIPLIERS = (0.1, 10.0)
 SWEPT_DRAWS = 4096
-_GROUPS = 2000
+GROUPS, SIMULATED_GROUPS = 2000, 200
 
 
 def _styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
@@ -137,8 +137,16 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
             if np.isfinite(values[-1]):
                 end.append((values[-1], name, colour))
         left.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}")
+    right.set_yscale("log")
+    left.set_ylabel("posterior that the target is in")
+    if _wide(risk):
+        left.set_yscale("log")
+        left.set_ylim(top=1.0)
+        _plain_log_axis(left, "y", percent)
+    else:
+        left.set_ylim(0.0, 1.0)
+        left.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
     for ax, end in zip((left, right), ends, strict=True):
-        ax.set_yscale("log")
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         _bars(ax, table, note=ax is right)
@@ -147,10 +155,13 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
     _panel_title(left, "dotted: priors; dashed: 50 %, above which\na reader decides “in”")
     _panel_title(right, "above 1: the release speaks for “in”\n")
     right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
-    left.set(ylabel="posterior that the target is in", ylim=(left.get_ylim()[0], 1.0))
     right.set_ylabel("ratio: posterior / prior")
-    _plain_log_axis(left, "y", percent)
     _plain_log_axis(right, "y", lambda r: f"{r:g}")
+
+
+def _wide(risk: xr.Dataset) -> bool:
+    """Whether the readers' priors call for a log axis."""
+    return float(risk["prior"].max()) > 10.0 * float(risk["prior"].min()) > 0.0
 
 
 @dataclass(frozen=True)
@@ -168,18 +179,19 @@ class _ByValue:
     def of(cls, scenario: Scenario, tree: xr.DataTree) -> _ByValue:
         release = tree["release"].to_dataset()
         learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
+        real = release["weight"].values > 0  # releases of another truth may be padded
         noisy = release["noisy"].isel(level=0)
-        column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values
+        column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
         lowest = scenario.plan.levels[0].mechanism
         if isinstance(lowest, ContinuousNoise):
             width = float(np.sqrt(lowest.variance)) / 2.0
             column = np.round(column / width) * width
-        weight = release["weight"].values / float(release["weight"].sum())
+        weight = release["weight"].values[real] / float(release["weight"].sum())
         values, place = np.unique(column, return_inverse=True)
         probability = np.bincount(place, weight)
         cumulative = np.cumsum(probability)
         kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
-        posterior = {name: of_reader(learned, name)["posterior"].values for name in readers_of(scenario)}
+        posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in readers_of(scenario)}
         several = len(scenario.plan.levels) * scenario.plan.cells > 1 or isinstance(lowest, ContinuousNoise)
         return cls(values[kept], probability[kept], _places(place, kept), weight, posterior, several)
 
@@ -303,7 +315,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = N
     failure = float(tree.attrs.get("failure", scenario.failure))
     coarse, reach = _reaches(scenario, factors, failure)
     ends: tuple[list[Any], list[Any]] = ([], [])
-    wide = len(readers) > 1 and float(risk["prior"].max()) > 10.0 * float(risk["prior"].min()) > 0.0
+    wide = _wide(risk)
     for (name, _), colour in zip(readers.items(), _cycle(COLOURS), strict=False):
         one = of_reader(risk, name)
         base = float(one["prior"])
@@ -393,7 +405,7 @@ def _swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict
             found = next((entry for entry in laws if _same_law(entry[0], reader)), None)
             if found is None:
                 law = _law(scenario, plan, reader, grouped=False)
-                found = (reader, law, _coarse(law))
+                found = (reader, law, coarse_law(law))
                 laws.append(found)
             inside = replace(found[1], prior=reader.prior).decided_in()[0]
             expected[name][i] = replace(found[2], prior=reader.prior).posterior_mean()[0]
@@ -404,7 +416,7 @@ def _swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict
 def _law(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> FactorLaw:
     truth = settle_truth(plan, reader, scenario.truth)
     law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
-    return _coarse(law) if grouped else law
+    return coarse_law(law) if grouped else law
 
 
 def _same_law(one: Adversary, other: Adversary) -> bool:
@@ -412,19 +424,20 @@ def _same_law(one: Adversary, other: Adversary) -> bool:
     return replace(one, prior=0.5) == replace(other, prior=0.5)
 
 
-def _coarse(law: FactorLaw) -> FactorLaw:
-    """The law with each part on at most 2000 values, good to about 1e-5 in an average: enough for a figure."""
-    first = _gathered(law.first) if isinstance(law.first, Atoms) else law.first
-    return replace(law, first=first, rest=_gathered(law.rest) if not law.simulated else law.rest)
+def coarse_law(law: FactorLaw) -> FactorLaw:
+    """The law with each part on at most 2000 values (200 if simulated): good to about 1e-5 in a smooth average."""
+    groups = SIMULATED_GROUPS if law.simulated else GROUPS
+    first = _gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
+    return replace(law, first=first, rest=_gathered(law.rest, groups))
 
 
-def _gathered(part: Atoms) -> Atoms:
-    if part.values.size <= _GROUPS or not np.isfinite(part.values).all():
+def _gathered(part: Atoms, groups: int) -> Atoms:
+    if part.values.size <= groups or not np.isfinite(part.values).all():
         return part
-    edges = np.linspace(part.values[0], part.values[-1], _GROUPS + 1)
-    bins = np.clip(np.searchsorted(edges, part.values, side="right") - 1, 0, _GROUPS - 1)
-    weight = np.bincount(bins, part.weights, _GROUPS)
-    value = np.bincount(bins, part.weights * part.values, _GROUPS)
+    edges = np.linspace(part.values[0], part.values[-1], groups + 1)
+    bins = np.clip(np.searchsorted(edges, part.values, side="right") - 1, 0, groups - 1)
+    weight = np.bincount(bins, part.weights, groups)
+    value = np.bincount(bins, part.weights * part.values, groups)
     used = weight > 0
     return Atoms(value[used] / weight[used], weight[used])
 

@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +114,21 @@ def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     """What came out, in two sentences per truth."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     where = f"Under the truth {name}: " if name else ""
+    start = f"{where}{'a' if where else 'A'}"
     if "adversary" in risk.dims:
         ratio = risk["ratio_mean"]
         least, most = str(ratio.idxmin("adversary").item()), str(ratio.idxmax("adversary").item())
         yield (
-            f"{where}{'a' if where else 'A'}veraged over releases, the posterior is {figure_of(float(ratio.min()))} times the prior for "
+            f"{start}veraged over releases, the posterior is {figure_of(float(ratio.min()))} times the prior for "
             f"reader {least} and {figure_of(float(ratio.max()))} times it for reader {most}; the others lie between."
         )
     else:
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
+        prior, mean, correct = (share(float(risk[name])) for name in ("prior", "posterior_mean", "prob_correct"))
         yield (
-            f"{where}{'a' if where else 'A'} reader who starts at {share(float(risk['prior']))} ends, averaged over releases, at "
-            f"{share(float(risk['posterior_mean']))} that the target is in, {figure_of(float(risk['ratio_mean']))} "
-            f"times the prior. Nine releases in ten leave them between {share(low)} and {share(high)}. Their best "
-            f"guess is right in {share(float(risk['prob_correct']))} of releases."
+            f"{start} reader who starts at {prior} ends, averaged over releases, at {mean} that the target is in, "
+            f"{figure_of(float(risk['ratio_mean']))} times the prior. Nine releases in ten leave them between "
+            f"{share(low)} and {share(high)}. Their best guess is right in {correct} of releases."
         )
     found = [str(status) for status in np.unique(bound["status"].values)]
     if found == ["holds"]:
@@ -166,12 +167,12 @@ def _warnings(scenario: Scenario) -> list[str]:
                 if isinstance(given, Uniform) and given.upper is None and counts[i, cell] - inside < near:
                     found[plan.names[i]] = int(counts[i, cell])
     return [
-        f"The belief about the {name} is uniform without an upper end, and the true count there is small "
-        f"({count}). Such a belief is not neutral about the target. A total is never below what lies inside it, "
-        f"so “in” rules out the smallest total that “out” still allows; a release that points to a small total then "
-        f"counts as evidence for “out”, whatever the {plan.names[0]}'s own count shows, and the average is tilted. "
-        f"With a large total the tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. "
-        f"Read these averages as those of this particular belief, not as what any careful neighbour would conclude."
+        f"The belief about the {name} is uniform without an upper end, and the true count there is small ({count}). "
+        "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
+        "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
+        f"for “out”, whatever the {plan.names[0]}'s own count shows, and the average is tilted. With a large total the "
+        "tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these averages "
+        "as those of this particular belief, not as what any careful neighbour would conclude."
         for name, count in found.items()
     ]
 
@@ -188,9 +189,9 @@ def _neighbours(scenario: Scenario, truth: str) -> list[str]:
     mine, other = (unbounded, bounded) if scenario.neighbours == "unbounded" else (bounded, unbounded)
     return [
         f"This scenario's budget speaks of neighbours between which {mine}.",
-        f"The same budget could have been meant for neighbours between which {other}. Under bounded neighbours it also matters whether the "
-        "reader watches the target's cell alone or both cells that a change would move. The table gives the averages "
-        "under each reading of the budget" + (f", for the truth {truth}." if truth else "."),
+        f"The same budget could have been meant for neighbours between which {other}. Under bounded neighbours it also "
+        "matters whether the reader watches the target's cell alone or both cells that a change would move. The table "
+        f"gives the averages under each reading of the budget{f', for the truth {truth}' if truth else ''}.",
     ]
 
 
@@ -203,7 +204,7 @@ def _alternatives(scenario: Scenario, tree: xr.DataTree) -> Table:
     for neighbours, cells in sorted({*ALTERNATIVES, own}, key=lambda pair: (pair[0] == "bounded", pair[1])):
         used = (neighbours, cells) == own
         try:
-            other = scenario if used else _reread(scenario, neighbours, cells)
+            other = scenario if used else scenario.with_neighbours(neighbours, cells)
         except (ValueError, TypeError) as error:
             table.add(neighbours, str(cells), *["–"] * several, f"does not apply: {error}")
             continue
@@ -215,23 +216,19 @@ def _alternatives(scenario: Scenario, tree: xr.DataTree) -> Table:
     return table
 
 
-def _reread(scenario: Scenario, neighbours: str, cells: int) -> Scenario:
-    """The scenario under other neighbours; where one cell is left of two, counts of the second are dropped."""
-    document = dict(scenario.document)
-    if cells == 1:
-        document["truth"] = {k: v[0] if isinstance(v, list) else v for k, v in document["truth"].items()}
-    return replace(scenario, document=document).with_neighbours(neighbours, cells)
-
-
 def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:
     one = of_reader(tree["risk"].to_dataset(), name)
     return float(one["posterior_mean"]), float(one["ratio_mean"]), float(one["prob_correct"])
 
 
 def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
+    from adversary.desk.figures import coarse_law
+
     truth = settle_truth(scenario.plan, one, scenario.truth)
     law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
-    inside, posterior = law.decided_in()[0], law.posterior_mean()[0]
+    inside = law.decided_in()[0]
+    law = coarse_law(law) if law.simulated else law
+    posterior = law.posterior_mean()[0]
     invariant = invariant_factor(scenario.plan, one, truth)
     base = float(expit(logit(one.prior) + invariant)) if invariant else 0.0
     ratio = posterior / base if base else law.ratio_mean()[0]

@@ -93,8 +93,17 @@ class Scenario:
         return self.plan.neighbours
 
     def with_neighbours(self, neighbours: str, cells: int = 1) -> Scenario:
-        """The same scenario and budget, had it been meant for the other neighbours and read in so many cells."""
+        """The same scenario and budget, had it been meant for the other neighbours and read in so many cells.
+
+        Where one cell is left of two, what is known and true of the second is dropped.
+        """
         document = {**self.document, "neighbours": neighbours, "plan": {**self.document["plan"], "cells": cells}}
+        if cells == 1:
+            named = {"adversaries", "truths"} & set(document)
+            for key in {"adversary", "truth"} & set(document):
+                document[key] = _first_cell(document[key])
+            for key in named:
+                document[key] = {name: _first_cell(table) for name, table in document[key].items()}
         return _scenario(document, self.path)
 
     def with_truth(self, counts: Mapping[str, Any]) -> Scenario:
@@ -103,6 +112,11 @@ class Scenario:
         old = self.document[key]
         new = {name: {**one, **counts} for name, one in old.items()} if key == "truths" else {**old, **counts}
         return _scenario({**self.document, key: new}, self.path)
+
+
+def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A reader's or truth's table with the first of every list of counts."""
+    return {key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()}
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -156,7 +170,7 @@ class _Table:
             return value
         if not _PRODUCT.fullmatch(value):
             raise ValueError(
-                f'{self.where(key)}: must be a number or a product of fractions such as "64/25 * 165/4099", got {value!r}'
+                f'{self.where(key)}: must be a number or a product of fractions, "64/25 * 165/4099", got {value!r}'
             )
         try:
             product = Fraction(1)
@@ -173,7 +187,8 @@ class _Table:
         """Refuse what was not asked for."""
         for key in self.values:
             if key not in self.asked:
-                near = get_close_matches(key, sorted(self.asked), 1)
+                folded = {name.casefold(): name for name in sorted(self.asked)}
+                near = [folded[name] for name in get_close_matches(key.casefold(), folded, 1)]
                 hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {sorted(self.asked)}"
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
@@ -182,6 +197,8 @@ class _Table:
         try:
             return make()
         except (TypeError, ValueError) as error:
+            if str(error).startswith(f"{self.file}: "):
+                raise
             raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {error}") from None
 
 

@@ -59,7 +59,7 @@ class PureDP(Guarantee):
         e = as_array(epsilon)
         # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
         inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
-        return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(e)))
+        return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
 
     def loss_bound(self, failure: float) -> float:
         check_probability("failure", failure)
@@ -69,7 +69,7 @@ class PureDP(Guarantee):
         return PureDP(int(check_whole("size", size, minimum=1)) * self.epsilon0)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
-        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) for side in _both(loss))
+        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in _both(loss))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ class ProbabilisticDP(Guarantee):
 
     def group(self, size: int) -> Guarantee:
         """Through (epsilon, delta)-DP: the probabilistic form itself does not compose over records."""
-        return self if size == 1 else ApproximateDP(self.epsilon0, self.delta0).group(size)
+        return (
+            self if check_whole("size", size, minimum=1) == 1 else ApproximateDP(self.epsilon0, self.delta0).group(size)
+        )
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         edge = self.epsilon0 * (1 + TOLERANCE)
@@ -180,7 +182,8 @@ class ZeroConcentratedDP(Guarantee):
         gap = np.exp(centre[..., None] + np.linspace(-8.0, 8.0, 321))  # alpha - 1, on a log grid about the minimum
 
         def value(a: Any) -> Any:
-            return a * ((a + 1) * rho - epsilon[..., None]) - (a + 1) * np.log1p(1.0 / a) - np.log(a)
+            with np.errstate(over="ignore"):
+                return a * ((a + 1) * rho - epsilon[..., None]) - (a + 1) * np.log1p(1.0 / a) - np.log(a)
 
         best = np.take_along_axis(gap, np.argmin(value(gap), -1)[..., None], -1)
         fine = best * np.exp(np.linspace(-0.05, 0.05, 201))
@@ -266,6 +269,7 @@ class NoPrivacy(Guarantee):
         return 0.0 if float(check_probability("failure", failure)) >= 1.0 else float("inf")
 
     def group(self, size: int) -> NoPrivacy:
+        check_whole("size", size, minimum=1)
         return self
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:

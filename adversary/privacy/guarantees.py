@@ -116,7 +116,7 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
     failure = float(check_probability("failure", failure))
     if failure >= 1.0:
         return 0.0
-    if failure <= 0.0 or guarantee.pbdp_delta(1e200) > failure:
+    if failure == 0.0 or guarantee.pbdp_delta(1e200) > failure:
         return float("inf")
     return solve_decreasing(lambda e: (1.0 + np.exp(-e)) * guarantee.pbdp_delta(e) - failure, 0.0, 1.0)
 

@@ -81,9 +81,7 @@ class PrivacyLoss(Guarantee):
 
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
-        if failure == 0.0:
-            return max(self.maximum, self.swapped.maximum)
-        return max(loss_bound_from_profile(self, failure), loss_bound_from_profile(self.swapped, failure))
+        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in (self, self.swapped))
 
     def group(self, size: int) -> Guarantee:
         """A loss speaks of one pair; for `size` records ask `plan.privacy_loss(records=size)`."""
@@ -199,7 +197,8 @@ class GaussianLoss(PrivacyLoss):
     def _log_tail(self, threshold: Floats, sign: float) -> Floats:
         if self.mu == 0.0:
             return np.where(threshold < 0, 0.0, -np.inf)
-        return np.asarray(log_ndtr(sign * self.mu / 2.0 - threshold / self.mu), dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.asarray(log_ndtr(sign * self.mu / 2.0 - threshold / self.mu), dtype=np.float64)
 
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         t = as_array(threshold)
@@ -236,6 +235,9 @@ class LaplaceLoss(PrivacyLoss):
 
     epsilon0: float
 
+    def __post_init__(self) -> None:
+        check_non_negative("epsilon", self.epsilon0)
+
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         t, e = as_array(threshold), self.epsilon0
         inside = np.clip(t, -e, e)
@@ -257,9 +259,9 @@ class LaplaceLoss(PrivacyLoss):
 
     def log_moment(self, order: float) -> float:
         s, e = order, self.epsilon0
-        rate = s + 0.5
-        middle = e if rate == 0 else np.sinh(rate * e) / rate
-        terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + np.log(middle)]
+        rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
+        log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
+        terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]
         return float(np.logaddexp.reduce(terms))
 
     @property

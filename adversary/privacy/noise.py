@@ -94,11 +94,13 @@ class Mechanism(ABC):
         """A zCDP parameter for a change of 1, in nats; inf where there is none."""
 
     def log_ratio(self, release: ArrayLike, value: ArrayLike, other: ArrayLike) -> Any:
-        """log P(release | value) - log P(release | other); 0 where both are impossible."""
+        """log P(release | value) - log P(release | other); NaN where both are impossible."""
+        if self.parabola:  # without the cancellation of two squares
+            a, b = check_whole("value", value), check_whole("other", other)
+            return scalar_or_array(self.parabola[0] * (a - b) * (2.0 * as_array(release) - a - b))
         above, below = as_array(self.log_prob(release, value)), as_array(self.log_prob(release, other))
         with np.errstate(invalid="ignore"):
-            difference = above - below
-        return scalar_or_array(np.where(np.isneginf(above) & np.isneginf(below), 0.0, difference))
+            return scalar_or_array(above - below)
 
 
 class IntegerNoise(Mechanism):
@@ -185,7 +187,9 @@ def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
     """log P(noise >= offset) by adding the pmf outwards from offset, or from its mirror image left of 1."""
     start, place = np.unique(np.maximum(offset, 1 - offset), return_inverse=True)
     width = np.arange(noise.reach(45.0) + 1, dtype=np.float64)
-    tails = np.concatenate([[log_sum_exp(as_array(noise.log_noise(s + width)))] for s in start.astype(np.float64)])
+    tails = np.concatenate(
+        [np.zeros(0)] + [[log_sum_exp(as_array(noise.log_noise(s + width)))] for s in start.astype(np.float64)]
+    )
     outer = tails[place].reshape(np.shape(offset))
     return np.where(offset >= 1, outer, np.log1p(-np.exp(np.minimum(outer, -1e-300))))
 

@@ -163,12 +163,15 @@ class Others(Belief):
     def __post_init__(self) -> None:
         if _is_scipy_law(self.law):
             low = self.law.support()[0]
-            if not low >= 0:
+            if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
             if not abs(float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-12))) - 1.0)) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
-        pmf = np.array(self.law, dtype=np.float64)
+        try:
+            pmf = np.array(self.law, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"a law must be a pmf or a frozen discrete scipy.stats law, got {self.law!r}") from None
         if pmf.ndim != 1 or not np.isfinite(pmf).all() or (pmf < 0).any():
             raise ValueError(f"a pmf must be a list of non-negative probabilities over 0, 1, 2, ..., got {self.law!r}")
         if not pmf.sum() > 0:

@@ -14,7 +14,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._numeric import Floats, as_array, check_probability, logit, posterior_ratio, solve_decreasing
+from adversary._numeric import Floats, as_array, check_probability, posterior_ratio, solve_decreasing
 from adversary.privacy.losses import PrivacyLoss
 
 TIE = 1e-9
@@ -88,6 +88,7 @@ class FactorLaw:
     """
 
     prior: float
+    log_odds: float
     target: int
     first: Any
     rest: Atoms
@@ -99,10 +100,6 @@ class FactorLaw:
     def simulated(self) -> bool:
         """Whether averages are Monte Carlo estimates."""
         return self.draws > 0
-
-    @property
-    def _start(self) -> float:
-        return float(logit(self.prior))
 
     def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
         """E[function(log Bayes factor) | rest], for every value of the rest."""
@@ -124,9 +121,9 @@ class FactorLaw:
 
     def posterior_mean(self) -> tuple[float, float]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
-        if np.isinf(self._start):
+        if np.isinf(self.log_odds):
             return self.prior, 0.0
-        return self._average(self._per_rest(lambda z: expit(self._start + z)))
+        return self._average(self._per_rest(lambda z: expit(self.log_odds + z)))
 
     def ratio_mean(self) -> tuple[float, float]:
         """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
@@ -137,11 +134,11 @@ class FactorLaw:
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
-        return self._average(self.first.sf(self._tie - self._start - self.rest.values))
+        return self._average(self.first.sf(self._tie - self.log_odds - self.rest.values))
 
     def tie(self) -> tuple[float, float]:
         """(P(posterior = 1/2), standard error), to within the tie tolerance."""
-        edge = -self._start - self.rest.values
+        edge = -self.log_odds - self.rest.values
         return self._average(self.first.sf(np.nextafter(edge - self._tie, -np.inf)) - self.first.sf(edge + self._tie))
 
     @property
@@ -150,8 +147,8 @@ class FactorLaw:
 
     def changed(self) -> tuple[float, float]:
         """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
-        alone = self.first.sf(np.full(1, self._tie - self._start))[0]
-        gain = self.first.sf(self._tie - self._start - self.rest.values) - alone
+        alone = self.first.sf(np.full(1, self._tie - self.log_odds))[0]
+        gain = self.first.sf(self._tie - self.log_odds - self.rest.values) - alone
         to_in, to_out = (
             float(self.rest.weights @ np.maximum(gain, 0.0)),
             float(self.rest.weights @ np.maximum(-gain, 0.0)),
@@ -160,7 +157,7 @@ class FactorLaw:
 
     def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
         """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
-        if np.isinf(bound) or np.isinf(self._start):
+        if np.isinf(bound) or np.isinf(self.log_odds):
             return 0.0, 0.0
         edge = bound * (1 + 1e-9) + 1e-12
         rest = self.rest.values - (centre if np.isfinite(centre) else 0.0)

@@ -32,6 +32,7 @@ class Adversary:
     beliefs : for every upper level, what the reader believes about its total given the count inside; a belief about the
         lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a pair means one per cell
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
+    log_odds : the prior's log-odds, where a reader is so sure that the probability rounds to 0 or 1
 
     >>> Adversary(prior=0.5, known=0).hypotheses
     (0, 1)
@@ -41,12 +42,17 @@ class Adversary:
     known: int | tuple[int, ...] = 0
     beliefs: Mapping[str, Any] = field(default_factory=dict)
     hypotheses: tuple[int, int] | None = None
+    log_odds: float | None = None
 
     def __post_init__(self) -> None:
         prior = check_probability("prior", self.prior)
         if prior.ndim:
             raise TypeError("prior must be one number: several readers are a mapping of adversaries")
         object.__setattr__(self, "prior", float(prior))
+        odds = float(logit(prior)) if self.log_odds is None else float(self.log_odds)
+        if not abs(float(expit(odds)) - float(prior)) < 1e-12:
+            raise ValueError(f"log_odds must be those of the prior {float(prior)}, got {self.log_odds}")
+        object.__setattr__(self, "log_odds", odds)
         known = check_whole("known", self.known, minimum=0)
         object.__setattr__(self, "known", int(known) if known.ndim == 0 else tuple(int(k) for k in known))
         if not isinstance(self.beliefs, Mapping):
@@ -71,6 +77,8 @@ class Adversary:
         unknown = [name for name in self.beliefs if name not in plan.names]
         if unknown:
             raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
+        if isinstance(self.known, tuple) and len(self.known) != plan.cells:
+            raise ValueError(f"known must be one count, or one for each of {plan.cells} cells, got {self.known}")
         same = [False] + [level.siblings == 0 for level in plan.levels[:-1]]
         return tuple(
             self._belief(name, i == 0, alike, cell)
@@ -91,7 +99,15 @@ class Adversary:
 
     def path(self, plan: Plan, cell: int = 0, *, exact_only: bool = False) -> Path:
         """The recursion that answers for this reader in one cell of a plan."""
-        return Path.of(plan, self.chain(plan, cell), self.contributions(cell), exact_only=exact_only)
+        path = Path.of(plan, self.chain(plan, cell), self.contributions(cell), exact_only=exact_only)
+        if path.known and len(path.steps) > 1:
+            ends = [path.steps[1].belief.support(int(x))[1] for x in path.known_counts()]
+            if all(end is not None and end < x for end, x in zip(ends, path.known_counts(), strict=True)):
+                raise ValueError(
+                    f"the belief about {plan.names[path.steps[1].levels[0]]!r} makes both hypotheses impossible: its "
+                    f"largest total is {ends[0]}, and the counts inside are {[int(x) for x in path.known_counts()]}"
+                )
+        return path
 
     def posterior(self, plan: Plan, release: xr.Dataset, counts: bool | None = None) -> xr.Dataset:
         """What the reader concludes from each release.
@@ -110,7 +126,7 @@ class Adversary:
         """
         noisy, sums = release_arrays(plan, release)
         factor = log_bayes_factor(plan, self, noisy, sums)
-        odds = _log_odds(self.prior, factor)
+        odds = self.updated(factor)
         single = "release" not in release.dims
         dims = () if single else ("release",)
         variables = {"posterior": expit(odds), "log_odds": odds, "ratio": posterior_ratio(self.prior, factor)}
@@ -130,14 +146,23 @@ class Adversary:
         if "release" in release.dims:
             raise ValueError("after takes one release: select it with release.isel(release=i)")
         noisy, sums = release_arrays(plan, release)
-        prior = float(expit(_log_odds(self.prior, log_bayes_factor(plan, self, noisy, sums)))[0])
+        odds = float(self.updated(log_bayes_factor(plan, self, noisy, sums))[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
             path = self.path(plan, cell)
             for name, belief in path.learned(noisy[:, :, cell], sums[:, :, cell]).items():
                 learned.setdefault(plan.names[name], []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
-        return Adversary(prior, self.known, beliefs, self.hypotheses)
+        return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds)
+
+    def updated(self, log_factor: Floats) -> Floats:
+        """Posterior log-odds after these log Bayes factors; certainty stays, and is refused what it rules out."""
+        start = float(self.log_odds or 0.0)
+        if np.isinf(start) and (np.isinf(log_factor) & (np.sign(log_factor) != np.sign(start))).any():
+            raise ValueError(
+                f"a release is impossible under prior {self.prior}: the reader is certain of the hypothesis it rules out"
+            )
+        return np.full_like(log_factor, start) if np.isinf(start) else start + log_factor
 
     def records(self, plan: Plan) -> int:
         """Number of records in which the reader's two hypotheses differ: what a promise must cover.
@@ -175,15 +200,6 @@ def _per_cell(name: str, belief: Any) -> Any:
     if isinstance(belief, tuple) and any(isinstance(part, Belief) for part in belief):
         return tuple(as_belief(name, part) for part in belief)
     return as_belief(name, belief)
-
-
-def _log_odds(prior: float, factor: Floats) -> Floats:
-    start = float(logit(prior))
-    if np.isinf(start) and (np.isinf(factor) & (np.sign(factor) != np.sign(start))).any():
-        raise ValueError(
-            f"a release is impossible under prior {prior}: the reader is certain of the hypothesis it rules out"
-        )
-    return np.full_like(factor, start) if np.isinf(start) else start + factor
 
 
 def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> Floats:

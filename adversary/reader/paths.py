@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adversary._numeric import Floats, Integers, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
@@ -104,7 +105,7 @@ class Path:
     @property
     def known(self) -> bool:
         """Whether the reader knows everybody else at the lowest level."""
-        return isinstance(self.steps[0].belief, Known)
+        return bool(self.steps) and isinstance(self.steps[0].belief, Known)
 
     def known_counts(self) -> Floats:
         """The lowest count if (out, in), for a reader who knows everybody else there."""
@@ -123,6 +124,7 @@ class Path:
             (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=True)),
             np.zeros(noisy.shape[0]),
         )
+        _refuse(np.isnan(own))
         if len(self.steps) == 1:
             return own
         return own + self.evidence_above(noisy, sums, x)
@@ -139,12 +141,7 @@ class Path:
 
     @staticmethod
     def _difference(log_likelihoods: Floats) -> Floats:
-        impossible = np.isneginf(log_likelihoods).all(-1)
-        if impossible.any():
-            raise ValueError(
-                f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
-                "its probability is zero whether the target is in or out"
-            )
+        _refuse(np.isneginf(log_likelihoods).all(-1))
         return log_likelihoods[:, 1] - log_likelihoods[:, 0]
 
     def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
@@ -395,6 +392,15 @@ class Path:
                 beliefs[step.levels[0]] = Learned(below, total[0], rows)
             below = total[0]
         return beliefs
+
+
+def _refuse(impossible: NDArray[np.bool_]) -> None:
+    """ValueError for the first release that no hypothesis allows."""
+    if impossible.any():
+        raise ValueError(
+            f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
+            "its probability is zero whether the target is in or out"
+        )
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:

@@ -170,6 +170,13 @@ class Plan:
         siblings : instead of their sum, the released counts of the siblings along a last axis; they are added up
         """
         if siblings is not None:
+            for name, values in siblings.items():
+                wanted = next((level.siblings for level in self.levels if level.name == name), None)
+                if np.ndim(values) == 0 or np.shape(values)[-1] != wanted:
+                    got = np.shape(values)[-1] if np.ndim(values) else "one number"
+                    raise ValueError(
+                        f"siblings of level {name!r} needs a last axis over its {wanted} siblings, got {got}"
+                    )
             sibling_sum = {
                 **(sibling_sum or {}),
                 **{k: np.asarray(v, dtype=np.float64).sum(-1) for k, v in siblings.items()},
@@ -196,6 +203,13 @@ class Plan:
         release = make_release(self, *blocks)
         return release.isel(release=0) if scalar else release
 
+    @staticmethod
+    def _numbers(name: str, value: Any) -> Any:
+        try:
+            return np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} must be numeric, got {value!r}") from None
+
     def _columns(self, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Any]:
         """Each level's values as (cell,) or (release, cell), checked."""
         unknown = sorted(set(values) - set(self.names))
@@ -207,7 +221,7 @@ class Plan:
         extra = sorted(set(values) - needed)
         if extra:
             raise ValueError(f"{what}: level {extra[0]!r} has no siblings whose releases could be added up")
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+        arrays = {name: self._numbers(f"{what} of level {name!r}", value) for name, value in values.items()}
         if self.cells == 1:
             return {name: array[..., None] for name, array in arrays.items()}
         for name, array in arrays.items():

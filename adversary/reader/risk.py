@@ -17,7 +17,7 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary import runner
-from adversary._numeric import Floats, Integers, as_array, logit, posterior_ratio
+from adversary._numeric import Floats, Integers, as_array, posterior_ratio
 from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.beliefs import Point
 from adversary.reader.factors import NOTHING, Atoms, FactorLaw, LossPart
@@ -123,7 +123,16 @@ def factor_law(
     if rest is None:
         rest = _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known)
         first, separable = _own_part(plan, paths[0], truth, 0) if known else NOTHING, known
-    return FactorLaw(reader.prior, truth.target, first, rest, simulated, first.spacing, separable and known)
+    return FactorLaw(
+        reader.prior,
+        float(reader.log_odds or 0.0),
+        truth.target,
+        first,
+        rest,
+        simulated,
+        first.spacing,
+        separable and known,
+    )
 
 
 def _own_part(plan: Plan, path: Path, truth: Truth, cell: int) -> Any:
@@ -327,7 +336,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
     `invariant_ratio` is from the prior to there.
     """
     posterior, ratio, inside, tie = law.posterior_mean(), law.ratio_mean(), law.decided_in(), law.tie()
-    start = float(logit(law.prior))
+    start = law.log_odds
     base = float(expit(start + invariant)) if np.isfinite(start) else law.prior
     if invariant:
         ratio = (posterior[0] / base, posterior[1] / base) if base else (1.0, 0.0)

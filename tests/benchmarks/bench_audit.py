@@ -88,14 +88,14 @@ def test_one_exact_probability_of_a_correct_guess(gibbs_seconds_per_release: flo
     seconds = median_seconds(lambda: adv.risk.prob_correct(PLAN, READER, TRUTH), 200)
     published = 1e5 * gibbs_seconds_per_release
     print(
-        f"\none exact P(correct): {1e3 * seconds:.3f} ms; 1e5 releases x {SWEEPS} compiled Gibbs sweeps: {published:.0f} s,"
+        f"\none exact P(correct): {1e3 * seconds:.3f} ms; 1e5 releases x {SWEEPS} compiled sweeps: {published:.0f} s,"
     )
     print(
         f"   ratio {published / seconds:.2g}, with a standard error of {np.sqrt(0.318 * 0.682 / 1e5):.1e} left on top"
     )
     multiplies = 27 * 215 * 29 * 2
     print(
-        f"   floor: {multiplies:,} multiply-adds of two matrix products, about {multiplies / 4e9 * 1e3:.2f} ms at 4 Gflop/s"
+        f"   floor: {multiplies:,} multiply-adds of two matrix products, {multiplies / 4e9 * 1e3:.2f} ms at 4 Gflop/s"
     )
 
 
@@ -122,7 +122,7 @@ def test_discrete_gaussian_draws() -> None:
     ours = median_seconds(lambda: noise.sample(0, rng, 10_000_000), 5)
     normal = median_seconds(lambda: np.rint(rng.standard_normal(10_000_000)), 5)
     print(
-        f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded numpy normals (not the same law): {normal:.3f} s"
+        f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded normals: {normal:.3f} s"
     )
     print(f"   ratio {ours / normal:.2f}; floor: 1e7 uniforms and one table look-up, 80 MB written")
 

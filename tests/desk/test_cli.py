@@ -1,0 +1,242 @@
+"""The command line: tables, one JSON object, a report; errors in one line with nothing written; a light start."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from typer.testing import CliRunner, Result
+
+import adversary as adv
+from adversary.desk import cli, report
+
+DATA = Path(__file__).parents[2] / "data"
+GRANVILLE, DARE = str(DATA / "granville_1940.toml"), str(DATA / "dare_1940.toml")
+LEVEL = '[[plan.level]]\nname = "{}"\nnoise = "gaussian"\nrho = 0.1\n'
+SIMULATED = (
+    'title = "simulated"\nneighbours = "unbounded"\n[plan]\n'
+    + LEVEL.format("block")
+    + "siblings = 2\n"
+    + LEVEL.format("tract")
+    + "[truth]\nblock = 1\ntract = 3\n[adversaries.a]\nprior = 0.5\n[adversaries.a.beliefs]\ntract = { upper = 6 }\n"
+    + "[adversaries.b]\nprior = 0.5\n[adversaries.b.beliefs]\ntract = { total = 2 }\n"
+)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, list(arguments))
+
+
+def answered(*arguments: str) -> dict[str, Any]:
+    result = run("audit", *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is not JSON")
+
+    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
+    return answer
+
+
+def simulated(folder: Path) -> str:
+    path = folder / "simulated.toml"
+    path.write_text(SIMULATED, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(("more", "correct"), [([], 0.318191), (["--truth", "block group=10"], 0.589726)])
+def test_the_worked_scenario_answers_in_one_json_object(more: list[str], correct: float) -> None:
+    answer = answered(GRANVILLE, *more)
+    assert answer["prob_correct"] == pytest.approx(correct, abs=1e-6)
+    assert answer["ratio_mean"] == pytest.approx(2 * answer["posterior_mean"])
+    assert answer["tie_mass"] == 0.0
+    assert answer["title"] == "One person in enumeration district 39-14, 1940"
+    assert (answer["engine"], answer["neighbours"]) == ("exact", "unbounded")
+    assert answer["truth"] == {"block": 1, "block group": 10 if more else 1}
+    assert "mcse" not in answer
+
+
+def test_bounds_are_keyed_by_definition_and_lie_about_the_prior() -> None:
+    bounds = answered(GRANVILLE)["bounds"]
+    assert list(bounds) == ["zCDP", "approximate DP", "privacy loss"]
+    for bound in bounds.values():
+        assert set(bound) == {"posterior", "ratio", "difference", "outside", "failure", "k", "status"}
+        assert bound["posterior"][0] < 0.5 < bound["posterior"][1]
+        assert bound["ratio"][0] < 1 < bound["ratio"][1]
+        assert (bound["failure"], bound["k"], bound["status"]) == (0.05, 1, "holds")
+
+
+def test_several_readers_are_keyed_by_name() -> None:
+    answer = answered(DARE)
+    assert list(answer["posterior_mean"]) == ["1/2", "1/5", "1/10", "1/50", "1/864"]
+    assert answer["posterior_mean"]["1/10"] == pytest.approx(0.1167606, abs=1e-6)
+    assert answer["bounds"]["1/864"]["zCDP"]["status"] == "holds"
+
+
+def test_several_truths_lie_inside_the_readers(tmp_path: Path) -> None:
+    path = tmp_path / "truths.toml"
+    text = Path(GRANVILLE).read_text(encoding="utf-8").replace("[truth]", "[truths.in]")
+    path.write_text(text + '\n[truths.out]\nblock = 0\n"block group" = 0\n', encoding="utf-8")
+    answer = answered(str(path))
+    assert answer["prob_correct"]["in"] == pytest.approx(0.318191, abs=1e-6)
+    assert answer["prob_correct"]["out"] == pytest.approx(0.889271, abs=1e-6)
+    assert set(answer["bounds"]["out"]) == {"zCDP", "approximate DP", "privacy loss"}
+
+
+def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:
+    path = tmp_path / "unlimited.toml"
+    text = Path(GRANVILLE).read_text(encoding="utf-8").replace('prior = "1/2"', "prior = 0.0")
+    path.write_text(text, encoding="utf-8")
+    answer = answered(str(path), "--failure", "0")
+    assert answer["bounds"]["zCDP"]["ratio"][1] is None
+    assert answer["bounds"]["zCDP"]["posterior"] == [0.0, 0.0]
+
+
+def test_failure_replaces_the_files_own() -> None:
+    assert answered(GRANVILLE, "--failure", "0.01")["bounds"]["zCDP"]["failure"] == 0.01
+
+
+def test_simulated_answers_carry_standard_errors_and_repeat(tmp_path: Path) -> None:
+    path = simulated(tmp_path)
+    one, two = (answered(path, "--draws", "2048") for _ in range(2))
+    assert one == two
+    assert 0 < one["mcse"]["a"]["posterior_mean"] < 0.02
+    assert one["posterior_mean"] != answered(path, "--draws", "2048", "--seed", "7")["posterior_mean"]
+
+
+def test_the_screen_shows_readers_and_bounds() -> None:
+    result = run("audit", DARE)
+    assert result.exit_code == 0
+    text = result.stdout.replace("\u00a0", " ")
+    for part in ("One person in enumeration district 28-21", "1/864", "58.89 %", "52.37 %", "zCDP", "holds", "exact"):
+        assert part in text
+
+
+def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
+    path = tmp_path / "false.toml"
+    text = Path(DARE).read_text(encoding="utf-8").replace('zCDP = "sum of levels"', "zCDP = 0.089")
+    path.write_text(text, encoding="utf-8")
+    assert "violated: the promise is false" in run("audit", str(path)).stdout
+
+
+def test_names_are_not_read_as_markup(tmp_path: Path) -> None:
+    path = tmp_path / "markup.toml"
+    text = Path(DARE).read_text(encoding="utf-8").replace('adversaries."1/5"', 'adversaries."[red]x[/red]"')
+    path.write_text(text, encoding="utf-8")
+    assert "[red]x[/red]" in run("audit", str(path)).stdout
+
+
+def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    result = run("audit", GRANVILLE, "--out", str(out), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)
+    assert sorted(path.name for path in out.iterdir()) == ["audit.nc", "report.html"]
+    with xr.open_datatree(out / "audit.nc", engine="h5netcdf") as tree:
+        assert float(tree["risk"]["prob_correct"]) == pytest.approx(0.318191, abs=1e-6)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, out = simulated(tmp_path), tmp_path / "out"
+    whole = answered(path, "--draws", "3000")
+    monkeypatch.setattr(report, "render", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert run("audit", path, "--draws", "3000", "--out", str(out)).exit_code != 0
+    blocks = sorted((out / ".blocks").rglob("*.npy"))
+    assert len(blocks) >= 3
+    assert not (out / "report.html").exists()
+    kept = blocks[0].stat().st_mtime_ns
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
+        seen: list[int] = []
+        result = run("audit", path, "--draws", "3000", "--out", str(out), "--json")
+    assert seen == [kept], "a finished block is not made again"
+    assert not (out / ".blocks").exists()
+    resumed = json.loads(result.stdout)
+    assert resumed["posterior_mean"] == whole["posterior_mean"], "each reader's own blocks"
+    assert resumed["mcse"] == whole["mcse"]
+
+
+def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    out = str(tmp_path / "out")
+    before = sorted(tmp_path.iterdir())
+    for arguments, words in (
+        (["nowhere.toml"], "nowhere.toml: No such file"),
+        ([str(tmp_path)], "Is a directory"),
+        ([GRANVILLE, "--truth", "block group"], "--truth must be LEVEL=COUNT"),
+        ([GRANVILLE, "--truth", "block group=ten"], "--truth must be LEVEL=COUNT"),
+        ([GRANVILLE, "--truth", "block group=1.5"], "must be a whole number, or one per cell, got 1.5"),
+        ([GRANVILLE, "--truth", "block group=NaN"], "must be a whole number, or one per cell, got nan"),
+        ([GRANVILLE, "--truth", "blok group=1"], "did you mean 'block group'"),
+        ([DARE, "--truth", "block=2"], "outside the reader's belief"),
+        ([GRANVILLE, "--truth", "block group=0"], "cannot be smaller"),
+        ([GRANVILLE, "--engine", "magic"], "engine must be one of"),
+        ([GRANVILLE, "--draws", "0"], "draws must be at least 1"),
+        ([GRANVILLE, "--seed", "-1"], "seed"),
+        ([GRANVILLE, "--failure", "1.5"], "failure must be in [0, 1], got 1.5"),
+        ([GRANVILLE, "--failure", "nan"], "failure must be in [0, 1], got nan"),
+    ):
+        result = run("audit", *arguments, "--out", out)
+        assert result.exit_code == 2, arguments
+        assert result.stdout == ""
+        assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+        assert words in result.stderr
+        assert sorted(tmp_path.iterdir()) == before, arguments
+
+
+def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(cli, "audit", lambda *_, **__: pytest.fail("audited too early"))
+    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
+        result = run("audit", GRANVILLE, "--out", str(place))
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: cannot write into ")
+        assert result.stdout == ""
+
+
+def test_version_and_help() -> None:
+    result = run("--version")
+    assert re.fullmatch(r"adversary \d+\.\d+.*\n", result.stdout)
+    assert "audit" in run("--help").stdout
+    assert run("audit").exit_code == 2
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    return done.stdout
+
+
+def test_the_command_starts_without_pymc_matplotlib_or_jinja2() -> None:
+    code = f"""
+import sys
+from adversary.desk.cli import app
+app(["audit", {DARE!r}, "--engine", "exact", "--json"], standalone_mode=False)
+heavy = {{"pymc", "pytensor", "arviz", "matplotlib", "jinja2", "numba"}} & set(sys.modules)
+print("HEAVY", sorted(heavy))
+"""
+    assert python(code).splitlines()[-1] == "HEAVY []"
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "adversary.desk.cli", "audit", GRANVILLE, "--json"],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)
+
+
+def test_the_json_agrees_with_the_library() -> None:
+    scenario = adv.load_scenario(GRANVILLE)
+    tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=2020)
+    answer = answered(GRANVILLE)
+    for name in cli.MEASURES:
+        assert answer[name] == float(tree["risk"][name])
+    bound = tree["bound"].to_dataset().sel(definition="zCDP")
+    np.testing.assert_array_equal(answer["bounds"]["zCDP"]["ratio"], bound["ratio"].values)

@@ -1,0 +1,228 @@
+"""Figures: every one has labels, a finding for a title and finite data that agree with the audit."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import adversary as adv
+from adversary.desk import figures
+from adversary.desk.scenarios import Scenario
+from adversary.reader.risk import prob_correct
+
+DATA = Path(__file__).parents[2] / "data"
+EVERY = [figures.posterior_by_release, figures.ratio_by_prior, figures.risk_by_budget, figures.risk_by_reader]
+SINGLE = EVERY[:3]
+Draw = Callable[[Scenario, xr.DataTree], Figure]
+
+
+@cache
+def audited(name: str) -> tuple[Scenario, xr.DataTree]:
+    scenario = adv.load_scenario(DATA / f"{name}.toml")
+    tree = adv.audit(
+        scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, failure=scenario.failure, rng=1
+    )
+    return scenario, tree
+
+
+@cache
+def drawn(draw: Draw, name: str) -> Figure:
+    return draw(*audited(name))
+
+
+def lines(figure: Figure, gid: str) -> list[Any]:
+    return [line for ax in figure.axes for line in ax.lines if str(line.get_gid()).startswith(gid)]
+
+
+def named(figure: Figure, gid: str) -> list[Any]:
+    return [line for line in lines(figure, gid) if line.get_gid() == gid]
+
+
+def labelled(ax: Axes) -> bool:
+    """Whether an axes shows ticks of its own: the bars behind a curve do not."""
+    return bool(len(ax.get_yticks()))
+
+
+CASES = [(draw, "dare_1940") for draw in EVERY] + [(draw, "granville_1940") for draw in SINGLE]
+IDS = [f"{draw.__name__}-{name}" for draw, name in CASES]
+
+
+@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
+def test_axes_are_labelled_and_the_title_states_a_finding(draw: Draw, name: str) -> None:
+    figure = drawn(draw, name)
+    assert any(character.isdigit() for character in figure.get_suptitle())
+    for ax in figure.axes:
+        if labelled(ax):
+            assert ax.get_xlabel()
+            assert ax.get_ylabel() or draw is figures.risk_by_reader
+
+
+@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
+def test_data_are_finite(draw: Draw, name: str) -> None:
+    for ax in drawn(draw, name).axes:
+        for line in ax.lines:
+            assert np.isfinite(np.asarray(line.get_xydata())).all(), line.get_gid()
+        assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
+
+
+@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
+def test_nothing_runs_out_of_the_picture(draw: Draw, name: str) -> None:
+    figure = drawn(draw, name)
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    texts = [text for ax in figure.axes for text in ax.texts] + figure.texts
+    for text in texts:
+        box = text.get_window_extent()
+        assert -1 <= box.x0 < box.x1 <= width + 1, text.get_text()
+        assert -1 <= box.y0 < box.y1 <= height + 1, text.get_text()
+
+
+@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
+def test_labels_at_an_edge_do_not_overlap(draw: Draw, name: str) -> None:
+    figure = drawn(draw, name)
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        boxes = [text.get_window_extent() for text in ax.texts if text.get_text() and text.get_fontsize() == 9.5]
+        for i, one in enumerate(boxes):
+            for other in boxes[:i]:
+                overlap = min(one.y1, other.y1) - max(one.y0, other.y0)
+                assert overlap < 0.35 * min(one.height, other.height)
+
+
+def test_the_posterior_at_each_release_is_the_readers_own() -> None:
+    scenario, _ = audited("dare_1940")
+    line = lines(drawn(figures.posterior_by_release, "dare_1940"), "reader 1/5")[0]
+    reader = scenario.adversary["1/5"]  # type: ignore[index]
+    expected = reader.posterior(scenario.plan, scenario.plan.observe({"block": line.get_xdata()}))["posterior"]
+    np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-12)
+
+
+def test_the_average_posterior_lies_inside_its_band() -> None:
+    figure = drawn(figures.posterior_by_release, "granville_1940")
+    line = lines(figure, "posterior")[0]
+    band = next(part for ax in figure.axes for part in ax.collections if part.get_gid() == "band")
+    edges = band.get_paths()[0].vertices
+    for x, y in line.get_xydata():
+        column = edges[edges[:, 0] == x, 1]
+        assert column.min() < y < column.max()
+
+
+def test_bars_hold_the_probability_of_each_value() -> None:
+    figure = drawn(figures.posterior_by_release, "dare_1940")
+    bars = [bar for bar in figure.axes[-1].patches if bar.get_gid() == "probability"]
+    heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
+    assert heights[1] == pytest.approx(0.177721, abs=1e-6)
+    assert sum(heights.values()) > 0.998
+
+
+def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
+    for name in ("dare_1940", "granville_1940"):
+        figure, bound = drawn(figures.ratio_by_prior, name), audited(name)[1]["bound"].to_dataset()
+        if "adversary" in bound.dims:
+            bound = bound.isel(adversary=0)
+        texts = " ".join(text.get_text() for ax in figure.axes for text in ax.texts)
+        for definition in bound["definition"].values:
+            (upper,) = lines(figure, f"bound {definition} ≤")
+            prior, ratio = upper.get_xydata().T
+            at = float(bound["ratio"].sel(definition=definition, side="upper"))
+            assert np.interp(np.log(0.5), np.log(prior), ratio) == pytest.approx(at, rel=2e-3)
+            assert figures.called(str(definition)) in texts
+
+
+def test_the_expected_ratio_passes_through_every_reader() -> None:
+    figure, (scenario, tree) = drawn(figures.ratio_by_prior, "dare_1940"), audited("dare_1940")
+    for name, reader in scenario.adversary.items():  # type: ignore[union-attr]
+        (dot,) = named(figure, f"reader {name}")
+        assert dot.get_xdata()[0] == reader.prior
+        assert dot.get_ydata()[0] == float(tree["risk"]["ratio_mean"].sel(adversary=name))
+
+
+def test_the_expected_ratio_tends_to_the_exponential_of_twice_rho() -> None:
+    line = lines(drawn(figures.ratio_by_prior, "dare_1940"), "expected")[0]
+    assert line.get_ydata()[0] == pytest.approx(1.219514, abs=1e-4)
+
+
+def test_right_guesses_are_points_that_no_line_joins() -> None:
+    figure = drawn(figures.risk_by_budget, "dare_1940")
+    for line in lines(figure, "correct"):
+        assert line.get_linestyle() == "None"
+    (line,) = named(figure, "correct 1/5")
+    falls = np.diff(line.get_ydata())
+    assert (falls > 0.02).any(), "the saw-tooth jumps"
+    assert (falls < 0).any(), "and falls between jumps"
+
+
+def test_the_sweep_meets_exact_values() -> None:
+    scenario, _ = audited("granville_1940")
+    figure = drawn(figures.risk_by_budget, "granville_1940")
+    (line,) = lines(figure, "correct")
+    factors = np.geomspace(0.1, 10.0, 81)
+    for i in (0, 40, 80):
+        plan = figures.scaled_plan(scenario.plan, float(factors[i]))
+        assert line.get_ydata()[i] == pytest.approx(prob_correct(plan, scenario.adversary, scenario.truth), abs=1e-9)  # type: ignore[arg-type]
+    (mean,) = lines(figure, "expected")
+    assert mean.get_ydata()[40] == pytest.approx(0.435613, abs=2e-5)
+    assert mean.get_xdata()[40] == pytest.approx(0.3457109, abs=1e-6)
+
+
+def test_the_budget_of_every_kind_of_noise_can_be_scaled() -> None:
+    assert figures.scaled(adv.DiscreteGaussian.from_rho(0.1), 4.0).rho == pytest.approx(0.4)  # type: ignore[attr-defined]
+    assert figures.scaled(adv.Gaussian(2.0), 4.0) == adv.Gaussian(1.0)
+    assert figures.scaled(adv.Geometric(1.0), 3.0) == adv.Geometric(3.0)
+    assert figures.scaled(adv.Laplace(2.0), 2.0) == adv.Laplace(1.0)
+    assert figures.scaled(adv.RandomizedResponse(1.0, 3), 2.0) == adv.RandomizedResponse(2.0, 3)
+    assert figures.scaled(adv.Exact(), 2.0) == adv.Exact()
+
+
+def test_every_reader_stands_beside_every_bound() -> None:
+    figure, (scenario, tree) = drawn(figures.risk_by_reader, "dare_1940"), audited("dare_1940")
+    for name in scenario.adversary:  # type: ignore[union-attr]
+        posterior, ratio = named(figure, f"expected {name}")
+        assert posterior.get_xdata()[0] == float(tree["risk"]["posterior_mean"].sel(adversary=name))
+        assert ratio.get_xdata()[0] == float(tree["risk"]["ratio_mean"].sel(adversary=name))
+        for definition in tree["bound"].to_dataset()["definition"].values:
+            assert len(named(figure, f"bound {definition} {name}")) == 2
+
+
+def test_names_are_never_read_as_formulas() -> None:
+    plan = adv.Plan([adv.Level("b_$x^$", adv.DiscreteGaussian.from_rho(0.5))])
+    scenario, _ = audited("dare_1940")
+    readers = {"$\\frac$": adv.Adversary(0.5), "<b>": adv.Adversary(0.1)}
+    truth = {"b_$x^$": 1}
+    changed = Scenario(
+        plan, readers, truth, None, "t", "", "", 0.05, scenario.path, {"truth": truth, "plan": {"level": []}}
+    )
+    tree = adv.audit(plan, readers, truth, rng=1)
+    for draw in EVERY:
+        draw(changed, tree).draw_without_rendering()
+
+
+def test_colours_of_readers_differ() -> None:
+    assert len({to_hex(colour) for colour in figures.COLOURS}) == len(figures.COLOURS)
+
+
+def test_labels_are_pushed_apart_in_order() -> None:
+    places = figures._apart([0.5, 0.5, 0.1], [0.1, 0.1, 0.1])
+    assert places[2] < places[0] < places[1]
+    assert places[1] - places[0] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_continuous_noise_is_gathered_into_bins(tmp_path: Path) -> None:
+    path = tmp_path / "gaussian.toml"
+    path.write_text(
+        'title = "g"\nneighbours = "unbounded"\n[plan]\n[[plan.level]]\nname = "block"\nnoise = "gaussian"\nrho = 0.1\n'
+        '[truth]\nblock = 1\n[adversary]\nprior = 0.3\n[guarantee]\n"Gaussian DP" = 0.5\n'
+    )
+    scenario = adv.load_scenario(path)
+    tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, draws=2048, rng=1)
+    for draw in SINGLE:
+        figure = draw(scenario, tree)
+        for line in lines(figure, "posterior") + lines(figure, "expected") + lines(figure, "bound"):
+            assert np.isfinite(line.get_xydata()).all()

@@ -1,0 +1,255 @@
+"""The report: self-contained, escaped, honest about rounding, and written whole or not at all."""
+
+import re
+from functools import cache
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import adversary as adv
+from adversary.desk import report, words
+from adversary.desk.report import check_directory, render, write_report
+from adversary.desk.scenarios import Scenario
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def audit_of(scenario: Scenario, **more: object) -> xr.DataTree:
+    return adv.audit(
+        scenario.plan,
+        scenario.adversary,
+        scenario.truth,
+        guarantee=scenario.guarantee,
+        failure=scenario.failure,
+        rng=1,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@cache
+def page(name: str) -> str:
+    scenario = adv.load_scenario(DATA / f"{name}.toml")
+    return render(scenario, audit_of(scenario))
+
+
+def text_of(html: str) -> str:
+    """The words of a page, spaces made plain."""
+    body = re.sub(r"<style>.*?</style>", "", html, flags=re.S)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body))).replace("\u00a0", " ")
+
+
+def changed(tmp_path: Path, old: str, new: str, name: str = "granville_1940") -> Scenario:
+    text = (DATA / f"{name}.toml").read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "scenario.toml"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return adv.load_scenario(path)
+
+
+def test_the_page_stands_alone() -> None:
+    html = page("granville_1940")
+    assert html.startswith("<!DOCTYPE html>")
+    assert html.count("data:image/svg+xml;base64,") == 3
+    assert not re.search(r"(src|href)=\"(?!data:)", html)
+    assert "<script" not in html
+    assert "@import" not in html
+    assert "http" not in re.sub(r"base64,[^\"]+", "", html)
+
+
+def test_results_stand_in_the_words_and_tables() -> None:
+    text = text_of(page("granville_1940"))
+    for part in (
+        "43.56 %",
+        "0.8712",
+        "31.82 %",
+        "58.89 %",
+        "discrete Gaussian, sigma² = 5.039",
+        "27",
+    ):
+        assert part in text
+
+
+def test_both_meanings_of_the_budget_are_told_with_numbers() -> None:
+    for name, mine in (("dare_1940", "a record is added or removed"), ("dare_1940_bounded", "a record changes")):
+        text = text_of(page(name))
+        assert f"This scenario's budget speaks of neighbours between which {mine}" in text
+        assert "sigma² = 1/(2 rho)" in text
+        assert "sigma² = 1/rho" in text
+        assert "unbounded one 1/2 5.039 52.37 % 1.047 58.89 %" in text
+        assert "bounded one 1/2 10.08 51.21 % 1.024 56.28 %" in text
+        assert "bounded both 1/2 10.08 52.37 % 1.047 54.44 %" in text
+
+
+def test_the_rows_of_the_scenario_itself_are_marked() -> None:
+    for name, row in (("dare_1940", ("unbounded", "one")), ("dare_1940_bounded", ("bounded", "both"))):
+        used = re.findall(r'<tr class="used"><td class="text">(\w+)</td><td class="text">(\w+)</td>', page(name))
+        assert set(used) == {row}
+        assert len(used) == 5
+
+
+def test_an_improper_belief_with_a_small_count_is_warned_about(tmp_path: Path) -> None:
+    assert "not neutral about the target" in text_of(page("granville_1940"))
+    assert "not neutral" not in text_of(page("dare_1940"))
+    large = adv.load_scenario(DATA / "granville_1940.toml").with_truth({"block group": 10})
+    assert report._warnings(large) == []
+    proper = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { upper = 10 } ')
+    assert report._warnings(proper) == []
+
+
+def test_every_status_is_explained(tmp_path: Path) -> None:
+    assert "Every promise holds" in text_of(page("dare_1940"))
+    false = changed(tmp_path, 'zCDP = "sum of levels"', "zCDP = 0.05")
+    text = text_of(render(false, audit_of(false)))
+    assert "Not every promise holds here" in text
+    assert words.STATUS["violated"] in text
+    assert "the promise is false" in text
+
+
+def test_what_a_mistaken_reader_learns_is_not_blamed_on_the_promise(tmp_path: Path) -> None:
+    mistaken = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { total = 60 } ')
+    tree = audit_of(mistaken)
+    if (tree["bound"]["status"] == "exceeded").any():
+        assert "the promise is true" in text_of(render(mistaken, tree))
+    assert (tree["bound"]["status"] != "violated").all()
+    assert (tree["bound"]["k"] == 2).all()
+
+
+@pytest.mark.parametrize("name", ["title", "description", "source"])
+def test_text_from_the_scenario_is_escaped(name: str, tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script> & <img src=x onerror=y>"
+    text = (DATA / "dare_1940.toml").read_text(encoding="utf-8")
+    path = tmp_path / "evil.toml"
+    path.write_text(re.sub(rf"(?m)^{name} = .*$", f"{name} = '{evil}'", text), encoding="utf-8")
+    scenario = adv.load_scenario(path)
+    html = render(scenario, audit_of(scenario))
+    assert "<script" not in html
+    assert "<img src=x" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+
+
+def test_names_of_readers_and_levels_are_escaped(tmp_path: Path) -> None:
+    text = (DATA / "dare_1940.toml").read_text(encoding="utf-8").replace('name = "block"', 'name = "<i>b</i>"')
+    text = (
+        text.replace("\nblock = 1", '\n"<i>b</i>" = 1')
+        .replace('"1/5"', '"<b>"', 1)
+        .replace('"<b>"\nknown', '"1/5"\nknown')
+    )
+    path = tmp_path / "evil.toml"
+    path.write_text(text, encoding="utf-8")
+    scenario = adv.load_scenario(path)
+    html = render(scenario, audit_of(scenario))
+    assert "<i>" not in html
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+
+
+def test_bounds_are_rounded_outward() -> None:
+    rng = np.random.default_rng(1)
+    for value in [*rng.lognormal(0, 6, 300), 0.0, 1.0, 99.99999, 0.1 + 0.2, 1e-9]:
+        low, high = float(words.outward(value, False)), float(words.outward(value, True))
+        assert low <= value <= high
+        assert high - low <= 1.01e-3 * value
+        assert float(words.outward(-value, False)) == -high
+    assert words.outward(1.5494391, True) == "1.550"
+    assert words.outward(1.5494391, False) == "1.549"
+    assert words.outward(float("inf"), True) == "unlimited"
+
+
+def test_shares_are_short_and_never_claim_a_certainty_that_is_not_there() -> None:
+    assert [words.percent(p).replace("\u00a0", " ") for p in (0.0, 1.0, 0.57, 0.0012, 0.9997)] == [
+        "0 %", "100 %", "57 %", "0.12 %", "99.97 %",
+    ]  # fmt: skip
+    assert words.share(0.1).replace("\u00a0", " ") == "10 %"
+    assert words.share(1e-12).startswith("<")
+
+
+def test_provenance_names_seed_versions_and_allocation() -> None:
+    text = text_of(page("granville_1940"))
+    for part in (
+        "Seed",
+        "Versions",
+        "adversary 0.",
+        "numpy",
+        "Allocation: block",
+        "64/25 * 165/4099 * 3945/4097",
+        "exact",
+    ):
+        assert part in text
+    assert str(DATA) not in page("granville_1940"), "no path of this machine"
+
+
+def test_estimates_say_so_with_their_standard_errors(tmp_path: Path) -> None:
+    path = tmp_path / "laplace.toml"
+    level = '[[plan.level]]\nname = "{}"\nnoise = "laplace"\nepsilon = 1\n'
+    path.write_text(
+        'neighbours = "unbounded"\n[plan]\n' + level.format("block") + "siblings = 2\n" + level.format("tract")
+        + '[truth]\nblock = 1\ntract = 3\n[adversary]\nprior = 0.5\n[adversary.beliefs]\ntract = { upper = 6 }\n'
+        + '[guarantee]\n"pure DP" = 2\n',
+        encoding="utf-8",
+    )  # fmt: skip
+    scenario = adv.load_scenario(path)
+    tree = audit_of(scenario, draws=1024)
+    assert "mcse" in tree["risk"]
+    results = text_of("".join(" ".join(row["cells"]) for row in report._results(scenario, tree).rows))
+    assert results.count("±") == 4
+    assert "estimates from 1024 simulated releases" in " ".join(report._notes(scenario, tree))
+
+
+def test_netcdf_keeps_every_value(tmp_path: Path) -> None:
+    scenario = adv.load_scenario(DATA / "dare_1940.toml")
+    tree = audit_of(scenario)
+    html, data = write_report(scenario, tree, tmp_path / "new" / "folder")
+    assert html.name == "report.html"
+    with xr.open_datatree(data, engine="h5netcdf") as opened:
+        for group in ("release", "exact", "risk", "bound"):
+            xr.testing.assert_equal(opened[group].to_dataset().load(), tree[group].to_dataset())
+        assert opened.attrs["seed"] == tree.attrs["seed"]
+        assert opened["risk"]["posterior_mean"].attrs["direction"] == "exact"
+    assert sorted(path.name for path in data.parent.iterdir()) == ["audit.nc", "report.html"]
+
+
+def test_a_directory_that_cannot_be_written_is_said_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(report, "render", lambda *_: pytest.fail("drawn too early"))
+    scenario = adv.load_scenario(DATA / "dare_1940.toml")
+    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
+        with pytest.raises(OSError, match=r"cannot write into .*file"):
+            write_report(scenario, xr.DataTree(), place)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_nothing_half_written_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = adv.load_scenario(DATA / "dare_1940.toml")
+    (tmp_path / "report.html").write_text("an older report")
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(report, "render", lambda *_: "new")
+    monkeypatch.setattr(xr.DataTree, "to_netcdf", failing)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(scenario, xr.DataTree(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "an older report"
+
+
+def test_check_directory_leaves_nothing_but_the_directory(tmp_path: Path) -> None:
+    assert list(check_directory(tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
+    text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
+    path = tmp_path / "truths.toml"
+    path.write_text(
+        text.replace("[truth]", "[truths.alone]") + '\n[truths."nobody"]\nblock = 0\n"block group" = 3\n',
+        encoding="utf-8",
+    )
+    scenario = adv.load_scenario(path)
+    text = text_of(render(scenario, audit_of(scenario)))
+    for part in ("What the reader learns: alone", "What the reader learns: nobody", "Under the truth nobody: a reader"):
+        assert part in text

@@ -1,0 +1,205 @@
+"""Scenario files: what is shipped reads as meant; what is wrong is refused in words, with nothing written."""
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import adversary as adv
+from adversary.desk.cli import app
+
+DATA = Path(__file__).parents[2] / "data"
+GOOD = """
+title = "two levels"
+neighbours = "unbounded"
+failure = 0.05
+
+[plan]
+cells = 1
+[[plan.level]]
+name = "block"
+rho = "1/10"
+siblings = 3
+[[plan.level]]
+name = "tract"
+rho = 0.2
+
+[truth]
+block = 1
+tract = 4
+
+[adversary]
+prior = "1/2"
+known = 0
+[adversary.beliefs]
+tract = "uniform"
+
+[guarantee]
+zCDP = "sum of levels"
+"""
+
+# what is wrong -> (text to find, text in its place, words the message must hold)
+BAD = {
+    "prior above one": ('prior = "1/2"', "prior = 1.5", ["adversary", "prior", "[0, 1]", "1.5"]),
+    "negative prior": ('prior = "1/2"', "prior = -0.1", ["prior", "[0, 1]", "-0.1"]),
+    "NaN prior": ('prior = "1/2"', "prior = nan", ["prior", "[0, 1]", "nan"]),
+    "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "True"]),
+    "prior that is no fraction": ('prior = "1/2"', 'prior = "one half"', ["adversary.prior", "fraction", "one half"]),
+    "division by zero": ('prior = "1/2"', 'prior = "1/0"', ["adversary.prior", "fraction", "1/0"]),
+    "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", "missing"]),
+    "fractional known": ("known = 0", "known = 0.5", ["adversary.known", "whole number", "0.5"]),
+    "negative known": ("known = 0", "known = -1", ["known", "at least 0", "-1"]),
+    "fractional count": ("tract = 4", "tract = 4.5", ["truth.tract", "whole number", "4.5"]),
+    "NaN count": ("tract = 4", "tract = nan", ["truth.tract", "whole number", "nan"]),
+    "negative count": ("block = 1", "block = -1", ["truth", "block", "at least 0", "-1"]),
+    "zero rho": ("rho = 0.2", "rho = 0", ["plan.level[2]", "rho", "positive", "0"]),
+    "negative rho": ("rho = 0.2", "rho = -0.2", ["plan.level[2]", "rho", "positive", "-0.2"]),
+    "infinite rho": ("rho = 0.2", "rho = inf", ["plan.level[2]", "rho", "finite", "inf"]),
+    "NaN rho": ("rho = 0.2", "rho = nan", ["plan.level[2]", "rho", "nan"]),
+    "infinite failure": ("failure = 0.05", "failure = inf", ["failure", "[0, 1]", "inf"]),
+    "two parameters of one noise": ("rho = 0.2", "rho = 0.2\nsigma = 1", ["plan.level[2]", "rho", "sigma"]),
+    "unknown noise": ("rho = 0.2", 'rho = 0.2\nnoise = "cauchy"', ["plan.level[2]", "noise", "cauchy"]),
+    "unknown level in the truth": ("tract = 4", "tracct = 4", ["truth.tract", "missing"]),
+    "further level in the truth": ("tract = 4", "tract = 4\ncounty = 9", ["truth.county", "unknown key", "known here"]),
+    "unknown level in the beliefs": ('tract = "uniform"', 'county = "uniform"', ["county", "block", "tract"]),
+    "siblings missing": ("siblings = 3\n", "", ["block", "siblings is required", "0 if it holds the same people"]),
+    "siblings at the top": ("rho = 0.2", "rho = 0.2\nsiblings = 1", ["tract", "top", "siblings"]),
+    "negative siblings": ("siblings = 3", "siblings = -3", ["siblings", "at least 0", "-3"]),
+    "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ["upper level 'tract'", "belief"]),
+    "truth outside the belief": ('"uniform"', "{ upper = 2 }", ["tract", "4", "outside the reader's belief"]),
+    "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "outside the reader's belief"]),
+    "tract smaller than its block": ("tract = 4", "tract = 0", ["tract", "cannot be smaller", "0 < 1"]),
+    "belief without mass": ('"uniform"', "{ probabilities = [0.0, 0.0] }", ["beliefs.tract", "mass"]),
+    "belief that does not add up": ('"uniform"', "{ probabilities = [0.5, 0.2] }", ["beliefs.tract", "sum to one"]),
+    "belief with negative mass": ('"uniform"', "{ probabilities = [1.5, -0.5] }", ["beliefs.tract", "non-negative"]),
+    "unknown law": ('"uniform"', '{ law = "norm" }', ["beliefs.tract", "law", "norm", "poisson"]),
+    "law of something negative": ('"uniform"', '{ law = "randint", low = -5, high = 5 }', ["beliefs.tract", "count"]),
+    "unknown parameter of a law": ('"uniform"', '{ law = "poisson", lam = 2 }', ["beliefs.tract", "lam"]),
+    "belief of the wrong type": ('"uniform"', "7", ["beliefs.tract", "table", "7"]),
+    "misspelt belief": ('"uniform"', '"uniformm"', ["beliefs.tract", "uniform", "uniformm"]),
+    "unknown key": ("known = 0", "knwon = 0", ["adversary.knwon", "unknown key", "did you mean 'known'"]),
+    "unknown key at the top": ('title = "two levels"', 'titel = "x"', ["titel", "unknown key", "did you mean 'title'"]),
+    "unknown definition": ("zCDP =", "zcdp =", ["guarantee.zcdp", "unknown key", "did you mean 'zCDP'"]),
+    "title of the wrong type": ('title = "two levels"', "title = 3", ["title", "text", "3"]),
+    "neighbours nobody knows": ('"unbounded"', '"close"', ["neighbours", "bounded", "close"]),
+    "missing neighbours": ('neighbours = "unbounded"\n', "", ["neighbours", "required"]),
+    "three cells": ("cells = 1", "cells = 3", ["cells", "1 or 2", "3"]),
+    "negative epsilon": ('zCDP = "sum of levels"', '"pure DP" = -1', ["guarantee.pure DP", "non-negative", "-1"]),
+    "infinite promise": ('zCDP = "sum of levels"', "zCDP = inf", ["guarantee.zCDP", "finite", "inf"]),
+    "delta missing": (
+        'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "missing"],
+    ),
+    "malformed TOML": ("[plan]", "[plan", ["not a TOML file", "line"]),
+}  # fmt: skip
+
+
+def scenario_file(folder: Path, text: str = GOOD) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(what: str, tmp_path: Path) -> None:
+    old, new, expected = BAD[what]
+    assert GOOD.count(old) >= 1
+    path = scenario_file(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: ") as caught:
+        adv.load_scenario(path)
+    message = str(caught.value)
+    assert message.count(str(path)) == 1, f"the file is named more than once: {message}"
+    for part in expected:
+        assert part in message
+    result = CliRunner().invoke(app, ["audit", str(path), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr == f"error: {' '.join(message.split())}\n"
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_good_file_reads_as_meant(tmp_path: Path) -> None:
+    scenario = adv.load_scenario(scenario_file(tmp_path))
+    assert scenario.title == "two levels"
+    assert scenario.neighbours == "unbounded"
+    assert scenario.plan.names == ("block", "tract")
+    assert scenario.plan.levels[0].siblings == 3
+    assert scenario.plan.levels[0].mechanism == adv.DiscreteGaussian.from_rho(Fraction(1, 10))
+    assert isinstance(scenario.adversary, adv.Adversary)
+    assert scenario.adversary.prior == 0.5
+    assert scenario.adversary.beliefs["tract"] == adv.Uniform()
+    assert scenario.truth == {"block": 1, "tract": 4}
+    assert scenario.guarantee is not None
+    assert scenario.guarantee["zCDP"].rho == pytest.approx(0.3, abs=1e-15)  # type: ignore[attr-defined]
+
+
+def test_a_product_of_fractions_is_kept_exact() -> None:
+    plan = adv.load_scenario(DATA / "granville_1940.toml").plan
+    for level in plan.levels:
+        assert level.mechanism == adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO[level.name])
+
+
+def test_every_shipped_scenario_can_be_read() -> None:
+    for path in sorted(DATA.glob("*.toml")):
+        scenario = adv.load_scenario(path)
+        assert scenario.title
+        assert scenario.source
+        assert scenario.guarantee
+
+
+def test_bounded_neighbours_double_the_variance_and_keep_the_promise() -> None:
+    one, two = adv.load_scenario(DATA / "dare_1940.toml"), adv.load_scenario(DATA / "dare_1940_bounded.toml")
+    assert (two.neighbours, two.plan.cells) == ("bounded", 2)
+    assert two.plan.levels[0].mechanism.sigma2 == 2 * one.plan.levels[0].mechanism.sigma2  # type: ignore[attr-defined]
+    assert one.guarantee is not None
+    assert two.guarantee is not None
+    assert two.guarantee["zCDP"].rho == pytest.approx(one.guarantee["zCDP"].rho)  # type: ignore[attr-defined]
+    assert one.with_neighbours("bounded", cells=2).plan == two.plan
+    assert two.with_neighbours("unbounded", cells=1).plan == one.plan
+
+
+def test_a_truth_can_be_replaced_and_is_checked_as_in_a_file(tmp_path: Path) -> None:
+    scenario = adv.load_scenario(scenario_file(tmp_path))
+    assert scenario.with_truth({"tract": 9}).truth == {"block": 1, "tract": 9}
+    assert scenario.truth == {"block": 1, "tract": 4}
+    with pytest.raises(ValueError, match="unknown key, got 'trakt'; did you mean 'tract'"):
+        scenario.with_truth({"trakt": 9})
+    with pytest.raises(ValueError, match="outside the reader's belief"):
+        scenario.with_truth({"block": 2})
+
+
+def test_several_readers_and_truths_are_mappings_of_names(tmp_path: Path) -> None:
+    text = GOOD.replace("[adversary]", "[adversaries.a]").replace("[adversary.beliefs]", "[adversaries.a.beliefs]")
+    text = text.replace("[truth]", "[truths.here]") + "\n[truths.there]\nblock = 0\ntract = 6\n"
+    scenario = adv.load_scenario(scenario_file(tmp_path, text))
+    assert isinstance(scenario.adversary, dict)
+    assert list(scenario.adversary) == ["a"]
+    assert scenario.truth["there"] == {"block": 0, "tract": 6}
+    assert scenario.with_truth({"tract": 8}).truth["here"] == {"block": 1, "tract": 8}
+
+
+def test_a_table_and_its_plural_exclude_each_other(tmp_path: Path) -> None:
+    without = GOOD.replace("[truth]\nblock = 1\ntract = 4\n", "")
+    for text, word in ((GOOD + "\n[adversaries.a]\nprior = 0.1\n", "both are"), (without, "neither is")):
+        with pytest.raises(ValueError, match=word):
+            adv.load_scenario(scenario_file(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_an_os_error(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere.toml", tmp_path):
+        with pytest.raises(OSError, match=r".+"):
+            adv.load_scenario(path)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="not a TOML file"):
+        adv.load_scenario(path)
+
+
+def test_a_scenario_is_a_value() -> None:
+    scenario = adv.load_scenario(DATA / "dare_1940.toml")
+    assert replace(scenario, title="x").plan is scenario.plan

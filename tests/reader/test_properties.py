@@ -1,0 +1,285 @@
+"""What must hold for every reader, plan and release: checked over random ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from adversary.reader.risk import factor_law, risk_summary, settle_truth
+from tests.catalogue import DG
+
+PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])
+SMALL_NOISE = st.sampled_from([DG(0.7), DG(2.0), adv.Geometric(1.5), adv.Geometric(3.0)])
+PROPER = {
+    "flat to 3": (adv.Uniform(3), lambda x: {t: 1 / (4 - x) for t in range(x, 4)}),
+    "others": (adv.Others([0.5, 0.2, 0.3]), lambda x: {x: 0.5, x + 1: 0.2, x + 2: 0.3}),
+    "sure": (adv.Point(2), lambda x: {2: 1.0}),
+}
+
+
+def averages(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any]) -> tuple[float, float]:
+    """(E[posterior], P(correct)) under a truth, which must come out exactly."""
+    law = factor_law(plan, reader, settle_truth(plan, reader, truth))
+    assert not law.simulated
+    inside = law.decided_in()[0]
+    return law.posterior_mean()[0], inside if law.target else 1 - inside
+
+
+# The martingale identity
+
+
+@given(noise=SMALL_NOISE, prior=PROBABILITIES, known=st.integers(0, 5))
+@settings(deadline=None, max_examples=30)
+def test_posterior_of_one_level_averages_to_the_prior(noise: adv.Mechanism, prior: float, known: int) -> None:
+    plan, reader = adv.Plan([adv.Level("block", noise)]), adv.Adversary(prior, known)
+    means = [averages(plan, reader, {"block": known + target})[0] for target in (0, 1)]
+    assert (1 - prior) * means[0] + prior * means[1] == pytest.approx(prior, rel=1e-11)
+
+
+@given(
+    noises=st.tuples(SMALL_NOISE, SMALL_NOISE),
+    siblings=st.integers(1, 3),
+    belief=st.sampled_from(list(PROPER)),
+    prior=PROBABILITIES,
+)
+@settings(deadline=None, max_examples=25)
+def test_posterior_of_two_levels_averages_to_the_prior(noises: Any, siblings: int, belief: str, prior: float) -> None:
+    """Over the target, the total given the target, and every release: for each proper belief."""
+    plan = adv.Plan([adv.Level("block", noises[0], siblings=siblings), adv.Level("tract", noises[1])])
+    held, law = PROPER[belief]
+    reader = adv.Adversary(prior, beliefs={"tract": held})
+    total, accuracy = 0.0, 0.0
+    for target, weight in ((0, 1 - prior), (1, prior)):
+        for tract, share in law(target).items():
+            mean, right = averages(plan, reader, {"block": target, "tract": tract})
+            total += weight * share * mean
+            accuracy += weight * share * right
+    assert total == pytest.approx(prior, rel=1e-9)
+    assert accuracy >= max(prior, 1 - prior) - 1e-9  # deciding by the posterior is never worse than by the prior
+
+
+@given(noise=SMALL_NOISE, prior=PROBABILITIES)
+@settings(deadline=None, max_examples=15)
+def test_posterior_with_unknown_others_averages_to_the_prior(noise: adv.Mechanism, prior: float) -> None:
+    plan, pmf = adv.Plan([adv.Level("block", noise)]), [0.5, 0.3, 0.2]
+    reader = adv.Adversary(prior, beliefs={"block": pmf})
+    total = sum(
+        weight * share * averages(plan, reader, {"block": target + others, "in": target})[0]
+        for target, weight in ((0, 1 - prior), (1, prior))
+        for others, share in enumerate(pmf)
+    )
+    assert total == pytest.approx(prior, rel=1e-10)
+
+
+@given(noise=SMALL_NOISE, prior=PROBABILITIES, known=st.tuples(st.integers(0, 3), st.integers(0, 3)))
+@settings(deadline=None, max_examples=15)
+def test_posterior_of_two_cells_averages_to_the_prior(noise: adv.Mechanism, prior: float, known: Any) -> None:
+    plan, reader = adv.Plan([adv.Level("block", noise)], cells=2), adv.Adversary(prior, known)
+    total = sum(
+        weight * averages(plan, reader, {"block": [known[0] + target, known[1] + 1 - target]})[0]
+        for target, weight in ((0, 1 - prior), (1, prior))
+    )
+    assert total == pytest.approx(prior, rel=1e-10)
+
+
+def test_posterior_under_an_invariant_averages_to_the_prior() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.7), siblings=2), adv.Level("tract", adv.Exact())])
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(3)})
+    total = 0.0
+    for target, weight in ((0, 0.7), (1, 0.3)):
+        for tract in range(target, 4):
+            total += weight / (4 - target) * averages(plan, reader, {"block": target, "tract": tract})[0]
+    assert total == pytest.approx(0.3, rel=1e-10)
+
+
+@pytest.mark.parametrize("siblings", [(1, 1), (2, 1)])
+def test_posterior_of_three_levels_averages_to_the_prior(siblings: tuple[int, int]) -> None:
+    plan = adv.Plan(
+        [
+            adv.Level("block", DG(3.0), siblings=siblings[0]),
+            adv.Level("tract", DG(3.0), siblings=siblings[1]),
+            adv.Level("county", adv.Geometric(3.0)),
+        ]
+    )
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(2), "county": [0.4, 0.6]})
+    total = 0.0
+    for target, weight in ((0, 0.7), (1, 0.3)):
+        for tract, (others, share) in itertools.product(range(target, 3), enumerate([0.4, 0.6])):
+            truth = {"block": target, "tract": tract, "county": tract + others}
+            total += weight * share / (3 - target) * averages(plan, reader, truth)[0]
+    assert total == pytest.approx(0.3, rel=1e-9)
+
+
+# Invariance
+
+
+@given(
+    m=st.integers(0, 10**6),
+    block=st.integers(-20, 20),
+    tract=st.integers(-20, 20),
+    total=st.integers(-20, 20),
+    flat=st.booleans(),
+)
+@settings(deadline=None, max_examples=60)
+def test_shifting_everything_known_changes_nothing(m: int, block: int, tract: int, total: int, flat: bool) -> None:
+    """m more people known inside, and every count's release m higher; the sum over the siblings stays."""
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", adv.Geometric(0.8))])
+    beliefs: dict[str, Any] = {"tract": adv.Uniform() if flat else adv.Others([0.3, 0.3, 0.4])}
+    start = adv.Adversary(0.3, 0, beliefs).posterior(plan, plan.observe({"block": block, "tract": tract}, {"block": total}))
+    moved = adv.Adversary(0.3, m, beliefs).posterior(
+        plan, plan.observe({"block": block + m, "tract": tract + m}, {"block": total}), counts=False
+    )
+    assert float(moved["log_odds"]) == pytest.approx(float(start["log_odds"]), rel=1e-9, abs=1e-9)
+
+
+@given(m=st.integers(1, 40), prior=PROBABILITIES)
+@settings(deadline=None, max_examples=15)
+def test_averages_do_not_depend_on_how_many_are_known(m: int, prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.7), siblings=2), adv.Level("tract", DG(0.7))])
+    for start, moved in ((adv.Uniform(), adv.Uniform()), (adv.Uniform(5), adv.Uniform(5 + m)), (adv.Point(4), adv.Point(4 + m))):
+        here = averages(plan, adv.Adversary(prior, 0, {"tract": start}), {"block": 1, "tract": 4})
+        there = averages(plan, adv.Adversary(prior, m, {"tract": moved}), {"block": 1 + m, "tract": 4 + m})
+        assert there == pytest.approx(here, rel=1e-9)
+
+
+@given(data=st.data(), prior=PROBABILITIES)
+@settings(deadline=None, max_examples=25)
+def test_releases_can_be_read_in_any_order(data: st.DataObject, prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.3), siblings=2), adv.Level("tract", adv.Geometric(0.8))])
+    small = st.integers(-4, 7)
+    seen = [
+        plan.observe({"block": data.draw(small), "tract": data.draw(small)}, {"block": data.draw(small)}) for _ in range(3)
+    ]
+    answers = []
+    for order in itertools.permutations(seen):
+        reader = adv.Adversary(prior, 0, {"tract": adv.Uniform()})
+        for release in order:
+            reader = reader.after(plan, release)
+        answers.append(reader.prior)
+    np.testing.assert_allclose(answers, answers[0], rtol=1e-9)
+
+
+@given(releases=st.lists(st.integers(-30, 30), min_size=1, max_size=6), prior=PROBABILITIES)
+@settings(deadline=None, max_examples=40)
+def test_log_bayes_factors_of_one_block_add(releases: list[int], prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.01))])
+    reader = adv.Adversary(prior)
+    for one in releases:
+        reader = reader.after(plan, plan.observe({"block": one}))
+    expected = math.log(prior / (1 - prior)) + sum(0.01 * (2 * u - 1) for u in releases)
+    assert math.log(reader.prior / (1 - reader.prior)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+# More noise
+
+
+@given(pair=st.tuples(st.floats(1e-6, 20.0), st.floats(1e-6, 20.0)), prior=st.floats(1e-6, 0.999))
+@settings(deadline=None, max_examples=60)
+def test_more_discrete_gaussian_noise_never_raises_the_expected_ratio(pair: tuple[float, float], prior: float) -> None:
+    more, less = (averages(adv.Plan([adv.Level("block", DG(rho))]), adv.Adversary(prior), {"block": 1})[0] for rho in sorted(pair))
+    assert more <= less * (1 + 1e-12)
+
+
+@given(pair=st.tuples(st.floats(0.02, 20.0), st.floats(0.02, 20.0)), prior=st.floats(1e-6, 0.999))
+@settings(deadline=None, max_examples=60)
+def test_more_geometric_noise_never_raises_the_expected_ratio(pair: tuple[float, float], prior: float) -> None:
+    more, less = (
+        averages(adv.Plan([adv.Level("block", adv.Geometric(e))]), adv.Adversary(prior), {"block": 1})[0] for e in sorted(pair)
+    )
+    assert more <= less * (1 + 1e-12)
+
+
+@given(rho=st.floats(1e-8, 0.25), prior=st.floats(1e-9, 1.0))
+@settings(deadline=None, max_examples=40)
+def test_expected_ratio_lies_between_one_and_its_limit(rho: float, prior: float) -> None:
+    """1 <= R <= exp(2 rho), the limit at prior 0."""
+    plan = adv.Plan([adv.Level("block", DG(rho))])
+    ratio = averages(plan, adv.Adversary(prior), {"block": 1})[0] / prior
+    assert 1 - 1e-11 <= ratio <= math.exp(2 * rho) * (1 + 1e-11)
+
+
+# Fixed points and extremes
+
+
+@given(prior=st.sampled_from([0.0, 1.0]), block=st.integers(-50, 50), tract=st.integers(-50, 50), total=st.integers(-50, 50))
+@settings(deadline=None, max_examples=30)
+def test_certain_priors_are_fixed_points(prior: float, block: int, tract: int, total: int) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.8))])
+    for belief in (adv.Uniform(), adv.Uniform(9), adv.Others([0.5, 0.5])):
+        found = adv.Adversary(prior, 0, {"tract": belief}).posterior(
+            plan, plan.observe({"block": block, "tract": tract}, {"block": total})
+        )
+        assert float(found["posterior"]) == prior
+        assert float(found["log_odds"]) == (math.inf if prior else -math.inf)
+        assert np.isfinite(found["ratio"])
+        if prior:
+            assert float(found["ratio"]) == 1.0
+
+
+RHOS = st.sampled_from([1e-8, 1e-5, 0.1, 3.0, 1e3])
+FAR = st.sampled_from([-(10**6), -1000, -1, 0, 1, 3, 1000, 10**6])
+
+
+@given(rho=RHOS, release=FAR, prior=st.sampled_from([0.0, 1e-300, 0.5, 1 - 1e-16, 1.0]))
+@settings(deadline=None, max_examples=100)
+def test_one_level_never_gives_nan(rho: float, release: int, prior: float) -> None:
+    for noise in (DG(rho), adv.Geometric(math.sqrt(2 * rho))):
+        plan = adv.Plan([adv.Level("block", noise)])
+        found = adv.Adversary(prior).posterior(plan, plan.observe({"block": release}), counts=False)
+        for name in ("posterior", "ratio", "log_odds"):
+            assert not np.isnan(found[name])
+        if noise == DG(rho) and 0 < prior < 1:
+            expected = math.log(prior) - math.log1p(-prior) + rho * (2 * release - 1)
+            assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-11, abs=1e-12)
+
+
+@given(
+    rhos=st.tuples(RHOS, RHOS),
+    block=FAR,
+    tract=FAR,
+    total=FAR,
+    siblings=st.sampled_from([1, 27]),
+    belief=st.sampled_from([adv.Uniform(), adv.Uniform(50), adv.Point(3), adv.Others([0.5, 0.5])]),
+)
+@settings(deadline=None, max_examples=150)
+def test_two_levels_never_give_nan(
+    rhos: tuple[float, float], block: int, tract: int, total: int, siblings: int, belief: adv.Belief
+) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rhos[0]), siblings=siblings), adv.Level("tract", DG(rhos[1]))])
+    reader = adv.Adversary(0.3, beliefs={"tract": belief})
+    found = reader.posterior(plan, plan.observe({"block": block, "tract": tract}, {"block": total}), counts=False)
+    assert 0 <= float(found["posterior"]) <= 1
+    assert np.isfinite(found["log_odds"])
+    assert not np.isnan(found["ratio"])
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.1, 10.0, 1e3])
+@pytest.mark.parametrize("prior", [1e-12, 0.5, 1 - 1e-12])
+def test_averages_never_give_nan(rho: float, prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rho))])
+    for target in (0, 1):
+        law = factor_law(plan, adv.Adversary(prior), settle_truth(plan, adv.Adversary(prior), {"block": target}))
+        summary = risk_summary(law)
+        for name in summary.data_vars:
+            assert not np.isnan(summary[name]).any(), name
+        assert 0 <= float(summary["posterior_mean"]) <= 1 + 1e-12
+        if rho == 1e3:
+            assert float(summary["prob_correct"]) == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("rhos", [(1e-8, 0.3), (0.3, 1e-5), (1e3, 0.3), (0.3, 1e3), (1e3, 1e3)])
+def test_averages_of_two_levels_never_give_nan(rhos: tuple[float, float]) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rhos[0]), siblings=2), adv.Level("tract", DG(rhos[1]))])
+    for belief in (adv.Uniform(), adv.Uniform(5)):
+        reader = adv.Adversary(beliefs={"tract": belief})
+        settled = settle_truth(plan, reader, {"block": 1, "tract": 3})
+        summary = risk_summary(factor_law(plan, reader, settled, draws=500, rng=1))
+        for name in summary.data_vars:
+            assert not np.isnan(summary[name]).any(), name

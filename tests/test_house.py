@@ -1,0 +1,205 @@
+"""The house keeps its order: imports run one way, heavy libraries wait, names do not collide, examples in docstrings run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import adversary
+
+ROOT = Path(adversary.__file__).parent
+WINGS = (
+    ("_numeric", "runner"),
+    (
+        "privacy.composition",
+        "privacy.guarantees",
+        "privacy.losses",
+        "privacy.definitions",
+        "privacy.noise",
+        "privacy.integers",
+        "privacy.mechanisms",
+        "privacy.decisions",
+        "privacy.invariants",
+    ),
+    (
+        "reader.releases",
+        "reader.postprocessing",
+        "reader.plans",
+        "reader.beliefs",
+        "reader.paths",
+        "reader.inference",
+        "reader.enumeration",
+        "reader.counterfactual",
+        "reader.spine",
+        "reader.factors",
+        "reader.risk",
+    ),
+    ("driver",),
+    ("policy.budget", "policy.census", "policy.explain"),
+    ("analyst.bounded", "analyst.regression", "analyst.study"),
+    ("desk.scenarios", "desk.nmf", "desk.words", "desk.figures", "desk.report", "desk.cli"),
+)
+"""Section 3 of the design, with the modules that were split off beside the one they came from."""
+
+WING_ORDER = {"_numeric": 0, "runner": 0, "privacy": 1, "reader": 2, "driver": 3, "policy": 4, "analyst": 4, "desk": 5}
+PLACE = {module: i for wing in WINGS for i, module in enumerate(wing)}
+LATE = {"pymc", "pytensor", "arviz", "nutpie", "preliz", "matplotlib", "numba", "dask", "zarr", "typer", "jinja2"}
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """Every module of the package but the models, by its name below `adversary`."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] != "models" and path.name != "__init__.py":
+            yield ".".join(parts), path
+
+
+MODULES = dict(sources())
+
+
+def imports(path: Path, *, everywhere: bool = False) -> set[str]:
+    """Modules imported at module level (or anywhere), without those for types only."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [ast.parse(path.read_text())]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            stack.extend(node.orelse)
+        elif everywhere or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            stack.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def inner(path: Path) -> set[str]:
+    """Modules of the package that this one imports at module level, by their names below `adversary`."""
+    names = {name.removeprefix("adversary.") for name in imports(path) if name.startswith("adversary.")}
+    modules = {name for name in names if name in MODULES}
+    return modules | {name.split(".")[0] for name in names if name.split(".")[0] == "models"}
+
+
+def test_every_module_has_a_place() -> None:
+    assert set(MODULES) <= set(PLACE), "say in WINGS where a new module stands"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_run_one_way(name: str) -> None:
+    wing = name.split(".")[0]
+    for other in inner(MODULES[name]):
+        assert other != "models", f"{name} imports the models at module level"
+        their_wing = other.split(".")[0]
+        if their_wing == wing and "." in name:
+            assert PLACE[other] < PLACE[name], f"{name} imports {other}, which stands after it"
+        elif name == "runner":
+            assert other == "_numeric"
+        else:
+            assert WING_ORDER[their_wing] < WING_ORDER[wing], f"{name} imports {other} against the direction"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("desk.")])
+def test_heavy_libraries_are_imported_inside_functions(name: str) -> None:
+    assert not {module.split(".")[0] for module in imports(MODULES[name])} & LATE
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_scipy_stats_is_imported_late(name: str) -> None:
+    assert not any(module.startswith("scipy.stats") for module in imports(MODULES[name]))
+
+
+def test_the_top_re_exports_no_figures_reports_or_commands() -> None:
+    assert not {"adversary.desk.cli", "adversary.desk.report", "adversary.desk.figures"} & imports(ROOT / "__init__.py")
+
+
+def test_wings_are_only_docstrings() -> None:
+    for path in ROOT.rglob("__init__.py"):
+        relative = path.relative_to(ROOT)
+        if relative.parts[0] != "models" and len(relative.parts) > 1:
+            body = ast.parse(path.read_text()).body
+            assert all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body), relative
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import json, sys, adversary; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    heavy = ("pymc", "pytensor", "arviz", "nutpie", "matplotlib", "numba", "preliz", "dask", "scipy.stats", "typer", "jinja2")
+    for name in (*heavy, "adversary.models", "adversary.desk.cli", "adversary.desk.report", "adversary.desk.figures"):
+        assert name not in loaded, name
+    assert done.stderr == ""
+
+
+def test_an_exact_audit_loads_no_model() -> None:
+    code = (
+        "import sys, adversary as adv\n"
+        "plan = adv.Plan([adv.Level('block', adv.DiscreteGaussian.from_rho(0.1))])\n"
+        "adv.audit(plan, adv.Adversary(), {'block': 1})\n"
+        "assert 'pymc' not in sys.modules and 'adversary.models' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+def test_no_module_bears_a_name_its_package_re_exports() -> None:
+    """`adversary.x` must not be a module here and a function there; a module exported as itself is one thing."""
+    for info in pkgutil.iter_modules([str(ROOT)]):
+        exported = getattr(adversary, info.name, None)
+        assert exported is None or exported is sys.modules.get(f"adversary.{info.name}"), info.name
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    exports = {alias.asname or alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    for name in MODULES:
+        last = name.split(".")[-1]
+        if last in exports:
+            assert f"{exports[last]}.{last}" == f"adversary.{name}", f"{last} is exported from {exports[last]}"
+
+
+def test_re_exports_are_explicit() -> None:
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                assert alias.asname == alias.name, alias.name
+
+
+def test_public_names_of_the_design_are_there() -> None:
+    names = (
+        "DiscreteGaussian Geometric Laplace Gaussian RandomizedResponse Exact PureDP ApproximateDP ProbabilisticDP "
+        "ZeroConcentratedDP GaussianDP NoPrivacy Plan Level Adversary Uniform Point Others load_scenario audit observed "
+        "enumerate_posterior census"
+    )
+    for name in names.split():
+        assert hasattr(adversary, name), name
+
+
+@pytest.mark.parametrize("name", ["", *(name for name in MODULES if not name.startswith("desk.cli"))])
+def test_examples_in_docstrings_run(name: str) -> None:
+    text = (MODULES[name] if name else ROOT / "__init__.py").read_text()
+    if "pm.Model" in text or "import pymc" in text:
+        pytest.skip("its examples are PyMC's: tests/models runs them")
+    module = importlib.import_module(f"adversary.{name}" if name else "adversary")
+    failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert failed == 0
+
+
+@pytest.mark.parametrize("path", [p for p in sorted(ROOT.rglob("*.py")) if p.name != "__init__.py"], ids=lambda p: p.name)
+def test_modules_say_what_they_are(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_every_definition_has_a_formula_or_a_sentence() -> None:
+    """Public classes and functions of the package are documented; overriding methods are not asked."""
+    for name, path in MODULES.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{name}.{node.name}"

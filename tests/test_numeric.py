@@ -1,0 +1,169 @@
+"""Helpers: theta series and tails against 40 digits, log-space sums, safe-side roots, argument checks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped, unused-ignore]
+import numpy as np
+import pytest
+
+from adversary import _numeric as numeric
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.01, 1.0, 3.1, 3.2, 20.0, 1e3])
+@pytest.mark.parametrize("fraction", [0.0, 0.1, -0.37, 0.5, -0.5])
+def test_log_theta_of_a_shifted_lattice(rho: float, fraction: float) -> None:
+    with mpmath.workdps(50):
+        r, f = mpmath.mpf(rho), mpmath.mpf(fraction)
+        if rho < 1:
+            waves = [2 * mpmath.exp(-(mpmath.pi**2) * k * k / r) * mpmath.cos(2 * mpmath.pi * k * f) for k in range(1, 8)]
+            total = mpmath.sqrt(mpmath.pi / r) * (1 + mpmath.fsum(waves))
+        else:
+            total = mpmath.fsum(mpmath.exp(-r * (k + f) ** 2) for k in range(-12, 13))
+        expected = float(mpmath.log(total))
+    assert numeric.log_theta(rho, fraction) == pytest.approx(expected, rel=1e-14, abs=1e-15)
+    array = numeric.log_theta(rho, np.array([fraction, fraction]))
+    np.testing.assert_allclose(array, expected, rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("rho", [1e-7, 6.2e-5, 6.3e-5, 0.01, 0.3, 2.0, 50.0])
+@pytest.mark.parametrize("z", [-30.0, -3.0, -0.4, 0.0, 0.3, 1.0, 6.0, 25.0])
+def test_log_tail_sum_at_any_real_start(rho: float, z: float) -> None:
+    """sum over i >= 0 of exp(-rho (start + i)^2), start = z standard deviations, here off the lattice."""
+    start = z / math.sqrt(2 * rho) + 0.237
+    with mpmath.workdps(40):
+        r, s = mpmath.mpf(rho), mpmath.mpf(start)
+        if rho < 1e-3:
+            expected = _sum_by_euler_maclaurin(r, s)
+        else:
+            last = max(int(-start), 0) + int(14 / math.sqrt(rho)) + 12
+            expected = mpmath.log(mpmath.fsum(mpmath.exp(-r * (s + i) ** 2) for i in range(last)))
+    found = float(numeric.log_tail_sum(np.array(start), rho))
+    assert found == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
+
+
+def _sum_by_euler_maclaurin(rho: Any, start: Any) -> Any:
+    """log of half a first term, the integral, and corrections by odd derivatives, which die out for wide terms."""
+    scale = mpmath.sqrt(rho)
+
+    def derivative(n: int) -> Any:
+        return (-scale) ** n * mpmath.hermite(n, scale * start)
+
+    value = mpmath.sqrt(mpmath.pi) / (2 * scale) * mpmath.erfc(scale * start) * mpmath.exp(rho * start**2)
+    value += mpmath.mpf(1) / 2
+    for k in range(1, 9):
+        value -= mpmath.bernoulli(2 * k) / mpmath.factorial(2 * k) * derivative(2 * k - 1)
+    return mpmath.log(value) - rho * start**2
+
+
+def test_log_tail_sum_keeps_shapes() -> None:
+    assert numeric.log_tail_sum(np.zeros((2, 3)), 0.3).shape == (2, 3)
+    assert numeric.log_tail_sum(0.5, 0.3).shape == ()
+    assert numeric.log_tail_sum(np.zeros(0), 0.3).shape == (0,)
+    starts = np.linspace(-200, 200, 999)
+    together = numeric.log_tail_sum(starts, 0.01)
+    np.testing.assert_allclose(together, [float(numeric.log_tail_sum(s, 0.01)) for s in starts], rtol=1e-13, atol=1e-13)
+    assert np.all(np.diff(together) < 1e-13)
+
+
+def test_log_sum_exp_of_nothing_is_minus_infinity() -> None:
+    x = np.array([[0.0, 1.0], [-np.inf, -np.inf], [-1e5, -1e5]])
+    np.testing.assert_allclose(numeric.log_sum_exp(x), [math.log(1 + math.e), -np.inf, -1e5 + math.log(2)], rtol=1e-15)
+    assert numeric.log_sum_exp(np.zeros((2, 0))).tolist() == [-np.inf, -np.inf]
+    np.testing.assert_allclose(numeric.log_sum_exp(np.zeros((3, 2)), axis=0), math.log(3), rtol=1e-15)
+
+
+def test_logit_has_its_limits() -> None:
+    np.testing.assert_allclose(numeric.logit([0.0, 0.2, 0.5, 1.0]), [-np.inf, math.log(0.25), 0.0, np.inf], rtol=1e-15)
+
+
+@pytest.mark.parametrize("loss", [-1e6, -800.0, -1.0, 0.0, 1e-9, 3.0, 600.0])
+def test_posterior_ratio_has_its_limits(loss: float) -> None:
+    assert numeric.posterior_ratio(1.0, loss) == 1.0
+    assert numeric.posterior_ratio(0.0, loss) == pytest.approx(math.exp(loss), rel=1e-12)
+    for p in (1e-9, 0.3, 0.999):
+        expected = 1 / (p + (1 - p) * mpmath.exp(-mpmath.mpf(loss)))
+        assert float(numeric.posterior_ratio(p, loss)) == pytest.approx(float(expected), rel=1e-12, abs=1e-300)
+
+
+def test_posterior_ratio_of_infinite_losses() -> None:
+    np.testing.assert_array_equal(numeric.posterior_ratio([0.0, 0.25, 1.0], np.inf), [np.inf, 4.0, 1.0])
+    np.testing.assert_array_equal(numeric.posterior_ratio([0.0, 0.25, 1.0], -np.inf), [0.0, 0.0, 1.0])
+
+
+def test_solving_ends_on_the_safe_side() -> None:
+    for target in (1e-12, 0.3, 1.0, 7.0, 1e9):
+        root = numeric.solve_decreasing(lambda x, t=target: t - x, 0.0, 1.0)
+        assert root >= target
+        assert root == pytest.approx(target, rel=1e-14)
+    assert numeric.solve_decreasing(lambda x: -1.0, 0.5, 1.0) == 0.5
+    assert numeric.solve_decreasing(lambda x: 1.0, 0.0, 1.0) == math.inf
+    stepped = numeric.solve_decreasing(lambda x: 1.0 if x < 2.5 else -1.0, 0.0, 1.0)
+    assert stepped >= 2.5
+    assert stepped == pytest.approx(2.5, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("check", "good"),
+    [
+        (numeric.check_probability, [0, 1, 0.5, np.array([0.0, 1.0]), Fraction(1, 3), np.float32(0.5), [0.1, 0.2]]),
+        (numeric.check_positive, [1e-300, 3, Fraction(1, 3), [1.0, 2.0]]),
+        (numeric.check_non_negative, [0, 2.5, [0.0, 1.0]]),
+        (numeric.check_whole, [0, -3, 2.0, np.int64(4), np.array([1.0, 2.0]), 2**53, [1, 2]]),
+    ],
+)
+def test_checks_let_good_values_through(check: Any, good: list[Any]) -> None:
+    for x in good:
+        array = check("x", x)
+        np.testing.assert_allclose(array, np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=float))
+        assert array.dtype == (np.int64 if check is numeric.check_whole else np.float64)
+
+
+@pytest.mark.parametrize(
+    ("check", "bad", "message"),
+    [
+        (numeric.check_probability, 1.1, r"x must be in \[0, 1\], got 1\.1"),
+        (numeric.check_probability, -1e-9, r"x must be in \[0, 1\], got -1e-09"),
+        (numeric.check_probability, math.nan, r"x must be in \[0, 1\], got nan"),
+        (numeric.check_probability, [0.5, 2.0], r"x must be in \[0, 1\], got 2\.0"),
+        (numeric.check_positive, 0, r"x must be positive and finite, got 0\.0"),
+        (numeric.check_positive, math.inf, "x must be positive and finite, got inf"),
+        (numeric.check_non_negative, -1, r"x must be non-negative and finite, got -1\.0"),
+        (numeric.check_non_negative, math.nan, "x must be non-negative and finite, got nan"),
+        (numeric.check_whole, 0.5, r"x must be a whole number within \+-2\^53, got 0\.5"),
+        (numeric.check_whole, math.nan, "x must be a whole number.*got nan"),
+        (numeric.check_whole, math.inf, "x must be a whole number.*got inf"),
+        (numeric.check_whole, 2.0**60, "x must be a whole number within"),
+        (numeric.check_whole, [1, 2.5], r"x must be a whole number.*got 2\.5"),
+        (numeric.check_whole, np.array([2**60]), "x must be a whole number within"),
+    ],
+)
+def test_checks_refuse_ranges_with_name_rule_and_value(check: Any, bad: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check("x", bad)
+
+
+@pytest.mark.parametrize("check", [numeric.check_probability, numeric.check_positive, numeric.check_whole])
+@pytest.mark.parametrize("bad", ["1", "one", None, True, ["a"], object(), {}], ids=repr)
+def test_checks_refuse_kinds_with_name_and_value(check: Any, bad: Any) -> None:
+    with pytest.raises(TypeError, match="x must be"):
+        check("x", bad)
+
+
+def test_check_whole_has_a_minimum() -> None:
+    assert numeric.check_whole("x", 3, minimum=3) == 3
+    with pytest.raises(ValueError, match="x must be at least 3, got 2"):
+        numeric.check_whole("x", [5, 2], minimum=3)
+
+
+def test_non_negative_may_be_infinite_when_told() -> None:
+    assert numeric.check_non_negative("x", math.inf, finite=False) == math.inf
+
+
+def test_scalars_in_scalars_out() -> None:
+    assert isinstance(numeric.scalar_or_array(np.float64(1.0)), float)
+    assert isinstance(numeric.scalar_or_array(np.array(1.0)), float)
+    assert numeric.scalar_or_array(np.zeros(3)).shape == (3,)

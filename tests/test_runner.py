@@ -1,0 +1,184 @@
+"""Work in blocks: results do not depend on how it was cut, interrupted or resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adversary import runner
+from adversary.runner import BLOCK, save_array, seed_sequence, simulate, track
+
+
+def draw(size: int, generator: np.random.Generator) -> Any:
+    return generator.standard_normal(size)
+
+
+class Interrupted(RuntimeError):
+    """What an interruption raises here."""
+
+
+class Flaky:
+    """Draws like `draw`, counts its calls, and stops before call number `fail_at`."""
+
+    def __init__(self, fail_at: int = 10**9) -> None:
+        self.calls, self.fail_at = 0, fail_at
+
+    def __call__(self, size: int, generator: np.random.Generator) -> Any:
+        if self.calls == self.fail_at:
+            raise Interrupted
+        self.calls += 1
+        return draw(size, generator)
+
+
+def test_blocks_have_one_size_and_the_rest_comes_last() -> None:
+    sizes: list[int] = []
+
+    def function(size: int, generator: np.random.Generator) -> Any:
+        sizes.append(size)
+        return generator.random(size)
+
+    result = simulate(function, 2 * BLOCK + 10, 1)
+    assert sizes == [BLOCK, BLOCK, 10]
+    assert result.shape == (2 * BLOCK + 10,)
+    assert simulate(draw, 1, 1).shape == (1,)
+
+
+def test_each_block_has_its_own_child_of_the_seed() -> None:
+    result = simulate(draw, 3 * BLOCK, 2020)
+    children = np.random.SeedSequence(2020).spawn(3)
+    expected = np.concatenate([np.random.default_rng(child).standard_normal(BLOCK) for child in children])
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_more_draws_begin_with_the_same_ones() -> None:
+    np.testing.assert_array_equal(simulate(draw, 5 * BLOCK, 3)[: 2 * BLOCK], simulate(draw, 2 * BLOCK, 3))
+
+
+def test_draws_may_have_more_axes() -> None:
+    result = simulate(lambda size, generator: generator.random((size, 2)), BLOCK + 3, 1)
+    assert result.shape == (BLOCK + 3, 2)
+
+
+def test_a_seed_reproduces_and_no_seed_does_not() -> None:
+    np.testing.assert_array_equal(simulate(draw, 50, 7), simulate(draw, 50, 7))
+    assert not np.array_equal(simulate(draw, 50, 7), simulate(draw, 50, 8))
+    assert not np.array_equal(simulate(draw, 50), simulate(draw, 50))
+
+
+def test_seed_sequences_from_everything_numpy_takes() -> None:
+    assert seed_sequence(5).entropy == 5
+    assert seed_sequence(np.int64(5)).entropy == 5
+    given = np.random.SeedSequence(9)
+    assert seed_sequence(given) is given
+    first, second = (seed_sequence(np.random.default_rng(4)).entropy for _ in range(2))
+    assert first == second
+    generator = np.random.default_rng(4)
+    assert seed_sequence(generator).entropy != seed_sequence(generator).entropy
+
+
+def test_a_seed_sequence_is_not_used_up() -> None:
+    """Asking twice with one sequence gives the same draws: inputs are never changed."""
+    given = np.random.SeedSequence(9)
+    np.testing.assert_array_equal(simulate(draw, 20, given), simulate(draw, 20, given))
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "7", True, [1, 2]])
+def test_bad_seeds_are_refused(bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="rng must be None, a seed >= 0 or a numpy Generator"):
+        simulate(draw, 10, bad)
+
+
+@pytest.mark.parametrize(("bad", "message"), [(0, "draws must be at least 1, got 0"), (1.5, r"draws must be a whole.*1\.5")])
+def test_bad_draws_are_refused(bad: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(draw, bad, 1)
+
+
+# Resumption
+
+
+def test_storing_changes_nothing(tmp_path: Path) -> None:
+    plain = simulate(draw, 3 * BLOCK + 5, 1)
+    np.testing.assert_array_equal(simulate(draw, 3 * BLOCK + 5, 1, store=tmp_path / "new" / "folder"), plain)
+    assert len(list((tmp_path / "new" / "folder").iterdir())) == 4
+
+
+@pytest.mark.parametrize("fail_at", [0, 1, 3])
+def test_interrupted_work_goes_on_where_it_stopped(tmp_path: Path, fail_at: int) -> None:
+    draws, first, second = 4 * BLOCK + 7, Flaky(fail_at), Flaky()
+    with pytest.raises(Interrupted):
+        simulate(first, draws, 1, store=tmp_path)
+    assert len(list(tmp_path.glob("*.npy"))) == fail_at
+    result = simulate(second, draws, 1, store=tmp_path)
+    assert second.calls == 5 - fail_at
+    np.testing.assert_array_equal(result, simulate(draw, draws, 1))
+    third = Flaky()
+    np.testing.assert_array_equal(simulate(third, draws, 1, store=tmp_path), result)
+    assert third.calls == 0
+
+
+def test_blocks_of_other_work_are_never_taken(tmp_path: Path) -> None:
+    def other(size: int, generator: np.random.Generator) -> Any:
+        return 100 + generator.random(size)
+
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path, key="a")
+    for options in ({"rng": 1, "key": "b"}, {"rng": 2, "key": "a"}):
+        result = simulate(other, 2 * BLOCK, store=tmp_path, **options)
+        assert result.min() > 99
+    assert simulate(other, BLOCK + 1, 1, store=tmp_path, key="a").min() > 99
+    assert simulate(other, 2 * BLOCK, 1, store=tmp_path, key="a").max() < 99  # this is the work that was stored
+
+
+def test_blocks_of_different_children_of_one_seed_are_told_apart(tmp_path: Path) -> None:
+    """Two children of one SeedSequence share its entropy, not its draws."""
+    first, second = np.random.SeedSequence(1).spawn(2)
+    one = simulate(draw, BLOCK, first, store=tmp_path)
+    other = simulate(draw, BLOCK, second, store=tmp_path)
+    assert not np.array_equal(one, other)
+
+
+def test_without_a_seed_nothing_is_resumed(tmp_path: Path) -> None:
+    one, other = (simulate(draw, BLOCK, None, store=tmp_path) for _ in range(2))
+    assert not np.array_equal(one, other)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interruption in the middle of writing leaves no file under the final name, and the next call starts afresh."""
+
+    def torn(file: Any, array: Any) -> None:
+        file.write(b"half")
+        raise Interrupted
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner.np, "save", torn)
+        with pytest.raises(Interrupted):
+            simulate(draw, BLOCK, 1, store=tmp_path)
+    assert list(tmp_path.glob("*.npy")) == []
+    assert [path for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
+    np.testing.assert_array_equal(simulate(draw, BLOCK, 1, store=tmp_path), simulate(draw, BLOCK, 1))
+
+
+def test_saving_replaces_whole_files(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a.npy"
+    for array in (np.arange(3.0), np.arange(5.0)):
+        save_array(path, array)
+        np.testing.assert_array_equal(np.load(path), array)
+    assert [p.name for p in path.parent.iterdir()] == ["a.npy"]
+
+
+# Progress
+
+
+def test_tracking_yields_every_item_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    for enabled in (True, False):
+        assert list(track(range(7), "work", enabled=enabled)) == list(range(7))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+
+
+def test_progress_changes_no_draw() -> None:
+    np.testing.assert_array_equal(simulate(draw, 4 * BLOCK, 1, progress=True), simulate(draw, 4 * BLOCK, 1))
