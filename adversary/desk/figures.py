@@ -248,7 +248,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> F
         raise ValueError("exact levels settle the target: its prior makes no difference")
     prior = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, points), 1.0 - np.geomspace(0.5, 0.05, points // 4)]))
     base = expit(logit(prior) + invariant)
-    expected = np.array([replace(law, prior=float(p)).posterior_mean()[0] for p in prior]) / base
+    expected = np.array([_at_prior(law, float(p)).posterior_mean()[0] for p in prior]) / base
     most = posterior_ratio(base, law.quantiles([0.95])[0] - invariant)
     figure = Figure(figsize=(9.4, 5.0), layout="constrained")
     ax = figure.add_subplot()
@@ -407,8 +407,8 @@ def _swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict
                 law = _law(scenario, plan, reader, grouped=False)
                 found = (reader, law, coarse_law(law))
                 laws.append(found)
-            inside = replace(found[1], prior=reader.prior).decided_in()[0]
-            expected[name][i] = replace(found[2], prior=reader.prior).posterior_mean()[0]
+            inside = _at_prior(found[1], reader.prior).decided_in()[0]
+            expected[name][i] = _at_prior(found[2], reader.prior).posterior_mean()[0]
             correct[name][i] = inside if found[1].target else 1.0 - inside
     return expected, correct
 
@@ -419,9 +419,14 @@ def _law(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = T
     return coarse_law(law) if grouped else law
 
 
+def _at_prior(law: FactorLaw, prior: float) -> FactorLaw:
+    """The same law for a reader with another prior."""
+    return replace(law, prior=prior, log_odds=float(logit(prior)))
+
+
 def _same_law(one: Adversary, other: Adversary) -> bool:
     """Whether two readers differ in their prior only, so that one law of the Bayes factor serves both."""
-    return replace(one, prior=0.5) == replace(other, prior=0.5)
+    return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
 
 
 def coarse_law(law: FactorLaw) -> FactorLaw:

@@ -205,6 +205,9 @@ class Others(Belief):
             low, high = inside + self._edges[0], inside + self._edges[1]
         return low, high
 
+    def __reduce__(self) -> tuple[type[Others], tuple[Any]]:
+        return Others, (self.law,)  # without what is remembered along the way
+
     @cached_property
     def _edges(self) -> tuple[int, int]:
         """Counts with at most LAW_MASS below and above, by doubling (a law's own quantiles fail that far out)."""

@@ -160,7 +160,7 @@ class Adversary:
         start = float(self.log_odds or 0.0)
         if np.isinf(start) and (np.isinf(log_factor) & (np.sign(log_factor) != np.sign(start))).any():
             raise ValueError(
-                f"a release is impossible under prior {self.prior}: the reader is certain of the hypothesis it rules out"
+                f"a release is impossible under prior {self.prior}: the reader is certain of what it rules out"
             )
         return np.full_like(log_factor, start) if np.isinf(start) else start + log_factor
 

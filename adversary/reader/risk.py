@@ -8,6 +8,8 @@ part is simulated and every average carries its Monte Carlo standard error.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -283,6 +285,13 @@ def _whole_grid(plan: Plan, reader: Adversary, truth: Truth) -> Atoms | None:
     return Atoms(log_bayes_factor(plan, reader, *_placed(plan, values[keep])), weights[keep])
 
 
+def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
+    """What tells one reader's stored blocks from another's."""
+    chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
+    told = (plan, chains, reader.log_odds, reader.hypotheses, truth.counts.tolist(), truth.target)
+    return hashlib.sha256(pickle.dumps(told)).hexdigest()
+
+
 def _simulated_rest(
     plan: Plan,
     reader: Adversary,
@@ -303,9 +312,18 @@ def _simulated_rest(
         if whole:
             return value
         out, present = reader.path(plan, 0).known_counts()
-        return value - as_array(plan.levels[0].mechanism.log_ratio(noisy[:, 0, 0], present, out))
+        own = as_array(plan.levels[0].mechanism.log_ratio(noisy[:, 0, 0], present, out))
+        return np.where(np.isfinite(own), value - np.where(np.isfinite(own), own, 0.0), 0.0)
 
-    values = runner.simulate(evidence, draws, rng, description="simulated releases", progress=progress, store=store)
+    values = runner.simulate(
+        evidence,
+        draws,
+        rng,
+        description="simulated releases",
+        progress=progress,
+        store=store,
+        key=_fingerprint(plan, reader, truth),
+    )
     return Atoms(values, np.full(values.size, 1.0 / values.size))
 
 

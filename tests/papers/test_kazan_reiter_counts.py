@@ -90,7 +90,7 @@ def test_c02_allocations_are_exact_fractions() -> None:
         assert float(rho) == pytest.approx(expected[level], abs=1e-7)
         assert round(float(rho), 4) == printed[level]
     assert sum(adv.census.LEVEL_SHARE.values()) == 1
-    assert adv.census.GLOBAL_RHO == Fraction(256, 100)
+    assert Fraction(256, 100) == adv.census.GLOBAL_RHO
 
 
 def test_c02_the_data_file_says_the_same() -> None:

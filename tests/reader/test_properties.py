@@ -18,7 +18,7 @@ from tests.catalogue import DG
 PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])
 SMALL_NOISE = st.sampled_from([DG(0.7), DG(2.0), adv.Geometric(1.5), adv.Geometric(3.0)])
 PROPER = {
-    "flat to 3": (adv.Uniform(3), lambda x: {t: 1 / (4 - x) for t in range(x, 4)}),
+    "flat to 3": (adv.Uniform(3), lambda x: dict.fromkeys(range(x, 4), 1 / (4 - x))),
     "others": (adv.Others([0.5, 0.2, 0.3]), lambda x: {x: 0.5, x + 1: 0.2, x + 2: 0.3}),
     "sure": (adv.Point(2), lambda x: {2: 1.0}),
 }

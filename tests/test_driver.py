@@ -1,0 +1,463 @@
+"""One call from plan, reader and truth to risk and bounds: schema, engines, mappings, status, simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import adversary as adv
+from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
+
+SCALARS = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
+STATUSES = {"holds", "exceeded", "violated"}
+EXACT = [name for name in STORIES if "gaussian" not in name and "laplace" not in name]
+
+
+def audit(story: Story, **options: Any) -> xr.DataTree:
+    return adv.audit(story.plan, story.reader, story.truth, progress=False, **options)
+
+
+def total_rho(plan: adv.Plan) -> float:
+    return sum(plan.cells * level.mechanism.rho for level in plan.levels if math.isfinite(level.mechanism.rho))
+
+
+# Schema
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_results_have_the_known_groups_and_dims(name: str) -> None:
+    tree = audit(STORIES[name], guarantee=adv.ZeroConcentratedDP(total_rho(STORIES[name].plan)), draws=2000, rng=1)
+    assert {"release", "exact", "risk", "bound"} <= set(tree.children)
+    assert not {"posterior", "prior"} & set(tree.children)  # only as draws
+    for variable in SCALARS:
+        assert tree["risk"][variable].dims == ()
+        assert tree["risk"][variable].attrs["direction"] in ("exact", "estimate", "lower", "upper")
+    for variable in ("posterior", "log_odds", "ratio"):
+        assert tree["exact"][variable].dims == ("release",)
+    cell = ("cell",) if STORIES[name].plan.cells == 2 else ()
+    assert tree["release"]["noisy"].dims == ("release", "level", *cell)
+    assert tree["release"]["sibling_sum"].dims == ("release", "level", *cell)
+    assert tree["release"]["weight"].dims == ("release",)
+    bound = tree["bound"]
+    for variable in ("posterior", "ratio", "difference"):
+        assert bound[variable].dims == ("definition", "side")
+    for variable in ("outside", "failure", "k", "status"):
+        assert bound[variable].dims == ("definition",)
+    assert bound["side"].values.tolist() == ["lower", "upper"]
+    assert bound["definition"].values.tolist() == ["zCDP", "privacy loss"]
+    assert set(bound["status"].values.tolist()) <= STATUSES
+
+
+def test_attributes_say_what_was_done() -> None:
+    tree = audit(STORIES["two levels, flat"], failure=0.1, rng=7)
+    assert tree.attrs["engine"] == "exact"
+    assert tree.attrs["failure"] == 0.1
+    assert tree.attrs["seed"] == "7"
+    assert tree.attrs["neighbours"] == "unbounded"
+    text = json.dumps(tree.attrs, default=str)
+    for word in ("version", "allocation", "sensitivity", "truncat"):
+        assert word in text, word
+    assert "siblings" in tree.attrs["allocation"]
+
+
+@pytest.mark.parametrize("name", ["two levels, flat", "one block, two cells", "one block, gaussian", "two levels, invariant"])
+def test_results_survive_netcdf(name: str, tmp_path: Path) -> None:
+    tree = audit(STORIES[name], guarantee={"census": adv.ZeroConcentratedDP(1.0)}, rng=1, draws=500)
+    tree.to_netcdf(tmp_path / "audit.nc")
+    back = xr.open_datatree(tmp_path / "audit.nc")
+    try:
+        assert set(back.children) == set(tree.children)
+        for group in tree.children:
+            xr.testing.assert_equal(back[group].to_dataset(), tree[group].to_dataset())
+        assert back.attrs["engine"] == "exact"
+    finally:
+        back.close()
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "two levels, two cells"])  # too many to list
+def test_release_weights_and_posteriors_give_the_mean(name: str) -> None:
+    tree = audit(STORIES[name], rng=1)
+    weight, posterior = tree["release"]["weight"], tree["exact"]["posterior"]
+    assert tree["risk"]["posterior_mean"].attrs["direction"] == weight.attrs["direction"] == "exact"
+    assert float(weight.sum()) == pytest.approx(1.0, abs=1e-9)
+    assert float(weight.values @ posterior.values) == pytest.approx(float(tree["risk"]["posterior_mean"]), abs=1e-10)
+    right = (tree["exact"]["log_odds"].values > 1e-9) == bool(STORIES[name].truth.get("in", _target(STORIES[name])))
+    assert float(weight.values @ right) == pytest.approx(float(tree["risk"]["prob_correct"]), abs=1e-9)
+
+
+def _target(story: Story) -> int:
+    return adv.risk.settle_truth(story.plan, story.reader, story.truth).target
+
+
+def test_posterior_of_the_audit_is_the_readers() -> None:
+    story = STORIES["two levels, flat"]
+    tree = audit(story)
+    release = tree["release"].to_dataset()[["noisy", "sibling_sum"]].isel(release=slice(0, 200))
+    found = story.reader.posterior(story.plan, release)
+    np.testing.assert_allclose(tree["exact"]["posterior"].values[:200], found["posterior"].values, rtol=1e-12)
+
+
+# Engines
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "one block",
+        "one block, randomized response",
+        "one block, others unknown",
+        "one block, two cells",
+        "two levels, same people",
+    ],
+)
+def test_exact_and_enumerate_agree(name: str) -> None:
+    pytest.importorskip("adversary.models")
+    exact, listed = audit(STORIES[name], rng=1), audit(STORIES[name], rng=1, engine="enumerate")
+    _agree(exact, listed)
+
+
+@pytest.mark.parametrize("belief", [adv.Uniform(3), adv.Point(2), adv.Others([0.5, 0.5]), adv.Uniform()], ids=str)
+def test_exact_and_enumerate_agree_on_two_levels(belief: adv.Belief) -> None:
+    pytest.importorskip("adversary.models")
+    plan = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3.0))])
+    story = Story(plan, adv.Adversary(0.3, beliefs={"tract": belief}), {"block": 1, "tract": 2})
+    _agree(audit(story, rng=1), audit(story, rng=1, engine="enumerate"))
+
+
+def _agree(exact: xr.DataTree, listed: xr.DataTree) -> None:
+    assert listed.attrs["engine"] == "enumerate"
+    np.testing.assert_allclose(listed["exact"]["posterior"].values, exact["exact"]["posterior"].values, atol=1e-9)
+    for variable in SCALARS:
+        assert float(listed["risk"][variable]) == pytest.approx(float(exact["risk"][variable]), abs=1e-9)
+    np.testing.assert_allclose(
+        listed["risk"]["posterior_quantile"].values, exact["risk"]["posterior_quantile"].values, atol=1e-9
+    )
+    xr.testing.assert_allclose(listed["bound"].to_dataset().drop_vars("status"), exact["bound"].to_dataset().drop_vars("status"))
+    assert listed["bound"]["status"].values.tolist() == exact["bound"]["status"].values.tolist()
+
+
+# Several plans, readers, truths
+
+
+def test_mappings_become_dims() -> None:
+    plan, reader, truth = STORIES["two levels, flat"]
+    readers = {"flat": reader, "sure": adv.Adversary(beliefs={"tract": adv.Point(2)}), "rare": adv.Adversary(0.1, 0, reader.beliefs)}
+    less = adv.Plan([adv.Level("block", DG(0.1), siblings=3), adv.Level("tract", DG(0.2))])
+    plans = {"more": plan, "less": less}
+    truths = {"alone": {"block": 1, "tract": 1}, "with another": truth}
+    tree = adv.audit(plans, readers, truths, progress=False, guarantee=adv.ZeroConcentratedDP(1.0))
+    assert dict(tree["risk"]["posterior_mean"].sizes) == {"plan": 2, "truth": 2, "adversary": 3}
+    assert set(tree["exact"]["posterior"].dims) == {"plan", "truth", "adversary", "release"}
+    assert set(tree["bound"]["posterior"].dims) == {"plan", "truth", "adversary", "definition", "side"}
+    for p, t, a in (("more", "alone", "sure"), ("less", "with another", "rare"), ("less", "alone", "flat")):
+        single = adv.audit(plans[p], readers[a], truths[t], progress=False, guarantee=adv.ZeroConcentratedDP(1.0))
+        chosen = {"plan": p, "truth": t, "adversary": a}
+        for variable in SCALARS:
+            assert float(tree["risk"][variable].sel(chosen)) == pytest.approx(float(single["risk"][variable]), rel=1e-12)
+        assert tree["bound"]["status"].sel(chosen).values.tolist() == single["bound"]["status"].values.tolist()
+        weight = tree["release"]["weight"].sel({"plan": p, "truth": t})
+        posterior = tree["exact"]["posterior"].sel(chosen)
+        assert float((weight * posterior.fillna(0.0)).sum()) == pytest.approx(float(single["risk"]["posterior_mean"]), abs=1e-10)
+
+
+def test_one_name_still_makes_a_dim() -> None:
+    story = STORIES["one block"]
+    tree = adv.audit(story.plan, {"neighbour": story.reader}, story.truth, progress=False)
+    assert tree["risk"]["posterior_mean"].dims == ("adversary",)
+    assert tree["risk"]["adversary"].values.tolist() == ["neighbour"]
+
+
+def test_guarantees_may_have_names() -> None:
+    story = STORIES["one block"]
+    tree = audit(story, guarantee={"stated": adv.ZeroConcentratedDP(0.4), "too good": adv.ZeroConcentratedDP(0.1)})
+    assert tree["bound"]["definition"].values.tolist() == ["stated", "too good", "privacy loss"]
+    assert tree["bound"]["status"].values.tolist() == ["holds", "violated", "holds"]
+
+
+def test_several_readers_survive_netcdf(tmp_path: Path) -> None:
+    plan, reader, truth = STORIES["two levels, flat"]
+    tree = adv.audit(plan, {"a": reader, "b": adv.Adversary(0.1, 0, reader.beliefs)}, {"x": truth, "y": {"block": 0, "tract": 3}}, progress=False)
+    tree.to_netcdf(tmp_path / "audit.nc")
+    with xr.open_datatree(tmp_path / "audit.nc") as back:
+        assert back["risk"]["posterior_mean"].dims == tree["risk"]["posterior_mean"].dims
+
+
+# Bounds: positive and negative controls
+
+
+def _status(tree: xr.DataTree, definition: str) -> str:
+    return str(tree["bound"]["status"].sel(definition=definition).item())
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_true_promise_is_never_called_violated(name: str) -> None:
+    story = STORIES[name]
+    loss = story.plan.privacy_loss()
+    delta = max(float(side.bracket.delta(0.5)[1]) for side in (loss, loss.swapped))
+    promises: dict[str, adv.Guarantee] = {
+        "zCDP": adv.ZeroConcentratedDP(total_rho(story.plan)),
+        "approximate": adv.ApproximateDP(0.5, min(delta, 0.999)),
+        "none": adv.NoPrivacy(),
+    }
+    if story.reader.records(story.plan) == 1:  # a loss speaks of one pair
+        promises["loss"] = loss
+    if math.isfinite(loss.maximum):
+        promises["pure"] = adv.PureDP(loss.maximum)
+    tree = audit(story, guarantee=promises, draws=2000, rng=1)
+    for definition in tree["bound"]["definition"].values:
+        assert _status(tree, definition) != "violated", definition
+
+
+@pytest.mark.parametrize("name", [name for name in STORIES if "response" not in name and "laplace" not in name and "three" not in name])
+def test_nine_tenths_of_rho_is_caught(name: str) -> None:
+    story = STORIES[name]
+    if "geometric" in name:
+        tree = audit(story, guarantee=adv.PureDP(0.9 * story.plan.privacy_loss().maximum))
+        assert _status(tree, "pure DP") == "violated"
+        return
+    tree = audit(story, guarantee=adv.ZeroConcentratedDP(0.9 * total_rho(story.plan)), draws=2000, rng=1)
+    assert _status(tree, "zCDP") == "violated"
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-4, RHO1, RHO2, 1.0, 30.0])
+@pytest.mark.parametrize("prior", [0.5, 1 / 864])
+def test_promises_of_one_block_over_a_range_of_noise(rho: float, prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rho))])
+    promises = {"true": adv.ZeroConcentratedDP(rho), "false": adv.ZeroConcentratedDP(0.9 * rho)}
+    for target in (0, 1):
+        tree = adv.audit(plan, adv.Adversary(prior), {"block": target}, guarantee=promises, progress=False)
+        assert _status(tree, "true") == "holds"
+        assert _status(tree, "false") == "violated"
+        assert _status(tree, "privacy loss") == "holds"
+
+
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-3, 1.0, 20.0])
+def test_pure_promises_of_one_block_over_a_range_of_noise(epsilon: float) -> None:
+    if epsilon < 1e-3:
+        plan = adv.Plan([adv.Level("answer", adv.RandomizedResponse(epsilon))])
+    else:
+        plan = adv.Plan([adv.Level("answer", adv.Geometric(epsilon))])
+    promises = {"true": adv.PureDP(epsilon), "false": adv.PureDP(0.9 * epsilon)}
+    tree = adv.audit(plan, adv.Adversary(0.3), {"answer": 1}, guarantee=promises, progress=False)
+    assert _status(tree, "true") == "holds"
+    assert _status(tree, "false") == "violated"
+
+
+def test_a_certain_bound_has_failure_zero() -> None:
+    story = Story(adv.Plan([adv.Level("block", adv.Geometric(0.8))]), adv.Adversary(0.3), {"block": 1})
+    tree = audit(story, guarantee={"pure": adv.PureDP(0.8), "zCDP": adv.ZeroConcentratedDP(0.32)}, failure=0.05)
+    assert tree["bound"]["failure"].values.tolist() == [0.0, 0.05, 0.0]
+    assert float(tree["bound"]["outside"].sel(definition="pure")) == 0.0
+    np.testing.assert_allclose(tree["bound"]["posterior"].sel(definition="pure"), adv.PureDP(0.8).posterior_bounds(0.3))
+    assert float(tree["bound"]["posterior"].sel(definition="pure", side="upper")) >= float(tree["exact"]["posterior"].max()) - 1e-15
+
+
+def test_bounds_are_those_of_the_guarantee_for_k_records() -> None:
+    story = STORIES["two levels, flat to 8"]
+    promise = adv.ZeroConcentratedDP(1.0)
+    tree = audit(story, guarantee=promise, failure=0.02)
+    bound = tree["bound"].sel(definition="zCDP")
+    assert int(bound["k"]) == 2
+    assert float(bound["failure"]) == 0.02
+    group = promise.group(2)
+    np.testing.assert_allclose(bound["posterior"], group.posterior_bounds(0.2, failure=0.02), rtol=1e-12)
+    np.testing.assert_allclose(bound["ratio"], group.ratio_bounds(0.2, failure=0.02), rtol=1e-12)
+    np.testing.assert_allclose(bound["difference"], group.difference_bounds(0.2, failure=0.02), rtol=1e-9)
+    own = tree["bound"].sel(definition="privacy loss")
+    assert float(own["posterior"].sel(side="upper")) <= float(bound["posterior"].sel(side="upper"))
+
+
+@pytest.mark.parametrize("name", ["one block", "two levels, poisson", "two levels, flat to 8", "one block, two cells", "one block, gaussian"])
+@pytest.mark.parametrize("failure", [0.01, 0.05, 0.3])
+def test_outside_is_the_mass_beyond_the_bound(name: str, failure: float) -> None:
+    story = STORIES[name]
+    tree = audit(story, failure=failure, guarantee=adv.ZeroConcentratedDP(total_rho(story.plan)), rng=1, draws=2000)
+    weight, posterior = tree["release"]["weight"].values, tree["exact"]["posterior"].values
+    for definition in ("zCDP", "privacy loss"):
+        bound = tree["bound"].sel(definition=definition)
+        low, high = (float(bound["posterior"].sel(side=side)) for side in ("lower", "upper"))
+        listed = weight[(posterior > high * (1 + 1e-9)) | (posterior < low * (1 - 1e-9))].sum()
+        slack = 1e-9 if tree["release"]["weight"].attrs["direction"] == "exact" else 4 * math.sqrt(0.25 / 2000)
+        assert float(bound["outside"]) == pytest.approx(listed, abs=slack)
+        assert float(bound["outside"]) <= failure
+        assert str(bound["status"].item()) == "holds"
+
+
+def test_a_reader_sure_of_a_wrong_total_exceeds_a_true_promise() -> None:
+    """Point(25) with truth (1, 1): k = 2, and more releases beyond the bound than the failure allows."""
+    plan = adv.Plan([adv.Level("block", DG(RHO1), siblings=1), adv.Level("block group", DG(RHO2))])
+    reader = adv.Adversary(beliefs={"block group": adv.Point(60)})
+    promise = adv.ZeroConcentratedDP(RHO1 + RHO2)
+    tree = adv.audit(plan, reader, {"block": 1, "block group": 1}, guarantee=promise, progress=False)
+    bound = tree["bound"].sel(definition="zCDP")
+    assert int(bound["k"]) == 2
+    assert str(bound["status"].item()) == "exceeded"
+    assert float(bound["outside"]) > float(bound["failure"])
+    right = adv.audit(plan, adv.Adversary(beliefs={"block group": adv.Point(1)}), {"block": 1, "block group": 1}, guarantee=promise, progress=False)
+    assert _status(right, "zCDP") == "holds"
+
+
+def test_gaussian_dp_is_for_gaussian_noise() -> None:
+    discrete = audit(STORIES["one block"], guarantee=adv.GaussianDP(math.sqrt(0.8)))
+    assert _status(discrete, "Gaussian DP") == "violated"
+    continuous = audit(STORIES["one block, gaussian"], guarantee=adv.GaussianDP(1 / 1.5))
+    assert _status(continuous, "Gaussian DP") == "holds"
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_certain_readers_learn_nothing(prior: float) -> None:
+    for name in ("one block", "two levels, flat"):
+        plan, reader, truth = STORIES[name]
+        tree = adv.audit(plan, adv.Adversary(prior, reader.known, reader.beliefs), truth, guarantee=adv.ZeroConcentratedDP(2.0), progress=False)
+        assert float(tree["risk"]["posterior_mean"]) == prior
+        assert np.all(tree["exact"]["posterior"] == prior)
+        assert np.all(tree["bound"]["posterior"] == prior)
+        assert "violated" not in tree["bound"]["status"].values
+        for variable in SCALARS:
+            assert not np.isnan(tree["risk"][variable])
+
+
+# Invariants
+
+
+def test_exact_levels_split_the_ratio_in_two() -> None:
+    story = STORIES["two levels, invariant"]
+    tree = audit(story, guarantee=adv.ZeroConcentratedDP(0.4))
+    risk = tree["risk"]
+    base = 0.3 * 6 / (0.3 * 6 + 0.7 * 5)
+    assert float(risk["invariant_ratio"]) == pytest.approx(base / 0.3, rel=1e-12)
+    assert float(risk["ratio_mean"]) == pytest.approx(float(risk["posterior_mean"]) / base, rel=1e-12)
+    assert float(risk["invariant_ratio"] * risk["ratio_mean"]) == pytest.approx(float(risk["posterior_mean"]) / 0.3, rel=1e-12)
+    bound = tree["bound"].sel(definition="zCDP")
+    assert int(bound["k"]) == 2
+    np.testing.assert_allclose(bound["posterior"], adv.ZeroConcentratedDP(1.6).posterior_bounds(base, failure=0.05), rtol=1e-12)
+    assert str(bound["status"].item()) == "holds"
+
+
+def test_plans_without_exact_levels_have_one_ratio() -> None:
+    assert "invariant_ratio" not in audit(STORIES["two levels, flat"])["risk"]
+
+
+# Simulation
+
+
+def _simulated(siblings: int = 2) -> Story:
+    """Continuous noise above the block: releases cannot be listed."""
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=siblings), adv.Level("tract", adv.Gaussian(1.2))])
+    return Story(plan, adv.Adversary(beliefs={"tract": adv.Uniform(8)}), {"block": 1, "tract": 3})
+
+
+def test_simulated_audits_carry_their_error() -> None:
+    tree = audit(_simulated(), rng=1, draws=5000)
+    assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
+    assert set(SCALARS) <= set(tree["risk"]["measure"].values.tolist())
+    assert 0 < float(tree["risk"]["mcse"].sel(measure="posterior_mean")) < 0.01
+    assert tree["bound"]["outside"].attrs["direction"] == "estimate"
+
+
+def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.reader import risk
+
+    stories = [STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")]
+    exact = [audit(story) for story in stories]
+    monkeypatch.setattr(risk, "MAX_GRID", 10)
+    monkeypatch.setattr(risk, "_TABLE_GRID", 10)
+    for story, known in zip(stories, exact, strict=True):
+        tree = audit(story, rng=2020, draws=20_000)
+        assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
+        for variable in SCALARS:
+            error = float(tree["risk"]["mcse"].sel(measure=variable))
+            assert abs(float(tree["risk"][variable] - known["risk"][variable])) <= 4 * error + 5 / 20_000 * (variable == "tie_mass")
+        weight, posterior = tree["release"]["weight"].values, tree["exact"]["posterior"].values
+        spread = 4 * posterior.std() / math.sqrt(posterior.size)
+        assert float(weight @ posterior) == pytest.approx(float(known["risk"]["posterior_mean"]), abs=spread)
+
+
+def test_seeds_reproduce_simulated_audits() -> None:
+    story = _simulated()
+    one, two, other = (audit(story, rng=seed, draws=3000) for seed in (5, 5, 6))
+    for group in ("risk", "exact", "release", "bound"):
+        xr.testing.assert_identical(one[group].to_dataset(), two[group].to_dataset())
+    assert float(one["risk"]["posterior_mean"]) != float(other["risk"]["posterior_mean"])
+
+
+def test_a_case_does_not_depend_on_what_else_is_audited() -> None:
+    plan, reader, truth = _simulated()
+    alone = adv.audit(plan, reader, truth, rng=5, draws=3000, progress=False)
+    many = adv.audit(
+        plan, {"other": adv.Adversary(0.1, 0, reader.beliefs), "this": reader}, {"a": {"block": 0, "tract": 1}, "b": truth}, rng=5, draws=3000, progress=False
+    )
+    found = many["risk"]["posterior_mean"].sel(adversary="this", truth="b")
+    assert float(found) == pytest.approx(float(alone["risk"]["posterior_mean"]), rel=1e-14)
+
+
+def test_storing_and_resuming_change_nothing(tmp_path: Path) -> None:
+    story = _simulated()
+    plain = audit(story, rng=5, draws=3000)
+    stored = audit(story, rng=5, draws=3000, store=tmp_path)
+    files = sorted(tmp_path.rglob("*.npy"))
+    assert len(files) == 3
+    files[1].unlink()
+    resumed = audit(story, rng=5, draws=3000, store=tmp_path)
+    for tree in (stored, resumed):
+        xr.testing.assert_identical(tree["risk"].to_dataset(), plain["risk"].to_dataset())
+
+
+def test_stored_draws_of_another_reader_are_never_taken(tmp_path: Path) -> None:
+    plan, reader, truth = _simulated()
+    readers = {"flat": reader, "sure": adv.Adversary(beliefs={"tract": adv.Point(6)}), "knows more": adv.Adversary(0.5, 1, reader.beliefs)}
+    truths = {"flat": truth, "sure": truth, "knows more": {"block": 1, "tract": 3, "in": 0}}
+    for name, one in readers.items():
+        plain = adv.audit(plan, one, truths[name], rng=5, draws=3000, progress=False)
+        stored = adv.audit(plan, one, truths[name], rng=5, draws=3000, progress=False, store=tmp_path)
+        xr.testing.assert_identical(stored["risk"].to_dataset(), plain["risk"].to_dataset())
+
+
+def test_stored_draws_of_another_plan_are_never_taken(tmp_path: Path) -> None:
+    plan, reader, truth = _simulated()
+    less = adv.Plan([adv.Level("block", DG(0.1), siblings=2), adv.Level("tract", adv.Gaussian(3.0))])
+    for one in (plan, less):
+        plain = adv.audit(one, reader, truth, rng=5, draws=3000, progress=False)
+        stored = adv.audit(one, reader, truth, rng=5, draws=3000, progress=False, store=tmp_path)
+        xr.testing.assert_identical(stored["risk"].to_dataset(), plain["risk"].to_dataset())
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"engine": "fast"}, ValueError, r"engine must be one of.*'fast'"),
+        ({"target": "neighbour"}, ValueError, "target must be \"in\".*'neighbour'"),
+        ({"failure": 1.5}, ValueError, r"failure must be in \[0, 1\], got 1\.5"),
+        ({"failure": math.nan}, ValueError, r"failure must be in \[0, 1\], got nan"),
+        ({"draws": 0}, ValueError, "draws must be at least 1, got 0"),
+        ({"draws": 10.5}, ValueError, r"draws must be a whole number.*10\.5"),
+        ({"rng": -1}, ValueError, "rng must be None, a seed >= 0.*-1"),
+        ({"rng": "seed"}, ValueError, "rng must be None, a seed >= 0.*'seed'"),
+        ({"guarantee": 1.0}, TypeError, r"guarantee must be a Guarantee.*got 1\.0"),
+        ({"guarantee": {"a": 1.0}}, TypeError, r"guarantee must be a Guarantee.*got 1\.0"),
+        ({"plan": "plan"}, TypeError, "plan must be a Plan.*'plan'"),
+        ({"plan": {}}, ValueError, "plan must not be an empty mapping"),
+        ({"adversary": {}}, ValueError, "adversary must not be an empty mapping"),
+        ({"adversary": [1]}, TypeError, r"adversary must be a Adversary|adversary must be an Adversary"),
+        ({"truth": {}}, ValueError, "truth"),
+        ({"truth": {"a": {"block": 1}, "b": {"tract": 1}}}, ValueError, "unknown level 'tract'"),
+        ({"truth": {"block": 7}}, ValueError, "'block' is 7, outside the reader's belief"),
+        ({"truth": 3}, TypeError, "truth must be a mapping.*3"),
+        ({"truth": {"a": {"block": 1}, "b": 1}}, (TypeError, ValueError), "truth"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(options: dict[str, Any], kind: Any, message: str) -> None:
+    story = STORIES["one block"]
+    arguments = {"plan": story.plan, "adversary": story.reader, "truth": story.truth, "progress": False, **options}
+    plan, adversary, truth = (arguments.pop(name) for name in ("plan", "adversary", "truth"))
+    with pytest.raises(kind, match=message):
+        adv.audit(plan, adversary, truth, **arguments)
