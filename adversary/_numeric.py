@@ -54,14 +54,16 @@ def check_non_negative(name: str, x: Any, *, finite: bool = True) -> Floats:
 
 def check_whole(name: str, x: Any, *, minimum: int | None = None) -> Integers:
     """Int64 array of whole numbers; fractions, NaN, infinities and numbers beyond 2^53 are refused, never truncated."""
-    array = (
-        x
-        if isinstance(x, np.ndarray) and x.dtype == np.int64
-        else _check(name, x, "must be a whole number within +-2^53", lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a)))
-    )
-    if minimum is not None and not (array >= minimum).all():
-        raise ValueError(f"{name} must be at least {minimum}, got {array[array < minimum].ravel()[0]}")
-    return array.astype(np.int64)
+    array: NDArray[Any]
+    if isinstance(x, np.ndarray) and x.dtype == np.int64 and (np.abs(x) <= 2**53).all():
+        array = x
+    else:
+        rule = "must be a whole number within +-2^53"
+        array = _check(name, x, rule, lambda a: (np.abs(a) <= 2**53) & (a == np.rint(a)))
+    whole = array.astype(np.int64)
+    if minimum is not None and not (whole >= minimum).all():
+        raise ValueError(f"{name} must be at least {minimum}, got {whole[whole < minimum].ravel()[0]}")
+    return whole
 
 
 def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:

@@ -197,7 +197,7 @@ class _Case:
     def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, invariant: float) -> xr.Dataset:
         """The bound group: every promise for the number of records in which the hypotheses differ."""
         records = self.reader.records(self.plan)
-        start = float(self.reader.log_odds or 0.0) + invariant
+        start = self.reader.prior_log_odds + invariant
         base = float(expit(start))
         rows = {name: (one.group(records), _kept(one, self.plan)) for name, one in promises.items()}
         rows["privacy loss"] = (_own_loss(self.plan, records), True)
@@ -278,10 +278,10 @@ def _posterior_dataset(prior: float, probability: Floats) -> xr.Dataset:
 
 def _tabled_law(reader: Adversary, target: int, log_odds: Floats, weight: xr.DataArray, draws: int) -> FactorLaw:
     """The law of the log Bayes factor from a table of releases."""
-    start = float(reader.log_odds or 0.0)
+    start = reader.prior_log_odds
     factor = log_odds - start if np.isfinite(start) else np.zeros_like(log_odds)
     table = Atoms(factor, weight.values / weight.values.sum())
-    return FactorLaw(reader.prior, start, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
+    return FactorLaw(start, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
 
 
 def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[str, xr.Dataset]:

@@ -37,8 +37,8 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True) -> I
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
     """A seed sequence from None, a seed, a sequence or a Generator (whose next draw seeds it)."""
-    if isinstance(rng, np.random.SeedSequence):
-        return rng
+    if isinstance(rng, np.random.SeedSequence):  # a fresh copy: spawning would use up the caller's
+        return np.random.SeedSequence(rng.entropy, spawn_key=rng.spawn_key, pool_size=rng.pool_size)
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(int(rng.integers(2**63)))
     if rng is None:
@@ -74,7 +74,7 @@ def simulate(
     sizes = [min(BLOCK, total - start) for start in range(0, total, BLOCK)]
     blocks = []
     work = list(zip(range(len(sizes)), sizes, root.spawn(len(sizes)), strict=True))
-    label = hashlib.sha256(json.dumps([str(root.entropy), total, key], default=str).encode()).hexdigest()[:16]
+    label = hashlib.sha256(json.dumps([str(root.entropy), root.spawn_key, total, key], default=str).encode()).hexdigest()[:16]
     for i, size, child in track(work, description, enabled=progress and len(work) > 2):
         path = None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy"
         if path is not None and path.exists():

@@ -169,7 +169,9 @@ STORIES: dict[str, Story] = {
     "one block, two cells": Story(
         adv.Plan([adv.Level("block", DG(0.4))], cells=2), adv.Adversary(0.4, known=(0, 2)), {"block": [1, 2]}
     ),
-    "two levels, flat": Story(_two(siblings=3), adv.Adversary(beliefs={"tract": adv.Uniform()}), {"block": 1, "tract": 2}),
+    "two levels, flat": Story(
+        _two(siblings=3), adv.Adversary(beliefs={"tract": adv.Uniform()}), {"block": 1, "tract": 2}
+    ),
     "two levels, flat to 8": Story(
         _two(siblings=3), adv.Adversary(0.2, beliefs={"tract": adv.Uniform(8)}), {"block": 0, "tract": 4}
     ),

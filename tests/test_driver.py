@@ -66,7 +66,9 @@ def test_attributes_say_what_was_done() -> None:
     assert "siblings" in tree.attrs["allocation"]
 
 
-@pytest.mark.parametrize("name", ["two levels, flat", "one block, two cells", "one block, gaussian", "two levels, invariant"])
+@pytest.mark.parametrize(
+    "name", ["two levels, flat", "one block, two cells", "one block, gaussian", "two levels, invariant"]
+)
 def test_results_survive_netcdf(name: str, tmp_path: Path) -> None:
     tree = audit(STORIES[name], guarantee={"census": adv.ZeroConcentratedDP(1.0)}, rng=1, draws=500)
     tree.to_netcdf(tmp_path / "audit.nc")
@@ -117,14 +119,12 @@ def test_posterior_of_the_audit_is_the_readers() -> None:
     ],
 )
 def test_exact_and_enumerate_agree(name: str) -> None:
-    pytest.importorskip("adversary.models")
     exact, listed = audit(STORIES[name], rng=1), audit(STORIES[name], rng=1, engine="enumerate")
     _agree(exact, listed)
 
 
 @pytest.mark.parametrize("belief", [adv.Uniform(3), adv.Point(2), adv.Others([0.5, 0.5]), adv.Uniform()], ids=str)
 def test_exact_and_enumerate_agree_on_two_levels(belief: adv.Belief) -> None:
-    pytest.importorskip("adversary.models")
     plan = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3.0))])
     story = Story(plan, adv.Adversary(0.3, beliefs={"tract": belief}), {"block": 1, "tract": 2})
     _agree(audit(story, rng=1), audit(story, rng=1, engine="enumerate"))
@@ -138,7 +138,9 @@ def _agree(exact: xr.DataTree, listed: xr.DataTree) -> None:
     np.testing.assert_allclose(
         listed["risk"]["posterior_quantile"].values, exact["risk"]["posterior_quantile"].values, atol=1e-9
     )
-    xr.testing.assert_allclose(listed["bound"].to_dataset().drop_vars("status"), exact["bound"].to_dataset().drop_vars("status"))
+    xr.testing.assert_allclose(
+        listed["bound"].to_dataset().drop_vars("status"), exact["bound"].to_dataset().drop_vars("status")
+    )
     assert listed["bound"]["status"].values.tolist() == exact["bound"]["status"].values.tolist()
 
 
@@ -147,7 +149,11 @@ def _agree(exact: xr.DataTree, listed: xr.DataTree) -> None:
 
 def test_mappings_become_dims() -> None:
     plan, reader, truth = STORIES["two levels, flat"]
-    readers = {"flat": reader, "sure": adv.Adversary(beliefs={"tract": adv.Point(2)}), "rare": adv.Adversary(0.1, 0, reader.beliefs)}
+    readers = {
+        "flat": reader,
+        "sure": adv.Adversary(beliefs={"tract": adv.Point(2)}),
+        "rare": adv.Adversary(0.1, 0, reader.beliefs),
+    }
     less = adv.Plan([adv.Level("block", DG(0.1), siblings=3), adv.Level("tract", DG(0.2))])
     plans = {"more": plan, "less": less}
     truths = {"alone": {"block": 1, "tract": 1}, "with another": truth}
@@ -159,11 +165,15 @@ def test_mappings_become_dims() -> None:
         single = adv.audit(plans[p], readers[a], truths[t], progress=False, guarantee=adv.ZeroConcentratedDP(1.0))
         chosen = {"plan": p, "truth": t, "adversary": a}
         for variable in SCALARS:
-            assert float(tree["risk"][variable].sel(chosen)) == pytest.approx(float(single["risk"][variable]), rel=1e-12)
+            assert float(tree["risk"][variable].sel(chosen)) == pytest.approx(
+                float(single["risk"][variable]), rel=1e-12
+            )
         assert tree["bound"]["status"].sel(chosen).values.tolist() == single["bound"]["status"].values.tolist()
         weight = tree["release"]["weight"].sel({"plan": p, "truth": t})
         posterior = tree["exact"]["posterior"].sel(chosen)
-        assert float((weight * posterior.fillna(0.0)).sum()) == pytest.approx(float(single["risk"]["posterior_mean"]), abs=1e-10)
+        assert float((weight * posterior.fillna(0.0)).sum()) == pytest.approx(
+            float(single["risk"]["posterior_mean"]), abs=1e-10
+        )
 
 
 def test_one_name_still_makes_a_dim() -> None:
@@ -182,7 +192,12 @@ def test_guarantees_may_have_names() -> None:
 
 def test_several_readers_survive_netcdf(tmp_path: Path) -> None:
     plan, reader, truth = STORIES["two levels, flat"]
-    tree = adv.audit(plan, {"a": reader, "b": adv.Adversary(0.1, 0, reader.beliefs)}, {"x": truth, "y": {"block": 0, "tract": 3}}, progress=False)
+    tree = adv.audit(
+        plan,
+        {"a": reader, "b": adv.Adversary(0.1, 0, reader.beliefs)},
+        {"x": truth, "y": {"block": 0, "tract": 3}},
+        progress=False,
+    )
     tree.to_netcdf(tmp_path / "audit.nc")
     with xr.open_datatree(tmp_path / "audit.nc") as back:
         assert back["risk"]["posterior_mean"].dims == tree["risk"]["posterior_mean"].dims
@@ -214,7 +229,9 @@ def test_a_true_promise_is_never_called_violated(name: str) -> None:
         assert _status(tree, definition) != "violated", definition
 
 
-@pytest.mark.parametrize("name", [name for name in STORIES if "response" not in name and "laplace" not in name and "three" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in STORIES if "response" not in name and "laplace" not in name and "three" not in name]
+)
 def test_nine_tenths_of_rho_is_caught(name: str) -> None:
     story = STORIES[name]
     if "geometric" in name:
@@ -255,7 +272,10 @@ def test_a_certain_bound_has_failure_zero() -> None:
     assert tree["bound"]["failure"].values.tolist() == [0.0, 0.05, 0.0]
     assert float(tree["bound"]["outside"].sel(definition="pure")) == 0.0
     np.testing.assert_allclose(tree["bound"]["posterior"].sel(definition="pure"), adv.PureDP(0.8).posterior_bounds(0.3))
-    assert float(tree["bound"]["posterior"].sel(definition="pure", side="upper")) >= float(tree["exact"]["posterior"].max()) - 1e-15
+    assert (
+        float(tree["bound"]["posterior"].sel(definition="pure", side="upper"))
+        >= float(tree["exact"]["posterior"].max()) - 1e-15
+    )
 
 
 def test_bounds_are_those_of_the_guarantee_for_k_records() -> None:
@@ -273,7 +293,9 @@ def test_bounds_are_those_of_the_guarantee_for_k_records() -> None:
     assert float(own["posterior"].sel(side="upper")) <= float(bound["posterior"].sel(side="upper"))
 
 
-@pytest.mark.parametrize("name", ["one block", "two levels, poisson", "two levels, flat to 8", "one block, two cells", "one block, gaussian"])
+@pytest.mark.parametrize(
+    "name", ["one block", "two levels, poisson", "two levels, flat to 8", "one block, two cells", "one block, gaussian"]
+)
 @pytest.mark.parametrize("failure", [0.01, 0.05, 0.3])
 def test_outside_is_the_mass_beyond_the_bound(name: str, failure: float) -> None:
     story = STORIES[name]
@@ -299,7 +321,13 @@ def test_a_reader_sure_of_a_wrong_total_exceeds_a_true_promise() -> None:
     assert int(bound["k"]) == 2
     assert str(bound["status"].item()) == "exceeded"
     assert float(bound["outside"]) > float(bound["failure"])
-    right = adv.audit(plan, adv.Adversary(beliefs={"block group": adv.Point(1)}), {"block": 1, "block group": 1}, guarantee=promise, progress=False)
+    right = adv.audit(
+        plan,
+        adv.Adversary(beliefs={"block group": adv.Point(1)}),
+        {"block": 1, "block group": 1},
+        guarantee=promise,
+        progress=False,
+    )
     assert _status(right, "zCDP") == "holds"
 
 
@@ -314,7 +342,13 @@ def test_gaussian_dp_is_for_gaussian_noise() -> None:
 def test_certain_readers_learn_nothing(prior: float) -> None:
     for name in ("one block", "two levels, flat"):
         plan, reader, truth = STORIES[name]
-        tree = adv.audit(plan, adv.Adversary(prior, reader.known, reader.beliefs), truth, guarantee=adv.ZeroConcentratedDP(2.0), progress=False)
+        tree = adv.audit(
+            plan,
+            adv.Adversary(prior, reader.known, reader.beliefs),
+            truth,
+            guarantee=adv.ZeroConcentratedDP(2.0),
+            progress=False,
+        )
         assert float(tree["risk"]["posterior_mean"]) == prior
         assert np.all(tree["exact"]["posterior"] == prior)
         assert np.all(tree["bound"]["posterior"] == prior)
@@ -333,10 +367,14 @@ def test_exact_levels_split_the_ratio_in_two() -> None:
     base = 0.3 * 6 / (0.3 * 6 + 0.7 * 5)
     assert float(risk["invariant_ratio"]) == pytest.approx(base / 0.3, rel=1e-12)
     assert float(risk["ratio_mean"]) == pytest.approx(float(risk["posterior_mean"]) / base, rel=1e-12)
-    assert float(risk["invariant_ratio"] * risk["ratio_mean"]) == pytest.approx(float(risk["posterior_mean"]) / 0.3, rel=1e-12)
+    assert float(risk["invariant_ratio"] * risk["ratio_mean"]) == pytest.approx(
+        float(risk["posterior_mean"]) / 0.3, rel=1e-12
+    )
     bound = tree["bound"].sel(definition="zCDP")
     assert int(bound["k"]) == 2
-    np.testing.assert_allclose(bound["posterior"], adv.ZeroConcentratedDP(1.6).posterior_bounds(base, failure=0.05), rtol=1e-12)
+    np.testing.assert_allclose(
+        bound["posterior"], adv.ZeroConcentratedDP(1.6).posterior_bounds(base, failure=0.05), rtol=1e-12
+    )
     assert str(bound["status"].item()) == "holds"
 
 
@@ -364,7 +402,9 @@ def test_simulated_audits_carry_their_error() -> None:
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
     from adversary.reader import risk
 
-    stories = [STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")]
+    stories = [
+        STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")
+    ]
     exact = [audit(story) for story in stories]
     monkeypatch.setattr(risk, "MAX_GRID", 10)
     monkeypatch.setattr(risk, "_TABLE_GRID", 10)
@@ -373,7 +413,9 @@ def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatc
         assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
         for variable in SCALARS:
             error = float(tree["risk"]["mcse"].sel(measure=variable))
-            assert abs(float(tree["risk"][variable] - known["risk"][variable])) <= 4 * error + 5 / 20_000 * (variable == "tie_mass")
+            assert abs(float(tree["risk"][variable] - known["risk"][variable])) <= 4 * error + 5 / 20_000 * (
+                variable == "tie_mass"
+            )
         weight, posterior = tree["release"]["weight"].values, tree["exact"]["posterior"].values
         spread = 4 * posterior.std() / math.sqrt(posterior.size)
         assert float(weight @ posterior) == pytest.approx(float(known["risk"]["posterior_mean"]), abs=spread)
@@ -391,7 +433,12 @@ def test_a_case_does_not_depend_on_what_else_is_audited() -> None:
     plan, reader, truth = _simulated()
     alone = adv.audit(plan, reader, truth, rng=5, draws=3000, progress=False)
     many = adv.audit(
-        plan, {"other": adv.Adversary(0.1, 0, reader.beliefs), "this": reader}, {"a": {"block": 0, "tract": 1}, "b": truth}, rng=5, draws=3000, progress=False
+        plan,
+        {"other": adv.Adversary(0.1, 0, reader.beliefs), "this": reader},
+        {"a": {"block": 0, "tract": 1}, "b": truth},
+        rng=5,
+        draws=3000,
+        progress=False,
     )
     found = many["risk"]["posterior_mean"].sel(adversary="this", truth="b")
     assert float(found) == pytest.approx(float(alone["risk"]["posterior_mean"]), rel=1e-14)
@@ -411,7 +458,11 @@ def test_storing_and_resuming_change_nothing(tmp_path: Path) -> None:
 
 def test_stored_draws_of_another_reader_are_never_taken(tmp_path: Path) -> None:
     plan, reader, truth = _simulated()
-    readers = {"flat": reader, "sure": adv.Adversary(beliefs={"tract": adv.Point(6)}), "knows more": adv.Adversary(0.5, 1, reader.beliefs)}
+    readers = {
+        "flat": reader,
+        "sure": adv.Adversary(beliefs={"tract": adv.Point(6)}),
+        "knows more": adv.Adversary(0.5, 1, reader.beliefs),
+    }
     truths = {"flat": truth, "sure": truth, "knows more": {"block": 1, "tract": 3, "in": 0}}
     for name, one in readers.items():
         plain = adv.audit(plan, one, truths[name], rng=5, draws=3000, progress=False)

@@ -1,4 +1,4 @@
-"""The house keeps its order: imports run one way, heavy libraries wait, names do not collide, examples in docstrings run."""
+"""The house keeps its order: imports run one way, heavy libraries wait, names do not collide, examples run."""
 
 from __future__ import annotations
 
@@ -135,7 +135,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import json, sys, adversary; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(json.loads(done.stdout))
-    heavy = ("pymc", "pytensor", "arviz", "nutpie", "matplotlib", "numba", "preliz", "dask", "scipy.stats", "typer", "jinja2")
+    heavy = (
+        "pymc",
+        "pytensor",
+        "arviz",
+        "nutpie",
+        "matplotlib",
+        "numba",
+        "preliz",
+        "dask",
+        "scipy.stats",
+        "typer",
+        "jinja2",
+    )
     for name in (*heavy, "adversary.models", "adversary.desk.cli", "adversary.desk.report", "adversary.desk.figures"):
         assert name not in loaded, name
     assert done.stderr == ""
@@ -157,7 +169,12 @@ def test_no_module_bears_a_name_its_package_re_exports() -> None:
         exported = getattr(adversary, info.name, None)
         assert exported is None or exported is sys.modules.get(f"adversary.{info.name}"), info.name
     tree = ast.parse((ROOT / "__init__.py").read_text())
-    exports = {alias.asname or alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    exports = {
+        alias.asname or alias.name: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     for name in MODULES:
         last = name.split(".")[-1]
         if last in exports:
@@ -192,7 +209,10 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("path", [p for p in sorted(ROOT.rglob("*.py")) if p.name != "__init__.py"], ids=lambda p: p.name)
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.name != "__init__.py"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_modules_say_what_they_are(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text()))
 

@@ -19,7 +19,9 @@ def test_log_theta_of_a_shifted_lattice(rho: float, fraction: float) -> None:
     with mpmath.workdps(50):
         r, f = mpmath.mpf(rho), mpmath.mpf(fraction)
         if rho < 1:
-            waves = [2 * mpmath.exp(-(mpmath.pi**2) * k * k / r) * mpmath.cos(2 * mpmath.pi * k * f) for k in range(1, 8)]
+            waves = [
+                2 * mpmath.exp(-(mpmath.pi**2) * k * k / r) * mpmath.cos(2 * mpmath.pi * k * f) for k in range(1, 8)
+            ]
             total = mpmath.sqrt(mpmath.pi / r) * (1 + mpmath.fsum(waves))
         else:
             total = mpmath.fsum(mpmath.exp(-r * (k + f) ** 2) for k in range(-12, 13))

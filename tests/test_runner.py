@@ -71,8 +71,8 @@ def test_a_seed_reproduces_and_no_seed_does_not() -> None:
 def test_seed_sequences_from_everything_numpy_takes() -> None:
     assert seed_sequence(5).entropy == 5
     assert seed_sequence(np.int64(5)).entropy == 5
-    given = np.random.SeedSequence(9)
-    assert seed_sequence(given) is given
+    given = np.random.SeedSequence(9).spawn(2)[1]
+    np.testing.assert_array_equal(seed_sequence(given).generate_state(4), given.generate_state(4))
     first, second = (seed_sequence(np.random.default_rng(4)).entropy for _ in range(2))
     assert first == second
     generator = np.random.default_rng(4)
@@ -91,7 +91,9 @@ def test_bad_seeds_are_refused(bad: Any) -> None:
         simulate(draw, 10, bad)
 
 
-@pytest.mark.parametrize(("bad", "message"), [(0, "draws must be at least 1, got 0"), (1.5, r"draws must be a whole.*1\.5")])
+@pytest.mark.parametrize(
+    ("bad", "message"), [(0, "draws must be at least 1, got 0"), (1.5, r"draws must be a whole.*1\.5")]
+)
 def test_bad_draws_are_refused(bad: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         simulate(draw, bad, 1)

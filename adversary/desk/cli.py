@@ -91,12 +91,13 @@ def audit_command(
             )
 
         tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance])
-        if as_json:
-            print(json.dumps(summary(read, tree), indent=2, allow_nan=False))
-        else:
-            show(read, tree, Console(width=None if sys.stdout.isatty() else 120))
-        if out is not None:
-            print(f"report and data in {out}", file=sys.stderr)
+        answer = json.dumps(summary(read, tree), indent=2, allow_nan=False) if as_json else ""
+    if as_json:
+        print(answer)
+    else:
+        show(read, tree, Console(width=None if sys.stdout.isatty() else 120))
+    if out is not None:
+        print(f"report and data in {out}", file=sys.stderr)
 
 
 @contextmanager

@@ -6,77 +6,52 @@ law of the log Bayes factor, never through simulation where that law is exact. N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, wraps
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import expit
 
-from adversary import runner
 from adversary._numeric import Floats, logit, posterior_ratio
+from adversary.desk.drawing import (
+    BLUE,
+    BOUND_COLOURS,
+    COLOURS,
+    GREY,
+    INK,
+    LIGHT,
+    edge_labels,
+    finding,
+    panel_title,
+    plain_log_axis,
+    styled,
+)
 from adversary.desk.scenarios import Scenario
+from adversary.desk.sweeps import (
+    MULTIPLIERS,
+    affordable_points,
+    at_prior,
+    bound_name,
+    law_of,
+    reaches,
+    same_law,
+    swept,
+)
 from adversary.desk.words import called, of_reader, outward, percent, readers_of
-from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.mechanisms import (
-    DiscreteGaussian,
     Exact,
-    Gaussian,
-    Geometric,
-    Laplace,
-    Mechanism,
-    RandomizedResponse,
 )
 from adversary.privacy.noise import ContinuousNoise
-from adversary.reader.factors import Atoms, FactorLaw
-from adversary.reader.inference import Adversary
-from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import factor_law, invariant_factor, settle_truth
-
-BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
-COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
-"""For readers: after Okabe and Ito, distinct to every common form of colour blindness."""
-BOUND_COLOURS = ("#D55E00", "#CC79A7", "#A6761D", "#009E73", "#5B4B9E", INK)
-
-STYLE: Any = {
-    "font.size": 10.5,
-    "axes.titlesize": 12.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 12.0,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "lines.linewidth": 2.0,
-    "text.parse_math": False,
-    "svg.hashsalt": "adversary",
-}
-
-MULTIPLIERS = (0.1, 10.0)
-SWEPT_DRAWS = 4096
-GROUPS, SIMULATED_GROUPS = 2000, 200
+from adversary.reader.risk import invariant_factor, settle_truth
 
 
-def _styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    @wraps(function)
-    def styled(*args: Any, **kwargs: Any) -> Figure:
-        with mpl.rc_context(STYLE):
-            return function(*args, **kwargs)
-
-    return styled
-
-
-@_styled
+@styled
 def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior and ratio against the released value of the lowest level, with how probable each value is.
 
@@ -100,7 +75,7 @@ def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByVa
     mean, low, high = table.summary(table.posterior[""])
     ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
     assert isinstance(ax.figure, Figure)
-    _finding(ax.figure, f"Nine releases in ten leave this reader {ends} sure of “in”")
+    finding(ax.figure, f"Nine releases in ten leave this reader {ends} sure of “in”")
     _bars(ax, table)
     if table.several:
         ax.fill_between(table.values, low, high, color=BLUE, alpha=0.18, lw=0, gid="band")
@@ -120,13 +95,13 @@ def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByVa
     if prior > 0:
         other = ax.secondary_yaxis(1.0, functions=(partial(np.multiply, 1.0 / prior), partial(np.multiply, prior)))
         other.set_ylabel("ratio: posterior / prior")
-    _edge_labels(ax, levels, ax.get_xlim()[1], offset=52.0 if other else 8.0)
+    edge_labels(ax, levels, ax.get_xlim()[1], offset=52.0 if other else 8.0)
 
 
 def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, table: _ByValue, label: str) -> None:
     risk = tree["risk"].to_dataset()
     low, high = float(risk["ratio_quantile"].min()), float(risk["ratio_quantile"].max())
-    _finding(figure, f"Nine releases in ten leave every reader within {low:.2f} to {high:.2f} times the prior")
+    finding(figure, f"Nine releases in ten leave every reader within {low:.2f} to {high:.2f} times the prior")
     left, right = figure.subplots(1, 2)
     ends: tuple[list[Any], list[Any]] = ([], [])
     for (name, posterior), colour in zip(table.posterior.items(), _cycle(COLOURS), strict=False):
@@ -142,7 +117,7 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
     if _wide(risk):
         left.set_yscale("log")
         left.set_ylim(top=1.0)
-        _plain_log_axis(left, "y", percent)
+        plain_log_axis(left, "y", percent)
     else:
         left.set_ylim(0.0, 1.0)
         left.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
@@ -150,13 +125,13 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         _bars(ax, table, note=ax is right)
-        _edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
+        edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
     left.axhline(0.5, color=INK, lw=1.2, ls=(0, (4, 3)), gid="threshold")
-    _panel_title(left, "dotted: priors; dashed: 50 %, above which\na reader decides “in”")
-    _panel_title(right, "above 1: the release speaks for “in”\n")
+    panel_title(left, "dotted: priors; dashed: 50 %, above which\na reader decides “in”")
+    panel_title(right, "above 1: the release speaks for “in”\n")
     right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
     right.set_ylabel("ratio: posterior / prior")
-    _plain_log_axis(right, "y", lambda r: f"{r:g}")
+    plain_log_axis(right, "y", lambda r: f"{r:g}")
 
 
 def _wide(risk: xr.Dataset) -> bool:
@@ -233,7 +208,7 @@ def _bars(ax: Axes, table: _ByValue, *, note: bool = True) -> None:
         )  # fmt: skip
 
 
-@_styled
+@styled
 def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> Figure:
     """Posterior over prior against the prior, for this plan, truth and what the (first) reader believes of others.
 
@@ -241,14 +216,14 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> F
     """
     names = list(readers_of(scenario))
     reader = readers_of(scenario)[names[0]]
-    law = _law(scenario, scenario.plan, reader)
+    law = law_of(scenario, scenario.plan, reader)
     truth = settle_truth(scenario.plan, reader, scenario.truth)
     invariant = invariant_factor(scenario.plan, reader, truth)
     if not np.isfinite(invariant):
         raise ValueError("exact levels settle the target: its prior makes no difference")
     prior = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, points), 1.0 - np.geomspace(0.5, 0.05, points // 4)]))
     base = expit(logit(prior) + invariant)
-    expected = np.array([_at_prior(law, float(p)).posterior_mean()[0] for p in prior]) / base
+    expected = np.array([at_prior(law, float(p)).posterior_mean()[0] for p in prior]) / base
     most = posterior_ratio(base, law.quantiles([0.95])[0] - invariant)
     figure = Figure(figsize=(9.4, 5.0), layout="constrained")
     ax = figure.add_subplot()
@@ -272,40 +247,40 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> F
             ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {name} {sign}")
             shown = outward(float(values[0]), sign == "≤", 3)
             labels.append((float(values[0]), f"{called(str(name))} {sign} {shown}", colour))
-    marked = [name for name, one in readers_of(scenario).items() if _same_law(one, reader)]
+    marked = [name for name, one in readers_of(scenario).items() if same_law(one, reader)]
     risk = tree["risk"].to_dataset()
     for name in marked:
         one = of_reader(risk, name)
         at = float(readers_of(scenario)[name].prior)
         if prior[0] <= at <= prior[-1]:
             ax.plot(at, float(one["ratio_mean"]), "o", color=BLUE, ms=7, mec="white", gid=f"reader {name}")
-    _plain_log_axis(ax, "x", percent)
-    _plain_log_axis(ax, "y", lambda r: f"{r:g}")
+    plain_log_axis(ax, "x", percent)
+    plain_log_axis(ax, "y", lambda r: f"{r:g}")
     ax.yaxis.tick_right()
     ax.yaxis.set_label_position("right")
     ax.spines["left"].set_visible(False)
     ax.spines["right"].set_visible(True)
     ax.set_ylabel("ratio: posterior / prior")
-    _edge_labels(ax, labels, prior[0], offset=-8.0)
+    edge_labels(ax, labels, prior[0], offset=-8.0)
     allowed = f"; a bound allows {outward(tightest, True, 3)}" if np.isfinite(tightest) else ""
     span = (
         f"is {expected.max():.2f} at most"
         if expected.min() >= 1
         else f"lies between {expected.min():.2f} and {expected.max():.2f}"
     )
-    _finding(figure, f"For priors of 0.01 % to 95 % the expected ratio {span}{allowed}")
+    finding(figure, f"For priors of 0.01 % to 95 % the expected ratio {span}{allowed}")
     return figure
 
 
-@_styled
+@styled
 def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = None) -> Figure:
     """Expected posterior and P(correct) when the budget of every level is multiplied by 1/10 to 10.
 
     P(correct) is drawn as separate points: below a prior of 1/2 it is a saw-tooth, which a line would misstate.
     """
     readers, risk = readers_of(scenario), tree["risk"].to_dataset()
-    factors = np.geomspace(*MULTIPLIERS, points or _points(scenario.plan))
-    expected, correct = _swept(scenario, factors)
+    factors = np.geomspace(*MULTIPLIERS, points or affordable_points(scenario.plan))
+    expected, correct = swept(scenario, factors)
     total = sum(level.mechanism.rho for level in scenario.plan.levels if not isinstance(level.mechanism, Exact))
     total *= 2.0 if scenario.neighbours == "bounded" else 1.0
     in_rho = 0.0 < total < np.inf
@@ -313,7 +288,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = N
     figure = Figure(figsize=(10.4, 4.9), layout="constrained")
     left, right = figure.subplots(1, 2)
     failure = float(tree.attrs.get("failure", scenario.failure))
-    coarse, reach = _reaches(scenario, factors, failure)
+    coarse, reach = reaches(scenario, factors, failure)
     ends: tuple[list[Any], list[Any]] = ([], [])
     wide = _wide(risk)
     for (name, _), colour in zip(readers.items(), _cycle(COLOURS), strict=False):
@@ -330,155 +305,38 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = N
         ends[0].append((expected[name][-1], name or "expected posterior", colour))
         ends[1].append((correct[name][-1], name or "P(correct)", colour))
         if len(readers) == 1:
-            ends[0].append((float(upper[-1]), _bound_name(scenario, failure).replace(", ", ",\n"), colour))
+            ends[0].append((float(upper[-1]), bound_name(scenario, failure).replace(", ", ",\n"), colour))
     budget = "privacy budget rho, all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's"
     for ax in (left, right):
         ax.set_xscale("log")
         ax.set_xlim(x[0], x[-1])
         ax.axvline(x[-1] / factors[-1], color=GREY, lw=0.9, zorder=0)
         ax.set_xlabel(budget)
-        _plain_log_axis(ax, "x", lambda v: f"{v:g}")
+        plain_log_axis(ax, "x", lambda v: f"{v:g}")
     left.set_ylabel("posterior that the target is in")
     if wide:
         left.set_yscale("log")
         left.set_ylim(top=1.0)
-        _plain_log_axis(left, "y", percent)
+        plain_log_axis(left, "y", percent)
     else:
         left.set_ylim(0.0, 1.0)
         left.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
     right.set(ylabel="probability of a right guess", ylim=(-0.02, 1.02))
     right.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
     for ax, end in zip((left, right), ends, strict=True):
-        _edge_labels(ax, end, x[-1], offset=6.0)
-    dashed = f"\ndashed: {_bound_name(scenario, failure)}" if len(readers) > 1 else ""
-    _panel_title(left, f"Expected posterior{dashed}")
-    _panel_title(right, "Right guesses, one point per budget" + "\n" * bool(dashed))
+        edge_labels(ax, end, x[-1], offset=6.0)
+    dashed = f"\ndashed: {bound_name(scenario, failure)}" if len(readers) > 1 else ""
+    panel_title(left, f"Expected posterior{dashed}")
+    panel_title(right, "Right guesses, one point per budget" + "\n" * bool(dashed))
     first = next(iter(readers))
     low, now, high = expected[first][0], float(of_reader(risk, first)["posterior_mean"]), expected[first][-1]
     whose = f"the expected posterior of reader {first}" if first else "the expected posterior"
     moved = f"from {percent(now)} to {percent(high)}, a tenth of it to {percent(low)}"
-    _finding(figure, f"Ten times the budget moves {whose} {moved}")
+    finding(figure, f"Ten times the budget moves {whose} {moved}")
     return figure
 
 
-def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    """The same kind of noise with its budget (rho for the Gaussians, epsilon for the others) multiplied."""
-    match mechanism:
-        case DiscreteGaussian():
-            return DiscreteGaussian.from_rho(mechanism.rho * factor)
-        case Gaussian():
-            return Gaussian(mechanism.sigma / np.sqrt(factor))
-        case Geometric():
-            return Geometric(mechanism.epsilon * factor)
-        case Laplace():
-            return Laplace(mechanism.scale / factor)
-        case RandomizedResponse():
-            return RandomizedResponse(mechanism.epsilon * factor, mechanism.categories)
-        case _:
-            return mechanism
-
-
-def scaled_plan(plan: Plan, factor: float) -> Plan:
-    """The plan with every level's budget multiplied."""
-    levels = [Level(level.name, scaled(level.mechanism, factor), level.siblings) for level in plan.levels]
-    return Plan(levels, plan.cells, plan.neighbours)
-
-
-def _points(plan: Plan) -> int:
-    """How many budgets a sweep can afford: many where a law takes milliseconds, few where it takes seconds."""
-    if any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels):
-        return 13
-    if len(plan.levels) == 1:
-        return 241
-    return 81 if len(plan.levels) == 2 and plan.cells == 1 else 11
-
-
-def _swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Expected posterior and P(correct) of every reader at every multiple of the budget."""
-    readers = readers_of(scenario)
-    expected = {name: np.empty(factors.size) for name in readers}
-    correct = {name: np.empty(factors.size) for name in readers}
-    for i in runner.track(range(factors.size), "budgets for the report"):
-        plan = scaled_plan(scenario.plan, float(factors[i]))
-        laws: list[tuple[Adversary, FactorLaw, FactorLaw]] = []
-        for name, reader in readers.items():
-            found = next((entry for entry in laws if _same_law(entry[0], reader)), None)
-            if found is None:
-                law = _law(scenario, plan, reader, grouped=False)
-                found = (reader, law, coarse_law(law))
-                laws.append(found)
-            inside = _at_prior(found[1], reader.prior).decided_in()[0]
-            expected[name][i] = _at_prior(found[2], reader.prior).posterior_mean()[0]
-            correct[name][i] = inside if found[1].target else 1.0 - inside
-    return expected, correct
-
-
-def _law(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> FactorLaw:
-    truth = settle_truth(plan, reader, scenario.truth)
-    law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
-    return coarse_law(law) if grouped else law
-
-
-def _at_prior(law: FactorLaw, prior: float) -> FactorLaw:
-    """The same law for a reader with another prior."""
-    return replace(law, prior=prior, log_odds=float(logit(prior)))
-
-
-def _same_law(one: Adversary, other: Adversary) -> bool:
-    """Whether two readers differ in their prior only, so that one law of the Bayes factor serves both."""
-    return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
-
-
-def coarse_law(law: FactorLaw) -> FactorLaw:
-    """The law with each part on at most 2000 values (200 if simulated): good to about 1e-5 in a smooth average."""
-    groups = SIMULATED_GROUPS if law.simulated else GROUPS
-    first = _gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
-    return replace(law, first=first, rest=_gathered(law.rest, groups))
-
-
-def _gathered(part: Atoms, groups: int) -> Atoms:
-    if part.values.size <= groups or not np.isfinite(part.values).all():
-        return part
-    edges = np.linspace(part.values[0], part.values[-1], groups + 1)
-    bins = np.clip(np.searchsorted(edges, part.values, side="right") - 1, 0, groups - 1)
-    weight = np.bincount(bins, part.weights, groups)
-    value = np.bincount(bins, part.weights * part.values, groups)
-    used = weight > 0
-    return Atoms(value[used] / weight[used], weight[used])
-
-
-def _promises_zcdp(scenario: Scenario) -> bool:
-    noisy = [level.mechanism for level in scenario.plan.levels if not isinstance(level.mechanism, Exact)]
-    return bool(noisy) and all(0.0 < noise.rho < np.inf for noise in noisy) and "zCDP" in (scenario.guarantee or {})
-
-
-def _bound_name(scenario: Scenario, failure: float) -> str:
-    what = "zCDP bound" if _promises_zcdp(scenario) else "bound of the plan's own loss"
-    return f"{what}, kept in {percent(1.0 - failure)} of releases"
-
-
-def _reaches(scenario: Scenario, factors: Floats, failure: float) -> tuple[Floats, dict[str, Floats]]:
-    """Loss bound of each reader at a few multiples of the budget: zCDP where promised, else the plan's own loss."""
-    coarse = np.geomspace(factors[0], factors[-1], 25 if _promises_zcdp(scenario) else 9)
-    reaches: dict[int, Floats] = {}
-    readers = readers_of(scenario)
-    for k in {reader.records(scenario.plan) for reader in readers.values()}:
-        reaches[k] = np.array([_reach(scenario, float(factor), k, failure) for factor in coarse])
-    return coarse, {name: reaches[reader.records(scenario.plan)] for name, reader in readers.items()}
-
-
-def _reach(scenario: Scenario, factor: float, records: int, failure: float) -> float:
-    if _promises_zcdp(scenario):
-        assert scenario.guarantee is not None
-        promise = scenario.guarantee["zCDP"]
-        assert isinstance(promise, ZeroConcentratedDP)
-        return ZeroConcentratedDP(promise.rho * factor).group(records).loss_bound(failure)
-    loss = scaled_plan(scenario.plan, factor).privacy_loss(records)
-    certain = loss.loss_bound(0.0)
-    return certain if np.isfinite(certain) else loss.loss_bound(failure)
-
-
-@_styled
+@styled
 def risk_by_reader(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Expected posterior and ratio of every reader, the central 90 % of releases, and every bound."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
@@ -502,10 +360,10 @@ def risk_by_reader(scenario: Scenario, tree: xr.DataTree) -> Figure:
     priors = risk["prior"].values
     if priors.min() > 0:
         axes[0].set_xscale("log")
-        _plain_log_axis(axes[0], "x", percent)
+        plain_log_axis(axes[0], "x", percent)
     if float(bound["ratio"].sel(side="lower").min()) > 0:
         axes[1].set_xscale("log")
-        _plain_log_axis(axes[1], "x", lambda r: f"{r:g}")
+        plain_log_axis(axes[1], "x", lambda r: f"{r:g}")
     axes[0].set_yticks(range(len(names)), [f"reader {name}" for name in names])
     axes[0].set_ylim(len(names) - 0.4 + 0.16 * len(definitions), -0.75)
     axes[0].set_xlabel("posterior that the target is in")
@@ -514,7 +372,7 @@ def risk_by_reader(scenario: Scenario, tree: xr.DataTree) -> Figure:
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
     _key(axes[1], bound)
-    _finding(figure, _closest(names, risk, bound))
+    finding(figure, _closest(names, risk, bound))
     return figure
 
 
@@ -523,7 +381,7 @@ def _key(ax: Axes, bound: xr.Dataset) -> None:
     entries = [(0.0, "dot: expected; bar: 90 %\nof releases; tick: prior", BLUE)]
     for j, (definition, colour) in enumerate(zip(bound["definition"].values, _bound_colours(bound), strict=True)):
         entries.append((0.22 + 0.16 * j, f"bound: {called(str(definition))}", colour))
-    _edge_labels(ax, entries, 1.0, offset=8.0)
+    edge_labels(ax, entries, 1.0, offset=8.0)
 
 
 def _closest(names: Sequence[str], risk: xr.Dataset, bound: xr.Dataset) -> str:
@@ -547,60 +405,3 @@ def _bound_colours(bound: xr.Dataset) -> list[str]:
 
 def _cycle(colours: Sequence[str]) -> list[str]:
     return list(colours) * 20
-
-
-def _edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, offset: float) -> None:
-    """Labels of curves at one edge of the axes, pushed apart where they would overlap, with a line to their curve."""
-    height = float(ax.figure.get_size_inches()[1]) * 72.0 * 0.72  # type: ignore[union-attr]
-    scale = ax.transAxes.inverted()
-    low, high = sorted(ax.get_ylim())
-    ends = [float(scale.transform(ax.transData.transform((x, min(max(y, low), high))))[1]) for y, _, _ in labels]
-    sizes = [12.5 * (text.count("\n") + 1) / height for _, text, _ in labels]
-    for i, place in enumerate(_apart(ends, sizes)):
-        _, text, colour = labels[i]
-        edge = 1.0 if offset > 0 else 0.0
-        moved = abs(place - ends[i]) > 0.012
-        ax.annotate(
-            text, (edge, ends[i]), xycoords="axes fraction",
-            xytext=(offset + (8.0 if offset > 0 else -8.0) * moved, (place - ends[i]) * height),
-            textcoords="offset points", va="center", ha="left" if offset > 0 else "right",
-            color=colour, fontsize=9.5, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0} if moved else None,
-        )  # fmt: skip
-
-
-def _apart(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order."""
-    order = np.argsort(places, kind="stable")
-    place, size = np.array(places, dtype=float)[order], np.array(sizes, dtype=float)[order]
-    for _ in range(200):
-        overlap = (size[1:] + size[:-1]) / 2 - np.diff(place)
-        if not (overlap > 1e-4).any():
-            break
-        push = np.maximum(overlap, 0.0) / 2
-        place[:-1] -= push
-        place[1:] += push
-    result = np.empty_like(place)
-    result[order] = place
-    return [float(p) for p in result]
-
-
-def _plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
-    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short."""
-    axis = ax.xaxis if which == "x" else ax.yaxis
-    low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
-    decades = np.log10(high / low)
-    steps = (1.0, 2.0, 5.0) if decades < 2.6 else (1.0,)
-    ticks = [m * 10.0**e for e in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for m in steps]
-    axis.set_ticks([tick for tick in ticks if low * 0.999 <= tick <= high * 1.001])
-    axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))
-    axis.set_minor_formatter(NullFormatter())
-    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
-
-
-def _finding(figure: Figure, text: str) -> None:
-    figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
-
-
-def _panel_title(ax: Axes, text: str) -> None:
-    ax.set_title(text, fontsize=10.5, fontweight="normal")

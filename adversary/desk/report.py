@@ -118,9 +118,10 @@ def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     if "adversary" in risk.dims:
         ratio = risk["ratio_mean"]
         least, most = str(ratio.idxmin("adversary").item()), str(ratio.idxmax("adversary").item())
+        rest = "; the others lie between" if ratio.size > 2 else ""
         yield (
             f"{start}veraged over releases, the posterior is {figure_of(float(ratio.min()))} times the prior for "
-            f"reader {least} and {figure_of(float(ratio.max()))} times it for reader {most}; the others lie between."
+            f"reader {least} and {figure_of(float(ratio.max()))} times it for reader {most}{rest}."
         )
     else:
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
@@ -134,7 +135,9 @@ def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     if found == ["holds"]:
         yield "Every promise holds for every reader here."
     else:
-        yield "Not every promise holds here: " + "; ".join(words.STATUS[one] for one in found if one != "holds") + "."
+        yield " ".join(
+            ["Not every promise holds here.", *(f"{words.STATUS[s].capitalize()}." for s in found if s != "holds")]
+        )
 
 
 def _published(plan: Plan) -> str:
@@ -222,7 +225,7 @@ def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:
 
 
 def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
-    from adversary.desk.figures import coarse_law
+    from adversary.desk.sweeps import coarse_law
 
     truth = settle_truth(scenario.plan, one, scenario.truth)
     law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
@@ -391,7 +394,7 @@ def _provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         ("Engine", str(attrs["engine"])),
         ("Seed", f"{attrs['seed']}" + ("" if simulated else " (the averages above do not depend on it)")),
         ("Simulated releases, where any are", str(attrs["draws"])),
-        ("Failure probability asked for", figure_of(float(attrs["failure"]))),
+        ("Failure probability asked for", f"{float(attrs['failure']):g}"),
         ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
         ("Versions", versions),
     ]

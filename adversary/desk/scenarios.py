@@ -199,7 +199,8 @@ class _Table:
         except (TypeError, ValueError) as error:
             if str(error).startswith(f"{self.file}: "):
                 raise
-            raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {error}") from None
+            message = str(error).removeprefix(f"{key}: ")
+            raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {message}") from None
 
 
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:

@@ -353,6 +353,8 @@ def _rounded_product(parts: tuple[PrivacyLoss, ...], *, up: bool) -> LatticeLoss
         start += first
     total = grid_convolution(masses)
     losses = as_array(step * (start + np.arange(total.size)))
+    if up:  # no sum exceeds the sum of the largest
+        losses = np.minimum(losses, sum(part.maximum for part in parts))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
     atoms = merged(losses, log_p, log_p - losses)

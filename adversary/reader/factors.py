@@ -50,6 +50,8 @@ class Atoms:
 
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         """E[function(shift + part)] for every shift."""
+        if shift.size < self.values.size:
+            return np.array([self.weights @ function(one + self.values) for one in shift])
         total = np.zeros_like(shift)
         for value, weight in zip(self.values, self.weights, strict=True):
             total += weight * function(shift + value)
@@ -87,7 +89,6 @@ class FactorLaw:
     can be told.
     """
 
-    prior: float
     log_odds: float
     target: int
     first: Any
@@ -97,13 +98,18 @@ class FactorLaw:
     separable: bool
 
     @property
+    def prior(self) -> float:
+        """Prior probability of "in"."""
+        return float(expit(self.log_odds))
+
+    @property
     def simulated(self) -> bool:
         """Whether averages are Monte Carlo estimates."""
         return self.draws > 0
 
     def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
         """E[function(log Bayes factor) | rest], for every value of the rest."""
-        if not isinstance(self.first, Atoms) or self.first.values.size <= 100:
+        if isinstance(self.first, Atoms) and self.first.values.size <= 100:
             return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
         low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], -200.0, 200.0)
         degree = int(

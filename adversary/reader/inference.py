@@ -32,7 +32,7 @@ class Adversary:
     beliefs : for every upper level, what the reader believes about its total given the count inside; a belief about the
         lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a pair means one per cell
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
-    log_odds : the prior's log-odds, where a reader is so sure that the probability rounds to 0 or 1
+    log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
 
     >>> Adversary(prior=0.5, known=0).hypotheses
     (0, 1)
@@ -49,10 +49,8 @@ class Adversary:
         if prior.ndim:
             raise TypeError("prior must be one number: several readers are a mapping of adversaries")
         object.__setattr__(self, "prior", float(prior))
-        odds = float(logit(prior)) if self.log_odds is None else float(self.log_odds)
-        if not abs(float(expit(odds)) - float(prior)) < 1e-12:
-            raise ValueError(f"log_odds must be those of the prior {float(prior)}, got {self.log_odds}")
-        object.__setattr__(self, "log_odds", odds)
+        if not abs(float(expit(self.prior_log_odds)) - self.prior) < 1e-12:
+            raise ValueError(f"log_odds must be those of the prior {self.prior}, got {self.log_odds}")
         known = check_whole("known", self.known, minimum=0)
         object.__setattr__(self, "known", int(known) if known.ndim == 0 else tuple(int(k) for k in known))
         if not isinstance(self.beliefs, Mapping):
@@ -63,6 +61,11 @@ class Adversary:
         if pair.shape != (2,) or pair[0] == pair[1]:
             raise ValueError(f"hypotheses must be two different contributions (out, in), got {self.hypotheses}")
         object.__setattr__(self, "hypotheses", (int(pair[0]), int(pair[1])))
+
+    @property
+    def prior_log_odds(self) -> float:
+        """Log-odds of the prior, in nats."""
+        return float(logit(self.prior)) if self.log_odds is None else float(self.log_odds)
 
     def contributions(self, cell: int = 0) -> tuple[int, int]:
         """What the target adds to a cell if (out, in): in the second cell the other way round."""
@@ -157,7 +160,7 @@ class Adversary:
 
     def updated(self, log_factor: Floats) -> Floats:
         """Posterior log-odds after these log Bayes factors; certainty stays, and is refused what it rules out."""
-        start = float(self.log_odds or 0.0)
+        start = self.prior_log_odds
         if np.isinf(start) and (np.isinf(log_factor) & (np.sign(log_factor) != np.sign(start))).any():
             raise ValueError(
                 f"a release is impossible under prior {self.prior}: the reader is certain of what it rules out"

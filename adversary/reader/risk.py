@@ -126,8 +126,7 @@ def factor_law(
         rest = _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known)
         first, separable = _own_part(plan, paths[0], truth, 0) if known else NOTHING, known
     return FactorLaw(
-        reader.prior,
-        float(reader.log_odds or 0.0),
+        reader.prior_log_odds,
         truth.target,
         first,
         rest,
@@ -288,7 +287,7 @@ def _whole_grid(plan: Plan, reader: Adversary, truth: Truth) -> Atoms | None:
 def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
     """What tells one reader's stored blocks from another's."""
     chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
-    told = (plan, chains, reader.log_odds, reader.hypotheses, truth.counts.tolist(), truth.target)
+    told = (plan, chains, reader.prior_log_odds, reader.hypotheses, truth.counts.tolist(), truth.target)
     return hashlib.sha256(pickle.dumps(told)).hexdigest()
 
 

@@ -35,7 +35,9 @@ def one_block(rho: float | Fraction = adv.census.DETAILED_RHO["block"]) -> adv.P
 
 def two_levels(rho2: float | Fraction = adv.census.DETAILED_RHO["block group"]) -> adv.Plan:
     block = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
-    return adv.Plan([adv.Level("block", block, siblings=27), adv.Level("block group", adv.DiscreteGaussian.from_rho(rho2))])
+    return adv.Plan(
+        [adv.Level("block", block, siblings=27), adv.Level("block group", adv.DiscreteGaussian.from_rho(rho2))]
+    )
 
 
 def reader(prior: float = 0.5, belief: Any = None) -> adv.Adversary:
@@ -62,7 +64,7 @@ def posterior(data: tuple[int, int, int], prior: float = 0.5) -> float:
 def test_c01_epsilon_of_the_census_budget() -> None:
     """Section 2.2.3, Theorem 1: rho 2.56 at delta 1e-10; 17.91 is printed, truncated (E7).
 
-    The published conversion is rho + 2 sqrt(rho log(1/delta)) = 17.91528; the tight profile of zCDP needs only 17.158309.
+    The published conversion is rho + 2 sqrt(rho log(1/delta)) = 17.91528; the tight profile of zCDP needs 17.158309.
     """
     simple = 2.56 + 2 * math.sqrt(2.56 * math.log(1e10))
     assert simple == pytest.approx(17.91528, abs=1e-5)
@@ -82,7 +84,14 @@ def test_c02_allocations_are_exact_fractions() -> None:
         "state": 0.0504878,
         "nation": 0.0509378,
     }
-    printed = {"block": 0.0992, "block group": 0.2465, "tract": 0.0504, "county": 0.0514, "state": 0.0505, "nation": 0.0509}
+    printed = {
+        "block": 0.0992,
+        "block group": 0.2465,
+        "tract": 0.0504,
+        "county": 0.0514,
+        "state": 0.0505,
+        "nation": 0.0509,
+    }
     assert set(adv.census.DETAILED_RHO) == set(expected)
     for level, rho in adv.census.DETAILED_RHO.items():
         assert isinstance(rho, Fraction)
@@ -183,7 +192,9 @@ def test_c08_ratios_run_from_1_05_to_1_22() -> None:
 def test_c09_limit_of_the_ratio_at_small_priors() -> None:
     """Figure 2.2, left end: R tends to exp(2 rho)."""
     assert float(risk(one_block(), adv.Adversary(0.0), {"block": 1})["ratio_mean"]) == pytest.approx(1.219514, abs=1e-6)
-    assert float(risk(one_block(), adv.Adversary(1e-9), {"block": 1})["ratio_mean"]) == pytest.approx(1.219514, abs=1e-6)
+    assert float(risk(one_block(), adv.Adversary(1e-9), {"block": 1})["ratio_mean"]) == pytest.approx(
+        1.219514, abs=1e-6
+    )
 
 
 def test_c10_rare_traits_are_at_risk_beyond_the_stated_range() -> None:
@@ -247,7 +258,7 @@ def test_c15_posterior_without_the_hierarchy() -> None:
 
 @pytest.mark.parametrize(("x2", "correct"), [(1, 0.318191), (3, 0.516999), (10, 0.589726), (100, 0.589726)])
 def test_c16_decisions_of_the_hierarchy(x2: int, correct: float) -> None:
-    """Figure 2.5: about 59.05 % is printed for all larger x2, and more at 1. Erratum E2: the model has far less there."""
+    """Figure 2.5: about 59.05 % is printed for all larger x2, more at 1. Erratum E2: the model has far less there."""
     found = risk(two_levels(), reader(), {"block": 1, "block group": x2})
     assert float(found["prob_correct"]) == pytest.approx(correct, abs=1e-6)
     gained = float(found["wrong_to_right"]) - float(found["right_to_wrong"])

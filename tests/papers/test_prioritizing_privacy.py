@@ -67,7 +67,7 @@ def test_b08_and_b23_a_week_of_daily_releases() -> None:
 
 
 def test_b11_epsilon_for_twenty_points_at_any_prior() -> None:
-    """Example 8: a rise of at most 0.2 needs a loss of 2 log 1.5 = 0.810930; with delta 1e-6 that is epsilon 0.810786."""
+    """Example 8: a rise of at most 0.2 needs a loss of 2 log 1.5 = 0.810930; at delta 1e-6, epsilon 0.810786."""
     loss = 2 * math.log((1 + 0.2) / (1 - 0.2))
     assert loss == pytest.approx(0.810930, abs=1e-6)
     assert adv.PureDP(loss).difference_bounds()[1] == pytest.approx(0.2, abs=1e-12)

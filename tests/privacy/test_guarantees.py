@@ -1,7 +1,8 @@
-"""Laws every guarantee obeys, each definition against its formula, and controls: true promises kept, false ones caught."""
+"""Laws every guarantee obeys, each definition against its formula; true promises are kept, false ones caught."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -152,7 +153,7 @@ def test_bounds_are_ordered_and_inside_the_unit_interval(g: adv.Guarantee, failu
 @over(EVERY)
 def test_bounds_tighten_as_more_failure_is_allowed(g: adv.Guarantee) -> None:
     bounds = [g.loss_bound(failure) for failure in (0.0, 1e-9, 1e-4, 0.01, 0.05, 0.5, 1.0)]
-    assert all(a >= b * (1 - 1e-8) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+    assert all(a >= b * (1 - 1e-8) for a, b in itertools.pairwise(bounds))
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 2.0, 20.0])
@@ -394,7 +395,11 @@ def test_a_loss_keeps_its_own_promise(name: str) -> None:
 
 
 def test_a_smaller_loss_keeps_a_larger_ones_promise_and_not_the_reverse() -> None:
-    for small, large in ((DG(0.1), DG(0.3)), (adv.Geometric(0.5), adv.Geometric(0.8)), (adv.Gaussian(2.0), adv.Gaussian(1.0))):
+    for small, large in (
+        (DG(0.1), DG(0.3)),
+        (adv.Geometric(0.5), adv.Geometric(0.8)),
+        (adv.Gaussian(2.0), adv.Gaussian(1.0)),
+    ):
         assert large.privacy_loss().is_kept_by(small.privacy_loss())
         assert not small.privacy_loss().is_kept_by(large.privacy_loss())
 

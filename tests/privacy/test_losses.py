@@ -128,9 +128,7 @@ def test_delta_is_the_hockey_stick_divergence(name: str) -> None:
     p, q = outcomes(*PAIRS[name])
     for epsilon in (-2.0, -0.3, 0.0, 0.1, 0.8, 1.7, 4.0):
         assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
-        assert loss.swapped.delta(epsilon) == pytest.approx(
-            oracles.privacy_profile(q, p, epsilon), rel=1e-9, abs=1e-15
-        )
+        assert loss.swapped.delta(epsilon) == pytest.approx(oracles.privacy_profile(q, p, epsilon), rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -88,7 +88,14 @@ def cases(draw: st.DrawFn, levels: tuple[int, int] = (1, 3)) -> Case:
     beliefs = [draw(st.sampled_from(["", "", *LOWEST]))]
     beliefs += [draw(st.sampled_from(UPPER)) for _ in range(count - 1)]
     prior = draw(st.sampled_from([0.5, 0.4, 0.02, 0.97]))
-    return case(names, siblings, beliefs, prior, draw(st.integers(0, 2)), draw(st.sampled_from([(0, 1), (0, 1), (1, 0), (0, 2)])))
+    return case(
+        names,
+        siblings,
+        beliefs,
+        prior,
+        draw(st.integers(0, 2)),
+        draw(st.sampled_from([(0, 1), (0, 1), (1, 0), (0, 2)])),
+    )
 
 
 def releases(case: Case, draw: Any, count: int = 1) -> tuple[list[list[int]], list[list[int]]]:
@@ -270,7 +277,9 @@ def _two_cells(reader: adv.Adversary, noise: Any, beliefs: list[Any], noisy: Any
     weight = {0: 1 - reader.prior, 1: reader.prior}
     for target in (0, 1):
         for cell in (0, 1):
-            x1 = reader.contributions(cell)[target] + (reader.known[cell] if isinstance(reader.known, tuple) else reader.known)
+            x1 = reader.contributions(cell)[target] + (
+                reader.known[cell] if isinstance(reader.known, tuple) else reader.known
+            )
             total = 0.0
             for x2 in range(60):
                 belief = beliefs[cell](x2, x1)
@@ -377,7 +386,9 @@ def test_overwhelming_evidence_can_still_be_answered() -> None:
     """Log-odds of +79.6 and then -80.4 leave -0.8: the order and the size of the steps do not matter."""
     plan = adv.Plan([adv.Level("block", DG(0.4))])
     up, down = plan.observe({"block": 100}), plan.observe({"block": -100})
-    expected = float(adv.Adversary(0.5).posterior(plan, up)["log_odds"] + adv.Adversary(0.5).posterior(plan, down)["log_odds"])
+    expected = float(
+        adv.Adversary(0.5).posterior(plan, up)["log_odds"] + adv.Adversary(0.5).posterior(plan, down)["log_odds"]
+    )
     assert expected == pytest.approx(-0.8)
     for first, second in ((up, down), (down, up)):
         found = adv.Adversary(0.5).after(plan, first).posterior(plan, second)
@@ -575,7 +586,9 @@ def _far_log_odds(rho1: float, rho2: float, d: int, noisy: tuple[int, int], tota
         low, high = max(0, math.floor(mode - math.sqrt(60 / r))), max(mode, 0.0) + reach
         j = np.arange(low, min(high, low + 4e6) + 1)
         terms = -rho2 * (noisy[1] - k - j) ** 2 - rho1 / d * (total - j) ** 2
-        return float(np.logaddexp.reduce(terms) if j.size < 100 else terms.max() + np.log(np.exp(terms - terms.max()).sum()))
+        return float(
+            np.logaddexp.reduce(terms) if j.size < 100 else terms.max() + np.log(np.exp(terms - terms.max()).sum())
+        )
 
     return rho1 * (2 * noisy[0] - 1) + log_sum(1) - log_sum(0)
 

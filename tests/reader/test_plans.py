@@ -127,7 +127,11 @@ def test_plans_are_values() -> None:
     [
         (lambda: adv.Plan([]), ValueError, "at least one level"),
         (lambda: adv.Plan([TOP, TOP]), ValueError, "names must differ.*tract"),
-        (lambda: adv.Plan([adv.Level("block", DG(1.0)), TOP]), ValueError, "'block': siblings is required below the top level"),
+        (
+            lambda: adv.Plan([adv.Level("block", DG(1.0)), TOP]),
+            ValueError,
+            "'block': siblings is required below the top level",
+        ),
         (lambda: adv.Plan([adv.Level("tract", DG(1.0), siblings=2)]), ValueError, "'tract' is the top: siblings"),
         (lambda: adv.Plan([TOP], cells=0), ValueError, "cells must be at least 1, got 0"),
         (lambda: adv.Plan([TOP], cells=3), ValueError, "cells must be 1 or 2.*got 3"),
@@ -140,14 +144,26 @@ def test_plans_are_values() -> None:
         (lambda: PLAN.release({"block": 1, "county": 2}), ValueError, "truth: unknown level 'county'"),
         (lambda: PLAN.release({"block": 1}), ValueError, "truth: no count for level 'tract'"),
         (lambda: PLAN.release({"block": 3, "tract": 2}), ValueError, r"'tract' holds level 'block'.*2 < 3"),
-        (lambda: PLAN.release({"block": -1, "tract": 2}), ValueError, "truth of level 'block' must be at least 0, got -1"),
+        (
+            lambda: PLAN.release({"block": -1, "tract": 2}),
+            ValueError,
+            "truth of level 'block' must be at least 0, got -1",
+        ),
         (lambda: PLAN.release({"block": 0.5, "tract": 2}), ValueError, r"truth of level 'block' must be a whole.*0\.5"),
         (lambda: PLAN.release({"block": 1, "tract": 2}, draws=0), ValueError, "draws must be at least 1, got 0"),
         (lambda: SAME.release({"block": 1, "tract": 2}), ValueError, "'block' has no siblings"),
-        (lambda: PAIR.release({"block": 1, "tract": [2, 2]}), ValueError, "truth of level 'block' must be one count per cell"),
+        (
+            lambda: PAIR.release({"block": 1, "tract": [2, 2]}),
+            ValueError,
+            "truth of level 'block' must be one count per cell",
+        ),
         (lambda: PLAN.observe({"block": 1}, {"block": 1}), ValueError, "noisy: no value for level 'tract'"),
         (lambda: PLAN.observe({"block": 1, "tract": 2}), ValueError, "sibling_sum: no value for level 'block'"),
-        (lambda: PLAN.observe({"block": 1, "tract": 2}, {"county": 1}), ValueError, "sibling_sum: unknown level 'county'"),
+        (
+            lambda: PLAN.observe({"block": 1, "tract": 2}, {"county": 1}),
+            ValueError,
+            "sibling_sum: unknown level 'county'",
+        ),
         (
             lambda: PLAN.observe({"block": 1, "tract": 2}, {"block": 1, "tract": 1}),
             ValueError,
@@ -168,19 +184,31 @@ def test_plans_are_values() -> None:
             ValueError,
             "sibling_sum of level 'block' must be a whole number.*inf",
         ),
-        (lambda: SAME.observe({"block": 1, "tract": math.inf}), ValueError, "noisy of level 'tract' must be finite, got inf"),
+        (
+            lambda: SAME.observe({"block": 1, "tract": math.inf}),
+            ValueError,
+            "noisy of level 'tract' must be finite, got inf",
+        ),
         (
             lambda: PLAN.observe({"block": [1, 2], "tract": [1, 2, 3]}, {"block": 1}),
             ValueError,
             "releases must have one length",
         ),
-        (lambda: PAIR.observe({"block": 1, "tract": [1, 2]}, {"block": [1, 1]}), ValueError, "'block' needs a last axis over 2"),
+        (
+            lambda: PAIR.observe({"block": 1, "tract": [1, 2]}, {"block": [1, 1]}),
+            ValueError,
+            "'block' needs a last axis over 2",
+        ),
         (
             lambda: PLAN.observe({"block": 1, "tract": 2}, siblings={"block": [1, 2]}),
             ValueError,
             "siblings.*'block'.*3",
         ),
-        (lambda: PLAN.observe({"block": "two", "tract": 2}, {"block": 1}), (TypeError, ValueError), "noisy.*'block'.*two"),
+        (
+            lambda: PLAN.observe({"block": "two", "tract": 2}, {"block": 1}),
+            (TypeError, ValueError),
+            "noisy.*'block'.*two",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, message: str) -> None:
@@ -193,7 +221,11 @@ def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, mes
     [
         ({"noisy": 1}, TypeError, "release must be a Dataset"),
         (xr.Dataset({"noisy": ("level", [1.0, 2.0])}), TypeError, "release must be a Dataset with variables"),
-        (SAME.observe({"block": 1, "tract": 2.0}).assign_coords(level=["a", "b"]), ValueError, "release has levels.*'a'"),
+        (
+            SAME.observe({"block": 1, "tract": 2.0}).assign_coords(level=["a", "b"]),
+            ValueError,
+            "release has levels.*'a'",
+        ),
         (PAIR.release({"block": [1, 0], "tract": [1, 1]}, rng=1), ValueError, "release has 2 cells, the plan has 1"),
     ],
 )

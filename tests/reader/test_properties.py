@@ -132,7 +132,9 @@ def test_shifting_everything_known_changes_nothing(m: int, block: int, tract: in
     """m more people known inside, and every count's release m higher; the sum over the siblings stays."""
     plan = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", adv.Geometric(0.8))])
     beliefs: dict[str, Any] = {"tract": adv.Uniform() if flat else adv.Others([0.3, 0.3, 0.4])}
-    start = adv.Adversary(0.3, 0, beliefs).posterior(plan, plan.observe({"block": block, "tract": tract}, {"block": total}))
+    start = adv.Adversary(0.3, 0, beliefs).posterior(
+        plan, plan.observe({"block": block, "tract": tract}, {"block": total})
+    )
     moved = adv.Adversary(0.3, m, beliefs).posterior(
         plan, plan.observe({"block": block + m, "tract": tract + m}, {"block": total}), counts=False
     )
@@ -143,7 +145,11 @@ def test_shifting_everything_known_changes_nothing(m: int, block: int, tract: in
 @settings(deadline=None, max_examples=15)
 def test_averages_do_not_depend_on_how_many_are_known(m: int, prior: float) -> None:
     plan = adv.Plan([adv.Level("block", DG(0.7), siblings=2), adv.Level("tract", DG(0.7))])
-    for start, moved in ((adv.Uniform(), adv.Uniform()), (adv.Uniform(5), adv.Uniform(5 + m)), (adv.Point(4), adv.Point(4 + m))):
+    for start, moved in (
+        (adv.Uniform(), adv.Uniform()),
+        (adv.Uniform(5), adv.Uniform(5 + m)),
+        (adv.Point(4), adv.Point(4 + m)),
+    ):
         here = averages(plan, adv.Adversary(prior, 0, {"tract": start}), {"block": 1, "tract": 4})
         there = averages(plan, adv.Adversary(prior, m, {"tract": moved}), {"block": 1 + m, "tract": 4 + m})
         assert there == pytest.approx(here, rel=1e-9)
@@ -155,7 +161,8 @@ def test_releases_can_be_read_in_any_order(data: st.DataObject, prior: float) ->
     plan = adv.Plan([adv.Level("block", DG(0.3), siblings=2), adv.Level("tract", adv.Geometric(0.8))])
     small = st.integers(-4, 7)
     seen = [
-        plan.observe({"block": data.draw(small), "tract": data.draw(small)}, {"block": data.draw(small)}) for _ in range(3)
+        plan.observe({"block": data.draw(small), "tract": data.draw(small)}, {"block": data.draw(small)})
+        for _ in range(3)
     ]
     answers = []
     for order in itertools.permutations(seen):
@@ -180,18 +187,33 @@ def test_log_bayes_factors_of_one_block_add(releases: list[int], prior: float) -
 # More noise
 
 
-@given(pair=st.tuples(st.floats(1e-6, 20.0), st.floats(1e-6, 20.0)), prior=st.floats(1e-6, 0.999))
+@given(pair=st.tuples(st.floats(1e-6, 2.5), st.floats(1e-6, 2.5)), prior=st.floats(1e-6, 0.999))
 @settings(deadline=None, max_examples=60)
 def test_more_discrete_gaussian_noise_never_raises_the_expected_ratio(pair: tuple[float, float], prior: float) -> None:
-    more, less = (averages(adv.Plan([adv.Level("block", DG(rho))]), adv.Adversary(prior), {"block": 1})[0] for rho in sorted(pair))
-    assert more <= less * (1 + 1e-12)
+    """True while the noise is not narrow: from rho = 2.8 or so the lattice shows (see the next test)."""
+    more, less = (
+        averages(adv.Plan([adv.Level("block", DG(rho))]), adv.Adversary(prior), {"block": 1})[0] for rho in sorted(pair)
+    )
+    assert more <= less * (1 + 1e-10)
+
+
+def test_narrow_discrete_gaussian_noise_is_a_saw_tooth() -> None:
+    """At prior 1e-6 the expected posterior *falls* between rho 5.8 and 6.14.
+
+    Release 2 convinces this reader at both, and is rarer at 6.14; release 1 convinces at neither. So more noise can
+    raise the risk; values by a sum in 30 digits.
+    """
+    for rho, expected in ((5.8, 0.00325628004016595), (6.14, 0.00258626578108203)):
+        plan = adv.Plan([adv.Level("block", DG(rho))])
+        assert averages(plan, adv.Adversary(1e-6), {"block": 1})[0] == pytest.approx(expected, rel=1e-12)
 
 
 @given(pair=st.tuples(st.floats(0.02, 20.0), st.floats(0.02, 20.0)), prior=st.floats(1e-6, 0.999))
 @settings(deadline=None, max_examples=60)
 def test_more_geometric_noise_never_raises_the_expected_ratio(pair: tuple[float, float], prior: float) -> None:
     more, less = (
-        averages(adv.Plan([adv.Level("block", adv.Geometric(e))]), adv.Adversary(prior), {"block": 1})[0] for e in sorted(pair)
+        averages(adv.Plan([adv.Level("block", adv.Geometric(e))]), adv.Adversary(prior), {"block": 1})[0]
+        for e in sorted(pair)
     )
     assert more <= less * (1 + 1e-12)
 
@@ -208,7 +230,12 @@ def test_expected_ratio_lies_between_one_and_its_limit(rho: float, prior: float)
 # Fixed points and extremes
 
 
-@given(prior=st.sampled_from([0.0, 1.0]), block=st.integers(-50, 50), tract=st.integers(-50, 50), total=st.integers(-50, 50))
+@given(
+    prior=st.sampled_from([0.0, 1.0]),
+    block=st.integers(-50, 50),
+    tract=st.integers(-50, 50),
+    total=st.integers(-50, 50),
+)
 @settings(deadline=None, max_examples=30)
 def test_certain_priors_are_fixed_points(prior: float, block: int, tract: int, total: int) -> None:
     plan = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.8))])

@@ -71,7 +71,9 @@ def test_one_level_visits_every_release(noise: str, prior: float, belief: str, t
     agree(risk_summary(found), expected)
 
 
-@pytest.mark.parametrize("noise", [("discrete gaussian", "discrete gaussian"), ("geometric", "discrete gaussian, narrow")])
+@pytest.mark.parametrize(
+    "noise", [("discrete gaussian", "discrete gaussian"), ("geometric", "discrete gaussian, narrow")]
+)
 @pytest.mark.parametrize("belief", [name for name in BELIEFS if name != "sure of 0"])
 @pytest.mark.parametrize("truth", [(1, 4), (0, 4), (1, 2)])
 def test_two_levels_visit_every_release(noise: tuple[str, str], belief: str, truth: tuple[int, int]) -> None:

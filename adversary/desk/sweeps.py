@@ -1,0 +1,151 @@
+"""The audit's averages over a range of budgets or priors, and the bounds that go with them.
+
+Sweeps go through the exact law of the log Bayes factor, never through simulation where that law is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from adversary import runner
+from adversary._numeric import Floats, logit
+from adversary.desk.scenarios import Scenario
+from adversary.desk.words import percent, readers_of
+from adversary.privacy.definitions import ZeroConcentratedDP
+from adversary.privacy.mechanisms import (
+    DiscreteGaussian,
+    Exact,
+    Gaussian,
+    Geometric,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+)
+from adversary.privacy.noise import ContinuousNoise
+from adversary.reader.factors import Atoms, FactorLaw
+from adversary.reader.inference import Adversary
+from adversary.reader.plans import Level, Plan
+from adversary.reader.risk import factor_law, settle_truth
+
+MULTIPLIERS = (0.1, 10.0)
+SWEPT_DRAWS = 4096
+GROUPS, SIMULATED_GROUPS = 2000, 200
+
+
+def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+    """The same kind of noise with its budget (rho for the Gaussians, epsilon for the others) multiplied."""
+    match mechanism:
+        case DiscreteGaussian():
+            return DiscreteGaussian.from_rho(mechanism.rho * factor)
+        case Gaussian():
+            return Gaussian(mechanism.sigma / np.sqrt(factor))
+        case Geometric():
+            return Geometric(mechanism.epsilon * factor)
+        case Laplace():
+            return Laplace(mechanism.scale / factor)
+        case RandomizedResponse():
+            return RandomizedResponse(mechanism.epsilon * factor, mechanism.categories)
+        case _:
+            return mechanism
+
+
+def scaled_plan(plan: Plan, factor: float) -> Plan:
+    """The plan with every level's budget multiplied."""
+    levels = [Level(level.name, scaled(level.mechanism, factor), level.siblings) for level in plan.levels]
+    return Plan(levels, plan.cells, plan.neighbours)
+
+
+def affordable_points(plan: Plan) -> int:
+    """How many budgets a sweep can afford: many where a law takes milliseconds, few where it takes seconds."""
+    if any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels):
+        return 13
+    if len(plan.levels) == 1:
+        return 241
+    return 81 if len(plan.levels) == 2 and plan.cells == 1 else 11
+
+
+def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Expected posterior and P(correct) of every reader at every multiple of the budget."""
+    readers = readers_of(scenario)
+    expected = {name: np.empty(factors.size) for name in readers}
+    correct = {name: np.empty(factors.size) for name in readers}
+    for i in runner.track(range(factors.size), "budgets for the report"):
+        plan = scaled_plan(scenario.plan, float(factors[i]))
+        laws: list[tuple[Adversary, FactorLaw, FactorLaw]] = []
+        for name, reader in readers.items():
+            found = next((entry for entry in laws if same_law(entry[0], reader)), None)
+            if found is None:
+                law = law_of(scenario, plan, reader, grouped=False)
+                found = (reader, law, coarse_law(law))
+                laws.append(found)
+            inside = at_prior(found[1], reader.prior).decided_in()[0]
+            expected[name][i] = at_prior(found[2], reader.prior).posterior_mean()[0]
+            correct[name][i] = inside if found[1].target else 1.0 - inside
+    return expected, correct
+
+
+def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> FactorLaw:
+    truth = settle_truth(plan, reader, scenario.truth)
+    law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
+    return coarse_law(law) if grouped else law
+
+
+def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
+    """The same law for a reader with another prior."""
+    return replace(law, log_odds=float(logit(prior)))
+
+
+def same_law(one: Adversary, other: Adversary) -> bool:
+    """Whether two readers differ in their prior only, so that one law of the Bayes factor serves both."""
+    return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
+
+
+def coarse_law(law: FactorLaw) -> FactorLaw:
+    """The law with each part on at most 2000 values (200 if simulated): good to about 1e-5 in a smooth average."""
+    groups = SIMULATED_GROUPS if law.simulated else GROUPS
+    first = gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
+    return replace(law, first=first, rest=gathered(law.rest, groups))
+
+
+def gathered(part: Atoms, groups: int) -> Atoms:
+    if part.values.size <= groups or not np.isfinite(part.values).all():
+        return part
+    edges = np.linspace(part.values[0], part.values[-1], groups + 1)
+    bins = np.clip(np.searchsorted(edges, part.values, side="right") - 1, 0, groups - 1)
+    weight = np.bincount(bins, part.weights, groups)
+    value = np.bincount(bins, part.weights * part.values, groups)
+    used = weight > 0
+    return Atoms(value[used] / weight[used], weight[used])
+
+
+def promises_zcdp(scenario: Scenario) -> bool:
+    noisy = [level.mechanism for level in scenario.plan.levels if not isinstance(level.mechanism, Exact)]
+    return bool(noisy) and all(0.0 < noise.rho < np.inf for noise in noisy) and "zCDP" in (scenario.guarantee or {})
+
+
+def bound_name(scenario: Scenario, failure: float) -> str:
+    what = "zCDP bound" if promises_zcdp(scenario) else "bound of the plan's own loss"
+    return f"{what}, kept in {percent(1.0 - failure)} of releases"
+
+
+def reaches(scenario: Scenario, factors: Floats, failure: float) -> tuple[Floats, dict[str, Floats]]:
+    """Loss bound of each reader at a few multiples of the budget: zCDP where promised, else the plan's own loss."""
+    coarse = np.geomspace(factors[0], factors[-1], 25 if promises_zcdp(scenario) else 9)
+    found: dict[int, Floats] = {}
+    readers = readers_of(scenario)
+    for k in {reader.records(scenario.plan) for reader in readers.values()}:
+        found[k] = np.array([_reach(scenario, float(factor), k, failure) for factor in coarse])
+    return coarse, {name: found[reader.records(scenario.plan)] for name, reader in readers.items()}
+
+
+def _reach(scenario: Scenario, factor: float, records: int, failure: float) -> float:
+    if promises_zcdp(scenario):
+        assert scenario.guarantee is not None
+        promise = scenario.guarantee["zCDP"]
+        assert isinstance(promise, ZeroConcentratedDP)
+        return ZeroConcentratedDP(promise.rho * factor).group(records).loss_bound(failure)
+    loss = scaled_plan(scenario.plan, factor).privacy_loss(records)
+    certain = loss.loss_bound(0.0)
+    return certain if np.isfinite(certain) else loss.loss_bound(failure)
