@@ -89,6 +89,8 @@ def audit(
     size = int(check_whole("draws", draws, minimum=1))
     promises = _named_guarantees(guarantee)
     plans, readers = _named(plan, Plan, "plan"), _named(adversary, Adversary, "adversary")
+    if not isinstance(truth, Mapping):
+        raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
     several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
     truths: Mapping[Any, Any] = truth if several else {None: truth}
     seed = runner.seed_sequence(rng)

@@ -74,7 +74,9 @@ def simulate(
     sizes = [min(BLOCK, total - start) for start in range(0, total, BLOCK)]
     blocks = []
     work = list(zip(range(len(sizes)), sizes, root.spawn(len(sizes)), strict=True))
-    label = hashlib.sha256(json.dumps([str(root.entropy), root.spawn_key, total, key], default=str).encode()).hexdigest()[:16]
+    label = hashlib.sha256(
+        json.dumps([str(root.entropy), root.spawn_key, total, key], default=str).encode()
+    ).hexdigest()[:16]
     for i, size, child in track(work, description, enabled=progress and len(work) > 2):
         path = None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy"
         if path is not None and path.exists():

@@ -46,7 +46,16 @@ WINGS = (
     ("driver",),
     ("policy.budget", "policy.census", "policy.explain"),
     ("analyst.bounded", "analyst.regression", "analyst.study"),
-    ("desk.scenarios", "desk.nmf", "desk.words", "desk.figures", "desk.report", "desk.cli"),
+    (
+        "desk.scenarios",
+        "desk.nmf",
+        "desk.words",
+        "desk.sweeps",
+        "desk.drawing",
+        "desk.figures",
+        "desk.report",
+        "desk.cli",
+    ),
 )
 """Section 3 of the design, with the modules that were split off beside the one they came from."""
 

@@ -35,7 +35,10 @@ STYLE: Any = {
     "svg.hashsalt": "adversary",
 }
 
+
 def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
+    """A figure function drawn in the house style, whatever style is set outside."""
+
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Figure:
         with mpl.rc_context(STYLE):
@@ -94,8 +97,10 @@ def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
 
 
 def finding(figure: Figure, text: str) -> None:
+    """The figure's title: what it shows, as a sentence."""
     figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
 
 
 def panel_title(ax: Axes, text: str) -> None:
+    """A quieter title for one of several axes."""
     ax.set_title(text, fontsize=10.5, fontweight="normal")
