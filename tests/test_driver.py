@@ -266,6 +266,17 @@ def test_pure_promises_of_one_block_over_a_range_of_noise(epsilon: float) -> Non
     assert _status(tree, "false") == "violated"
 
 
+@pytest.mark.parametrize("rho", [1e-5, 30.0, 1e3])
+def test_promises_of_two_levels_over_a_range_of_noise(rho: float) -> None:
+    plan = adv.Plan([adv.Level("block", DG(rho), siblings=27), adv.Level("tract", DG(rho))])
+    promises = {"true": adv.ZeroConcentratedDP(2 * rho), "false": adv.ZeroConcentratedDP(1.8 * rho)}
+    reader = adv.Adversary(beliefs={"tract": adv.Uniform(8)})
+    tree = adv.audit(plan, reader, {"block": 1, "tract": 5}, guarantee=promises, progress=False, rng=1, draws=2000)
+    assert _status(tree, "true") == "holds"
+    assert _status(tree, "false") == "violated"
+    assert _status(tree, "privacy loss") == "holds"
+
+
 def test_a_certain_bound_has_failure_zero() -> None:
     story = Story(adv.Plan([adv.Level("block", adv.Geometric(0.8))]), adv.Adversary(0.3), {"block": 1})
     tree = audit(story, guarantee={"pure": adv.PureDP(0.8), "zCDP": adv.ZeroConcentratedDP(0.32)}, failure=0.05)
@@ -376,6 +387,21 @@ def test_exact_levels_split_the_ratio_in_two() -> None:
         bound["posterior"], adv.ZeroConcentratedDP(1.6).posterior_bounds(base, failure=0.05), rtol=1e-12
     )
     assert str(bound["status"].item()) == "holds"
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_an_exact_block_leaves_nothing_to_the_noise(target: int) -> None:
+    """The count itself is published: everything is learned from the invariant, nothing from there on."""
+    plan = adv.Plan([adv.Level("block", adv.Exact())])
+    tree = adv.audit(plan, adv.Adversary(0.3), {"block": target}, guarantee=adv.ZeroConcentratedDP(0.1), progress=False)
+    risk = tree["risk"]
+    assert float(risk["posterior_mean"]) == float(risk["prior"]) == target
+    assert float(risk["invariant_ratio"]) == pytest.approx(target / 0.3)
+    assert float(risk["prob_correct"]) == 1.0
+    for variable in risk.data_vars:
+        assert not np.isnan(risk[variable]).any(), variable
+    assert np.all(tree["bound"]["outside"] == 0.0)
+    assert set(tree["bound"]["status"].values.tolist()) == {"holds"}
 
 
 def test_plans_without_exact_levels_have_one_ratio() -> None:

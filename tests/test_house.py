@@ -201,8 +201,8 @@ def test_re_exports_are_explicit() -> None:
 def test_public_names_of_the_design_are_there() -> None:
     names = (
         "DiscreteGaussian Geometric Laplace Gaussian RandomizedResponse Exact PureDP ApproximateDP ProbabilisticDP "
-        "ZeroConcentratedDP GaussianDP NoPrivacy Plan Level Adversary Uniform Point Others load_scenario audit observed "
-        "enumerate_posterior census"
+        "ZeroConcentratedDP GaussianDP NoPrivacy Plan Level Adversary Uniform Point Others load_scenario audit "
+        "observed enumerate_posterior census"
     )
     for name in names.split():
         assert hasattr(adversary, name), name

@@ -87,6 +87,7 @@ def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[
 
 
 def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> FactorLaw:
+    """Law of a reader's log Bayes factor over a plan's releases of the scenario's truth."""
     truth = settle_truth(plan, reader, scenario.truth)
     law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
     return coarse_law(law) if grouped else law
@@ -110,6 +111,7 @@ def coarse_law(law: FactorLaw) -> FactorLaw:
 
 
 def gathered(part: Atoms, groups: int) -> Atoms:
+    """The part's weight in equally wide groups, each at its mean."""
     if part.values.size <= groups or not np.isfinite(part.values).all():
         return part
     edges = np.linspace(part.values[0], part.values[-1], groups + 1)
@@ -121,11 +123,13 @@ def gathered(part: Atoms, groups: int) -> Atoms:
 
 
 def promises_zcdp(scenario: Scenario) -> bool:
+    """Whether zCDP is promised of a plan in which every noise has some."""
     noisy = [level.mechanism for level in scenario.plan.levels if not isinstance(level.mechanism, Exact)]
     return bool(noisy) and all(0.0 < noise.rho < np.inf for noise in noisy) and "zCDP" in (scenario.guarantee or {})
 
 
 def bound_name(scenario: Scenario, failure: float) -> str:
+    """What the bound of a budget sweep is called."""
     what = "zCDP bound" if promises_zcdp(scenario) else "bound of the plan's own loss"
     return f"{what}, kept in {percent(1.0 - failure)} of releases"
 

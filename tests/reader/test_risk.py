@@ -126,6 +126,28 @@ def test_two_levels_with_unknown_others_below_visit_every_release(target: int) -
     agree(risk_summary(found), expected)
 
 
+@pytest.mark.parametrize("hypotheses", [(1, 0), (0, 2), (3, 1)])
+@pytest.mark.parametrize("noise", LAWS)
+def test_other_contributions_visit_every_release(hypotheses: tuple[int, int], noise: str) -> None:
+    mechanism, law = LAWS[noise]
+    plan = adv.Plan([adv.Level("block", mechanism)])
+    reader = adv.Adversary(0.3, 1, hypotheses=hypotheses)
+    for target in (0, 1):
+        truth = 1 + hypotheses[target]
+        expected = oracles.path_risk(
+            [truth],
+            target,
+            [law(1)],
+            [],
+            [oracles.known(1)],
+            0.3,
+            hypotheses,
+            counts=[range(6)],
+            releases=[range(truth - 2 * REACH[noise] + 4, truth + 2 * REACH[noise] - 3)],
+        )
+        agree(risk_summary(law_of(plan, reader, {"block": truth})), expected)
+
+
 def test_same_people_twice_visit_every_release() -> None:
     (low, low_law), (high, high_law) = LAWS["discrete gaussian"], LAWS["geometric"]
     plan = adv.Plan([adv.Level("block", low, siblings=0), adv.Level("tract", high)])
@@ -249,6 +271,27 @@ def test_one_level_of_continuous_noise_against_integrals(noise: Any, target: int
     simulated = expit([odds(y) for y in sample])
     assert np.mean(simulated < quantile - 1e-6) <= 0.25 + 6e-3
     assert np.mean(simulated <= quantile + 1e-6) >= 0.25 - 6e-3
+
+
+def test_two_cells_of_gaussian_noise_are_one_of_twice_the_information() -> None:
+    plan, reader = adv.Plan([adv.Level("block", adv.Gaussian(2.0))], cells=2), adv.Adversary(0.3)
+    one = adv.Plan([adv.Level("block", adv.Gaussian(math.sqrt(2.0)))])
+    found, exact = law_of(plan, reader, {"block": 1}, rng=3), law_of(one, reader, {"block": 1})
+    for estimate, value in zip(
+        (found.posterior_mean(), found.decided_in()), (exact.posterior_mean(), exact.decided_in()), strict=True
+    ):
+        assert estimate[0] == pytest.approx(value[0], abs=4 * estimate[1] + 1e-12)
+
+
+def test_narrow_noise_gives_the_same_evidence_on_the_grid_as_one_by_one() -> None:
+    """rho = 1e3 on both levels, truth (1, 5): the one likely release has log Bayes factor 2000 - log 28 = 1996.668."""
+    plan = adv.Plan([adv.Level("block", DG(1e3), siblings=27), adv.Level("tract", DG(1e3))])
+    reader = adv.Adversary(beliefs={"tract": adv.Uniform()})
+    found = reader.posterior(plan, plan.observe({"block": 1, "tract": 5}, {"block": 4}))
+    assert float(found["log_odds"]) == pytest.approx(2000 - math.log(28), rel=1e-12)
+    law = law_of(plan, reader, {"block": 1, "tract": 5})
+    assert law.quantiles([0.5])[0] == pytest.approx(2000 - math.log(28), rel=1e-9)
+    assert law.outside(1999.0)[0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_continuous_noise_above_is_simulated_with_its_error() -> None:
