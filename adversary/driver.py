@@ -167,8 +167,9 @@ class _Case:
             law = _tabled_law(self.reader, self.truth.target, exact["log_odds"].values, weight, simulated)
         groups["release"] = release.assign(weight=weight)
         groups["exact" if engine != "mcmc" else "estimate"] = exact
-        groups["risk"] = risk_summary(law, invariant)
-        groups["bound"] = self._bounds(promises, law, invariant)
+        base = float(expit(self.reader.prior_log_odds + invariant)) if invariant else self.reader.prior
+        groups["risk"] = risk_summary(law, invariant, base)
+        groups["bound"] = self._bounds(promises, law, base, invariant)
         return groups
 
     def _modelled(
@@ -196,11 +197,9 @@ class _Case:
         estimate = estimate.assign(r_hat=draws["r_hat"], ess=draws["ess"])
         return estimate, {"posterior": draws.drop_vars(["probability", "r_hat", "ess"])}
 
-    def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, invariant: float) -> xr.Dataset:
+    def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, base: float, invariant: float) -> xr.Dataset:
         """The bound group: every promise for the number of records in which the hypotheses differ."""
         records = self.reader.records(self.plan)
-        start = self.reader.prior_log_odds + invariant
-        base = float(expit(start))
         rows = {name: (one.group(records), _kept(one, self.plan)) for name, one in promises.items()}
         rows["privacy loss"] = (_own_loss(self.plan, records), True)
         table = [self._bound(one, kept, law, base, invariant) for one, kept in rows.values()]

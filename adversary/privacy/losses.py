@@ -84,10 +84,8 @@ class PrivacyLoss(Guarantee):
         return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in (self, self.swapped))
 
     def group(self, size: int) -> Guarantee:
-        """A loss speaks of one pair; for `size` records ask `plan.privacy_loss(records=size)`."""
-        if size == 1:
-            return self
-        raise ValueError(f"the loss of one pair says nothing of {size} records: use plan.privacy_loss(records={size})")
+        """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
+        return self if check_whole("size", size, minimum=1) == 1 else GroupedLoss(self, size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Whether `loss` has a profile nowhere above this one's, in either direction."""
@@ -101,6 +99,38 @@ class PrivacyLoss(Guarantee):
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """The loss of two independent releases: an exact lattice while it is small, a certified bracket beyond."""
         return composed([self, other])
+
+
+@dataclass(frozen=True)
+class GroupedLoss(Guarantee):
+    """What a loss for one record promises of `size` records, each changed in turn.
+
+    With D(e) the worse of its two profiles, delta(E) <= D(e) (1 + e^e + ... + e^((size - 1) e)) at e = E / size.
+    """
+
+    loss: PrivacyLoss
+    size: int
+
+    @property
+    def definition(self) -> str:
+        return self.loss.definition
+
+    def delta(self, epsilon: ArrayLike) -> Any:
+        e = as_array(epsilon) / self.size
+        with np.errstate(over="ignore", invalid="ignore"):
+            one = np.maximum(as_array(self.loss.delta(e)), as_array(self.loss.swapped.delta(e)))
+            total = one * sum(np.exp(i * np.maximum(e, 0.0)) for i in range(self.size))
+        return scalar_or_array(np.where(one > 0, np.minimum(total, 1.0), 0.0))
+
+    def loss_bound(self, failure: float) -> float:
+        certain = self.size * max(self.loss.maximum, self.loss.swapped.maximum)
+        return min(certain, loss_bound_from_profile(self, failure))
+
+    def group(self, size: int) -> Guarantee:
+        return self.loss.group(self.size * int(check_whole("size", size, minimum=1)))
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        return self.loss.group(1).is_kept_by(loss)
 
 
 @dataclass(frozen=True)

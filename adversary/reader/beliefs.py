@@ -8,7 +8,7 @@ uniform keeps one constant for every count inside, a bounded one is normalised a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -210,17 +210,12 @@ class Others(Belief):
 
     @cached_property
     def _edges(self) -> tuple[int, int]:
-        """Counts with at most LAW_MASS below and above, by doubling (a law's own quantiles fail that far out)."""
+        """Counts with at most LAW_MASS below and above, by doubling steps (a law's own quantiles fail that far out)."""
         low, high = self.law.support()
-        start = int(low)
-        end = int(self.law.ppf(0.5)) + 1
-        while end < high and self.law.sf(end) > LAW_MASS:
-            end = 2 * end + 1
-        inner = int(self.law.ppf(1e-6))
-        step = max(1, inner - start)
-        while inner > start and self.law.cdf(inner) > LAW_MASS:
-            inner = max(start, inner - max(1, step // 8))
-        return inner, int(min(end, high))
+        median = int(self.law.ppf(0.5))
+        below = _outwards(lambda step: median - step <= low or self.law.cdf(median - step - 1) <= LAW_MASS)
+        above = _outwards(lambda step: median + step >= high or self.law.sf(median + step) <= LAW_MASS)
+        return int(max(median - below, low)), int(min(median + above, high))
 
     @property
     def proper(self) -> bool:
@@ -266,6 +261,18 @@ class Learned(Belief):
     @property
     def ties(self) -> bool:
         return True
+
+
+def _outwards(far_enough: Callable[[int], bool]) -> int:
+    """Smallest step that is far enough: doubled until one is, then halved into."""
+    step = 1
+    while not far_enough(step):
+        step *= 2
+    low = step // 2
+    while step - low > 1:
+        middle = (low + step) // 2
+        low, step = (low, middle) if far_enough(middle) else (middle, step)
+    return step
 
 
 def _is_scipy_law(law: Any) -> bool:

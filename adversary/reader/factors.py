@@ -163,10 +163,10 @@ class FactorLaw:
 
     def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
         """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
-        if np.isinf(bound) or np.isinf(self.log_odds):
+        if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
             return 0.0, 0.0
         edge = bound * (1 + 1e-9) + 1e-12
-        rest = self.rest.values - (centre if np.isfinite(centre) else 0.0)
+        rest = self.rest.values - centre
         return self._average(self.first.sf(edge - rest) + self.first.cdf(-edge - rest))
 
     def quantiles(self, levels: ArrayLike) -> Floats:

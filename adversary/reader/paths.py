@@ -342,9 +342,8 @@ class Path:
             if sums is None:
                 laws.append(log_sum_exp(weighted))
             else:
-                laws.append(
-                    log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k))).ravel()
-                )
+                product = log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k)))
+                laws.append(np.where(np.isnan(product), -np.inf, product).ravel())
         return LatticeLoss.from_log_probs(laws[1], laws[0])
 
     def log_link(self, step: int, offset: Floats) -> Floats:
@@ -404,7 +403,10 @@ def _refuse(impossible: NDArray[np.bool_]) -> None:
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
-    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum; rows that are all -inf give -inf."""
+    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum.
+
+    Rows that are all -inf give -inf; NaN where the scaled products fall below exp(-600) and can no longer be trusted.
+    """
     scaled = []
     for log_values in (log_a, log_b):
         top = log_values.max(axis=1)
@@ -412,7 +414,9 @@ def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
         scaled.append((np.exp(log_values - safe[:, None]), safe))
     (a, top_a), (b, top_b) = scaled
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(a @ b.T) + top_a[:, None] + top_b[None, :])
+        log_sum = np.log(a @ b.T)
+    empty = ~a.any(axis=1)[:, None] | ~b.any(axis=1)[None, :]
+    return np.where((log_sum < -600.0) & ~empty, np.nan, log_sum + top_a[:, None] + top_b[None, :])
 
 
 def _span(noise: Mechanism | None, values: Floats) -> Floats:

@@ -34,6 +34,7 @@ PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 DRAWS = 20_000
 _LARGE = 1_000_000
+_NEGLIGIBLE = 1e-30
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -231,13 +232,16 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
         with np.errstate(invalid="ignore"):
             evidence[j] = present - out
     weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
-    lost = np.isnan(evidence)
-    if lost.any() and weight[lost].sum() > 1e-15:
-        raise ValueError(
-            "releases of this truth are impossible under the reader's beliefs, whether the target is in or out"
-        )
-    large = evidence.size > _LARGE
-    keep = ~lost & (weight > PRUNED / evidence.size) if large else ~lost
+    lost = np.argwhere(np.isnan(evidence) & (weight > _NEGLIGIBLE))
+    if lost.size:  # releases so far apart that the scaled products underflow, or impossible ones: one by one
+        upper, row, total = lost.T
+        noisy, links = noisy[upper], links[upper]
+        noisy[:, list(second.levels)] = rows[row]
+        links[:, low] = sums[total]
+        evidence[upper, row, total] = path.evidence_above(noisy, links, path.known_counts())
+    keep = ~np.isnan(evidence)
+    if evidence.size > _LARGE:
+        keep &= weight > PRUNED / evidence.size
     return Atoms(evidence[keep], weight[keep])
 
 
@@ -346,18 +350,20 @@ def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
     return total
 
 
-def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
+def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = None) -> xr.Dataset:
     """The risk group of an audit: averages, decisions, quantiles, and standard errors where simulated.
 
-    `invariant` is the log Bayes factor of exact levels: `ratio` and `difference` are from the prior given those, and
-    `invariant_ratio` is from the prior to there.
+    `invariant` is the log Bayes factor of exact levels and `base` the prior given them: `ratio` and `difference` are
+    from there, and `invariant_ratio` is from the prior to there.
     """
     posterior, ratio, inside, tie = law.posterior_mean(), law.ratio_mean(), law.decided_in(), law.tie()
     start = law.log_odds
-    base = float(expit(start + invariant)) if np.isfinite(start) else law.prior
-    if invariant:
-        ratio = (posterior[0] / base, posterior[1] / base) if base else (1.0, 0.0)
+    base = float(expit(law.log_odds + invariant)) if base is None else base
     factors = law.quantiles(QUANTILES)
+    settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
+    since = np.zeros_like(factors) if settled else factors - invariant
+    if invariant:
+        ratio = (1.0, 0.0) if settled else (posterior[0] / base, posterior[1] / base)
     result = xr.Dataset(
         {
             "prior": base,
@@ -367,10 +373,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0) -> xr.Dataset:
             "prob_correct": inside[0] if law.target else 1.0 - inside[0],
             "tie_mass": tie[0],
             "posterior_quantile": ("quantile", expit(start + factors)),
-            "ratio_quantile": (
-                "quantile",
-                posterior_ratio(base, factors - invariant if np.isfinite(invariant) else 0 * factors),
-            ),
+            "ratio_quantile": ("quantile", posterior_ratio(base, since)),
         },
         coords={"quantile": list(QUANTILES)},
     )

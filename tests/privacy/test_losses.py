@@ -339,7 +339,7 @@ def test_bracket_contains_a_census_path() -> None:
         (lambda: GaussianLoss(math.nan), "mu must be non-negative.*nan"),
         (lambda: repeated(LOSSES["geometric"], -1), "times must be at least 0, got -1"),
         (lambda: repeated(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: LOSSES["geometric"].group(2), r"2 records: use plan\.privacy_loss\(records=2\)"),
+        (lambda: LOSSES["geometric"].group(0), "size must be at least 1, got 0"),
         (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
         (lambda: LOSSES["geometric"].loss_bound(-0.1), r"failure must be in \[0, 1\], got -0\.1"),
         (lambda: LOSSES["geometric"].posterior_bounds(math.nan), r"prior must be in \[0, 1\], got nan"),
