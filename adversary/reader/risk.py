@@ -35,6 +35,7 @@ PRUNED = 1e-15
 DRAWS = 20_000
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
+_ROWS = 4096
 _TABLE_GRID = 2_000_000
 _TABLE_ROWS = 200_000
 _TABLE_LOST = 1e-12
@@ -225,12 +226,14 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
     messages = path.messages_beyond(window, noisy, links)
     evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
-    for j in runner.track(
-        range(beyond.shape[0]), "releases of the upper levels", enabled=progress and beyond.shape[0] > 50
-    ):
-        out, present = (log_matrix_product(own + belief[k] + messages[j], spread[k]) for k in (0, 1))
+    group = max(1, _ROWS // len(rows))
+    starts = range(0, beyond.shape[0], group)
+    for start in runner.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
+        part = slice(start, start + group)
+        stacked = (own[None] + messages[part, None, :]).reshape(-1, window.size)
+        out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
         with np.errstate(invalid="ignore"):
-            evidence[j] = present - out
+            evidence[part] = (present - out).reshape(-1, len(rows), len(sums))
     weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
     lost = np.argwhere(np.isnan(evidence) & (weight > _NEGLIGIBLE))
     if lost.size:  # releases so far apart that the scaled products underflow, or impossible ones: one by one
@@ -241,7 +244,8 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
         evidence[upper, row, total] = path.evidence_above(noisy, links, path.known_counts())
     keep = ~np.isnan(evidence)
     if evidence.size > _LARGE:
-        keep &= weight > PRUNED / evidence.size
+        ascending = np.sort(weight, axis=None)
+        keep &= weight >= ascending[np.searchsorted(np.cumsum(ascending), PRUNED)]
     return Atoms(evidence[keep], weight[keep])
 
 
