@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from adversary._numeric import (
@@ -89,6 +88,7 @@ class Guarantee(ABC):
 
         Every e gives a valid bound, so a minimum found on a grid and refined errs toward more risk.
         """
+        from scipy.optimize import minimize_scalar
 
         def bound(gap: Any) -> Any:
             return as_array(self.delta(epsilon - gap)) / -np.expm1(-gap)
