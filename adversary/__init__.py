@@ -1,4 +1,4 @@
-"""After a differentially private release, what can this reader conclude about one person?
+"""What a reader learns about one person from a noisy table, beside what its privacy guarantee leaves open.
 
 The way through, in order: a `Plan` says what is published at nested `Level`s and how noisy it is; an `Adversary` says
 who reads it, with which prior and which beliefs about everybody else; `plan.release` and `plan.observe` make releases;

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,6 +77,40 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
     if not good.all():
         raise ValueError(f"{name} {rule}, got {array[~good].ravel()[0]}")
     return array
+
+
+def labelled[F: Callable[..., Any]](method: F) -> F:
+    """A method of arrays that keeps the labels of DataArrays among its arguments: xarray in, xarray out."""
+
+    @wraps(method)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(hasattr(arg, "coords") for arg in (*args, *kwargs.values())):
+            return method(self, *args, **kwargs)
+        import xarray as xr
+
+        names, arrays = list(kwargs), [0.0 if arg is None else arg for arg in (*args, *kwargs.values())]
+
+        def plain(*values: Any) -> Any:
+            given = len(values) - len(names)
+            return method(self, *values[:given], **dict(zip(names, values[given:], strict=True)))
+
+        pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays)), tuple)
+        return xr.apply_ufunc(plain, *arrays, output_core_dims=[[], []] if pair else [[]])
+
+    return cast(F, wrapped)
+
+
+def elementwise[F: Callable[..., Any]](method: F) -> F:
+    """A method of one number, answered for every element of an array; labels are kept."""
+
+    @wraps(method)
+    def wrapped(self: Any, value: Any) -> Any:
+        if np.ndim(value) == 0 and not hasattr(value, "coords"):
+            return method(self, value)
+        answer = np.array([method(self, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
+        return value.copy(data=answer) if hasattr(value, "coords") else answer
+
+    return cast(F, wrapped)
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:

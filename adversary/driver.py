@@ -38,6 +38,9 @@ from adversary.reader.risk import (
 )
 
 ENGINES = ("exact", "enumerate", "mcmc")
+OWN = "privacy loss"
+"""Definition under which the plan's own loss is shown beside every promise."""
+
 MODEL_REACH = 50
 """An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests."""
 
@@ -126,7 +129,14 @@ def _named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
     for one in named.values():
         if not isinstance(one, Guarantee):
             raise TypeError(f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}")
-    return {one.definition if name is None else str(name): one for name, one in named.items()}
+    titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
+    if OWN in titled:
+        raise ValueError(f"guarantee: the name {OWN!r} is kept for the plan's own loss; choose another")
+    return titled
+
+
+def _title(guarantee: Guarantee) -> str:
+    return f"promised {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
 
 
 def _child(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
@@ -166,11 +176,24 @@ class _Case:
             simulated = draws if weight.attrs["direction"] == "estimate" else 0
             law = _tabled_law(self.reader, self.truth.target, exact["log_odds"].values, weight, simulated)
         groups["release"] = release.assign(weight=weight)
-        groups["exact" if engine != "mcmc" else "estimate"] = exact
+        groups["exact" if engine != "mcmc" else "estimate"] = self._since(exact, invariant)
         base = float(expit(self.reader.prior_log_odds + invariant)) if invariant else self.reader.prior
         groups["risk"] = risk_summary(law, invariant, base)
         groups["bound"] = self._bounds(promises, law, base, invariant)
         return groups
+
+    def _since(self, posterior: xr.Dataset, invariant: float) -> xr.Dataset:
+        """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
+        pmf = np.stack([1.0 - posterior["posterior"], posterior["posterior"]], axis=-1)
+        result = posterior.assign(pmf=(("release", "target"), pmf)).assign_coords(target=["out", "in"])
+        if not invariant:
+            return result
+        odds, start = posterior["log_odds"].values, self.reader.prior_log_odds
+        settled = np.isinf(invariant) or np.isinf(start)
+        base = expit(start + invariant) if np.isfinite(start) else self.reader.prior
+        since = np.zeros_like(odds) if settled else odds - start - invariant
+        ratio = ("release", posterior_ratio(base, since))
+        return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(self.reader.prior, invariant)))
 
     def _modelled(
         self, engine: str, release: xr.Dataset, seed: int, progress: bool
@@ -201,7 +224,7 @@ class _Case:
         """The bound group: every promise for the number of records in which the hypotheses differ."""
         records = self.reader.records(self.plan)
         rows = {name: (one.group(records), _kept(one, self.plan)) for name, one in promises.items()}
-        rows["privacy loss"] = (_own_loss(self.plan, records), True)
+        rows[OWN] = (_own_loss(self.plan, self.reader.moved(self.plan)), True)
         table = [self._bound(one, kept, law, base, invariant) for one, kept in rows.values()]
         columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
         result = xr.Dataset(
@@ -211,6 +234,8 @@ class _Case:
         for name in ("loss_bound", "outside", "failure", "k", "status"):
             values = [records if name == "k" else row[name] for row in table]
             result[name] = ("definition", np.array(values))
+        for name in ("posterior", "ratio", "difference", "loss_bound"):
+            result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
         result["outside"].attrs["direction"] = "estimate" if law.simulated else "exact"
         return result
 
@@ -242,7 +267,7 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 @lru_cache(maxsize=256)
 def _kept(guarantee: Guarantee, plan: Plan) -> bool:
-    return guarantee.is_kept_by(_own_loss(plan, 1))
+    return guarantee.is_kept_by(plan.neighbour_loss())
 
 
 def _upper(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:

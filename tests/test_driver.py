@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import xarray as xr
 
 import adversary as adv
@@ -538,3 +539,83 @@ def test_bad_input_is_refused_with_name_rule_and_value(options: dict[str, Any], 
     plan, adversary, truth = (arguments.pop(name) for name in ("plan", "adversary", "truth"))
     with pytest.raises(kind, match=message):
         adv.audit(plan, adversary, truth, **arguments)
+
+
+# Promises, neighbours and records
+
+
+RHO = 0.1
+
+
+def status(plan: adv.Plan, reader: adv.Adversary, guarantee: Any, truth: Any) -> tuple[str, int]:
+    bound = adv.audit(plan, reader, truth, guarantee=guarantee)["bound"]
+    return str(bound["status"].values[0]), int(bound["k"].values[0])
+
+
+def test_a_promise_cannot_hide_behind_the_name_of_the_plans_own_loss() -> None:
+    plan, reader = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(RHO))]), adv.Adversary(0.5)
+    with pytest.raises(ValueError, match="'privacy loss' is kept for the plan's own loss"):
+        adv.audit(plan, reader, {"block": 1}, guarantee={"privacy loss": adv.ZeroConcentratedDP(0.01)})
+    promised = adv.DiscreteGaussian.from_rho(0.001).privacy_loss()
+    bound = adv.audit(plan, reader, {"block": 1}, guarantee=promised)["bound"]
+    assert bound["definition"].values.tolist() == ["promised privacy loss", "privacy loss"]
+    assert bound["status"].values.tolist() == ["violated", "holds"]
+
+
+def test_promises_are_judged_between_neighbours_whatever_the_reader_watches() -> None:
+    one, two = adv.DiscreteGaussian.from_rho(RHO), adv.DiscreteGaussian.from_rho(RHO, cells=2)
+    reader, pair, truth = adv.Adversary(0.5), adv.Adversary(0.5, (0, 3)), {"block": 1}
+    # records added or removed: moving between two cells takes two of them
+    moving = adv.Plan([adv.Level("block", one)], cells=2, neighbours="unbounded")
+    assert status(moving, pair, adv.ZeroConcentratedDP(RHO), truth) == ("holds", 2)
+    assert status(moving, pair, adv.ZeroConcentratedDP(0.9 * RHO), truth) == ("violated", 2)
+    # records that change: two cells move, also when the reader watches one
+    for plan, who in (
+        (adv.Plan([adv.Level("block", two)], neighbours="bounded"), reader),
+        (adv.Plan([adv.Level("block", two)], cells=2), pair),
+    ):
+        assert plan.neighbours == "bounded"
+        assert status(plan, who, adv.ZeroConcentratedDP(RHO), truth) == ("holds", 1)
+        assert status(plan, who, adv.ZeroConcentratedDP(0.9 * RHO), truth) == ("violated", 1)
+
+
+def test_no_discrete_gaussian_keeps_a_pure_promise_however_far_the_tail() -> None:
+    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(RHO))])
+    assert status(plan, adv.Adversary(0.5), adv.ApproximateDP(40.0, 0.0), {"block": 1})[0] == "violated"
+
+
+def test_records_of_a_reader_who_learned_are_their_coupling_distance() -> None:
+    """Others 0 or 50: a release between the two ties the hypotheses to 50 other records."""
+    noise = adv.DiscreteGaussian.from_rho(RHO)
+    plan = adv.Plan([adv.Level("block", noise, siblings=3), adv.Level("tract", noise)])
+    pmf = np.zeros(51)
+    pmf[[0, 50]] = 0.5
+    between = plan.observe({"block": 1, "tract": 25}, {"block": 25})
+    reader = adv.Adversary(0.5, 0, {"tract": adv.Others(pmf)})
+    assert reader.records(plan) == 1
+    assert reader.after(plan, between).records(plan) == 51
+    flat = adv.Adversary(0.5, 0, {"tract": adv.Uniform()}).after(
+        plan, plan.observe({"block": 1, "tract": 5}, {"block": 4})
+    )
+    assert flat.records(plan) == 2
+
+
+def test_ratios_in_one_audit_start_from_the_same_prior() -> None:
+    plan = adv.Plan(
+        [adv.Level("block", adv.DiscreteGaussian.from_rho(RHO), siblings=3), adv.Level("tract", adv.Exact())]
+    )
+    tree = adv.audit(
+        plan, adv.Adversary(0.3, 0, {"tract": adv.Others(scipy.stats.poisson(3))}), {"block": 1, "tract": 4}
+    )
+    averaged = float(tree["release"]["weight"] @ tree["exact"]["ratio"])
+    assert averaged == pytest.approx(float(tree["risk"]["ratio_mean"]), rel=1e-10)
+    assert float(tree["exact"]["invariant_ratio"]) == float(tree["risk"]["invariant_ratio"])
+
+
+@pytest.mark.parametrize(("target", "ratio"), [(0, 1.0), (1, np.inf)])
+def test_ratio_at_prior_zero_under_needle_noise(target: int, ratio: float) -> None:
+    """Its limit is the mean likelihood ratio: one if out, exp(2 rho) if in."""
+    plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(1e3))])
+    risk = adv.audit(plan, adv.Adversary(0.0), {"block": target})["risk"]
+    assert float(risk["ratio_mean"]) == ratio
+    assert not risk.to_dataset().to_array("quantity").isnull().any()

@@ -64,6 +64,8 @@ _NOISES = {
     "randomized response": ("epsilon",),
     "exact": (),
 }
+_PARAMETERS = ("rho", "sigma", "epsilon", "scale")
+_ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 _DEFINITIONS = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 _PRODUCT = re.compile(r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*")
 
@@ -161,6 +163,11 @@ class _Table:
             raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
         return value
 
+    def only(self, *keys: str) -> None:
+        """Refuse any other key, before anything is missed."""
+        self.asked.update(keys)
+        self.finish()
+
     def number(self, key: str, default: Any = ...) -> Any:
         """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
         value = self.get(
@@ -205,6 +212,7 @@ class _Table:
 
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     top = _Table(document, file, "")
+    top.only("title", "description", "source", "neighbours", "failure", "plan", *_ONE_OR_MANY, "guarantee")
     texts = {name: top.get(name, str, "text", "") for name in ("title", "description", "source")}
     neighbours = top.get("neighbours", str, f"one of {NEIGHBOURS}")
     if neighbours not in NEIGHBOURS:
@@ -239,6 +247,7 @@ def _one_or_many(top: _Table, one: str, many: str, read: Callable[[_Table], Any]
 
 
 def _plan(table: _Table, neighbours: str) -> Plan:
+    table.only("cells", "level")
     cells = table.get("cells", int, "1 or 2", 1)
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
     levels: list[Level] = []
@@ -247,16 +256,17 @@ def _plan(table: _Table, neighbours: str) -> Plan:
         levels.append(part.build("", partial(_level, part, neighbours)))
         part.finish()
     table.finish()
-    made: Plan = table.build("", partial(Plan, levels, cells, neighbours))
+    made: Plan = table.build("", partial(Plan, levels, cells, neighbours=neighbours))
     return made
 
 
 def _level(table: _Table, neighbours: str) -> Level:
+    table.only("name", "noise", *_PARAMETERS, "sensitivity", "categories", "siblings")
     name = table.get("name", str, "text")
     noise = table.get("noise", str, f"one of {tuple(_NOISES)}", "discrete gaussian")
     if noise not in _NOISES:
         raise ValueError(f"noise must be one of {tuple(_NOISES)}, got {noise!r}")
-    given = [key for key in ("rho", "sigma", "epsilon", "scale") if table.has(key)]
+    given = [key for key in _PARAMETERS if table.has(key)]
     wanted = _NOISES[noise]
     if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
         raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
@@ -280,6 +290,7 @@ def _level(table: _Table, neighbours: str) -> Level:
 
 
 def _adversary(table: _Table, plan: Plan) -> Adversary:
+    table.only("prior", "known", "hypotheses", "beliefs")
     prior = table.number("prior")
     known = table.get("known", (int, list), "a whole number, or one per cell", 0)
     pair = table.get("hypotheses", list, "two whole numbers [out, in]", None)
@@ -307,6 +318,8 @@ def _belief(parent: _Table, name: str) -> Belief:
     if isinstance(parent.values[name], str):
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
     table = parent.table(name)
+    if "law" not in table.values:
+        table.only("upper", "total", "probabilities", "law")
     kinds = [kind for kind in ("upper", "total", "probabilities", "law") if table.has(kind)]
     if len(kinds) != 1:
         raise ValueError(
@@ -319,7 +332,11 @@ def _belief(parent: _Table, name: str) -> Belief:
         import scipy.stats
 
         parameters = {key: float(table.number(key)) for key in table.values if key != "law"}
-        frozen = getattr(scipy.stats, law)(**parameters)
+        try:
+            frozen = getattr(scipy.stats, law)(**parameters)
+        except TypeError:
+            shapes = getattr(scipy.stats, law).shapes or ""
+            raise ValueError(f"law {law!r} takes the parameters {shapes} (and loc), got {sorted(parameters)}") from None
         if not frozen.support()[0] >= 0:
             raise ValueError(f"law {law!r} with {parameters} is not a law of a count")
         return Others(frozen)
@@ -334,6 +351,7 @@ def _belief(parent: _Table, name: str) -> Belief:
 
 
 def _truth(table: _Table, plan: Plan) -> dict[str, Any]:
+    table.only(*plan.names, "in")
     truth: dict[str, Any] = {}
     for name in (*plan.names, "in"):
         if name != "in" or table.has(name):
@@ -344,6 +362,7 @@ def _truth(table: _Table, plan: Plan) -> dict[str, Any]:
 
 def _guarantees(table: _Table, plan: Plan, neighbours: str) -> dict[str, Guarantee]:
     """Every promise the file makes. `zCDP = "sum of levels"` adds up what the levels spend."""
+    table.only(*_DEFINITIONS)
     promises: dict[str, Guarantee] = {}
     for name in _DEFINITIONS:
         if table.has(name):

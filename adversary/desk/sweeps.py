@@ -54,7 +54,7 @@ def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
 def scaled_plan(plan: Plan, factor: float) -> Plan:
     """The plan with every level's budget multiplied."""
     levels = [Level(level.name, scaled(level.mechanism, factor), level.siblings) for level in plan.levels]
-    return Plan(levels, plan.cells, plan.neighbours)
+    return Plan(levels, plan.cells, neighbours=plan.neighbours)
 
 
 def affordable_points(plan: Plan) -> int:

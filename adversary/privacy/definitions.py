@@ -18,6 +18,8 @@ from adversary._numeric import (
     check_non_negative,
     check_probability,
     check_whole,
+    elementwise,
+    labelled,
     scalar_or_array,
     solve_decreasing,
 )
@@ -55,12 +57,14 @@ class PureDP(Guarantee):
     def definition(self) -> str:
         return "pure DP"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         e = as_array(epsilon)
         # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
         inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
         return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         check_probability("failure", failure)
         return float(self.epsilon0)
@@ -94,9 +98,11 @@ class ApproximateDP(Guarantee):
     def definition(self) -> str:
         return "approximate DP"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         return scalar_or_array(self.delta0 + (1.0 - self.delta0) * as_array(PureDP(self.epsilon0).delta(epsilon)))
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         """Theorem 3.9: epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)), for failure > delta."""
         failure = float(check_probability("failure", failure))
@@ -113,6 +119,8 @@ class ApproximateDP(Guarantee):
         return ApproximateDP(n * self.epsilon0, delta) if delta < 1.0 else NoPrivacy()
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        if self.delta0 == 0.0:
+            return PureDP(self.epsilon0).is_kept_by(loss)
         return _delta_certified(loss, self.epsilon0) <= self.delta0 * (1 + TOLERANCE) + 1e-300
 
 
@@ -133,9 +141,11 @@ class ProbabilisticDP(Guarantee):
     def definition(self) -> str:
         return "probabilistic DP"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         return ApproximateDP(self.epsilon0, self.delta0).delta(epsilon)
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         return float(self.epsilon0) if float(check_probability("failure", failure)) >= self.delta0 else float("inf")
 
@@ -147,7 +157,13 @@ class ProbabilisticDP(Guarantee):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         edge = self.epsilon0 * (1 + TOLERANCE)
-        outside = max(loss.bracket.lower.tail(edge)[i] + loss.swapped.bracket.lower.tail(edge)[1 - i] for i in (0, 1))
+        if loss.bracket.lower is loss.bracket.upper:
+            outside = max(loss.tail(edge)[i] + loss.swapped.tail(edge)[1 - i] for i in (0, 1))
+        else:  # a bracket certifies P's tails only: from below, P(L > e) + 1 - P(L >= -e)
+            inner = float(np.nextafter(-edge, -np.inf))
+            outside = max(
+                side.bracket.lower.tail(edge)[0] + 1.0 - side.bracket.upper.tail(inner)[0] for side in _both(loss)
+            )
         return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
 
 
@@ -169,6 +185,7 @@ class ZeroConcentratedDP(Guarantee):
     def definition(self) -> str:
         return "zCDP"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """inf over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)."""
         e = as_array(epsilon)
@@ -179,16 +196,18 @@ class ZeroConcentratedDP(Guarantee):
         if rho == 0.0:
             return np.full_like(epsilon, -np.inf)
         centre = np.log(np.maximum(epsilon - rho, 0.0) / (2.0 * rho) + 1.0 / np.sqrt(2.0 * rho))
-        gap = np.exp(centre[..., None] + np.linspace(-8.0, 8.0, 321))  # alpha - 1, on a log grid about the minimum
+        gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
 
         def value(a: Any) -> Any:
             with np.errstate(over="ignore"):
                 return a * ((a + 1) * rho - epsilon[..., None]) - (a + 1) * np.log1p(1.0 / a) - np.log(a)
 
-        best = np.take_along_axis(gap, np.argmin(value(gap), -1)[..., None], -1)
-        fine = best * np.exp(np.linspace(-0.05, 0.05, 201))
-        return np.minimum(value(fine).min(-1), 0.0)
+        for width in (0.05, 5e-4, 5e-6):
+            best = np.take_along_axis(gap, np.argmin(value(gap), -1)[..., None], -1)
+            gap = best * np.exp(np.linspace(-width, width, 201))
+        return np.minimum(value(gap).min(-1), 0.0)
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure.
 
@@ -208,9 +227,8 @@ class ZeroConcentratedDP(Guarantee):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
-        gaps = np.unique(
-            np.concatenate([np.geomspace(0.1, 10.0, 25) / np.sqrt(max(self.rho, 1e-300)), np.arange(1, 9)])
-        )
+        scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(self.rho, 1e-300))
+        gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
         gaps = gaps[gaps < 1e12]
         return all(
             side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
@@ -232,6 +250,7 @@ class GaussianDP(Guarantee):
     def definition(self) -> str:
         return "Gaussian DP"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
         e, mu = as_array(epsilon), self.mu
@@ -242,6 +261,7 @@ class GaussianDP(Guarantee):
         gap = np.where(alive, lower - np.where(alive, upper, 0.0), 0.0)
         return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         return 0.0 if self.mu == 0.0 else loss_bound_from_profile(self, failure)
 
@@ -262,9 +282,11 @@ class NoPrivacy(Guarantee):
     def definition(self) -> str:
         return "no privacy"
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         return scalar_or_array(np.ones_like(as_array(epsilon)))
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         return 0.0 if float(check_probability("failure", failure)) >= 1.0 else float("inf")
 

@@ -18,6 +18,8 @@ from scipy.special import expit
 from adversary._numeric import (
     as_array,
     check_probability,
+    elementwise,
+    labelled,
     logit,
     posterior_ratio,
     scalar_or_array,
@@ -57,24 +59,34 @@ class Guarantee(ABC):
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
 
+    @elementwise
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf when no epsilon is enough."""
+        """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
         target = float(check_probability("delta", delta))
-        return solve_decreasing(lambda e: float(self.delta(e)) - target, 0.0, 1.0)
+        if target == 0.0:
+            return self.loss_bound(0.0)
+        return solve_decreasing(lambda e: float(self.worst_delta(e)) - target, 0.0, 1.0)
 
-    def posterior_bounds(self, prior: ArrayLike, failure: float = 0.0) -> tuple[Any, Any]:
+    def worst_delta(self, epsilon: ArrayLike) -> Any:
+        """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""
+        return self.delta(epsilon)
+
+    @labelled
+    def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure). Priors 0 and 1 stay put."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
         lower, upper = expit(_logit_shift(p, -e)), expit(_logit_shift(p, e))
         return scalar_or_array(lower), scalar_or_array(upper)
 
-    def ratio_bounds(self, prior: ArrayLike | None = None, failure: float = 0.0) -> tuple[Any, Any]:
+    @labelled
+    def ratio_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior over prior: 1 / (p + (1 - p) e^(+-e)); exp(-+e) at every prior if none is given."""
         e = self.loss_bound(failure)
         p = check_probability("prior", 0.0 if prior is None else prior)
         return scalar_or_array(posterior_ratio(p, -e)), scalar_or_array(posterior_ratio(p, e))
 
-    def difference_bounds(self, prior: ArrayLike | None = None, failure: float = 0.0) -> tuple[Any, Any]:
+    @labelled
+    def difference_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior minus prior; -+tanh(e / 4) at every prior if none is given."""
         if prior is None:
             widest = float(np.tanh(self.loss_bound(failure) / 4.0))
@@ -83,6 +95,7 @@ class Guarantee(ABC):
         p = as_array(prior)
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
 
+    @elementwise
     def pbdp_delta(self, epsilon: float) -> float:
         """Post-processing-proof bound on P(L > epsilon): min over e < epsilon of delta(e) / (1 - e^(e - epsilon)).
 

@@ -188,10 +188,15 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
     log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
     if single.rho > 5.0:
         total = _power(log_power, d, np.zeros(1), _log_convolve)
-    else:
-        total = np.log(_power(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve))
-    centre = total.size // 2
-    return np.asarray(total[centre - d // 2 : centre - d // 2 + d].astype(np.float64), dtype=np.float64)
+        return as_array(_central(total, d))
+    total = _power(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
+    return as_array(np.log(_central(total, d)))
+
+
+def _central(total: Any, count: int) -> Any:
+    """The `count` entries about the middle."""
+    start = total.size // 2 - count // 2
+    return total[start : start + count]
 
 
 def _power(base: Any, times: int, unit: Any, convolve: Callable[[Any, Any], Any]) -> Any:
@@ -255,6 +260,11 @@ class Geometric(IntegerNoise):
 
     def reach(self, nats: float = TAIL_NATS) -> int:
         return int(np.ceil(nats / self.epsilon))
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
+        """A difference of two geometric draws: no table, however wide."""
+        chance = -np.expm1(-self.epsilon)
+        return np.asarray(rng.geometric(chance, shape) - rng.geometric(chance, shape), dtype=np.int64)
 
     def total(self, count: int) -> Mechanism:
         count = int(check_whole("count", count, minimum=0))

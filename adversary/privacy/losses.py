@@ -17,7 +17,15 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri_exp
 
-from adversary._numeric import Floats, as_array, check_non_negative, check_whole, scalar_or_array
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_whole,
+    elementwise,
+    labelled,
+    scalar_or_array,
+)
 from adversary.privacy.composition import GRID_BINS, MAX_ATOMS, grid_convolution, merged, product
 from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
 
@@ -67,6 +75,7 @@ class PrivacyLoss(Guarantee):
             return Bracket(self.lower, self.upper)
         return Bracket(self, self)
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """P(L > epsilon) - e^epsilon Q(L > epsilon), of P against Q."""
         e = as_array(epsilon)
@@ -75,10 +84,14 @@ class PrivacyLoss(Guarantee):
             excess = np.where(q > 0, p - np.exp(e + np.log(np.where(q > 0, q, 1.0))), p)
         return scalar_or_array(np.clip(excess, 0.0, 1.0))
 
+    def worst_delta(self, epsilon: ArrayLike) -> Any:
+        return scalar_or_array(np.maximum(self.delta(epsilon), self.swapped.delta(epsilon)))
+
     def renyi(self, alpha: float) -> float:
         """Renyi divergence of order alpha > 1 of P from Q: log E_P[e^((alpha - 1) L)] / (alpha - 1)."""
         return self.log_moment(alpha - 1.0) / (alpha - 1.0)
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
         return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in (self, self.swapped))
@@ -115,6 +128,7 @@ class GroupedLoss(Guarantee):
     def definition(self) -> str:
         return self.loss.definition
 
+    @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         e = as_array(epsilon) / self.size
         with np.errstate(over="ignore", invalid="ignore"):
@@ -122,6 +136,7 @@ class GroupedLoss(Guarantee):
             total = one * sum(np.exp(i * np.maximum(e, 0.0)) for i in range(self.size))
         return scalar_or_array(np.where(one > 0, np.minimum(total, 1.0), 0.0))
 
+    @elementwise
     def loss_bound(self, failure: float) -> float:
         certain = self.size * max(self.loss.maximum, self.loss.swapped.maximum)
         return min(certain, loss_bound_from_profile(self, failure))
@@ -307,7 +322,8 @@ class LaplaceLoss(PrivacyLoss):
 class ComposedLoss(PrivacyLoss):
     """Sum of independent losses too large to enumerate: rounded up (more risk) and down on a common grid.
 
-    Tails and expectations are the upper law's; moments are exact, as logs of moments add.
+    `bracket` certifies the profile, and P's tails. Tails and expectations are the upper law's, in which Q's mass is
+    p e^-loss: an approximation. Moments are exact, as their logs add.
     """
 
     parts: tuple[PrivacyLoss, ...]

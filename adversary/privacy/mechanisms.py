@@ -19,6 +19,7 @@ from adversary._numeric import (
     Integers,
     check_positive,
     check_whole,
+    labelled,
     log_sum_exp,
     scalar_or_array,
     solve_decreasing,
@@ -216,16 +217,19 @@ class RandomizedResponse(Mechanism):
     def reach(self, nats: float = TAIL_NATS) -> float:
         return float(self.categories)
 
+    @labelled
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
         truth = self._answer("release", release) == self._answer("value", value)
         lie = -np.log(np.exp(self.epsilon) + self.categories - 1.0)
         return scalar_or_array(np.where(truth, self.epsilon + lie, lie))
 
+    @labelled
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
         y, x = self._answer("release", release), self._answer("value", value)
         lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
         return scalar_or_array((y + 1 - (x <= y)) * lie + (x <= y) * truth)
 
+    @labelled
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
         y, x = self._answer("release", release), self._answer("value", value)
         lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))

@@ -26,7 +26,7 @@ class Belief(ABC):
     """Law of a level's total given the count inside.
 
     To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
-    None if improper), `proper`, and `ties`: whether what is believed of others depends on what lies inside.
+    None if improper), `proper`, and `others_gap`: in how many other records hypotheses about what lies inside differ.
     """
 
     __slots__ = ()
@@ -48,11 +48,18 @@ class Belief(ABC):
     def proper(self) -> bool:
         """Whether the probabilities sum to one."""
 
-    @property
     @abstractmethod
+    def others_gap(self, gap: int) -> int:
+        """Coupling distance between the others given two counts inside that differ by `gap`.
+
+        The number of other records in which hypotheses about what lies inside differ too: 0 where what is believed of
+        others does not depend on it.
+        """
+
+    @property
     def ties(self) -> bool:
-        """Whether the count outside the unit is believed to depend on the count inside, so that hypotheses about the
-        target are hypotheses about another record too."""
+        """Whether the count outside the unit is believed to depend on the count inside."""
+        return self.others_gap(1) > 0
 
 
 @dataclass(frozen=True)
@@ -86,9 +93,8 @@ class Uniform(Belief):
     def proper(self) -> bool:
         return self.upper is not None
 
-    @property
-    def ties(self) -> bool:
-        return self.upper is not None
+    def others_gap(self, gap: int) -> int:
+        return 0 if self.upper is None else gap
 
 
 @dataclass(frozen=True)
@@ -114,9 +120,8 @@ class Point(Belief):
     def proper(self) -> bool:
         return True
 
-    @property
-    def ties(self) -> bool:
-        return True
+    def others_gap(self, gap: int) -> int:
+        return gap
 
 
 @dataclass(frozen=True)
@@ -141,12 +146,12 @@ class Known(Belief):
     def proper(self) -> bool:
         return True
 
-    @property
-    def ties(self) -> bool:
-        return False
+    def others_gap(self, gap: int) -> int:
+        del gap
+        return 0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Others(Belief):
     """A law for the count outside the target's unit, independent of what is inside.
 
@@ -205,6 +210,12 @@ class Others(Belief):
             low, high = inside + self._edges[0], inside + self._edges[1]
         return low, high
 
+    def __repr__(self) -> str:
+        if isinstance(self.law, np.ndarray):
+            return f"Others({self.law.tolist()})"
+        shown = [*map(str, self.law.args), *(f"{key}={value}" for key, value in self.law.kwds.items())]
+        return f"Others({self.law.dist.name}({', '.join(shown)}))"
+
     def __reduce__(self) -> tuple[type[Others], tuple[Any]]:
         return Others, (self.law,)  # without what is remembered along the way
 
@@ -221,9 +232,9 @@ class Others(Belief):
     def proper(self) -> bool:
         return True
 
-    @property
-    def ties(self) -> bool:
-        return False
+    def others_gap(self, gap: int) -> int:
+        del gap
+        return 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,6 +251,20 @@ class Learned(Belief):
     inside: Floats
     totals: Floats
     table: Floats
+
+    def others_gap(self, gap: int) -> int:
+        """Largest distance between quantiles of the rows, tails of 1e-9 apart."""
+        if gap == 0:
+            return 0
+        rows = [self._others(i) for i in range(self.inside.size)]
+        pairs = [(a, b) for a, b in zip(rows[:-gap], rows[gap:], strict=True) if a is not None and b is not None]
+        return max((_quantile_gap(a, b) for a, b in pairs), default=0)
+
+    def _others(self, i: int) -> tuple[Floats, Floats] | None:
+        """(others' counts, cumulative probabilities) given one count inside; None if it is excluded."""
+        if np.isneginf(self.table[i]).all():
+            return None
+        return self.totals - self.inside[i], np.cumsum(np.exp(self.table[i]))
 
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
         i = np.asarray(as_array(inside) - self.inside[0]).astype(np.int64)
@@ -258,9 +283,13 @@ class Learned(Belief):
     def proper(self) -> bool:
         return True
 
-    @property
-    def ties(self) -> bool:
-        return True
+
+def _quantile_gap(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> int:
+    """Largest distance between the quantiles of two laws given as (values, cumulative probabilities)."""
+    levels = np.concatenate([a[1], b[1]])
+    levels = np.concatenate([levels[(levels > 1e-9) & (levels < 1 - 1e-9)] + 1e-12, [1e-9, 0.5, 1 - 1e-9]])
+    quantiles = [values[np.minimum(np.searchsorted(mass, levels), values.size - 1)] for values, mass in (a, b)]
+    return int(np.abs(quantiles[0] - quantiles[1]).max())
 
 
 def _outwards(far_enough: Callable[[int], bool]) -> int:

@@ -14,7 +14,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._numeric import Floats, as_array, check_probability, posterior_ratio, solve_decreasing
+from adversary._numeric import Floats, as_array, check_probability, solve_decreasing
 from adversary.privacy.losses import PrivacyLoss
 
 TIE = 1e-9
@@ -26,7 +26,10 @@ _ATOMS = 2_000_000
 class Atoms:
     """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
 
-    def __init__(self, values: Floats, weights: Floats) -> None:
+    def __init__(
+        self, values: Floats, weights: Floats, log_exponential_mean: Callable[[], float] | None = None
+    ) -> None:
+        self._log_exponential_mean = log_exponential_mean
         order = np.argsort(values, kind="stable")
         self.values, self.weights = values[order], weights[order]
         self._below = np.append(0.0, np.cumsum(self.weights))
@@ -48,6 +51,13 @@ class Atoms:
         """P(part < threshold)."""
         return self._below[np.searchsorted(self.values, threshold, side="left")]
 
+    def exponential_mean(self) -> float:
+        """E[exp(part)], infinite where it overflows; from its closed form where that is known."""
+        with np.errstate(over="ignore", divide="ignore"):
+            if self._log_exponential_mean is not None:
+                return float(np.exp(self._log_exponential_mean()))
+            return float(np.exp(np.log(self.weights) + self.values).sum())
+
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         """E[function(shift + part)] for every shift."""
         if shift.size < self.values.size:
@@ -66,6 +76,10 @@ class LossPart:
 
     def sf(self, threshold: Floats) -> Floats:
         return as_array(self.loss.tail(threshold)[self.side])
+
+    def exponential_mean(self) -> float:
+        """E[exp(part)]: 1 under Q, the second moment of the ratio under P."""
+        return 1.0 if self.side else float(np.exp(self.loss.log_moment(1.0)))
 
     def cdf(self, threshold: Floats) -> Floats:
         return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
@@ -136,7 +150,11 @@ class FactorLaw:
         if self.prior > 0:
             mean, error = self.posterior_mean()
             return mean / self.prior, error / self.prior
-        return self._average(self.first.mean(lambda z: posterior_ratio(0.0, z), self.rest.values))
+        with np.errstate(over="ignore", divide="ignore"):
+            rest = np.exp(self.rest.values)
+            mean = self.first.exponential_mean() * float(np.exp(np.log(self.rest.weights) + self.rest.values).sum())
+        spread = self._average(self.first.exponential_mean() * rest)[1] if self.simulated else 0.0
+        return mean, spread
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""

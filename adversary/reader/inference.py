@@ -67,6 +67,9 @@ class Adversary:
         """Log-odds of the prior, in nats."""
         return float(logit(self.prior)) if self.log_odds is None else float(self.log_odds)
 
+    def __reduce__(self) -> tuple[type[Adversary], tuple[Any, ...]]:
+        return Adversary, (self.prior, self.known, dict(self.beliefs), self.hypotheses, self.log_odds)
+
     def contributions(self, cell: int = 0) -> tuple[int, int]:
         """What the target adds to a cell if (out, in): in the second cell the other way round."""
         out, present = self.hypotheses or (0, 1)
@@ -170,12 +173,16 @@ class Adversary:
     def records(self, plan: Plan) -> int:
         """Number of records in which the reader's two hypotheses differ: what a promise must cover.
 
-        What the target adds, plus as many others where a belief or an invariant ties the rest to the target.
+        `moved`, twice that where records are added or removed and the alternative puts the target in another cell.
         """
-        tied = any(belief.ties for cell in range(plan.cells) for belief in self.chain(plan, cell)[1:])
-        tied |= any(self.chain(plan, cell)[0].ties for cell in range(plan.cells))
-        tied |= any(isinstance(level.mechanism, Exact) for level in plan.levels[1:])
-        return self.shift * (2 if tied else 1)
+        return self.moved(plan) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
+
+    def moved(self, plan: Plan) -> int:
+        """Largest number of people by whom a count differs between the hypotheses: the target, and the coupling
+        distance, along the path, of others given in and others given out (an exact level ties all below it)."""
+        exact = [isinstance(level.mechanism, Exact) for level in plan.levels]
+        others = [_others_moved(self.chain(plan, cell), [False, *exact[1:]], self.shift) for cell in range(plan.cells)]
+        return self.shift + max(others)
 
     def privacy_loss(self, plan: Plan) -> PrivacyLoss:
         """This reader's pair: the release's law if in, against if out, each averaged over what they believe of others.
@@ -203,6 +210,16 @@ def _per_cell(name: str, belief: Any) -> Any:
     if isinstance(belief, tuple) and any(isinstance(part, Belief) for part in belief):
         return tuple(as_belief(name, part) for part in belief)
     return as_belief(name, belief)
+
+
+def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int:
+    """Most other records that differ, level by level, where the count inside differs by `gap`."""
+    if not chain or gap == 0:
+        return 0
+    most = gap if exact[0] else chain[0].others_gap(gap)
+    further = _others_moved(chain[1:], exact[1:], abs(gap - most))
+    loose = _others_moved(chain[1:], exact[1:], gap) if most < gap or not exact[0] else 0
+    return max(most + further, loose)
 
 
 def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> Floats:

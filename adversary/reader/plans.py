@@ -56,8 +56,9 @@ class Plan:
     levels : the nested levels; `siblings` is required of all but the last, which has none
     cells : published cells in which the reader's hypotheses differ: 1, the target's own, or 2 when the alternative puts
         the target in another published cell
-    neighbours : which neighbours the noise was calibrated for, "unbounded" (a record is added or removed: one count
-        moves) or "bounded" (a record changes: two counts move); a label for results, the noise is in the levels
+    neighbours : which neighbours a promise about this plan speaks of, "unbounded" (a record is added or removed: one
+        count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
+        The noise itself is in the levels
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
@@ -68,7 +69,13 @@ class Plan:
     cells: int = 1
     neighbours: str = "unbounded"
 
-    def __init__(self, levels: Iterable[Level], cells: int = 1, neighbours: str = "unbounded") -> None:
+    def __init__(
+        self, levels: Iterable[Level], cells: int = 1, postprocessing: None = None, *, neighbours: str | None = None
+    ) -> None:
+        if postprocessing is not None:
+            raise ValueError(f"postprocessing must be None: releases are published as they are, got {postprocessing!r}")
+        if neighbours is None:
+            neighbours = "bounded" if cells == 2 else "unbounded"
         object.__setattr__(self, "levels", tuple(levels))
         object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
         object.__setattr__(self, "neighbours", neighbours)
@@ -103,8 +110,16 @@ class Plan:
         Exact levels are left out: an invariant is not noise, it conditions what the reader compares.
         """
         size = int(check_whole("records", records, minimum=1))
-        noisy = [level.mechanism for level in self.levels if not isinstance(level.mechanism, Exact)]
-        return composed([noise.privacy_loss(size, self.cells) for noise in noisy])
+        return composed([noise.privacy_loss(size, self.cells) for noise in self._noisy])
+
+    @property
+    def _noisy(self) -> list[Mechanism]:
+        return [level.mechanism for level in self.levels if not isinstance(level.mechanism, Exact)]
+
+    def neighbour_loss(self) -> PrivacyLoss:
+        """The loss between two data sets that are neighbours, whichever cells the reader watches: a promise's test."""
+        moved = 2 if self.neighbours == "bounded" else 1
+        return composed([noise.privacy_loss(1, moved) for noise in self._noisy])
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
@@ -170,6 +185,9 @@ class Plan:
         siblings : instead of their sum, the released counts of the siblings along a last axis; they are added up
         """
         if siblings is not None:
+            both = sorted(set(siblings) & set(sibling_sum or {}))
+            if both:
+                raise ValueError(f"level {both[0]!r}: give either sibling_sum or siblings, not both")
             for name, values in siblings.items():
                 wanted = next((level.siblings for level in self.levels if level.name == name), None)
                 if np.ndim(values) == 0 or np.shape(values)[-1] != wanted:
@@ -201,7 +219,11 @@ class Plan:
                     )
                 block[:, self.names.index(name)] = values
         release = make_release(self, *blocks)
-        return release.isel(release=0) if scalar else release
+        if scalar:
+            return release.isel(release=0)
+        given = [*noisy.values(), *(sibling_sum or {}).values()]
+        labels = [one["release"] for one in given if isinstance(one, xr.DataArray) and "release" in one.coords]
+        return release.assign_coords(release=labels[0]) if labels else release
 
     @staticmethod
     def _numbers(name: str, value: Any) -> Any:

@@ -87,7 +87,13 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     for cell in range(plan.cells):
         chain, below = reader.chain(plan, cell), reader.contributions(cell)[target]
         for name, belief, count in zip(plan.names, chain, counts[:, cell], strict=True):
-            if not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
+            if isinstance(belief, Point) and isinstance(plan.levels[plan.names.index(name)].mechanism, Exact):
+                if belief.total != count:
+                    raise ValueError(
+                        f"truth of level {name!r} is {count} and published exactly, "
+                        f"but the reader is sure of {belief.total}"
+                    )
+            elif not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(
                     f"truth of level {name!r} is {count}, outside the reader's belief {belief} (count inside: {below})"
                 )
@@ -145,7 +151,11 @@ def _own_part(plan: Plan, path: Path, truth: Truth, cell: int) -> Any:
     if isinstance(noise, ContinuousNoise):
         return LossPart(noise.privacy_loss(int(abs(present - out))), truth.target)
     support, weight = noise.releases(int(truth.counts[0, cell]))
-    return Atoms(as_array(noise.log_ratio(support, present, out)), weight)
+
+    def log_exponential_mean() -> float:  # 0 if out: the average likelihood ratio is one
+        return noise.privacy_loss(int(abs(present - out))).log_moment(1.0) if truth.target else 0.0
+
+    return Atoms(as_array(noise.log_ratio(support, present, out)), weight, log_exponential_mean)
 
 
 def _rest_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
@@ -363,7 +373,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     posterior, ratio, inside, tie = law.posterior_mean(), law.ratio_mean(), law.decided_in(), law.tie()
     start = law.log_odds
     base = float(expit(law.log_odds + invariant)) if base is None else base
-    factors = law.quantiles(QUANTILES)
+    levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES)
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
     if invariant:
@@ -376,7 +386,10 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
             "difference_mean": posterior[0] - base,
             "prob_correct": inside[0] if law.target else 1.0 - inside[0],
             "tie_mass": tie[0],
-            "posterior_quantile": ("quantile", expit(start + factors)),
+            "posterior_quantile": (
+                "quantile",
+                expit(start + factors) if np.isfinite(start) else 0 * levels + law.prior,
+            ),
             "ratio_quantile": ("quantile", posterior_ratio(base, since)),
         },
         coords={"quantile": list(QUANTILES)},

@@ -62,7 +62,7 @@ BAD = {
     "infinite failure": ("failure = 0.05", "failure = inf", ["failure", "[0, 1]", "inf"]),
     "two parameters of one noise": ("rho = 0.2", "rho = 0.2\nsigma = 1", ["plan.level[2]", "rho", "sigma"]),
     "unknown noise": ("rho = 0.2", 'rho = 0.2\nnoise = "cauchy"', ["plan.level[2]", "noise", "cauchy"]),
-    "unknown level in the truth": ("tract = 4", "tracct = 4", ["truth.tract", "missing"]),
+    "unknown level in the truth": ("tract = 4", "tracct = 4", ["truth.tracct", "unknown key", "'tract'"]),
     "further level in the truth": ("tract = 4", "tract = 4\ncounty = 9", ["truth.county", "unknown key", "known here"]),
     "unknown level in the beliefs": ('tract = "uniform"', 'county = "uniform"', ["county", "block", "tract"]),
     "siblings missing": ("siblings = 3\n", "", ["block", "siblings is required", "0 if it holds the same people"]),

@@ -9,6 +9,7 @@ from typing import Any
 import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
@@ -52,6 +53,9 @@ def test_delta_at_negative_epsilon_of_a_symmetric_definition(g: adv.Guarantee) -
 def test_epsilon_is_the_inverse_of_delta(g: adv.Guarantee) -> None:
     for e in (0.0, 0.05, 0.4, 0.9, 3.0):
         delta = g.delta(e)
+        if delta == 0.0:  # certain protection, or a profile too small to represent: unattainable, and said so
+            assert g.epsilon(0.0) == g.loss_bound(0.0)
+            continue
         found = g.epsilon(delta)
         assert found <= e * (1 + 1e-9) + 1e-9
         assert g.delta(found) <= delta * (1 + 1e-9) + 1e-300
@@ -331,6 +335,9 @@ def test_true_approximate_promises_are_kept_and_false_ones_caught(name: str) -> 
         if delta >= 1:
             assert not adv.ApproximateDP(epsilon, 0.9).is_kept_by(loss)
             continue
+        if delta == 0.0:
+            assert adv.ApproximateDP(epsilon, 0.0).is_kept_by(loss) == adv.PureDP(epsilon).is_kept_by(loss)
+            continue
         assert adv.ApproximateDP(epsilon, delta).is_kept_by(loss)
         if delta > 0:
             assert not adv.ApproximateDP(epsilon, 0.9 * delta).is_kept_by(loss)
@@ -486,3 +493,38 @@ def test_definitions_have_names() -> None:
     names = [g.definition for g in (*promises, adv.GaussianDP(1), adv.NoPrivacy())]
     assert names == ["pure DP", "approximate DP", "probabilistic DP", "zCDP", "Gaussian DP", "no privacy"]
     assert LOSSES["gaussian"].definition == "privacy loss"
+
+
+# What a bracket certifies, and labels
+
+
+def test_probabilistic_promises_of_a_bracketed_loss_are_judged_by_certified_tails() -> None:
+    """A three-way response moves L by 1, a weak Laplace release by at most 0.1: P(|L| > 1/2) = (e + 1) / (e + 2)."""
+    loss = adv.RandomizedResponse(1.0, 3).privacy_loss() + adv.Laplace(10.0).privacy_loss()
+    exactly = (math.e + 1) / (math.e + 2)
+    assert adv.ProbabilisticDP(0.5, exactly).is_kept_by(loss)
+    assert not adv.ProbabilisticDP(0.5, 0.99 * exactly).is_kept_by(loss)
+
+
+def test_zcdp_claims_of_pure_mechanisms_are_judged_near_order_one() -> None:
+    """The Renyi divergence of order alpha over alpha is largest as alpha goes to one: KL = 2.7154 for epsilon 3."""
+    loss = adv.Geometric(3.0).privacy_loss()
+    p = loss.expect(lambda z: z)[0]
+    assert p == pytest.approx(2.7154, abs=1e-4)
+    assert adv.ZeroConcentratedDP(1.001 * p).is_kept_by(loss)
+    assert not adv.ZeroConcentratedDP(0.97 * p).is_kept_by(loss)
+
+
+@over(EVERY)
+def test_arrays_are_answered_element_by_element_and_labels_are_kept(g: adv.Guarantee) -> None:
+    failures = xr.DataArray([0.0, 0.05, 0.2], dims="chance", coords={"chance": ["a", "b", "c"]})
+    bounds = g.loss_bound(failures)
+    assert bounds.dims == ("chance",)
+    assert bounds.coords["chance"].values.tolist() == ["a", "b", "c"]
+    assert bounds.values.tolist() == [g.loss_bound(float(f)) for f in failures]
+    lower, upper = g.posterior_bounds(xr.DataArray([0.1, 0.5], dims="prior"), 0.05)
+    assert lower.dims == upper.dims == ("prior",)
+    assert upper.values.tolist() == list(g.posterior_bounds(np.array([0.1, 0.5]), 0.05)[1])
+    assert g.delta(xr.DataArray([[0.1, 1.0]], dims=("a", "b"))).dims == ("a", "b")
+    np.testing.assert_array_equal(g.epsilon(np.array([0.1, 0.3])), [g.epsilon(0.1), g.epsilon(0.3)])
+    np.testing.assert_array_equal(g.pbdp_delta(np.array([0.5, 2.0])), [g.pbdp_delta(0.5), g.pbdp_delta(2.0)])
