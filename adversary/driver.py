@@ -110,7 +110,7 @@ def audit(
         stacked_plans.append((plan_name, _stacked(stacked_truths, "truth")))
     groups = _stacked(stacked_plans, "plan")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(_attributes(plans, truths, engine, float(failure), size, seed, rng))
+    tree.attrs.update(_attributes(plans, readers, truths, engine, float(failure), size, seed, rng))
     return tree
 
 
@@ -337,10 +337,16 @@ def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[s
 
 
 def _attributes(
-    plans: Mapping[Any, Plan], truths: Mapping[Any, Any], engine: str, failure: float, draws: int, seed: Any, rng: Any
+    plans: Mapping[Any, Plan],
+    readers: Mapping[Any, Adversary],
+    truths: Mapping[Any, Any],
+    engine: str,
+    failure: float,
+    draws: int,
+    seed: Any,
+    rng: Any,
 ) -> dict[str, Any]:
     """What was done, in values that NetCDF can hold."""
-    first = next(iter(plans.values()))
     allocation = {
         str(name or "plan"): {
             level.name: {"noise": repr(level.mechanism), "siblings": level.siblings} for level in one.levels
@@ -353,9 +359,9 @@ def _attributes(
         "failure": failure,
         "draws": draws,
         "seed": str(seed.entropy if rng is None or isinstance(rng, (int, np.integer)) else "given as a generator"),
-        "neighbours": first.neighbours,
-        "cells": first.cells,
-        "sensitivity": 1,
+        "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
+        "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
+        "sensitivity": ", ".join(dict.fromkeys(str(one.shift) for one in readers.values())),
         "allocation": json.dumps(allocation),
         "truth": json.dumps(named),
         "truncation_mass": 1e-12,

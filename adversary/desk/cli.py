@@ -168,7 +168,7 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         "cells": scenario.plan.cells,
         "truth": scenario.truth,
     }
-    for name in MEASURES:
+    for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
         result[name] = _keyed(risk[name], lambda one: _finite(one.item()))
     if "mcse" in risk:
         errors = risk["mcse"]
@@ -227,8 +227,15 @@ def _how(tree: xr.DataTree) -> str:
 
 
 def _learned(scenario: Scenario, tree: xr.DataTree) -> Table:
+    given = "invariant_ratio" in tree["risk"].to_dataset()
     table = _table("What the reader learns", ["reader"])
-    for head in ("prior", "expected posterior", "expected ratio", "right guesses", "ties"):
+    for head in (
+        "prior given exact levels" if given else "prior",
+        "expected posterior",
+        "expected ratio",
+        "right guesses",
+        "ties",
+    ):
         table.add_column(head, justify="right")
     for name in words.readers_of(scenario):
         one = words.of_reader(tree["risk"].to_dataset(), name)

@@ -160,7 +160,8 @@ def _levels(scenario: Scenario) -> Table:
 
 def _warnings(scenario: Scenario) -> list[str]:
     """Improper beliefs that a small count turns into evidence."""
-    plan, found = scenario.plan, {}
+    plan = scenario.plan
+    found: dict[str, int] = {}
     for one in readers_of(scenario).values():
         counts = settle_truth(plan, one, scenario.truth).counts
         for cell in range(plan.cells):
@@ -168,7 +169,7 @@ def _warnings(scenario: Scenario) -> list[str]:
                 inside = counts[i - 1, cell] if i else 0
                 near = 4.0 * np.sqrt(plan.levels[i].mechanism.variance)
                 if isinstance(given, Uniform) and given.upper is None and counts[i, cell] - inside < near:
-                    found[plan.names[i]] = int(counts[i, cell])
+                    found.setdefault(plan.names[i], int(counts[i, cell]))
     return [
         f"The belief about the {name} is uniform without an upper end, and the true count there is small ({count}). "
         "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
