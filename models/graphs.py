@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ Values = NDArray[np.int64]
 
 NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion")
 """Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
+
+_LARGEST_HULL = 20_000
 
 _BOUNDS: dict[type, Callable[..., tuple[Any, Any]]] = {
     BinomialRV: lambda n, p: (0 * n, n),
@@ -143,7 +146,8 @@ def support_of(
 ) -> tuple[tuple[int, ...], list[Values]]:
     """Shape of a latent and the values each of its cells may take, in order.
 
-    Taken from `given`, else from the law's own bounds, which must not depend on any variable in `moving`.
+    Taken from `given`, else from the law's own bounds; where these depend on other latents, their hull over all values
+    of those. They must not depend on what was released.
     """
     shape = tuple(int(n) for n in _number(rv.shape))
     if rv.name in given:
@@ -151,11 +155,11 @@ def support_of(
         if values.size == 0 or not np.array_equal(values, np.round(values)):
             raise ValueError(f"support of {rv.name!r} must be a list of whole numbers, got {given[rv.name]!r}")
         return shape, [values.astype(np.int64)] * math.prod(shape)
-    lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in _bounds(rv, moving))
+    lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in _bounds(rv, given, moving))
     return shape, [np.arange(int(a), int(b) + 1) for a, b in zip(lower, upper, strict=True)]
 
 
-def _bounds(rv: TensorVariable, moving: Collection[Variable]) -> tuple[Any, Any]:
+def _bounds(rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]) -> tuple[Any, Any]:
     kind, parameters = type(rv.owner.op), _parameters(rv)
     if kind is BernoulliRV:
         return 0, 1
@@ -166,10 +170,40 @@ def _bounds(rv: TensorVariable, moving: Collection[Variable]) -> tuple[Any, Any]
         return _number(start), _number(start) + int(_number(table.shape[-1])) - 1
     if kind in _BOUNDS and set(moving).isdisjoint(ancestors(parameters)):
         return _BOUNDS[kind](*(_number(p) for p in parameters))
+    hull = _hull(_BOUNDS[kind], parameters, given, moving) if kind in _BOUNDS else None
+    if hull is not None:
+        return hull
     raise ValueError(
         f"latent {rv.name!r} has no finite support of its own: give support={{{rv.name!r}: values}}, "
         "or name it in observed if it was released"
     )
+
+
+def _hull(
+    bounds: Callable[..., tuple[Any, Any]],
+    parameters: list[TensorVariable],
+    given: Mapping[str, ArrayLike],
+    moving: Collection[Variable],
+) -> tuple[Any, Any] | None:
+    """Smallest and largest bounds over every value of the latents they depend on; None if there are too many."""
+    met = truncated_graph_inputs(parameters, ancestors_to_include=set(moving))
+    parents = [v for v in met if v in set(moving)]
+    if any(v.owner is None or v.dtype not in discrete_types for v in parents):
+        return None
+    supports = [support_of(v, given, moving) for v in parents]
+    axes = [values for _, cells in supports for values in cells]
+    if math.prod(len(axis) for axis in axes) > _LARGEST_HULL:
+        return None
+    places = [v.type() for v in parents]
+    evaluate = pytensor.function(
+        places, parameters, givens=list(zip(parents, places, strict=True)), mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    ends: list[tuple[Any, Any]] = []
+    for state in itertools.product(*axes):
+        left = iter(state)
+        values = [np.array([next(left) for _ in cells]).reshape(shape) for shape, cells in supports]
+        ends.append(bounds(*evaluate(*(v.astype(p.dtype) for v, p in zip(values, places, strict=True)))))
+    return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
 
 
 def end_values(rv: TensorVariable, values: Values) -> tuple[int, ...]:
