@@ -120,7 +120,8 @@ def _named(value: Any, kind: type, name: str) -> dict[Any, Any]:
         raise ValueError(f"{name} must not be an empty mapping")
     for one in named.values():
         if not isinstance(one, kind):
-            raise TypeError(f"{name} must be a {kind.__name__} or a mapping of names to them, got {one!r}")
+            article = "an" if kind is Adversary else "a"
+            raise TypeError(f"{name} must be {article} {kind.__name__} or a mapping of names to them, got {one!r}")
     return named
 
 

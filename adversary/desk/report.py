@@ -73,7 +73,8 @@ def check_directory(directory: str | Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError as error:
-        raise OSError(f"cannot write into {folder}: {error.strerror or error}") from None
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise OSError(f"cannot write into {folder}: {why}") from None
 
 
 @contextmanager

@@ -322,8 +322,8 @@ class LaplaceLoss(PrivacyLoss):
 class ComposedLoss(PrivacyLoss):
     """Sum of independent losses too large to enumerate: rounded up (more risk) and down on a common grid.
 
-    `bracket` certifies the profile, and P's tails. Tails and expectations are the upper law's, in which Q's mass is
-    p e^-loss: an approximation. Moments are exact, as their logs add.
+    `bracket` certifies the profile, and P's tails; in these laws Q's mass is p e^-loss, so Q's tails are approximate.
+    Moments are exact, as their logs add.
     """
 
     parts: tuple[PrivacyLoss, ...]
@@ -342,7 +342,8 @@ class ComposedLoss(PrivacyLoss):
         return self.upper.tail(threshold)
 
     def expect(self, function: Expectation) -> tuple[float, float]:
-        return self.upper.expect(function)
+        """Each law's own masses, its losses rounded up in its own direction."""
+        return self.upper.expect(function)[0], self.swapped.upper.expect(lambda loss: function(-loss))[0]
 
     def log_moment(self, order: float) -> float:
         return sum(part.log_moment(order) for part in self.parts)
