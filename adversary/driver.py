@@ -23,7 +23,7 @@ from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import Exact
-from adversary.reader.factors import Atoms, FactorLaw
+from adversary.reader.factors import NOTHING, Atoms, FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.releases import observed
@@ -162,28 +162,28 @@ class _Case:
         self, engine: str, promises: dict[str, Guarantee], draws: int, seed: int, progress: bool, store: Any
     ) -> dict[str, xr.Dataset]:
         """Groups of the audit."""
-        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
+        if engine == "mcmc":
+            drawn = self.plan.release(self.truth.by_level(self.plan), np.random.default_rng(seed), draws)
+            release, weight = _distinct(drawn)
+        else:
+            release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
         groups: dict[str, xr.Dataset] = {}
         invariant = invariant_factor(self.plan, self.reader, self.truth)
+        base = float(expit(self.reader.prior_log_odds + invariant)) if invariant else self.reader.prior
         if engine == "exact":
             law = factor_law(self.plan, self.reader, self.truth, draws=draws, rng=seed, progress=progress, store=store)
             exact = self.reader.posterior(self.plan, release, counts=False)
         else:
-            if engine == "mcmc":
-                release, weight = _distinct(
-                    self.plan.release(self.truth.by_level(self.plan), np.random.default_rng(seed), draws)
-                )
             exact, groups = self._modelled(engine, release, seed, progress)
             simulated = draws if weight.attrs["direction"] == "estimate" else 0
             law = _tabled_law(self.reader, self.truth.target, exact["log_odds"].values, weight, simulated)
         groups["release"] = release.assign(weight=weight)
-        groups["exact" if engine != "mcmc" else "estimate"] = self._since(exact, invariant)
-        base = float(expit(self.reader.prior_log_odds + invariant)) if invariant else self.reader.prior
+        groups["exact" if engine != "mcmc" else "estimate"] = self._since(exact, base, invariant)
         groups["risk"] = risk_summary(law, invariant, base)
         groups["bound"] = self._bounds(promises, law, base, invariant)
         return groups
 
-    def _since(self, posterior: xr.Dataset, invariant: float) -> xr.Dataset:
+    def _since(self, posterior: xr.Dataset, base: float, invariant: float) -> xr.Dataset:
         """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
         pmf = np.stack([1.0 - posterior["posterior"], posterior["posterior"]], axis=-1)
         result = posterior.assign(pmf=(("release", "target"), pmf)).assign_coords(target=["out", "in"])
@@ -191,7 +191,6 @@ class _Case:
             return result
         odds, start = posterior["log_odds"].values, self.reader.prior_log_odds
         settled = np.isinf(invariant) or np.isinf(start)
-        base = expit(start + invariant) if np.isfinite(start) else self.reader.prior
         since = np.zeros_like(odds) if settled else odds - start - invariant
         ratio = ("release", posterior_ratio(base, since))
         return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(self.reader.prior, invariant)))
@@ -241,15 +240,16 @@ class _Case:
         return result
 
     def _bound(self, guarantee: Guarantee, kept: bool, law: FactorLaw, base: float, invariant: float) -> dict[str, Any]:
-        failure = 0.0 if np.isfinite(guarantee.loss_bound(0.0)) else self.failure
-        bound = PureDP(_loss_bound(guarantee, failure)) if np.isfinite(_loss_bound(guarantee, failure)) else NoPrivacy()
-        outside, error = law.outside(_loss_bound(guarantee, failure), invariant)
+        failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
+        loss_bound = _loss_bound(guarantee, failure)
+        bound = PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
+        outside, error = law.outside(loss_bound, invariant)
         exceeded = outside > failure + 3.0 * error + 1e-12
         return {
             "posterior": bound.posterior_bounds(base),
             "ratio": bound.ratio_bounds(base),
             "difference": bound.difference_bounds(base),
-            "loss_bound": _loss_bound(guarantee, failure),
+            "loss_bound": loss_bound,
             "outside": outside,
             "failure": failure,
             "status": "violated" if not kept else "exceeded" if exceeded else "holds",
@@ -308,7 +308,7 @@ def _tabled_law(reader: Adversary, target: int, log_odds: Floats, weight: xr.Dat
     start = reader.prior_log_odds
     factor = log_odds - start if np.isfinite(start) else np.zeros_like(log_odds)
     table = Atoms(factor, weight.values / weight.values.sum())
-    return FactorLaw(start, target, Atoms(np.zeros(1), np.ones(1)), table, draws, 1.0, False)
+    return FactorLaw(start, target, NOTHING, table, draws, 1.0, False)
 
 
 def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[str, xr.Dataset]:

@@ -113,14 +113,7 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
                 end.append((values[-1], name, colour))
         left.axhline(prior, color=colour, lw=0.9, ls=":", gid=f"prior {name}")
     right.set_yscale("log")
-    left.set_ylabel("posterior that the target is in")
-    if _wide(risk):
-        left.set_yscale("log")
-        left.set_ylim(top=1.0)
-        plain_log_axis(left, "y", percent)
-    else:
-        left.set_ylim(0.0, 1.0)
-        left.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+    _posterior_axis(left, log=_wide(risk))
     for ax, end in zip((left, right), ends, strict=True):
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -132,6 +125,18 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
     right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
     right.set_ylabel("ratio: posterior / prior")
     plain_log_axis(right, "y", lambda r: f"{r:g}")
+
+
+def _posterior_axis(ax: Axes, *, log: bool) -> None:
+    """A vertical axis of posteriors in per cent, from 0 to 1 or, for priors far apart, on a log scale."""
+    ax.set_ylabel("posterior that the target is in")
+    if log:
+        ax.set_yscale("log")
+        ax.set_ylim(top=1.0)
+        plain_log_axis(ax, "y", percent)
+    else:
+        ax.set_ylim(0.0, 1.0)
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
 
 
 def _wide(risk: xr.Dataset) -> bool:
@@ -313,14 +318,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = N
         ax.axvline(x[-1] / factors[-1], color=GREY, lw=0.9, zorder=0)
         ax.set_xlabel(budget)
         plain_log_axis(ax, "x", lambda v: f"{v:g}")
-    left.set_ylabel("posterior that the target is in")
-    if wide:
-        left.set_yscale("log")
-        left.set_ylim(top=1.0)
-        plain_log_axis(left, "y", percent)
-    else:
-        left.set_ylim(0.0, 1.0)
-        left.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+    _posterior_axis(left, log=wide)
     right.set(ylabel="probability of a right guess", ylim=(-0.02, 1.02))
     right.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
     for ax, end in zip((left, right), ends, strict=True):

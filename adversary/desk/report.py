@@ -231,13 +231,13 @@ def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
 
     truth = settle_truth(scenario.plan, one, scenario.truth)
     law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
-    inside = law.decided_in()[0]
+    correct = law.prob_correct()[0]
     law = coarse_law(law) if law.simulated else law
     posterior = law.posterior_mean()[0]
     invariant = invariant_factor(scenario.plan, one, truth)
     base = float(expit(logit(one.prior) + invariant)) if invariant else 0.0
     ratio = posterior / base if base else law.ratio_mean()[0]
-    return posterior, ratio, inside if truth.target else 1.0 - inside
+    return posterior, ratio, correct
 
 
 def _shown(numbers: tuple[float, float, float]) -> tuple[str, str, str]:

@@ -80,9 +80,8 @@ def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[
                 law = law_of(scenario, plan, reader, grouped=False)
                 found = (reader, law, coarse_law(law))
                 laws.append(found)
-            inside = at_prior(found[1], reader.prior).decided_in()[0]
             expected[name][i] = at_prior(found[2], reader.prior).posterior_mean()[0]
-            correct[name][i] = inside if found[1].target else 1.0 - inside
+            correct[name][i] = at_prior(found[1], reader.prior).prob_correct()[0]
     return expected, correct
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr
 
 from adversary._numeric import (
     Floats,
@@ -265,10 +265,6 @@ class GaussianLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return float("inf") if self.mu > 0 else 0.0
-
-    def quantile(self, tail: float) -> float:
-        """The threshold that P exceeds with probability `tail`."""
-        return float(self.mu**2 / 2.0 - self.mu * ndtri_exp(np.log(tail)))
 
 
 @dataclass(frozen=True)

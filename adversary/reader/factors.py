@@ -160,6 +160,11 @@ class FactorLaw:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
         return self._average(self.first.sf(self._tie - self.log_odds - self.rest.values))
 
+    def prob_correct(self) -> tuple[float, float]:
+        """(P(the best guess is right), standard error) under this law's truth."""
+        inside, error = self.decided_in()
+        return inside if self.target else 1.0 - inside, error
+
     def tie(self) -> tuple[float, float]:
         """(P(posterior = 1/2), standard error), to within the tie tolerance."""
         edge = -self.log_odds - self.rest.values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from adversary._numeric import Floats, check_probability, check_whole, logit, po
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Belief, Known, as_belief
-from adversary.reader.paths import MAX_STATES, Path
+from adversary.reader.paths import Path
 from adversary.reader.plans import Plan
 from adversary.reader.releases import release_arrays
 
@@ -139,10 +138,14 @@ class Adversary:
         result = xr.Dataset({name: (dims, v[0] if single else v) for name, v in variables.items()})
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
-        if counts or (counts is None and single and _countable(plan, self, noisy, sums)):
+        if counts or (counts is None and single and self._countable(plan, noisy, sums)):
             count = _count_pmfs(plan, self, noisy, sums, expit(odds))
             result["count"] = count.isel(release=0) if single else count
         return result
+
+    def _countable(self, plan: Plan, noisy: Floats, sums: Floats) -> bool:
+        cells = range(plan.cells)
+        return all(self.path(plan, cell).countable(noisy[:, :, cell], sums[:, :, cell]) for cell in cells)
 
     def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
         """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
@@ -228,17 +231,6 @@ def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats)
     for cell in range(plan.cells):
         total += reader.path(plan, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
     return total
-
-
-def _countable(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> bool:
-    """Whether the counts' joint laws are small enough to add up."""
-    for cell in range(plan.cells):
-        path = reader.path(plan, cell)
-        windows = path.windows(noisy[:, :, cell], sums[:, :, cell], -1, path.contributions, closed=False)
-        sizes = [2, *(int(size[0]) for _, size in windows)]
-        if max(a * b for a, b in itertools.pairwise(sizes)) > MAX_STATES:
-            return False
-    return True
 
 
 def _count_pmfs(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats, posterior: Floats) -> xr.DataArray:

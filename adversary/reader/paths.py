@@ -145,7 +145,7 @@ class Path:
         return log_likelihoods[:, 1] - log_likelihoods[:, 0]
 
     def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
-        """log P(everything above step | its count x) for two counts x, in chunks that fit in memory: (release, 2)."""
+        """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
         windows = self.windows(noisy, sums, step, x, closed=True)
         result = np.full((noisy.shape[0], x.size), np.nan)
         for rows in self._chunks(windows, x.size, noisy.shape[0]):
@@ -157,8 +157,7 @@ class Path:
 
     def _chunks(self, windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
         """Row numbers in groups of similar window size, so that padding and memory stay small."""
-        sizes = [np.full(rows, first), *(size for _, size in windows)]
-        cost = np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0)
+        cost = _costs(windows, first, rows)
         if cost.max() > MAX_STATES:
             worst = int(np.argmax(cost))
             widths = [int(size[worst]) for _, size in windows]
@@ -302,14 +301,7 @@ class Path:
         """log P(all releases above the second step | its count), (release, count)."""
         if len(self.steps) == 2:
             return np.zeros((noisy.shape[0], counts.size))
-        x = np.broadcast_to(counts, (noisy.shape[0], counts.size))
-        windows = self.windows(noisy, sums, 1, counts, closed=True)
-        result = np.full(x.shape, np.nan)
-        for rows in self._chunks(windows, counts.size, noisy.shape[0]):
-            result[rows] = self._transition(
-                1, x[rows], noisy[rows], sums[rows], [(low[rows], size) for low, size in _common(windows, rows)]
-            )
-        return result
+        return self._log_likelihoods(noisy, sums, 1, counts)
 
     def averaged_losses(self) -> list[PrivacyLoss]:
         """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
@@ -377,6 +369,11 @@ class Path:
             x = total
         return result
 
+    def countable(self, noisy: Floats, sums: Floats) -> bool:
+        """Whether `joint` would stay within MAX_STATES."""
+        windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
+        return bool(_costs(windows, self.contributions.size, noisy.shape[0]).max() <= MAX_STATES)
+
     def learned(self, noisy: Floats, sums: Floats) -> dict[int, Belief]:
         """Beliefs after one release, for the lowest level of every step."""
         below = np.arange(self.contributions.min(), self.contributions.max() + 1)
@@ -434,6 +431,12 @@ def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
     """A function of whole numbers over an array, called once per distinct value."""
     values, inverse = np.unique(x, return_inverse=True)
     return np.array([function(int(v)) for v in values])[inverse.ravel()]
+
+
+def _costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:
+    """Largest number of states a step adds up, per release, from `first` counts below."""
+    sizes = [np.full(rows, first), *(size for _, size in windows)]
+    return np.asarray(np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0))
 
 
 def _common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from adversary import runner
@@ -86,16 +87,16 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
         counts = np.stack([counts[:, 0], other], axis=1)
     for cell in range(plan.cells):
         chain, below = reader.chain(plan, cell), reader.contributions(cell)[target]
-        for name, belief, count in zip(plan.names, chain, counts[:, cell], strict=True):
-            if isinstance(belief, Point) and isinstance(plan.levels[plan.names.index(name)].mechanism, Exact):
-                if belief.total != count:
-                    raise ValueError(
-                        f"truth of level {name!r} is {count} and published exactly, "
-                        f"but the reader is sure of {belief.total}"
-                    )
-            elif not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
+        for level, belief, count in zip(plan.levels, chain, counts[:, cell], strict=True):
+            if not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(
-                    f"truth of level {name!r} is {count}, outside the reader's belief {belief} (count inside: {below})"
+                    f"truth of level {level.name!r} is {count}, outside the reader's belief {belief} "
+                    f"(count inside: {below})"
+                )
+            if isinstance(belief, Point) and isinstance(level.mechanism, Exact) and belief.total != count:
+                raise ValueError(
+                    f"truth of level {level.name!r} is {count} and published exactly, "
+                    f"but the reader is sure of {belief.total}"
                 )
             below = count
     return Truth(counts, target)
@@ -175,7 +176,7 @@ def _cell_part(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) 
 
 
 def _convolved(a: Atoms | None, b: Atoms | None) -> Atoms | None:
-    """Sum of two independent parts, atoms of no consequence (1e-17 in all) dropped; None if too large."""
+    """Sum of two independent parts, atoms of no consequence (PRUNED in all) dropped; None if too large."""
     if a is None or b is None or a is NOTHING:
         return None if a is None else b
     if b is NOTHING:
@@ -190,10 +191,15 @@ def _convolved(a: Atoms | None, b: Atoms | None) -> Atoms | None:
 
 
 def _pruned(part: Atoms, mass: float = PRUNED) -> Atoms:
-    order = np.argsort(part.weights)
-    drop = int(np.searchsorted(np.cumsum(part.weights[order]), mass))
-    keep = np.sort(order[drop:])
-    return Atoms(part.values[keep], part.weights[keep]) if drop else part
+    keep = _probable(part.weights, mass)
+    return part if keep.all() else Atoms(part.values[keep], part.weights[keep])
+
+
+def _probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
+    """All but the least weights, which sum to at most `lost`."""
+    ascending = np.sort(weights, axis=None)
+    kept: NDArray[np.bool_] = weights >= ascending[np.searchsorted(np.cumsum(ascending), lost)]
+    return kept
 
 
 def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
@@ -254,8 +260,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
         evidence[upper, row, total] = path.evidence_above(noisy, links, path.known_counts())
     keep = ~np.isnan(evidence)
     if evidence.size > _LARGE:
-        ascending = np.sort(weight, axis=None)
-        keep &= weight >= ascending[np.searchsorted(np.cumsum(ascending), PRUNED)]
+        keep &= _probable(weight, PRUNED)
     return Atoms(evidence[keep], weight[keep])
 
 
@@ -347,8 +352,7 @@ def _simulated_rest(
 def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> float:
     """Probability, over releases of this truth, that the reader's best guess about the target is right (0-1 loss)."""
     settled = settle_truth(plan, reader, truth)
-    inside = factor_law(plan, reader, settled).decided_in()[0]
-    return inside if settled.target else 1.0 - inside
+    return factor_law(plan, reader, settled).prob_correct()[0]
 
 
 def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
@@ -370,9 +374,9 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     `invariant` is the log Bayes factor of exact levels and `base` the prior given them: `ratio` and `difference` are
     from there, and `invariant_ratio` is from the prior to there.
     """
-    posterior, ratio, inside, tie = law.posterior_mean(), law.ratio_mean(), law.decided_in(), law.tie()
+    posterior, ratio, correct, tie = law.posterior_mean(), law.ratio_mean(), law.prob_correct(), law.tie()
     start = law.log_odds
-    base = float(expit(law.log_odds + invariant)) if base is None else base
+    base = float(expit(start + invariant)) if base is None else base
     levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES)
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
@@ -384,7 +388,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
             "posterior_mean": posterior[0],
             "ratio_mean": ratio[0],
             "difference_mean": posterior[0] - base,
-            "prob_correct": inside[0] if law.target else 1.0 - inside[0],
+            "prob_correct": correct[0],
             "tie_mass": tie[0],
             "posterior_quantile": (
                 "quantile",
@@ -402,7 +406,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     for name in result.data_vars:
         result[name].attrs["direction"] = "estimate" if law.simulated and name != "prior" else "exact"
     if law.simulated:
-        errors = [posterior[1], ratio[1], posterior[1], inside[1], tie[1]]
+        errors = [posterior[1], ratio[1], posterior[1], correct[1], tie[1]]
         measures = ["posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass"]
         result = result.assign(mcse=("measure", errors)).assign_coords(measure=measures)
     return result
@@ -416,8 +420,7 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = No
     columns = _all_columns(plan, truth)
     if columns is not None and np.prod([float(len(values)) for values, _ in columns]) <= _TABLE_GRID:
         values, weights = _grid(columns)
-        order = np.argsort(weights)
-        keep = np.sort(order[np.searchsorted(np.cumsum(weights[order]), _TABLE_LOST) :])
+        keep = np.flatnonzero(_probable(weights, _TABLE_LOST))
         if keep.size <= _TABLE_ROWS:
             noisy, sums = _placed(plan, values[keep])
             weight = xr.DataArray(
