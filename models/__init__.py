@@ -15,3 +15,5 @@ from .noise import Exact as Exact
 from .noise import Geometric as Geometric
 from .noise import GeometricSum as GeometricSum
 from .noise import LaplaceSum as LaplaceSum
+from .worlds import actual_world as actual_world
+from .worlds import counterfactual_world as counterfactual_world

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.stats
 
 import adversary as adv
+from adversary.privacy.definitions import RenyiDP
 from adversary.privacy.losses import ComposedLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from tests import oracles
 
@@ -90,6 +91,9 @@ GUARANTEES: dict[str, adv.Guarantee] = {
     "zCDP, census": adv.ZeroConcentratedDP(2.56),
     "zCDP, tiny": adv.ZeroConcentratedDP(1e-8),
     "zCDP, huge": adv.ZeroConcentratedDP(1e3),
+    "renyi": RenyiDP(4.0, 0.3),
+    "renyi, low order": RenyiDP(1.05, 2.0),
+    "renyi, high order": RenyiDP(200.0, 1e-4),
     "gaussian": adv.GaussianDP(0.5),
     "gaussian, strong": adv.GaussianDP(3.0),
     "none": adv.NoPrivacy(),

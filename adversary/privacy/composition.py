@@ -1,22 +1,46 @@
-"""Composition of lattice losses on plain arrays: exact while the product stays small, a certified bracket beyond.
+"""Certified composition of lattice losses, on plain arrays: small products atom by atom, discrete Gaussians by contour.
 
 A lattice is three arrays: losses (ascending), log_p and log_q, the log masses of the two hypotheses at each loss.
 Masses at an infinite loss live outside the arrays. All sums have positive terms, so relative accuracy is kept.
+
+`Composition` holds any number of discrete Gaussians (and a Gaussian). Where its losses share a lattice the contour sum
+is exact up to a proved error. Where they share none, one more Gaussian release of small variance t is composed in:
+with delta_t and p_t the profile and the density under P of the loss that results,
+
+    delta_t(eps) - t e^(t/8) p_t(eps) <= delta(eps) <= delta_t(eps).
+
+Right: one more release never helps less. Left: in y = e^eps delta_tau obeys a heat equation, d delta_tau / d tau =
+p_tau / 2, so the gap is E G(eps - L), G(x) = (1/2) integral over tau < t of the N(tau/2, tau) density at x, which is
+at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density at x.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
+from scipy.special import ndtri
 
 from adversary._numeric import Floats
+from adversary.privacy.contour import Contour
+from adversary.privacy.sieve import TooManyRevivals
 
 MAX_ATOMS = 3_000_000
-"""Largest product that is enumerated exactly."""
+"""Largest product of explicit lattices that is enumerated."""
 
-GRID_BINS = 2**14
-"""Bins of the common grid on which larger products are rounded."""
+GOAL = 1e-12
+"""Relative width aimed at, of every certified interval."""
+
+RESOLUTION = 1e-290
+"""Probabilities below are not told apart from 0."""
 
 _NEGLIGIBLE = -745.0
+_FINEST = 1e8
 
 
 def merged(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
@@ -43,3 +67,256 @@ def grid_convolution(pieces: list[Floats]) -> Floats:
     for piece in pieces[1:]:
         total = np.convolve(total, piece)
     return total
+
+
+class Family(NamedTuple):
+    """`count` releases with discrete Gaussian noise, sigma^2 = 1 / v, each moved by `shift` people."""
+
+    v: Fraction | float
+    shift: int
+    count: int
+
+
+def gathered(families: Sequence[Family]) -> tuple[Family, ...]:
+    """The same releases, those of one kind counted together, in one order whatever the order given."""
+    counts: dict[tuple[Fraction | float, int], int] = {}
+    for v, shift, count in families:
+        counts[v, shift] = counts.get((v, shift), 0) + count
+    return tuple(Family(v, shift, n) for (v, shift), n in sorted(counts.items()) if shift and n)
+
+
+def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
+    """(spacing of the lattice on which the total loss lives, whether it is exact); None where there is no simple one.
+
+    Fractions are exact. A float is read relative to the first v as the nearest simple fraction, if it lies within four
+    units in its last place.
+    """
+    unit, parts, exact = families[0].v, [], True
+    for v, shift, _ in families:
+        if isinstance(v, Fraction) and isinstance(unit, Fraction):
+            ratio = v / unit
+        else:
+            quotient = float(v) / float(unit)
+            ratio, exact = Fraction(quotient).limit_denominator(10_000), exact and v == unit
+            if abs(float(ratio) - quotient) > 4.0 * math.ulp(quotient):
+                return None, False
+        parts.append(ratio * shift)
+    numerator = math.gcd(*(part.numerator for part in parts))
+    step = Fraction(numerator, math.lcm(*(part.denominator for part in parts))) * Fraction(unit)
+    return float(step), exact
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Independent discrete Gaussian releases and at most one Gaussian, composed and certified.
+
+    Parameters
+    ----------
+    families : gathered
+    variance : of the Gaussian release's loss, mu^2; 0 for none
+    goal : relative width aimed at; where there is no lattice the smoothing variance is chosen by it
+
+    The laws of the loss under P and of minus the loss under Q are the same, as all noise is symmetric.
+    """
+
+    families: tuple[Family, ...]
+    variance: float = 0.0
+    goal: float = GOAL
+
+    def _contour(self, step: float | None, variance: float, slack: float) -> Contour:
+        v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
+        return Contour(v, shift, count, step, variance, slack)
+
+    @cached_property
+    def _exact(self) -> Contour | None:
+        """The contour without smoothing, where there is a lattice that can be searched, or a Gaussian release."""
+        if self.variance > 0.0:
+            return self._contour(None, self.variance, 1.0)
+        step, exact = common_step(self.families)
+        if step is None or np.pi / step > _FINEST:
+            return None
+        return self._contour(step, 0.0, 1.0 if exact else 8.0)
+
+    @cached_property
+    def rho(self) -> float:
+        """zCDP of the whole."""
+        return float(sum(f.count * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
+
+    @cached_property
+    def route(self) -> tuple[Contour, float]:
+        """The contour that answers, and the variance of the smoothing release in it (0 for an exact lattice)."""
+        probe = np.array([0.0, self.rho, 3.0 * self.rho + 6.0 * np.sqrt(self.rho)])
+        if self._exact is not None and self._can(self._exact, probe):
+            return self._exact, 0.0
+        smoothing = max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
+        while smoothing < 1.0:
+            contour = self._contour(None, smoothing + self.variance, 1.0)
+            if self._can(contour, probe):
+                return contour, smoothing
+            smoothing *= 30.0
+        raise ArithmeticError(f"no contour of {len(self.families)} scales can be searched; enumerate the losses")
+
+    def _can(self, contour: Contour, probe: Floats) -> bool:
+        try:
+            contour.sums(probe, self.goal)
+        except TooManyRevivals:
+            return False
+        return True
+
+    def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Certified (lower, upper) of the profile at any real epsilon."""
+        e = np.abs(np.ravel(epsilon))
+        low, high = self._delta(e)
+        negative = np.ravel(epsilon) < 0.0
+        size = np.exp(-e)
+        low, high = (np.where(negative, -np.expm1(-e) + size * x, x) for x in (low, high))
+        shape = np.shape(epsilon)
+        return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
+
+    def _delta(self, eps: Floats) -> tuple[Floats, Floats]:
+        contour, smoothing = self.route
+        inside = eps <= self._end
+        found, beyond = contour.sums(np.minimum(eps, self._end), self.goal)
+        value = np.where(beyond, found.value, 1.0 - found.value)
+        low = value - np.where(beyond, found.above, found.below)
+        high = value + np.where(beyond, found.below, found.above)
+        if smoothing:
+            low = low - smoothing * np.exp(smoothing / 8.0) * contour.density(np.minimum(eps, self._end), self.goal)
+        return np.where(inside, np.maximum(low, 0.0), 0.0), np.where(inside, high, RESOLUTION)
+
+    @cached_property
+    def _end(self) -> float:
+        """An epsilon beyond which delta is below RESOLUTION (Chernoff)."""
+        return self.rho + 2.0 * float(np.sqrt(self.rho * -math.log(RESOLUTION)))
+
+    def tails(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(P(L > t), Q(L > t)): sums without a certificate; smoothed, where there is no lattice."""
+        contour, _ = self.route
+        t = np.ravel(threshold)
+        e = np.minimum(np.abs(t), self._end)
+        p, q = (contour.tail(e, self.goal, kind).value for kind in ("p", "q"))
+        if (t < 0.0).any():
+            p_from, q_from = (contour.tail(e, self.goal, kind, strict=False).value for kind in ("p", "q"))
+            p, q = np.where(t < 0.0, 1.0 - q_from, p), np.where(t < 0.0, 1.0 - p_from, q)
+        far = np.abs(t) > self._end
+        p, q = (np.where(far, (t < 0.0) * 1.0, np.clip(x, 0.0, 1.0)) for x in (p, q))
+        return p.reshape(np.shape(threshold)), q.reshape(np.shape(threshold))
+
+    def epsilon(self, target: Floats) -> Floats:
+        """Smallest epsilon >= 0 with an upper bound on delta at most the target; Newton's method on log delta.
+
+        Raises
+        ------
+        ValueError : a target below RESOLUTION
+        ArithmeticError : no root within the certificate (never returned as a number)
+        """
+        goal = np.ravel(target)
+        if (goal < RESOLUTION).any():
+            raise ValueError(
+                f"delta must be at least {RESOLUTION}, the numerical resolution of the profile, got {goal.min()}"
+            )
+        e = np.maximum(self.rho - np.sqrt(2.0 * self.rho) * ndtri(np.minimum(goal, 0.5)), 0.0)
+        width = np.sqrt(2.0 * self.rho)
+        for _ in range(60):
+            high = self._delta(e)[1]
+            slope = np.exp(e + np.log(np.maximum(self._tail_q(e), 1e-320)) - np.log(high))
+            step = np.clip(np.log(high / goal) / np.maximum(slope, 1e-300), -width, width)
+            e = np.maximum(e + step, 0.0)
+            if np.all((np.abs(step) <= 4e-16 * np.maximum(e, width)) | (e == 0.0)):
+                break
+        for i in range(40):  # the last steps go to the safe side
+            high = self._delta(e)[1]
+            unsafe = high > goal
+            if not unsafe.any():
+                break
+            e = np.where(unsafe, e + np.maximum(e, 1e-3 * width) * 2.0 ** (i - 52), e)
+        wrong = (high > goal) | ((e > 0.0) & (high < goal * (1.0 - 1e-9)))
+        if wrong.any():
+            raise ArithmeticError(f"epsilon for delta {goal[wrong][0]} was not found within its certificate")
+        return np.asarray(e).reshape(np.shape(target))
+
+    def power(self, level: Floats) -> tuple[Floats, Floats]:
+        """Certified (lower, upper) of the trade-off: the least of delta(e) + e^e level, between tangents."""
+        a = np.ravel(level)
+        inner = (a > RESOLUTION) & (a < 1.0 - 1e-15)
+        low, high = a.copy(), np.where(a >= 1.0, 1.0, a)
+        if inner.any():
+            low[inner], high[inner] = self._power(a[inner])
+        shape = np.shape(level)
+        return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
+
+    def _power(self, a: Floats) -> tuple[Floats, Floats]:
+        """Cutting planes: tangents at two thresholds whose slopes differ in sign meet below the minimum."""
+        width = np.sqrt(2.0 * self.rho)
+        contour, smoothing = self.route
+        nudge = max(1e-7 * width, 1.01 * (contour.step or 0.0))
+        floor, best = np.zeros_like(a), np.full_like(a, np.inf)
+        open_ = np.arange(a.size)
+        e = -self.rho - width * ndtri(a)
+        left, right = _Tangent.none(a, -np.inf), _Tangent.none(a, np.inf)
+        for _ in range(40):
+            level = a[open_]
+            low, high = self.delta(e)
+            tail = self._tail_q(e)
+            tangent = _Tangent(e, low + np.exp(e) * level, level - tail)
+            best[open_] = np.minimum(best[open_], high + np.exp(e) * level)
+            falls = tangent.slope < 0.0
+            left, right = left.replaced(falls, tangent), right.replaced(~falls, tangent)
+            both = np.isfinite(left.e) & np.isfinite(right.e)
+            cross, height = _meeting(left, right)
+            spread = np.where(both, np.exp(right.e) - np.exp(left.e), 0.0)
+            floor[open_] = np.where(both, height - _SLOPE_ERROR * level * spread, 0.0)
+            newton = 1.5 * width * (_normal_score(tail) - ndtri(level)) + np.where(falls, nudge, -nudge)
+            # two tangents far apart close in from the Gaussian shadow as well
+            e = np.where(both, np.clip(cross, left.e, right.e), e + newton)
+            wide = ~both | (best[open_] - floor[open_] > 4e-16 + 2.0 * (high - low))
+            open_, e = open_[wide], e[wide]
+            left, right = (_Tangent(*(x[wide] for x in side)) for side in (left, right))
+            if open_.size == 0:
+                break
+        if smoothing:
+            floor = floor - smoothing * np.exp(smoothing / 8.0) * contour.peak_density()
+        return np.minimum(np.maximum(floor, a), best), best
+
+    def _tail_q(self, threshold: Floats) -> Floats:
+        """Q(L > t), for the slopes of tangents."""
+        contour, _ = self.route
+        e = np.minimum(np.abs(threshold), self._end)
+        found = np.empty_like(e)
+        for side, kind in ((threshold >= 0.0, "q"), (threshold < 0.0, "p")):
+            if side.any():
+                part = contour.tail(e[side], self.goal, kind, strict=kind == "q").value
+                found[side] = part if kind == "q" else 1.0 - part
+        return np.clip(found, 0.0, 1.0)
+
+
+_SLOPE_ERROR = 1e-8
+"""Relative error allowed for the slopes of tangents; it is multiplied by their distance."""
+
+
+def _normal_score(tail: Floats) -> Floats:
+    return np.asarray(ndtri(np.clip(tail, 1e-300, 1.0 - 1e-16)))
+
+
+class _Tangent(NamedTuple):
+    """A line below a convex function of y = e^e: touching at e, there of height `value`, with this slope in y."""
+
+    e: Floats
+    value: Floats
+    slope: Floats
+
+    @classmethod
+    def none(cls, like: Floats, e: float) -> _Tangent:
+        return cls(np.full_like(like, e), np.zeros_like(like), np.zeros_like(like))
+
+    def replaced(self, where: Floats, other: _Tangent) -> _Tangent:
+        return _Tangent(*(np.where(where, new, old) for old, new in zip(self, other, strict=True)))
+
+
+def _meeting(left: _Tangent, right: _Tangent) -> tuple[Floats, Floats]:
+    """(e, height) where a falling and a rising tangent meet."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        gap = np.expm1(right.e - left.e)  # (y2 - y1) / y1
+        scale = np.exp(left.e)
+        fall = (right.value - left.value - right.slope * scale * gap) / (left.slope - right.slope)
+        return left.e + np.log1p(fall / scale), left.value + left.slope * fall

@@ -1,7 +1,7 @@
-"""The privacy definitions, each a leaf of `Guarantee`: what it promises in two formulas, and what would break it.
+"""The privacy definitions, each a leaf of `Guarantee`: what it promises in a few formulas, and what would break it.
 
-Definitions and conversions: Kazan and Reiter 2024, sections 2 and 3; Bun and Steinke 2016; Canonne, Kamath and
-Steinke 2020 (Proposition 12) for the tight profile of zCDP; Dong, Roth and Su 2022 for Gaussian DP.
+Definitions and conversions: Kazan and Reiter 2024, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
+6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `concentrated`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
+from scipy.special import log_expit
 
 from adversary._numeric import (
     as_array,
@@ -21,10 +21,14 @@ from adversary._numeric import (
     elementwise,
     labelled,
     scalar_or_array,
-    solve_decreasing,
 )
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, delta_at_negative, loss_bound_from_profile
-from adversary.privacy.losses import PrivacyLoss
+from adversary.privacy.concentrated import GaussianDP as GaussianDP
+from adversary.privacy.concentrated import RenyiDP as RenyiDP
+from adversary.privacy.concentrated import ZeroConcentratedDP as ZeroConcentratedDP
+from adversary.privacy.conversions import check_delta, least_level, power_bounds, probabilistic_epsilon
+from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.privacy.losses import LatticeLoss
+from adversary.privacy.pairs import PrivacyLoss
 
 
 def _both(loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
@@ -34,6 +38,15 @@ def _both(loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
 def _delta_certified(loss: PrivacyLoss, epsilon: float) -> float:
     """A lower bound on the profile, worse direction: what a mechanism certainly fails to keep below."""
     return max(float(side.bracket.delta(epsilon)[0]) for side in _both(loss))
+
+
+def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
+    """A lower bound on P(|L| > epsilon); exact where the law of the loss is."""
+    beyond, at_most = loss.bracket.tail(epsilon)
+    if beyond == at_most:
+        return float(beyond + loss.swapped.tail(epsilon)[1])
+    inner = float(np.nextafter(-epsilon, -np.inf))
+    return float(beyond + 1.0 - loss.bracket.tail(inner)[1])
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,20 @@ class PureDP(Guarantee):
         inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
         return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
 
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Theorem 6.1: min(e^epsilon a, 1 - e^-epsilon (1 - a))."""
+        return power_bounds(self.epsilon0, 0.0, level)[1]
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return least_level(self.epsilon0, 0.0, power)
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """Binary randomised response: epsilon with probability 1 / (1 + e^-epsilon) under P, else -epsilon."""
+        return ApproximateDP(self.epsilon0, 0.0).worst_pair
+
     @elementwise
     def loss_bound(self, failure: float) -> float:
         check_probability("failure", failure)
@@ -91,8 +118,7 @@ class ApproximateDP(Guarantee):
 
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
-        if not float(check_probability("delta", self.delta0)) < 1.0:
-            raise ValueError(f"delta must be in [0, 1), got {self.delta0}")
+        check_delta("delta", self.delta0)
 
     @property
     def definition(self) -> str:
@@ -102,15 +128,30 @@ class ApproximateDP(Guarantee):
     def delta(self, epsilon: ArrayLike) -> Any:
         return scalar_or_array(self.delta0 + (1.0 - self.delta0) * as_array(PureDP(self.epsilon0).delta(epsilon)))
 
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Theorem 6.2: min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1)."""
+        return power_bounds(self.epsilon0, self.delta0, level)[1]
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return least_level(self.epsilon0, self.delta0, power)
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """Randomised response that tells all with probability delta: four outcomes, two under one truth only."""
+        e = float(self.epsilon0)
+        losses = np.array([-e, e] if e > 0.0 else [0.0])
+        log_p = np.log1p(-self.delta0) + (log_expit(losses) if e > 0.0 else losses)
+        return LatticeLoss(losses, log_p, log_p[::-1], float(self.delta0), float(self.delta0))
+
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """Theorem 3.9: epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)), for failure > delta."""
         failure = float(check_probability("failure", failure))
-        if self.delta0 == 0.0:
-            return float(self.epsilon0)
-        if failure - self.delta0 <= 1e-15 * self.delta0:
+        if self.delta0 > 0.0 and failure <= self.delta0:
             return float("inf")
-        return float(self.epsilon0 + np.log1p(self.delta0 * (1 + np.exp(-self.epsilon0)) / (failure - self.delta0)))
+        return float(probabilistic_epsilon(self.epsilon0, self.delta0, failure))
 
     def group(self, size: int) -> Guarantee:
         """(size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
@@ -141,9 +182,22 @@ class ProbabilisticDP(Guarantee):
     def definition(self) -> str:
         return "probabilistic DP"
 
+    @property
+    def implied(self) -> ApproximateDP:
+        """(epsilon, delta)-DP, which survives post-processing: its profile and trade-off are the ones shown here."""
+        return ApproximateDP(self.epsilon0, self.delta0)
+
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        return ApproximateDP(self.epsilon0, self.delta0).delta(epsilon)
+        return self.implied.delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.implied.power(level)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return self.implied.level(power)
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
@@ -151,127 +205,12 @@ class ProbabilisticDP(Guarantee):
 
     def group(self, size: int) -> Guarantee:
         """Through (epsilon, delta)-DP: the probabilistic form itself does not compose over records."""
-        return (
-            self if check_whole("size", size, minimum=1) == 1 else ApproximateDP(self.epsilon0, self.delta0).group(size)
-        )
+        return self if check_whole("size", size, minimum=1) == 1 else self.implied.group(size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         edge = self.epsilon0 * (1 + TOLERANCE)
-        if loss.bracket.lower is loss.bracket.upper:
-            outside = max(loss.tail(edge)[i] + loss.swapped.tail(edge)[1 - i] for i in (0, 1))
-        else:  # a bracket certifies P's tails only: from below, P(L > e) + 1 - P(L >= -e)
-            inner = float(np.nextafter(-edge, -np.inf))
-            outside = max(
-                side.bracket.lower.tail(edge)[0] + 1.0 - side.bracket.upper.tail(inner)[0] for side in _both(loss)
-            )
+        outside = max(_outside_certified(side, edge) for side in _both(loss))
         return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
-
-
-@dataclass(frozen=True)
-class ZeroConcentratedDP(Guarantee):
-    """rho-zCDP: the Renyi divergence of every order alpha > 1 is at most rho alpha.
-
-    Parameters
-    ----------
-    rho : nats, >= 0; rho adds up over releases
-    """
-
-    rho: float
-
-    def __post_init__(self) -> None:
-        check_non_negative("rho", self.rho)
-
-    @property
-    def definition(self) -> str:
-        return "zCDP"
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """inf over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)."""
-        e = as_array(epsilon)
-        return scalar_or_array(np.minimum(1.0, delta_at_negative(e, np.exp(self._log_delta(np.abs(e))))))
-
-    def _log_delta(self, epsilon: Any) -> Any:
-        rho = float(self.rho)
-        if rho == 0.0:
-            return np.full_like(epsilon, -np.inf)
-        centre = np.log(np.maximum(epsilon - rho, 0.0) / (2.0 * rho) + 1.0 / np.sqrt(2.0 * rho))
-        gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
-
-        def value(a: Any) -> Any:
-            with np.errstate(over="ignore"):
-                return a * ((a + 1) * rho - epsilon[..., None]) - (a + 1) * np.log1p(1.0 / a) - np.log(a)
-
-        for width in (0.05, 5e-4, 5e-6):
-            best = np.take_along_axis(gap, np.argmin(value(gap), -1)[..., None], -1)
-            gap = best * np.exp(np.linspace(-width, width, 201))
-        return np.minimum(value(gap).min(-1), 0.0)
-
-    @elementwise
-    def loss_bound(self, failure: float) -> float:
-        """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure.
-
-        Markov's inequality on exp((alpha - 1) L), best alpha; it is also what the tight profile gives.
-        """
-        failure, rho = float(check_probability("failure", failure)), float(self.rho)
-        if rho == 0.0 or failure >= 1.0:
-            return 0.0
-        if failure == 0.0:
-            return float("inf")
-        return solve_decreasing(
-            lambda e: float(np.logaddexp(0.0, -e) - (e - rho) ** 2 / (4 * rho) - np.log(failure)), rho, 2 * rho + 1.0
-        )
-
-    def group(self, size: int) -> ZeroConcentratedDP:
-        return ZeroConcentratedDP(int(check_whole("size", size, minimum=1)) ** 2 * self.rho)
-
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
-        """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
-        scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(self.rho, 1e-300))
-        gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
-        gaps = gaps[gaps < 1e12]
-        return all(
-            side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
-            for side in _both(loss)
-            for a in gaps
-        )
-
-
-@dataclass(frozen=True)
-class GaussianDP(Guarantee):
-    """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian has none."""
-
-    mu: float
-
-    def __post_init__(self) -> None:
-        check_non_negative("mu", self.mu)
-
-    @property
-    def definition(self) -> str:
-        return "Gaussian DP"
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
-        e, mu = as_array(epsilon), self.mu
-        if mu == 0.0:
-            return scalar_or_array(np.maximum(0.0, -np.expm1(e)))
-        upper, lower = log_ndtr(mu / 2 - e / mu), e + log_ndtr(-mu / 2 - e / mu)
-        alive = np.isfinite(upper)
-        gap = np.where(alive, lower - np.where(alive, upper, 0.0), 0.0)
-        return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
-
-    @elementwise
-    def loss_bound(self, failure: float) -> float:
-        return 0.0 if self.mu == 0.0 else loss_bound_from_profile(self, failure)
-
-    def group(self, size: int) -> GaussianDP:
-        return GaussianDP(int(check_whole("size", size, minimum=1)) * self.mu)
-
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
-        e = self.mu**2 / 2 + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
-        kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
-        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in _both(loss))
 
 
 @dataclass(frozen=True)
@@ -281,6 +220,11 @@ class NoPrivacy(Guarantee):
     @property
     def definition(self) -> str:
         return "no privacy"
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """A release that tells all: infinite loss with probability one, under either truth."""
+        return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:

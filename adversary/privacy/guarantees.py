@@ -3,7 +3,9 @@
 A guarantee says two things: its profile `delta(epsilon)` and `loss_bound(failure)`, the smallest e such that the
 privacy loss stays within [-e, e] with probability at least 1 - failure, under both truths and after any
 post-processing. Bounds on the posterior, the ratio and the difference follow (Kazan and Reiter 2024,
-"Prior-itizing privacy", Theorems 3.1 to 3.5 and 3.9) and are derived here once.
+"Prior-itizing privacy", Theorems 3.1 to 3.5 and 3.9). So does what a test can do: the profile and the trade-off
+`power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13), and precision, F-score and
+probabilistic bounds are read off either. All of it is derived here once.
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from adversary._numeric import (
+    Floats,
     as_array,
+    check_non_negative,
     check_probability,
     elementwise,
     labelled,
     logit,
     posterior_ratio,
     scalar_or_array,
+    smallest,
     solve_decreasing,
 )
 
@@ -59,6 +64,24 @@ class Guarantee(ABC):
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
 
+    @property
+    def swapped(self) -> Guarantee:
+        """The same promise with P and Q exchanged: itself, for a definition."""
+        return self
+
+    @property
+    def worst_pair(self) -> PrivacyLoss:
+        """A privacy loss no mechanism with this guarantee exceeds; what optimal composition composes.
+
+        Raises
+        ------
+        TypeError : where there is no single worst pair (zCDP, Renyi, probabilistic DP)
+        """
+        raise TypeError(
+            f"{self.definition} has no worst pair: compose it with its own kind, or convert it first, "
+            "as ApproximateDP(g.epsilon(delta), delta)"
+        )
+
     @elementwise
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
@@ -69,7 +92,93 @@ class Guarantee(ABC):
 
     def worst_delta(self, epsilon: ArrayLike) -> Any:
         """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""
-        return self.delta(epsilon)
+        if self.swapped is self:
+            return self.delta(epsilon)
+        return scalar_or_array(np.maximum(self.delta(epsilon), self.swapped.delta(epsilon)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Largest power (probability of "in" under P) of a test whose level (the same under Q) is at most `level`.
+
+        The least of delta(e) + exp(e) level over real e: every e gives a valid bound, so errors are towards more risk.
+        """
+        a = check_probability("level", level)
+        positive, negative = self.delta, self.swapped.delta
+
+        def bound(e: Floats) -> Floats:
+            size = np.exp(-np.abs(e))
+            above = as_array(positive(np.abs(e))) + a[..., None] / size
+            below = 1.0 - size * (1.0 - a[..., None] - as_array(negative(np.abs(e))))
+            return np.where(e >= 0, above, below)
+
+        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest(bound, _LOSSES), a, 1.0)))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """Smallest level (probability of "in" under Q) at which a test can have this power under P; the inverse curve.
+
+        The largest of exp(-e) (power - delta(e)) over real e, relatively accurate however small; 0 up to the mass of
+        infinite losses.
+        """
+        r = check_probability("power", power)
+        positive, negative = self.delta, self.swapped.delta
+
+        def bound(e: Floats) -> Floats:
+            size = np.exp(-np.abs(e))
+            above = size * (r[..., None] - as_array(positive(np.abs(e))))
+            below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
+            return -np.where(e >= 0, above, below)
+
+        return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
+
+    @property
+    def advantage(self) -> float:
+        """Largest gap between power and level, delta(0): the total variation distance of a pair."""
+        return float(self.delta(0.0))
+
+    @property
+    def auc(self) -> float:
+        """Area under power against level, both hypotheses tested by the best score: 1/2 is no information."""
+        z = np.linspace(-13.0, 13.0, 2601)  # level = Phi(z): the trapezium rule is spectrally accurate where smooth
+        weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
+        return float(np.clip(weight @ as_array(self.power(ndtr(z))), 0.5, 1.0))
+
+    @labelled
+    def precision(self, recall: ArrayLike, prior: ArrayLike) -> Any:
+        """Largest P(in | decided "in") at this recall: p T / (p T + (1 - p) level(T)); at recall 0 the limit.
+
+        References: Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2.
+        """
+        p, t = check_probability("prior", prior), np.maximum(check_probability("recall", recall), 1e-200)
+        false = as_array(self.level(t))
+        with np.errstate(invalid="ignore"):
+            found = p * t / (p * t + (1.0 - p) * false)
+        return scalar_or_array(np.where(p == 0.0, 0.0, found))
+
+    def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
+        """Largest F_beta of any test at this prior: (1 + beta^2) T / (T + r level + beta^2), r = (1 - p) / p.
+
+        The root F of (1 + beta^2 - F) delta(log(r F / (1 + beta^2 - F))) = beta^2 F: the best test decides "in" where
+        the posterior is at least F / (1 + beta^2).
+        """
+        b2 = float(check_non_negative("beta", beta)) ** 2
+
+        def best(p: float) -> float:
+            if p in (0.0, 1.0):
+                return p
+            r = (1.0 - p) / p
+
+            def excess(f: float) -> float:
+                left = 1.0 + b2 - f
+                if left <= 0.0 or f <= 0.0:
+                    return left if f > 0 else 1.0
+                return left * float(self.delta(np.log(r * f / left))) - b2 * f
+
+            return min(1.0, solve_decreasing(excess, (1.0 + b2) / (1.0 + b2 + r) * (1.0 - 1e-15), 1.0))
+
+        priors = check_probability("prior", prior)
+        found = np.array([best(float(p)) for p in priors.ravel()]).reshape(priors.shape)
+        return prior.copy(data=found) if hasattr(prior, "coords") else scalar_or_array(found)
 
     @labelled
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
@@ -97,21 +206,61 @@ class Guarantee(ABC):
 
     @elementwise
     def pbdp_delta(self, epsilon: float) -> float:
-        """Post-processing-proof bound on P(L > epsilon): min over e < epsilon of delta(e) / (1 - e^(e - epsilon)).
+        """Post-processing-proof bound on P(L > epsilon), the worse direction: least delta(e) / (1 - e^(e - epsilon)).
 
-        Every e gives a valid bound, so a minimum found on a grid and refined errs toward more risk.
+        Over e < epsilon; every e gives a valid bound. Probabilistic-bound DP (Kifer et al. 2022, Definition 5.2).
         """
-        from scipy.optimize import minimize_scalar
+        if not epsilon > 0.0:
+            raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
+        return max(_tail_bound(side, epsilon) for side in {id(g): g for g in (self, self.swapped)}.values())
 
-        def bound(gap: Any) -> Any:
-            return as_array(self.delta(epsilon - gap)) / -np.expm1(-gap)
+    @elementwise
+    def pbdp_epsilon(self, delta: float) -> float:
+        """Smallest e with P(L > e) <= delta after any post-processing: log(delta / level(delta)), the worse direction.
 
-        gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
-        values = bound(gaps)
-        best = int(np.argmin(values))
-        ends = np.log(gaps[[max(best - 1, 0), min(best + 1, gaps.size - 1)]])
-        refined = minimize_scalar(lambda g: float(bound(np.exp(g))), bounds=tuple(ends), method="bounded")
-        return float(min(values[best], refined.fun, 1.0))
+        Infinite where delta is at most the mass of infinite losses; at 0 the largest possible loss.
+        """
+        target = float(check_probability("delta", delta))
+        if target == 0.0:
+            return self.loss_bound(0.0)
+        level = min(float(side.level(target)) for side in (self, self.swapped))
+        return max(0.0, float(np.log(target) - np.log(level))) if level > 0.0 else float("inf")
+
+    def __add__(self, other: Any) -> Any:
+        """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
+        from adversary.privacy.algebra import together
+
+        return together(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, times: int) -> Any:
+        """Composition of a whole number of releases with this guarantee each."""
+        from adversary.privacy.algebra import times as repeated
+
+        return repeated(times, self)
+
+    __rmul__ = __mul__
+
+
+_OUTER = np.geomspace(1e-9, 700.0, 240)
+_LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
+"""A first grid of losses, fine about 0 and reaching the far ends."""
+
+
+def _tail_bound(side: Guarantee, epsilon: float) -> float:
+    """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
+    from scipy.optimize import minimize_scalar
+
+    def bound(gap: Any) -> Any:
+        return as_array(side.delta(epsilon - gap)) / -np.expm1(-gap)
+
+    gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
+    values = bound(gaps)
+    best = int(np.argmin(values))
+    ends = np.log(gaps[[max(best - 1, 0), min(best + 1, gaps.size - 1)]])
+    refined = minimize_scalar(lambda g: float(bound(np.exp(g))), bounds=tuple(ends), method="bounded")
+    return float(min(values[best], refined.fun, 1.0))
 
 
 def _logit_shift(prior: Any, shift: float) -> Any:
@@ -129,9 +278,9 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
     failure = float(check_probability("failure", failure))
     if failure >= 1.0:
         return 0.0
-    if failure == 0.0 or guarantee.pbdp_delta(1e200) > failure:
+    if failure == 0.0 or _tail_bound(guarantee, 1e200) > failure:
         return float("inf")
-    return solve_decreasing(lambda e: (1.0 + np.exp(-e)) * guarantee.pbdp_delta(e) - failure, 0.0, 1.0)
+    return solve_decreasing(lambda e: (1.0 + np.exp(-e)) * _tail_bound(guarantee, e) - failure, 0.0, 1.0)
 
 
 def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:

@@ -23,7 +23,7 @@ from adversary._numeric import (
     log_tail_sum,
     log_theta,
 )
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
+from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
 
 REVIVAL = 1e-15
@@ -40,7 +40,7 @@ class DiscreteGaussian(IntegerNoise):
     Parameters
     ----------
     sigma : parameter of the law, in people; not its standard deviation (the two agree from sigma = 1 or so)
-    sigma2 : its square, kept exactly when it is a Fraction; made from sigma unless given
+    sigma2 : its square, kept exactly when it is a Fraction; either makes the other
 
     References
     ----------
@@ -50,10 +50,12 @@ class DiscreteGaussian(IntegerNoise):
     1.0
     """
 
-    sigma: float | Fraction
+    sigma: float | Fraction = 0.0
     sigma2: Fraction | float | None = None
 
     def __post_init__(self) -> None:
+        if self.sigma2 is not None and self.sigma == 0.0:
+            object.__setattr__(self, "sigma", math.sqrt(float(check_positive("sigma2", self.sigma2))))
         check_positive("sigma", self.sigma)
         if self.sigma2 is None:
             exact = isinstance(self.sigma, (Fraction, int))
@@ -105,6 +107,13 @@ class DiscreteGaussian(IntegerNoise):
         if count <= 1:
             return self if count else Exact()
         return DiscreteGaussianSum(self.sigma, count, self.sigma2)
+
+    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+        shift, n = int(check_whole("sensitivity", sensitivity, minimum=0)), int(check_whole("cells", cells, minimum=0))
+        if not (shift and n):
+            return composed([])
+        sigma2 = self.sigma2
+        return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,285 @@
+"""Definitions by moments of the loss, Renyi DP and zCDP, and Gaussian DP, whose trade-off they are compared with.
+
+A bound on Renyi divergences bounds those of every test's two outcomes, hence its power at a level: Theorem 6.3 of
+Kifer et al. 2022, "Bayesian and frequentist semantics for common variations of differential privacy". Definitions:
+Mironov 2017; Bun and Steinke 2016; Dong, Roth and Su 2022. Profiles: Canonne, Kamath and Steinke 2020, Proposition 12.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_probability,
+    check_whole,
+    elementwise,
+    labelled,
+    scalar_or_array,
+    smallest,
+)
+from adversary.privacy.conversions import check_order, direct_loss_bound
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, delta_at_negative, loss_bound_from_profile
+from adversary.privacy.losses import GaussianLoss
+from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.renyi import log_odds_of_every_order, log_odds_of_one_order
+
+
+class MomentBound(Guarantee):
+    """A bound on Renyi divergences, both directions: what it says of a test with two outcomes is its trade-off.
+
+    To write one: `_log_odds(log_level, log_rest)`, the log odds of the largest power at levels given by the
+    logarithms of themselves and of one minus themselves.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
+        """Log odds of the largest power, errors towards more; levels strictly between 0 and 1, one axis."""
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Theorem 6.3: the largest r for which both divergences of (r, 1 - r) and (a, 1 - a) are within the bound."""
+        a = check_probability("level", level)
+        return scalar_or_array(np.where(a > 0.0, expit(self._odds(a, rest=False)), 0.0))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """The inverse curve; as the bound treats both hypotheses and both outcomes alike, 1 - level is the power at
+        1 - power."""
+        r = check_probability("power", power)
+        return scalar_or_array(np.where(r < 1.0, expit(-self._odds(r, rest=True)), 1.0))
+
+    @property
+    def advantage(self) -> float:
+        """Largest power - level on the trade-off, below delta(0): the profile is a weaker bound here."""
+        return max(0.0, float(-smallest(lambda odds: expit(odds) - as_array(self.power(expit(odds))), _ODDS)))
+
+    @elementwise
+    def pbdp_epsilon(self, delta: float) -> float:
+        """The inverse of `pbdp_delta`, like it from the profile; log(delta / level(delta)) is a little sharper."""
+        d = float(check_probability("delta", delta))
+        level = float(Guarantee.level(self, d))
+        return self.loss_bound(0.0) if d == 0.0 else float(np.log(d) - np.log(level)) if level > 0.0 else float("inf")
+
+    @labelled
+    def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
+        """Largest (1 + beta^2) T / (T + r a + beta^2) on the trade-off, T the power at level a, r = (1 - p) / p."""
+        p, b2 = check_probability("prior", prior)[..., None], float(check_non_negative("beta", beta)) ** 2
+
+        def lost(odds: Floats) -> Floats:
+            true, false = as_array(self.power(expit(odds))), expit(odds)
+            score = (1.0 + b2) * p * true / (p * true + (1.0 - p) * false + b2 * p + (p == 0.0))
+            return np.asarray(-score, dtype=np.float64)
+
+        return scalar_or_array(np.clip(-smallest(lost, _ODDS), 0.0, 1.0))
+
+    def _odds(self, probability: Floats, *, rest: bool) -> Floats:
+        """Log odds of the largest power at a level of this probability, or of one minus it."""
+        x = np.ravel(probability)
+        inside = (x > 0.0) & (x < 1.0)
+        log_x, log_rest = np.log(x[inside]), np.log1p(-x[inside])
+        levels = (log_rest, log_x) if rest else (log_x, log_rest)
+        found = np.full(x.shape, np.inf)
+        pieces = range(0, log_x.size, _ROWS)
+        logits = [self._log_odds(*(part[i : i + _ROWS] for part in levels)) for i in pieces]
+        found[inside] = np.concatenate([np.zeros(0), *logits])
+        return found.reshape(probability.shape)
+
+
+_ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3, 700.0, 30)])
+"""A first grid of log odds of levels."""
+
+_ROWS = 4096
+"""Levels answered at once: memory grows with their number times that of the orders tried."""
+
+
+@dataclass(frozen=True)
+class RenyiDP(MomentBound):
+    """(alpha, gamma)-Renyi DP: the Renyi divergence of order alpha is at most gamma, in either direction.
+
+    Parameters
+    ----------
+    alpha : order, > 1
+    gamma : nats, >= 0; adds up over releases at one order
+
+    >>> round(RenyiDP(2.0, 0.5).power(0.05), 6)
+    0.22554
+    """
+
+    alpha: float
+    gamma: float
+
+    def __post_init__(self) -> None:
+        check_order(self.alpha)
+        check_non_negative("gamma", self.gamma)
+
+    @property
+    def definition(self) -> str:
+        return "Renyi DP"
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """exp((alpha - 1)(gamma - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1), or the total variation if less.
+
+        By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
+        """
+        a, g, e = float(self.alpha), float(self.gamma), as_array(epsilon)
+        log_share = a * np.log1p(-1.0 / a) - np.log(a - 1.0)
+        moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + log_share, 0.0))
+        variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
+        return scalar_or_array(delta_at_negative(e, np.minimum(moment, variation)))
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """The rule for any profile: with one order it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
+        return 0.0 if self.gamma == 0.0 else loss_bound_from_profile(self, failure)
+
+    def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
+        order = as_array(self.alpha - 1.0), as_array(self.gamma)
+        return log_odds_of_one_order(log_level, log_rest, *order) if self.gamma else log_level - log_rest
+
+    def group(self, size: int) -> RenyiDP:
+        """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
+
+        The weak triangle inequality for P, R, Q (Mironov 2017, Proposition 11), D_a(P, Q) <=
+        (a - 1/p) / (a - 1) D_pa(P, R) + D_(q (a - 1/p))(R, Q), with the p at which no order exceeds alpha.
+        """
+        n, a = int(check_whole("size", size, minimum=1)), float(self.alpha)
+        if n == 1:
+            return self
+        log_share = n * np.log1p(-1.0 / a)
+        return RenyiDP(float(-1.0 / np.expm1(log_share)), float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        slack = 1e-14 / min(self.alpha - 1.0, 1.0)
+        return all(side.renyi(self.alpha) <= self.gamma * (1 + TOLERANCE) + slack for side in (loss, loss.swapped))
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP(MomentBound):
+    """rho-zCDP: the Renyi divergence of every order alpha > 1 is at most rho alpha.
+
+    Parameters
+    ----------
+    rho : nats, >= 0; rho adds up over releases
+
+    >>> round(ZeroConcentratedDP(2.63).epsilon(1e-10), 4)
+    17.4306
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("rho", self.rho)
+
+    @property
+    def definition(self) -> str:
+        return "zCDP"
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """inf over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)."""
+        e = as_array(epsilon)
+        return scalar_or_array(np.minimum(1.0, delta_at_negative(e, np.exp(self._log_delta(np.abs(e))))))
+
+    def _log_delta(self, epsilon: Any) -> Any:
+        rho = float(self.rho)
+        if rho == 0.0:
+            return np.full_like(epsilon, -np.inf)
+        centre = np.log(np.maximum(epsilon - rho, 0.0) / (2.0 * rho) + 1.0 / np.sqrt(2.0 * rho))
+        gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
+
+        def value(a: Any) -> Any:
+            with np.errstate(over="ignore"):
+                return a * ((a + 1) * rho - epsilon[..., None]) - (a + 1) * np.log1p(1.0 / a) - np.log(a)
+
+        for width in (0.05, 5e-4, 5e-6):
+            best = np.take_along_axis(gap, np.argmin(value(gap), -1)[..., None], -1)
+            gap = best * np.exp(np.linspace(-width, width, 201))
+        return np.minimum(value(gap).min(-1), 0.0)
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure, by Markov's inequality."""
+        return direct_loss_bound(self.rho, failure)
+
+    def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
+        return log_odds_of_every_order(log_level, log_rest, float(self.rho)) if self.rho else log_level - log_rest
+
+    def group(self, size: int) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(int(check_whole("size", size, minimum=1)) ** 2 * self.rho)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
+        scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(float(self.rho), 1e-300))
+        gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
+        gaps = gaps[gaps < 1e12]
+        return all(
+            side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
+            for side in (loss, loss.swapped)
+            for a in gaps
+        )
+
+
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian has none.
+
+    Parameters
+    ----------
+    mu : >= 0; squares add up over releases
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("mu", self.mu)
+
+    @property
+    def definition(self) -> str:
+        return "Gaussian DP"
+
+    @property
+    def worst_pair(self) -> GaussianLoss:
+        return GaussianLoss(self.mu)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
+        return self.worst_pair.delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Phi(mu + Phi^-1(level))."""
+        return self.worst_pair.power(level)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """Phi(Phi^-1(power) - mu)."""
+        return self.worst_pair.level(power)
+
+    @property
+    def auc(self) -> float:
+        """Phi(mu / sqrt 2)."""
+        return self.worst_pair.auc
+
+    def loss_bound(self, failure: float) -> float:
+        return self.worst_pair.loss_bound(failure)
+
+    def group(self, size: int) -> GaussianDP:
+        return GaussianDP(int(check_whole("size", size, minimum=1)) * self.mu)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        e = self.mu**2 / 2 + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
+        kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
+        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in (loss, loss.swapped))

@@ -1,0 +1,152 @@
+"""Losses of continuous noise: the Gaussian mechanism, and Laplace with its two atoms, both in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from adversary._numeric import Floats, as_array, check_non_negative, check_probability, labelled, scalar_or_array
+from adversary.privacy.pairs import Expectation, PrivacyLoss
+
+@dataclass(frozen=True)
+class GaussianLoss(PrivacyLoss):
+    """Loss of a Gaussian mechanism: N(mu^2/2, mu^2) under P, N(-mu^2/2, mu^2) under Q; mu = sensitivity / sigma."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("mu", self.mu)
+
+    def _log_tail(self, threshold: Floats, sign: float) -> Floats:
+        if self.mu == 0.0:
+            return np.where(threshold < 0, 0.0, -np.inf)
+        with np.errstate(over="ignore"):
+            return np.asarray(log_ndtr(sign * self.mu / 2.0 - threshold / self.mu), dtype=np.float64)
+
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        t = as_array(threshold)
+        return scalar_or_array(np.exp(self._log_tail(t, 1.0))), scalar_or_array(np.exp(self._log_tail(t, -1.0)))
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm."""
+        e = as_array(epsilon)
+        if self.mu == 0.0:
+            return scalar_or_array(np.maximum(0.0, -np.expm1(np.minimum(e, 0.0))))
+        upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
+        gap = np.where(np.isfinite(upper), lower - np.where(np.isfinite(upper), upper, 0.0), 0.0)
+        return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Phi(mu + Phi^-1(level))."""
+        return scalar_or_array(ndtr(self.mu + ndtri(check_probability("level", level))))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """Phi(Phi^-1(power) - mu)."""
+        return scalar_or_array(ndtr(ndtri(check_probability("power", power)) - self.mu))
+
+    @property
+    def auc(self) -> float:
+        return float(ndtr(self.mu / np.sqrt(2.0)))
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        z = np.linspace(-13.0, 13.0, 5201)  # trapezium rule, spectrally accurate for smooth functions
+        weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2 * np.pi)
+        centre = self.mu**2 / 2.0
+        under = (function(sign * centre + self.mu * z) @ weight for sign in (1.0, -1.0))
+        p, q = (scalar_or_array(value) for value in under)
+        return p, q
+
+    def log_moment(self, order: float) -> float:
+        return order * (order + 1.0) * self.mu**2 / 2.0
+
+    @property
+    def swapped(self) -> GaussianLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return float("inf") if self.mu > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(PrivacyLoss):
+    """Loss of a Laplace mechanism, e = sensitivity / scale.
+
+    Under P: e with probability 1/2, -e with probability e^-e / 2, density exp(-(e - z)/2)/4 between; mirrored under Q.
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("epsilon", self.epsilon0)
+
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        t, e = as_array(threshold), self.epsilon0
+        inside = np.clip(t, -e, e)
+        p = 1.0 - 0.5 * np.exp((inside - e) / 2.0)
+        q = 0.5 * np.exp(-(inside + e) / 2.0)
+        return (
+            scalar_or_array(np.where(t >= e, 0.0, np.where(t < -e, 1.0, p))),
+            scalar_or_array(np.where(t >= e, 0.0, np.where(t < -e, 1.0, q))),
+        )
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """1 - exp((epsilon - epsilon0) / 2) between -epsilon0 and epsilon0."""
+        e = as_array(epsilon)
+        inside = -np.expm1((np.minimum(e, self.epsilon0) - self.epsilon0) / 2.0)
+        return scalar_or_array(np.where(e < -self.epsilon0, -np.expm1(np.minimum(e, 0.0)), inside))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """e^e a up to a = e^-e / 2, then 1 - e^-e / (4 a) up to 1/2, then 1 - e^-e (1 - a)."""
+        e, a = self.epsilon0, check_probability("level", level)
+        edge = np.exp(-e) / 2.0
+        first, middle = np.minimum(a, edge) / (2.0 * edge), 1.0 - np.exp(-e) / (4.0 * np.maximum(a, edge))
+        last = 1.0 - np.exp(-e) * (1.0 - a)
+        return scalar_or_array(np.where(a <= edge, first, np.where(a <= 0.5, middle, last)))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """The inverse: e^-e r up to r = 1/2, then e^-e / (4 (1 - r)) up to 1 - e^-e / 2, then 1 - e^e (1 - r)."""
+        e, r = self.epsilon0, check_probability("power", power)
+        edge = np.exp(-e) / 2.0
+        middle = np.exp(-e) / (4.0 * np.maximum(1.0 - r, edge))
+        last = 1.0 - np.minimum(1.0 - r, edge) / (2.0 * edge)
+        return scalar_or_array(np.where(r <= 0.5, np.exp(-e) * r, np.where(1.0 - r >= edge, middle, last)))
+
+    @property
+    def auc(self) -> float:
+        return float(1.0 - np.exp(-self.epsilon0) * (2.0 + self.epsilon0) / 4.0)
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        e = self.epsilon0
+        x, w = leggauss(200)
+        z = e * x
+        low, high = (function(np.array([end]))[..., 0] for end in (-e, e))
+        under_p = 0.5 * high + 0.5 * np.exp(-e) * low + function(z) @ (e * w * 0.25 * np.exp((z - e) / 2))
+        under_q = 0.5 * low + 0.5 * np.exp(-e) * high + function(z) @ (e * w * 0.25 * np.exp((-z - e) / 2))
+        return scalar_or_array(under_p), scalar_or_array(under_q)
+
+    def log_moment(self, order: float) -> float:
+        s, e = order, self.epsilon0
+        rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
+        log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
+        terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]
+        return float(np.logaddexp.reduce(terms))
+
+    @property
+    def swapped(self) -> LaplaceLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return self.epsilon0

@@ -1,0 +1,333 @@
+"""The profile of composed discrete Gaussians by a contour sum, with a proved error: the certified engine.
+
+With l0 = eps + r the smallest lattice point above eps, h the lattice step and z = s + iu,
+
+    delta(eps) = (1 / 2 pi) integral over |u| <= pi / h of M(z) e^(-z l0) K(z) du,   s > 0,
+    K(z) = h [(1 - e^-r) + e^(-zh) (e^-r - e^-h)] / ((1 - e^(-zh)) (1 - e^(-(z+1)h))),
+
+and the same integral is -(1 - delta(eps)) for -1 < s < 0. Why the answer is certain, in three parts.
+
+Trapezium rule. F(u) = h sum over j of delta(eps + jh) e^((s+iu) j h), so a sum over one whole period with spacing
+2 pi / T is exactly the sum over m of delta(eps + mT) e^(s m T): never too small, and too large by at most the terms
+m != 0, bounded by Chernoff: delta(e) <= t^t / (1 + t)^(1 + t) exp(-(e - rho)^2 / (4 rho)), t = (e - rho) / (2 rho).
+
+Nodes left out. |F(u)| <= e^(rho s (s+1) - s eps + kappa h) Phi(u) / (|s (s+1)| + 4 u^2 / pi^2), kappa = s + 1/2 (1/2
+for s < 0), by Cauchy and Schwarz and |sin x| >= 2 |x| / pi. Where Phi(u) <= tau sqrt(1 + u^2 / u0^2) the sum of what is
+left out grows like a logarithm of the period only; `sieve` lists where Phi may be larger.
+
+Rounding. 2^-53 times the sum of absolute terms times a count of operations: a model, generous in every test.
+
+A Gaussian release of variance t multiplies M by e^(t z (z+1) / 2); the sum is then over the whole line, with the kernel
+1 / (z (z + 1)), and needs no lattice at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from adversary._numeric import Floats
+from adversary.privacy.sieve import Threshold, nodes_of, revivals
+from adversary.privacy.wrapped import curvature, twisted
+
+_FEW = 257
+_BLOCK = 32
+_UNIT = 2.0**-53
+
+
+class Sums(NamedTuple):
+    """One contour sum per epsilon: its value, how far it may lie above and below the truth."""
+
+    value: Floats
+    above: Floats
+    below: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Contour:
+    """Families of discrete Gaussian counts and a Gaussian release, composed.
+
+    Parameters
+    ----------
+    v, shift, count : arrays, one entry a family; v = 1 / sigma^2, shift in people
+    step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
+    variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
+    slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
+    """
+
+    v: Floats
+    shift: Floats
+    count: Floats
+    step: float | None
+    variance: float
+    slack: float = 1.0
+
+    @cached_property
+    def rho(self) -> float:
+        """zCDP of the whole, half the variance its Gaussian shadow has."""
+        return float(self.count @ (self.shift**2 * self.v)) / 2.0 + self.variance / 2.0
+
+    def sums(self, eps: Floats, tol: float) -> tuple[Sums, Any]:
+        """delta(eps) where the second answer is True, 1 - delta(eps) where it is False, for eps >= 0.
+
+        The guess of the size is Gaussian; where it was too large for the goal (very coarse lattices), the sum is
+        repeated with the computed one.
+        """
+        s = self.tilts(eps)
+        beyond = s > 0.0
+        log_size = np.where(beyond, *self._shadow(eps))
+        found = self._summed(eps, s, log_size, tol)
+        for _ in range(3):
+            wide = np.flatnonzero((found.above + found.below > tol * np.abs(found.value)) & (found.value > 0.0))
+            lower = np.log(np.maximum(found.value[wide], 1e-300))
+            wide, lower = wide[lower < log_size[wide] - 0.3], lower[lower < log_size[wide] - 0.3]
+            if wide.size == 0:
+                break
+            log_size[wide] = lower
+            again = self._summed(eps[wide], s[wide], lower, tol)
+            found = Sums(*(_replaced(old, wide, new) for old, new in zip(found, again, strict=True)))
+        return found, beyond
+
+    def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
+        """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0, or at and beyond eps; same nodes as delta.
+
+        These kernels decay more slowly: the certificate is wide where the period is long.
+        """
+        s = np.abs(self.tilts(eps))  # 1/2 for -1/2: right of both poles
+        return self._summed(eps, s, self._shadow(eps)[0], tol, kind=kind, strict=strict)
+
+    def density(self, eps: Floats, tol: float) -> Floats:
+        """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
+        s = np.abs(self.tilts(eps))
+        found = self._summed(eps, s, self._shadow(eps)[0], tol, kind="density")
+        return np.asarray(np.maximum(found.value + found.below, 0.0))
+
+    def peak_density(self) -> float:
+        """An upper bound on the density of L under P anywhere: the integral of the size of its transform."""
+        spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
+        n = self._kept(spacing, Threshold(log_tau, np.inf), np.inf)
+        end = np.sqrt(-2.0 * log_tau / self.variance)
+        size = np.abs(self._phi(n * spacing, 0.0))
+        kept = spacing * (size.sum() - 0.5 * size[:1].sum())  # a sum of densities, one period apart: never too small
+        return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end))) / np.pi
+
+    def tilts(self, eps: Floats) -> Floats:
+        """The contour's real part: near the saddle (eps - rho) / (2 rho), clear of the poles 0 and -1.
+
+        Whole for rho up to 6 and halves up to 16, where one Phi serves all; finer beyond, as rounding errors grow like
+        e^(rho (s - saddle)^2).
+        """
+        rho = self.rho
+        saddle = (eps - rho) / (2.0 * rho)
+        if rho <= 6.0:
+            s = np.rint(np.maximum(saddle, max(1.0, 1.0 / np.sqrt(rho))))
+            return np.where(rho * (1.0 - saddle) ** 2 > 4.0, np.where(saddle < 1.0, -0.5, s), s)
+        if rho <= 16.0:
+            return np.where(saddle < 0.0, -0.5, np.maximum(np.rint(2.0 * saddle) / 2.0, 0.5))
+        part = 1.0 / np.ceil(2.0 * np.sqrt(rho))
+        s = np.rint(saddle / part) * part
+        return np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part))
+
+    def _shadow(self, eps: Floats) -> tuple[Floats, Floats]:
+        """Logs of delta and 1 - delta of the Gaussian mechanism with the same rho."""
+        mu = np.sqrt(2.0 * self.rho)
+        upper, lower = log_ndtr(mu / 2 - eps / mu), eps + log_ndtr(-mu / 2 - eps / mu)
+        delta = upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-12)))
+        miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
+        return np.asarray(delta), np.asarray(miss)
+
+    def _phi(self, u: Floats, residue: float) -> Any:
+        """Phi_s(u) of the composition, s = residue modulo 1."""
+        total: Any = np.exp(-0.5 * self.variance * u * u)
+        for v, shift, count in zip(self.v, self.shift, self.count, strict=True):
+            total = total * twisted(float(v), int(shift), u, residue) ** int(count)
+        return total
+
+    def _kept(self, spacing: float, threshold: Threshold, last: float) -> Floats:
+        """Indices of the nodes where Phi may exceed tau(u)."""
+        if last <= _FEW // 2:
+            return np.arange(last + 1.0)
+        weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
+        periods = 2.0 * np.pi / (self.shift * self.v)
+        end = last * spacing if np.isfinite(last) else np.inf
+        return nodes_of(revivals(periods, weights, threshold, end, self.variance / 2.0), spacing, last)
+
+    def _summed(
+        self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str = "delta", *, strict: bool = True
+    ) -> Sums:
+        """The sum over nodes, and its certificate, for one kernel."""
+        rho, h = self.rho, self.step
+        saddle = (eps - rho) / (2.0 * rho)
+        nats = np.maximum(np.log(2.5 / tol) - log_size, 1.0)
+        off = s - saddle
+        right = 2.0 * rho * off + 2.0 * np.sqrt(rho * np.maximum(nats - rho * saddle**2 + rho * off**2, 0.0))
+        wide = np.where(s > 0, np.maximum(nats / np.abs(s), right), np.maximum(nats / np.abs(s), (nats + eps) / (1 + s)))
+        period = float(wide.max())
+        last = np.inf
+        if h is not None:
+            last = np.ceil(0.5 * (period / h - 1.0))
+            period = (2.0 * last + 1.0) * h
+        spacing = 2.0 * np.pi / period
+        scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
+        kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
+        threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
+        n = self._kept(spacing, threshold, last)
+        if n.size == last + 1.0:
+            left_out = np.zeros_like(eps)
+        value, rounding = self._total(eps, s, n, spacing, kind, strict)
+        alias = self._alias(eps, s, period, kind)
+        return Sums(value, alias + left_out + rounding, left_out + rounding)
+
+    def _dropping(
+        self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
+    ) -> tuple[Threshold, Floats]:
+        """tau such that what is left out stays below tol / 2.5 of every size, and the bound on it for each epsilon."""
+        product = np.abs(s * (s + 1.0))
+        lattice = self.step is not None
+        own = (np.pi / 2.0 if lattice else 1.0) * np.sqrt(product)
+        u0 = float(own.min())
+        end = last * spacing if lattice else np.sqrt(90.0 / self.variance)
+        if kind == "delta":
+            log_sum = np.log(own * (own / u0) * np.arcsinh(end / own) + spacing) - np.log(np.pi * product)
+            if not lattice:
+                log_sum = np.logaddexp(log_sum, -np.log(np.pi * end))
+        elif kind == "density":
+            log_sum = np.full_like(s, np.log(end * np.hypot(1.0, end / u0) / np.pi))
+        else:  # kernels that fall like 1 / u: the sum grows with the period
+            log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
+        log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (log_sum if kind == "delta" else 0.0)))
+        log_tau = float(np.clip(log_tau, -700.0 if lattice else -45.0, -1.0))
+        return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
+
+    def _total(
+        self, eps: Floats, s: Floats, n: Floats, spacing: float, kind: str, strict: bool
+    ) -> tuple[Floats, Floats]:
+        """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
+        u = n * spacing
+        value, rounding = np.empty_like(eps), np.empty_like(eps)
+        weight = np.full(u.size, spacing / np.pi)
+        weight[:1] *= 0.5
+        phi: dict[float, Any] = {}
+        turn = u * (self.step or 0.0)
+        wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
+        for tilt in np.unique(s):
+            rows = np.flatnonzero(s == tilt)
+            residue = float(round(tilt % 1.0, 12) % 1.0)
+            if residue not in phi:
+                phi[residue] = self._phi(u, residue) * weight
+            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), n, spacing, phi[residue], wave, kind, strict)
+        return np.where((s < 0) & (kind == "delta"), -value, value), rounding
+
+    def _tilted(
+        self, eps: Floats, s: float, n: Floats, spacing: float, phi: Any, wave: Any, kind: str, strict: bool
+    ) -> tuple[Floats, Floats]:
+        rho, u = self.rho, n * spacing
+        if self.step is None:
+            start, short = eps, np.zeros_like(eps)
+            kernels = _smooth_kernels(s, u, kind)
+            shares: list[Any] = [1.0]
+        else:
+            h = self.step
+            index = np.floor((eps - rho) / h) + 1.0 if strict else np.ceil((eps - rho) / h)
+            start = rho + h * index
+            short = np.clip(start - eps, 0.0, h)
+            kernels = _lattice_kernels(s, wave, h, kind)
+            shares = [-np.expm1(-short), np.exp(-h) * np.expm1(h - short)] if kind == "delta" else [1.0]
+        turn = rho * (2.0 * s + 1.0) - start
+        log_front = rho * s * (s + 1.0) - s * start - (start if kind == "q" else 0.0)
+        total, size, moment = np.zeros_like(eps), np.zeros_like(eps), np.zeros_like(eps)
+        parts = [phi * kernel for kernel in kernels]
+        waves = _waves(n, spacing, turn, parts)
+        for share, part, wave in zip(shares, parts, waves, strict=True):
+            absolute = np.abs(part)
+            total = total + share * wave
+            size = size + share * absolute.sum()
+            moment = moment + share * (absolute * u).sum()  # a threaded dot product stalls on shared cores
+        front = np.exp(np.minimum(log_front, 700.0))
+        steps = 20.0 + 2.0 * self.count.sum() + np.abs(rho * s * (s + 1.0)) + np.abs(s * start) + np.abs(eps)
+        return front * total, self.slack * _UNIT * front * (size * steps + moment * np.abs(turn))
+
+    def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
+        """What the other periods add: at most this."""
+        rho = self.rho
+        if kind != "delta":
+            s_right = s + 1.0 if kind == "q" else s
+            m = np.arange(1, 4)[:, None]
+            ahead = np.maximum(eps + m * period - rho, 0.0)
+            right = np.exp(np.minimum(s * m * period - (eps if kind == "q" else 0.0) - ahead**2 / (4.0 * rho), 700.0))
+            peak = 1.0 if kind in ("p", "q") else 1.0 / np.sqrt(2.0 * np.pi * self.variance)
+            left = np.exp(-s_right * m * period)
+            return np.asarray(peak * 1.01 * (right + left).sum(0))
+        m = np.arange(1, 4)[:, None]
+        if (s < 0).all():
+            left, right = np.exp(s * m * period), np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
+        else:
+            left = np.exp(self._log_ceiling(eps - m * period) - s * m * period)
+            right = np.exp(np.minimum(self._log_ceiling(eps + m * period) + s * m * period, 700.0))
+            miss = np.exp(np.minimum(s, 0.0) * m * period) + np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
+            left, right = np.where(s < 0, miss, left), np.where(s < 0, 0.0, right)
+        terms = left + right
+        return np.asarray(terms[0] + terms[1] + 1.01 * terms[2])
+
+    def _log_ceiling(self, eps: Floats) -> Floats:
+        """Log of Chernoff's bound on delta(eps): 0 up to rho."""
+        t = np.maximum(eps - self.rho, 0.0) / (2.0 * self.rho)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            corner = np.where(t > 0.0, t * np.log(t), 0.0) - (1.0 + t) * np.log1p(t)
+        return np.asarray(corner - self.rho * t * t)
+
+
+def _replaced(old: Floats, where: Any, new: Floats) -> Floats:
+    result = old.copy()
+    result[where] = new
+    return result
+
+
+def _decay(s: float, wave: Any, h: float) -> Any:
+    """1 - e^(-(s + iu) h) from wave = 1 - e^(-iuh), without cancellation."""
+    return np.exp(-s * h) * wave - np.expm1(-s * h)
+
+
+def _lattice_kernels(s: float, wave: Any, h: float, kind: str) -> list[Any]:
+    """Kernels to be shared between the two ends of a lattice cell, or that of one tail."""
+    if kind == "p":
+        return [h / _decay(s, wave, h)]
+    if kind == "q":
+        return [h / _decay(s + 1.0, wave, h)]
+    both = h / (_decay(s, wave, h) * _decay(s + 1.0, wave, h))
+    return [both, both * (np.exp(-s * h) * (1.0 - wave))]
+
+
+def _smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
+    z = s + 1j * u
+    if kind == "density":
+        return [np.ones_like(z)]
+    return [{"p": 1.0 / z, "q": 1.0 / (z + 1.0), "delta": 1.0 / (z * (z + 1.0))}[kind]]
+
+
+def _waves(n: Floats, spacing: float, turn: Floats, parts: list[Any]) -> list[Floats]:
+    """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
+
+    On the grid the phase is geometric: phase at the start of a block of 32 nodes times phase inside the block.
+    """
+    block, inside = np.divmod(n.astype(np.int64), _BLOCK)
+    if n.size <= 4 * _BLOCK:
+        phase = np.exp(1j * np.multiply.outer(turn, n * spacing))
+        return [np.einsum("tn,n->t", phase, part).real for part in parts]
+    block, place = np.unique(block, return_inverse=True)
+    dense = np.zeros((len(parts), block.size, _BLOCK), dtype=complex)
+    for i, part in enumerate(parts):
+        dense[i, place, inside] = part
+    totals = np.empty((len(parts), turn.size))
+    width = max(1, 400_000 // block.size)
+    for first in range(0, turn.size, width):
+        some = turn[first : first + width]
+        within = np.exp(1j * np.multiply.outer(some, np.arange(_BLOCK) * spacing))
+        starts = np.exp(1j * np.multiply.outer(some, block * (_BLOCK * spacing)))
+        whole = np.einsum("tr,pbr->tpb", within, dense)
+        totals[:, first : first + width] = np.einsum("tpb,tb->pt", whole, starts).real
+    return list(totals)

@@ -1,0 +1,168 @@
+"""The loss of many discrete Gaussian releases at once: any widths, any multiplicities, and a Gaussian beside them.
+
+One count moved by the whole number a under noise of parameter v = 1 / sigma^2 has the loss v (a^2 - 2 a x) / 2, x the
+noise. Few releases are listed atom by atom; many go through the certified `Composition`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    check_whole,
+    labelled,
+    log_theta,
+    scalar_or_array,
+)
+from adversary.privacy.composition import GOAL, Composition, Family, gathered, product
+from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes
+from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
+
+LISTED_ATOMS = 200_000
+"""Products with at most so many pairs of atoms are listed."""
+
+_LISTED_NATS = 745.0
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteGaussianLoss(PrivacyLoss):
+    """Loss of independent releases with discrete Gaussian noise (and of one Gaussian release), each moved by a shift.
+
+    Parameters
+    ----------
+    families : (v, shift, count): count releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
+    variance : mu^2 of a Gaussian release composed in
+    goal : relative width aimed at by `bracket`; see `within`
+
+    >>> from fractions import Fraction
+    >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
+    39.379842012
+    """
+
+    families: tuple[Family, ...]
+    variance: float = 0.0
+    goal: float = GOAL
+
+    @classmethod
+    def of(cls, v: Fraction | float, shift: int = 1, count: int = 1) -> DiscreteGaussianLoss:
+        """`count` releases of one kind."""
+        check_positive("v", v)
+        size = int(check_whole("shift", shift, minimum=1))
+        return cls((Family(v, size, int(check_whole("count", count, minimum=1))),))
+
+    def within(self, width: float) -> DiscreteGaussianLoss:
+        """The same loss, its certified intervals aimed at this relative width."""
+        return DiscreteGaussianLoss(self.families, self.variance, float(check_positive("width", width)))
+
+    @cached_property
+    def composition(self) -> Composition:
+        """The certified engine of these releases."""
+        return Composition(gathered(self.families), float(check_non_negative("variance", self.variance)), self.goal)
+
+    @property
+    def rho(self) -> float:
+        """zCDP of the releases together: sum of count shift^2 v / 2, and half the variance."""
+        return self.composition.rho
+
+    @cached_property
+    def listed(self) -> LatticeLoss | None:
+        """The law atom by atom, where that is small."""
+        if self.variance:
+            return None
+        atoms, parts = 1.0, []
+        for family in self.composition.families:
+            for _ in range(family.count):
+                atoms *= 2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v))
+                if atoms > LISTED_ATOMS:
+                    return None
+                parts.append(_single(family))
+        return LatticeLoss(*reduce(product, parts), bounded=False)
+
+    @property
+    def bracket(self) -> Bracket:
+        if self.listed is not None:
+            return self.listed.bracket
+        return Bracket(delta=self._delta, power=self._power, tail=lambda t: (self.tail(t)[0],) * 2)
+
+    def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        low, high = self.composition.delta(as_array(epsilon))
+        return scalar_or_array(low), scalar_or_array(high)
+
+    def _power(self, level: ArrayLike) -> tuple[Any, Any]:
+        low, high = self.composition.power(check_probability("level", level))
+        return scalar_or_array(low), scalar_or_array(high)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """The upper end of the certified bracket."""
+        return self.bracket.delta(epsilon)[1]
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.bracket.power(level)[1]
+
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Any:
+        target = check_probability("delta", delta)
+        found = np.full(target.shape, np.inf)
+        inner = target > 0.0
+        found[inner] = self.composition.epsilon(target[inner])
+        return scalar_or_array(found)
+
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """Exact where the law is listed; else contour sums without a certificate, to about 1e-8 of themselves."""
+        if self.listed is not None:
+            return self.listed.tail(threshold)
+        p, q = self.composition.tails(as_array(threshold))
+        return scalar_or_array(p), scalar_or_array(q)
+
+    @cached_property
+    def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
+        nodes = default_nodes(self)
+        return binned(self, nodes), connected(self, nodes)
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        """Exact where listed. Else between the binned law and the connected one, whose errors are as -1 to 2."""
+        if self.listed is not None:
+            return self.listed.expect(function)
+        below, above = (law.expect(function) for law in self._cells)
+        p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
+        return scalar_or_array(p), scalar_or_array(q)
+
+    def log_moment(self, order: float) -> float:
+        """Sum of v a^2 order (order + 1) / 2 + log Theta(a order) / Theta(0), Theta a theta series with period 1."""
+        total = 0.5 * self.variance * order * (order + 1.0)
+        for v, shift, count in self.composition.families:
+            half = float(v) / 2.0
+            fraction = shift * order - round(shift * order)
+            waves = float(log_theta(half, float(fraction))) - float(log_theta(half))
+            total += count * (half * shift**2 * order * (order + 1.0) + min(waves, 0.0))
+        return total
+
+    @property
+    def swapped(self) -> DiscreteGaussianLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return float("inf")
+
+
+def _single(family: Family) -> tuple[Floats, Floats, Floats]:
+    """Atoms of one release: losses ascending, log masses under P and Q."""
+    v, a = float(family.v), family.shift
+    reach = float(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
+    x = np.arange(-reach - a, reach + 1.0)  # noise if in; x + a is what it would be if out
+    normaliser = float(log_theta(v / 2.0))
+    return v * (a * a + 2.0 * a * x) / 2.0, -0.5 * v * x * x - normaliser, -0.5 * v * (x + a) ** 2 - normaliser

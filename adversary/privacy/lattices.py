@@ -1,0 +1,249 @@
+"""Losses with countably many values, and the laws of that kind that dominate any loss: dots and chains.
+
+The pair of pmfs is the object: every statement is a sum of positive terms over its atoms, so nothing cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._numeric import Floats, as_array, check_probability, labelled, scalar_or_array
+from adversary.privacy.composition import merged
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import Expectation, PrivacyLoss
+
+SUM_TOLERANCE = 1e-9
+"""How far from one the probabilities of a pair may add up; they are rescaled within it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeLoss(PrivacyLoss):
+    """A loss with countably many values: `losses` ascending, log masses under P and Q, and the two infinite masses.
+
+    Parameters
+    ----------
+    losses, log_p, log_q : arrays of one length; losses in nats
+    infinite_p : P's mass where Q has none (L = +inf)
+    infinite_q : Q's mass where P has none (L = -inf)
+    bounded : False when the values run on for ever and only masses below exp(-745) were left out
+    """
+
+    losses: Floats
+    log_p: Floats
+    log_q: Floats
+    infinite_p: float = 0.0
+    infinite_q: float = 0.0
+    bounded: bool = True
+
+    @classmethod
+    def from_log_probs(cls, log_p: Floats, log_q: Floats, *, bounded: bool = True) -> Self:
+        """From the log probabilities of each outcome under P and under Q."""
+        both = np.isfinite(log_p) & np.isfinite(log_q)
+        only_p = float(np.exp(log_p[np.isneginf(log_q) & np.isfinite(log_p)]).sum())
+        only_q = float(np.exp(log_q[np.isneginf(log_p) & np.isfinite(log_q)]).sum())
+        return cls(*merged(log_p[both] - log_q[both], log_p[both], log_q[both]), only_p, only_q, bounded)
+
+    @classmethod
+    def from_probs(cls, p: ArrayLike, q: ArrayLike) -> Self:
+        """From the probabilities of the same outcomes under P and under Q.
+
+        Raises
+        ------
+        ValueError : of two lengths, outside [0, 1], or not adding up to one within 1e-9
+
+        >>> LatticeLoss.from_probs([0.95, 0.05, 0.0], [0.95, 0.0, 0.05]).pbdp_epsilon(0.05)
+        inf
+        """
+        one, other = (_pmf(name, law) for name, law in (("p", p), ("q", q)))
+        if one.shape != other.shape:
+            raise ValueError(f"p and q must list the same outcomes, got {one.size} and {other.size}")
+        with np.errstate(divide="ignore"):
+            return cls.from_log_probs(np.log(one), np.log(other))
+
+    @cached_property
+    def _tails(self) -> tuple[NDArray[np.longdouble], ...]:
+        """Masses at and beyond each atom under P and Q, and the sums over j > k of
+        P(L >= l_j) (exp(-l_(j-1)) - exp(-l_j)); the finite part, with 0 behind the last. Extended precision keeps
+        both the range and the last digits."""
+        losses = self.losses.astype(np.longdouble)
+        p, q = (_behind(np.exp(mass.astype(np.longdouble))) for mass in (self.log_p, self.log_q))
+        steps = p[1:-1] * np.exp(-losses[:-1]) * -np.expm1(losses[:-1] - losses[1:])
+        return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
+
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        first = np.searchsorted(self.losses, as_array(threshold), side="right")
+        p, q, _ = self._tails
+        # L = -inf, possible under Q only, is never above a threshold
+        beyond_p = np.minimum(as_array(p[first]) + self.infinite_p, 1.0)
+        return scalar_or_array(beyond_p), scalar_or_array(np.minimum(as_array(q[first]), 1.0))
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Sum of P(L = l) (1 - e^(epsilon - l)) over l > epsilon, and the infinite mass: positive terms only."""
+        e = np.asarray(epsilon, dtype=np.longdouble)
+        first = np.searchsorted(self.losses, as_array(e), side="right")
+        p, _, excess = self._tails
+        e = np.where(first < self.losses.size, e, 0.0)
+        next_loss = np.append(self.losses, 0.0)[first]
+        finite = p[first] * -np.expm1(np.minimum(e - next_loss, 0.0)) + np.exp(e) * excess[first]
+        return scalar_or_array(np.clip(as_array(finite) + self.infinite_p, 0.0, 1.0))
+
+    @cached_property
+    def _corners(self) -> tuple[Floats, Floats]:
+        """(level, power) at the corners of the trade-off, from the largest loss down; randomised ties join them."""
+        p, q, _ = self._tails
+        level = np.concatenate([as_array(q[::-1]), [1.0]])
+        power = np.concatenate([as_array(p[::-1]) + self.infinite_p, [1.0]])
+        return np.minimum(level, 1.0), np.minimum(power, 1.0)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """The trade-off itself, linear between its corners (a test randomises inside an atom)."""
+        return scalar_or_array(np.interp(check_probability("level", level), *self._corners))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        corner_level, corner_power = self._corners
+        last = int(np.argmax(corner_power >= 1.0))  # beyond it level rises for nothing
+        r = check_probability("power", power)
+        found = np.interp(r, corner_power[: last + 1], corner_level[: last + 1])
+        return scalar_or_array(np.where(r <= self.infinite_p, 0.0, found))
+
+    @property
+    def auc(self) -> float:
+        level, power = self._corners
+        return float(np.clip(np.diff(level) @ (power[1:] + power[:-1]) / 2.0, 0.5, 1.0))
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        value = function(self.losses)
+        p, q = value @ np.exp(self.log_p), value @ np.exp(self.log_q)
+        if self.infinite_p:
+            p = p + self.infinite_p * function(np.array([np.inf]))[..., 0]
+        if self.infinite_q:
+            q = q + self.infinite_q * function(np.array([-np.inf]))[..., 0]
+        return scalar_or_array(p), scalar_or_array(q)
+
+    def log_moment(self, order: float) -> float:
+        if self.infinite_p and order > 0:
+            return float("inf")
+        return float(np.logaddexp.reduce(self.log_p + order * self.losses))
+
+    @property
+    def swapped(self) -> LatticeLoss:
+        mirrored = -self.losses[::-1], self.log_q[::-1], self.log_p[::-1]
+        return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded)
+
+    @property
+    def maximum(self) -> float:
+        if self.infinite_p or not self.bounded:
+            return float("inf")
+        return float(self.losses[-1]) if self.losses.size else 0.0
+
+
+NOTHING = LatticeLoss(np.zeros(1), np.zeros(1), np.zeros(1))
+"""The loss of no release at all: 0."""
+
+
+def _pmf(name: str, law: ArrayLike) -> Floats:
+    mass = np.ravel(check_probability(name, law))
+    total = float(mass.sum())
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise ValueError(f"{name} must add up to 1, got {total}")
+    return mass / total
+
+
+def _behind(mass: NDArray[np.longdouble]) -> NDArray[np.longdouble]:
+    """Sums from each entry to the end, with 0 behind the last."""
+    return np.append(np.cumsum(mass[::-1])[::-1], np.zeros(1, np.longdouble))
+
+
+def connected(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
+    """The law whose profile joins `guarantee.delta` at the nodes by straight lines in e^epsilon: never below it.
+
+    Between nodes a and b, Q(L > a) = (delta(a) - delta(b)) / (e^b - e^a). Left of 0 the profile with P and Q exchanged
+    says the same of P, so both tails keep relative accuracy (Doroshenko et al. 2022, "Connect the dots").
+
+    Parameters
+    ----------
+    nodes : ascending losses, 0 among them
+    """
+    centre = int(np.searchsorted(nodes, 0.0))
+    right, beyond_q = _outer_masses(as_array(guarantee.delta(nodes[centre:])), nodes[centre:])
+    left, beyond_p = _outer_masses(as_array(guarantee.swapped.delta(-nodes[centre::-1])), -nodes[centre::-1])
+    infinite_p, infinite_q = float(guarantee.delta(nodes[-1])), float(guarantee.swapped.delta(-nodes[0]))
+    middle = max(0.0, 1.0 - float(guarantee.delta(0.0)) - beyond_q - beyond_p)  # P(L > 0) = delta(0) + Q(L > 0)
+    with np.errstate(divide="ignore"):
+        log_right, log_left, log_middle = np.log(right), np.log(left[::-1]), np.log(middle)
+    outer = nodes[:centre], nodes[centre + 1 :]
+    log_q = np.concatenate([log_left - outer[0], [log_middle], log_right])
+    log_p = np.concatenate([log_left, [log_middle], log_right + outer[1]])
+    return LatticeLoss(*merged(nodes, log_p, log_q), infinite_p, infinite_q)
+
+
+def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
+    """Masses under Q of the nodes beyond the first, which is 0, and of all that lies beyond it."""
+    with np.errstate(over="ignore"):
+        slope = np.append((delta[:-1] - delta[1:]) * np.exp(-nodes[:-1]) / np.expm1(np.diff(nodes)), 0.0)
+    return np.maximum(slope[:-1] - slope[1:], 0.0), float(slope[0])
+
+
+def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
+    """Losses from one end of the law to the other, 0 among them: beyond them less than 1e-18 lies."""
+    high, low = (_reach(side) for side in (loss, loss.swapped))
+    upper = int(np.clip(round(count * high / (high + low)), 8, count - 8))
+    return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
+
+
+def _reach(loss: PrivacyLoss) -> float:
+    """A loss beyond which the profile has fallen to its end, or below 1e-18."""
+    e = np.geomspace(1e-9, 700.0, 2000)
+    live = np.flatnonzero(as_array(loss.delta(e)) > float(loss.delta(e[-1])) + 1e-18)
+    return float(min(e[min(live[-1] + 1, e.size - 1)], loss.maximum)) if live.size else 1e-9
+
+
+def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
+    """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated (Dong, Roth and Su 2022, Theorem 2.14).
+
+    Where two steps meet, P of one is Q of the next: on a piece of that common axis losses add and masses follow.
+    """
+    one = loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else connected(loss, default_nodes(loss))
+    total = one
+    for _ in range(size - 1):
+        total = _chain(total, one)
+    return total
+
+
+def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
+    """From Q of the inner pair to P of the outer one."""
+    inner_power, outer_level = inner._corners[1][:-1], outer._corners[0][:-1]
+    ends = np.unique(np.concatenate([inner_power, outer_level]))
+    ends = ends[(ends >= inner.infinite_p) & (ends <= min(1.0, 1.0 - outer.infinite_q))]
+    piece, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
+    inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
+    outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]
+    with np.errstate(divide="ignore"):
+        mass = np.log(width)
+    infinite_p = float(outer.power(inner.infinite_p)) if inner.infinite_p else outer.infinite_p
+    infinite_q = 1.0 - float(inner.level(1.0 - outer.infinite_q)) if outer.infinite_q else inner.infinite_q
+    loss = inner_loss + outer_loss
+    order = np.argsort(loss, kind="stable")
+    atoms = merged(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
+    return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded)
+
+
+def binned(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:
+    """The law of the cell between nodes into which the loss falls: never above the profile of the loss itself."""
+    p, q = (as_array(tail) for tail in loss.tail(nodes))
+    below_q, below_p = (as_array(tail) for tail in loss.swapped.tail(-nodes))
+    upper = nodes >= 0.0  # a cell's mass from the tail on its own side of 0
+    cells = []
+    for beyond, below in ((p, below_p), (q, below_q)):
+        inner = np.where(upper[:-1], beyond[:-1] - beyond[1:], below[1:] - below[:-1])
+        cells.append(np.maximum(np.concatenate([[below[0]], inner, [beyond[-1]]]), 0.0))
+    with np.errstate(divide="ignore"):
+        return LatticeLoss.from_log_probs(np.log(cells[0]), np.log(cells[1]))

@@ -1,0 +1,133 @@
+"""The law of the privacy loss L = log P(release) / Q(release) for one pair, P (target in) against Q (out).
+
+Two tails and an expectation are enough: the profile, the trade-off, bounds on beliefs, the law of the posterior and
+checks of a promise are derived from them. Infinite losses are explicit masses, and tails keep relative accuracy down to
+exp(-745).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._numeric import Floats, as_array, check_whole, elementwise, labelled, scalar_or_array
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
+from adversary.privacy.posteriors import PosteriorLaw
+
+Expectation = Callable[[Floats], Floats]
+Interval = tuple[Any, Any]
+
+
+class PrivacyLoss(Guarantee):
+    """Law of L under P and under Q.
+
+    To write one: `tail(threshold)` = (P(L > t), Q(L > t)) with infinite mass included, `expect(function)` =
+    (E under P, E under Q) for a function that accepts infinite losses, `log_moment(order)` = log E_P[e^(order L)],
+    and `swapped`, the loss of Q against P. `LatticeLoss` is the example to read.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """(P(L > threshold), Q(L > threshold))."""
+
+    @abstractmethod
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        """(E_P[function(L)], E_Q[function(L)]); the function maps losses (n,) to values (..., n), here (...)."""
+
+    @abstractmethod
+    def log_moment(self, order: float) -> float:
+        """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
+
+    @property
+    @abstractmethod
+    def swapped(self) -> PrivacyLoss:
+        """The loss of Q against P."""
+
+    @property
+    @abstractmethod
+    def maximum(self) -> float:
+        """Essential supremum of L under P."""
+
+    @property
+    def definition(self) -> str:
+        return "privacy loss"
+
+    @property
+    def bracket(self) -> Bracket:
+        """Certified (lower, upper) answers; the two agree for every loss whose law is exact."""
+        return Bracket(
+            delta=lambda epsilon: (self.delta(epsilon),) * 2,
+            power=lambda level: (self.power(level),) * 2,
+            tail=lambda threshold: (self.tail(threshold)[0],) * 2,
+        )
+
+    @property
+    def worst_pair(self) -> PrivacyLoss:
+        return self
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """P(L > epsilon) - e^epsilon Q(L > epsilon), of P against Q."""
+        e = as_array(epsilon)
+        p, q = self.tail(e)
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = np.where(q > 0, p - np.exp(e + np.log(np.where(q > 0, q, 1.0))), p)
+        return scalar_or_array(np.clip(excess, 0.0, 1.0))
+
+    def posterior(self, prior: ArrayLike) -> PosteriorLaw:
+        """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
+        return PosteriorLaw(self, prior)
+
+    def renyi(self, alpha: float) -> float:
+        """Renyi divergence of order alpha > 1 of P from Q, in nats: log E_P[e^((alpha - 1) L)] / (alpha - 1).
+
+        Order 1 is the Kullback-Leibler divergence E_P[L].
+        """
+        if not alpha >= 1.0:
+            raise ValueError(f"alpha must be at least 1, got {alpha}")
+        if alpha == 1.0:
+            return float("inf") if self.tail(1e300)[0] > 0 else float(self.expect(_finite)[0])
+        return self.log_moment(alpha - 1.0) / (alpha - 1.0)
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
+        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in (self, self.swapped))
+
+    def group(self, size: int) -> Guarantee:
+        """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
+        from adversary.privacy.lattices import chained
+
+        return self if check_whole("size", size, minimum=1) == 1 else chained(self, int(size))
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        """Whether `loss` has a profile nowhere above this one's, in either direction."""
+        reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
+        e = np.linspace(-reach, reach, 801)
+        return all(
+            bool(np.all(other.bracket.delta(e)[0] <= mine.bracket.delta(e)[1] * (1 + TOLERANCE) + 1e-15))
+            for mine, other in ((self, loss), (self.swapped, loss.swapped))
+        )
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Certified (lower, upper) answers of a loss.
+
+    delta(epsilon) of the profile, power(level) of the trade-off, tail(threshold) of P(L > threshold).
+    """
+
+    delta: Callable[[ArrayLike], Interval]
+    power: Callable[[ArrayLike], Interval]
+    tail: Callable[[ArrayLike], Interval]
+
+
+def _finite(loss: Floats) -> Floats:
+    return np.where(np.isfinite(loss), loss, 0.0)

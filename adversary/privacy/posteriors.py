@@ -1,0 +1,92 @@
+"""The law of a reader's posterior after one release: the image of the privacy loss under Bayes' rule.
+
+X = expit(logit(prior) + L), with L drawn under either truth (Kazan and Reiter 2024, Theorem 3.1). Sharper than any
+bound, and of the release itself: it does not survive post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._numeric import Floats, as_array, check_probability, logit, scalar_or_array
+
+if TYPE_CHECKING:
+    from adversary.privacy.pairs import PrivacyLoss
+
+TRUTHS = ("in", "out")
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorLaw:
+    """Law of the posterior that the target is in, for any number of priors at once.
+
+    Parameters
+    ----------
+    loss : law of the log-likelihood ratio
+    prior : probability or array of probabilities; every answer has its shape, broadcast against the argument's
+    """
+
+    loss: PrivacyLoss
+    prior: ArrayLike
+
+    def __post_init__(self) -> None:
+        check_probability("prior", self.prior)
+
+    def mean(self, truth: str) -> Any:
+        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
+        start = logit(self.prior)
+        under = self.loss.expect(lambda z: _shifted(start[..., None], z))
+        return scalar_or_array(as_array(under[_side(truth)]))
+
+    def cdf(self, x: ArrayLike, truth: str) -> Any:
+        """P(posterior <= x)."""
+        under = self.loss.tail(_difference(logit(check_probability("x", x)), logit(self.prior)))
+        return scalar_or_array(1.0 - as_array(under[_side(truth)]))
+
+    def quantile(self, q: ArrayLike, truth: str) -> Any:
+        """Smallest x with P(posterior <= x) >= q."""
+        q = check_probability("q", q)
+        if _side(truth) == 0:
+            least = _last(lambda t: as_array(self.loss.tail(t)[0]), 1.0 - q)
+        else:
+            least = _last(lambda t: as_array(self.loss.tail(t)[1]), 1.0 - q)
+        return scalar_or_array(_shifted(logit(self.prior), least))
+
+
+def _side(truth: str) -> int:
+    if truth not in TRUTHS:
+        raise ValueError(f'truth must be "in" or "out", got {truth!r}')
+    return TRUTHS.index(truth)
+
+
+def _shifted(start: Floats, loss: Floats) -> Floats:
+    """Posterior after a loss; priors of 0 and 1 stay where they are."""
+    start, loss = np.broadcast_arrays(start, loss)
+    certain = np.isinf(start)
+    return np.asarray(expit(np.where(certain, start, start + np.where(certain, 0.0, loss))))
+
+
+def _difference(x: Floats, start: Floats) -> Floats:
+    """Loss at which the posterior reaches x; a certain prior reaches every x >= itself at any loss."""
+    x, start = np.broadcast_arrays(x, start)
+    certain = np.isinf(start)
+    return np.where(certain, np.where(x >= start, np.inf, -np.inf), x - np.where(certain, 0.0, start))
+
+
+def _last(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
+    """Smallest threshold beyond which at most `allowed` lies: bisection over the real line, infinite ends included."""
+    low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
+    beyond, before = tail(high) > allowed, tail(low) <= allowed
+    for _ in range(120):
+        middle = 0.5 * (low + high)
+        small = tail(middle) <= allowed
+        low, high = np.where(small, low, middle), np.where(small, middle, high)
+        if not ((low < middle) & (middle < high)).any():
+            break
+    return np.where(beyond, np.inf, np.where(before, -np.inf, high))

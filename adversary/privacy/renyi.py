@@ -1,0 +1,106 @@
+"""Power of a test when Renyi divergences are bounded, on plain arrays: Theorem 6.3 of Kifer et al. 2022.
+
+The two outcomes of a test of level a and power r have laws (a, 1 - a) and (r, 1 - r), whose divergences, either way,
+are within the bound. Levels come as the logarithms of themselves and of one minus themselves, powers go as log odds, so
+both ends keep relative accuracy.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+from scipy.special import log_expit, log_ndtr, ndtri_exp
+
+from adversary._numeric import Floats
+
+FARTHEST = 800.0
+"""Log odds beyond which no power is told apart from one."""
+
+_FIRST_GAP = 1e-6
+_LIMIT_GAP = 1e-15
+"""Orders are 1 + gap; at this one the divergence is that of Kullback and Leibler, the limit, to rounding."""
+
+_LEAST_RHO = 1e-30
+"""A smaller rho is answered as this one: power - level is below 1e-15."""
+
+
+def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
+    """Log odds of the largest power when D_alpha <= gamma, alpha = 1 + gap, both ways."""
+    low = log_level - log_rest
+    return _last_kept(low, np.full_like(low, FARTHEST), log_level, log_rest, gap, gamma, steps=64)
+
+
+def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
+    """Log odds of the largest power when D_alpha <= rho alpha for every alpha > 1, both ways; levels on one axis.
+
+    Every order gives a valid bound, the limit alpha -> 1 included, so errors are towards more risk. Each round takes
+    the order most used up at the power found so far and solves for its own bound (Newton's method on an envelope),
+    then looks closer about that order as well as at all: spacings end at 1e-4, and errors at 1e-9 of power - level.
+    """
+    level, rest, rho = log_level[:, None], log_rest[:, None], max(rho, _LEAST_RHO)
+    top = 4.0 + 4.0 * np.sqrt((1.0 - level - rest) / rho)
+    widest = np.log(top / _FIRST_GAP) / 32.0
+    every = np.concatenate([np.full_like(top, _LIMIT_GAP), _FIRST_GAP * np.exp(widest * np.arange(33.0))], axis=-1)
+    least, found = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
+    at, gaps, width = least, every, widest
+    for steps in (24, *[14] * 6, 56):
+        used = share_used(at, level, rest, gaps, rho * (1.0 + gaps))
+        most = np.argmax(used, -1)[:, None]
+        best = np.take_along_axis(gaps, most, -1)
+        at = found = _last_kept(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
+        width = np.where(most < gaps.shape[-1] - every.shape[-1], width / 4.0, widest)
+        gaps = np.concatenate([best * np.exp(width * np.linspace(-1.0, 1.0, 17)), every], axis=-1)
+    return np.asarray(found[:, 0], dtype=np.float64)
+
+
+def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
+    """How much of the bound a power uses up: at most 1 where both divergences of order 1 + gap are at most gamma.
+
+    D_alpha <= gamma says sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio; both sides
+    over alpha (alpha - 1), where they have limits at alpha = 1, and over e^((alpha - 1) gamma), so nothing overflows.
+    """
+    log_power, log_miss, scale = log_expit(log_odds), log_expit(-log_odds), gap * gamma
+    up, down = log_level - log_power, log_rest - log_miss
+    ratios = np.stack([up, down, -up, -down])
+    weights = np.stack(np.broadcast_arrays(log_power, log_miss, log_level, log_rest))
+    terms = _excess(ratios, weights, gap, scale)
+    with np.errstate(over="ignore"):
+        share = np.maximum(terms[0] + terms[1], terms[2] + terms[3]) / (-np.expm1(-scale) / (gap * (1.0 + gap)))
+    return np.asarray(share, dtype=np.float64)
+
+
+def _excess(log_ratio: Floats, log_weight: Floats, gap: Floats, scale: Floats) -> Floats:
+    """q e^-scale (r^alpha - 1 - alpha (r - 1)) / (alpha (alpha - 1)), without cancellation: terms of a positive sum.
+
+    As gap tends to 0, q (r log r - r + 1), the term of a Kullback-Leibler divergence.
+    """
+    t, alpha, log_near = log_ratio, 1.0 + gap, log_weight - scale
+    x, y = np.clip(t, -0.05, 0.05), np.clip(alpha * t, -0.05, 0.05)
+    inner, power, near = np.ones_like(y), np.ones_like(y), np.full_like(y, 0.5)
+    for k in range(3, 11):  # t^k / k! (1 + alpha + ... + alpha^(k - 2)), down to rounding
+        power = power * y
+        inner = x * inner + power
+        near = near + inner / factorial(k)
+    with np.errstate(over="ignore", divide="ignore"):
+        log_step = np.maximum(gap * t, 0.0) + np.log(-np.expm1(-np.abs(gap * t))) - np.log(gap)
+        rise = np.sign(t) * np.exp(log_near + t + log_step)
+    shift = np.where(t > 1.0, np.exp(log_near + t) - np.exp(log_near), np.exp(log_near) * np.expm1(np.minimum(t, 1.0)))
+    return np.where(np.abs(alpha * t) < 0.05, np.exp(log_near) * t * t * near, (rise - shift) / alpha)
+
+
+def _last_kept(
+    low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
+) -> Floats:
+    """Log odds at which the bound of one order is used up, between `low` and `high`: bisection that ends above."""
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        kept = share_used(middle, log_level, log_rest, gap, gamma) <= 1.0
+        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+    return high
+
+
+def _gaussian(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
+    """Log odds of the power of a Gaussian mechanism that keeps rho-zCDP: a first guess, below every order's bound."""
+    z = np.where(log_level < log_rest, ndtri_exp(log_level), -ndtri_exp(log_rest)) + np.sqrt(2.0 * rho)
+    return np.asarray(log_ndtr(z) - log_ndtr(-z), dtype=np.float64)

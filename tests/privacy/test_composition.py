@@ -1,0 +1,456 @@
+"""Certified composition through the public interface: brackets against slow twins, laws of the algebra, refusals.
+
+The slow twins (`tests/composition_oracles.py`) add up whole numbers to 40 digits, or positive doubles to about 1e-13.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from fractions import Fraction as F
+from typing import Any
+
+import mpmath  # type: ignore[import-untyped, unused-ignore]
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+
+import adversary as adv
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
+from tests import composition_oracles as twin
+from tests.composition_oracles import COARSE_SCALES, Family
+
+NOTHING = {"composed([])": composed([]), "exact, no change": adv.Exact().privacy_loss(0), "zero times": 0}
+
+MIXTURES: dict[str, list[Family]] = {
+    "one": [Family(F(1, 2))],
+    "one, shift 3": [Family(F(1, 5), 3)],
+    "two alike": [Family(F(1), 1, 2)],
+    "forty alike": [Family(F(5, 2), 1, 40)],
+    "shifts": [Family(F(1, 2), 2, 3), Family(F(5), 1, 1), Family(F(3, 10), 3, 2)],
+    "coarse": [Family(F(6), 1, 4), Family(F(7, 2), 1, 3)],
+    "few coarse scales": COARSE_SCALES,
+    "many scales": [Family(F(1, 30 + j), 1, 4) for j in range(12)],
+}
+
+
+def loss_of(families: Sequence[Family]) -> Any:
+    """Composed with `sum` and `n *`; sigma^2 = 1 / v exactly."""
+    return sum(
+        family.count * adv.DiscreteGaussian.from_rho(family.v / 2).privacy_loss(family.shift) for family in families
+    )
+
+
+@functools.cache
+def example(name: str) -> Any:
+    return loss_of(MIXTURES[name])
+
+
+def over_mixtures(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", names or MIXTURES)
+
+
+def assert_inside(lower: float, exact: Any, upper: float, where: Any) -> None:
+    """lower <= exact <= upper as real numbers; a law without a width is one double, right to 1e-13 of itself."""
+    room = 1e-13 * float(exact) if lower == upper else 0.0
+    assert mpmath.mpf(lower) - room <= exact <= mpmath.mpf(upper) + room, (where, lower, float(exact), upper)
+
+
+def points(rng: np.random.Generator, rho: float) -> list[float]:
+    """Epsilons below zero, at zero, in the middle and far out."""
+    spread = math.sqrt(2 * rho)
+    middle = rho + spread * rng.uniform(-2, 2, 2)
+    return [0.0, -rng.uniform(0, 2), -spread * abs(rng.normal()), rho * rng.uniform(), *middle] + [
+        *(rho + spread * rng.uniform(2, 9, 2))
+    ]
+
+
+def small_families(rng: np.random.Generator) -> list[Family]:
+    """One to three families of a few counts, v from 0.02 to 9, whose sums of noises can be listed to 40 digits."""
+    while True:
+        families = [
+            Family(
+                min(max(F(int(rng.integers(1, 400)), int(rng.integers(1, 200))), F(1, 50)), F(9)),
+                int(rng.choice([1, 1, 2, 3])),
+                int(rng.integers(1, 5)),
+            )
+            for _ in range(rng.integers(1, 4))
+        ]
+        listed = math.prod(60 * min(family.count, math.sqrt(family.count)) / math.sqrt(family.v) for family in families)
+        if twin.total_rho(families) <= 80 and listed < 20_000:
+            return families
+
+
+def large_families(rng: np.random.Generator, exact: bool = True) -> list[Family]:
+    """One to five families of up to twenty counts, v from 0.001 to 9 (a fraction, or irrational), shifts 1 to 3."""
+    while True:
+        families = []
+        for _ in range(rng.integers(1, 6)):
+            v = float(np.exp(rng.uniform(math.log(1e-3), math.log(9.0))))
+            scale = F(v).limit_denominator(int(rng.integers(1, 60))) if exact else F(v)
+            shift = int(rng.choice([1, 1, 1, 2, 3]))
+            families.append(Family(scale if scale else F(1, 997), shift, int(rng.integers(1, 21))))
+        if twin.total_rho(families) <= 80:
+            return families
+
+
+# Certificates
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bracket_of_delta_contains_forty_digits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(20):
+        families = small_families(rng)
+        law, epsilon = twin.exact_law(families), points(rng, float(twin.total_rho(families)))
+        lower, upper = loss_of(families).bracket.delta(np.array(epsilon))
+        for e, low, high in zip(epsilon, lower, upper, strict=True):
+            assert_inside(low, law.delta(e), high, (families, e))
+            assert high - low <= 1e-11 * float(law.delta(e)), (families, e)
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_bracket_of_power_contains_forty_digits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(8):
+        families = small_families(rng)
+        law, levels = twin.exact_law(families), np.append(10.0 ** rng.uniform(-8, 0, 3), 0.05)
+        lower, upper = loss_of(families).bracket.power(levels)
+        for level, low, high in zip(levels, lower, upper, strict=True):
+            assert_inside(low, law.power(float(level)), high, (families, level))
+            assert high - low <= 1e-10 * float(law.power(float(level))), (families, level)
+
+
+def assert_contains_positive_sums(families: list[Family], epsilon: Any, goal: float) -> bool:
+    """The twin's sums are right to 2e-13 or so; False where they are too long to write down."""
+    try:
+        expected = twin.positive_delta(families, epsilon)
+    except ValueError:
+        return False
+    lower, upper = loss_of(families).bracket.delta(np.array(epsilon))
+    assert np.all(lower <= expected * (1 + 3e-13)), families
+    assert np.all(upper >= expected * (1 - 3e-13)), families
+    assert np.all(upper - lower <= goal * expected), families
+    return True
+
+
+@pytest.mark.parametrize("seed", range(200, 210))
+def test_bracket_of_large_mixtures_contains_positive_sums(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    done = 0
+    while done < 8:
+        families = large_families(rng)
+        done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 1e-11)
+
+
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    done = 0
+    while done < 4:
+        families = large_families(rng, exact=False)
+        if len(families) > 1:
+            done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 1e-10)
+
+
+def test_bracket_without_a_lattice_takes_sigma_as_a_float() -> None:
+    families = [Family(F(1 / math.sqrt(7)), 1, 6), Family(F(1 / math.pi), 1, 5), Family(F(math.sqrt(3) / 20), 1, 9)]
+    loss = sum(family.count * adv.DiscreteGaussian(float(family.v) ** -0.5).privacy_loss() for family in families)
+    epsilon = np.array([0.0, 1.0, 5.0, 10.0, 15.0])
+    lower, upper = loss.bracket.delta(epsilon)
+    expected = twin.positive_delta(families, epsilon)
+    assert np.all((lower <= expected * (1 + 1e-12)) & (upper >= expected * (1 - 1e-12)))
+    assert np.all(upper - lower <= 1e-9 * expected)
+
+
+@over_mixtures("shifts", "coarse", "forty alike")
+def test_epsilon_and_tails_agree_with_forty_digits(name: str) -> None:
+    loss, law = example(name), twin.exact_law(MIXTURES[name])
+    for delta in (0.5, 1e-3, 1e-10, 1e-15):
+        assert loss.epsilon(delta) == pytest.approx(max(float(law.epsilon(delta)), 0.0), abs=1e-10)
+    for threshold in (-3.003, 0.017, 9.013, 31.007):
+        assert loss.tail(threshold) == pytest.approx([float(tail) for tail in law.tail(threshold)], rel=1e-9)
+
+
+@over_mixtures("shifts", "coarse", "forty alike", "two alike")
+@pytest.mark.parametrize("prior", [0.01, 0.5, 0.9])
+def test_posterior_law_is_that_of_the_loss(name: str, prior: float) -> None:
+    """P(posterior <= x) = 1 - P(L > logit x - logit prior), under either truth."""
+    posterior, law = example(name).posterior(prior), twin.exact_law(MIXTURES[name])
+    for x in (0.003, 0.31, 0.87):
+        beyond = law.tail(logit(x) - logit(prior))
+        assert posterior.cdf(x, "in") == pytest.approx(float(1 - beyond[0]), abs=1e-9)
+        assert posterior.cdf(x, "out") == pytest.approx(float(1 - beyond[1]), abs=1e-9)
+    losses = np.array([float(value * law.unit) for value in law.values])
+    for truth, masses in (("in", law.p), ("out", law.q)):
+        mean = expit(losses + logit(prior)) @ np.array([float(twin.real(mass)) for mass in masses])
+        assert posterior.mean(truth) == pytest.approx(mean, abs=1e-9)
+
+
+# Finite mechanisms
+
+
+def random_pmf(rng: np.random.Generator, size: int, holes: bool) -> list[float]:
+    """Whole multiples of 2^-20 that sum to one exactly, some of them zero if asked."""
+    shares = rng.dirichlet(np.ones(size)) * (rng.random(size) > 0.2 if holes else 1)
+    whole = np.floor(shares / max(shares.sum(), 1e-9) * 2**20)
+    whole[rng.integers(size)] += 2**20 - whole.sum()
+    return [float(mass) for mass in whole / 2**20]
+
+
+@pytest.mark.parametrize("seed", range(400, 425))
+def test_bracket_of_finite_mechanisms_contains_forty_digits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parts, laws = [], []
+    for _ in range(rng.integers(1, 3)):
+        size, count = int(rng.integers(2, 5)), int(rng.integers(1, 6))
+        p, q = random_pmf(rng, size, seed % 2 == 0), random_pmf(rng, size, seed % 2 == 0)
+        parts.append(count * LatticeLoss.from_probs(p, q))
+        laws.append(twin.repeated_law(twin.finite_law(p, q), count))
+    law, loss = functools.reduce(twin.combined, laws), sum(parts)
+    epsilon = np.array([-3.0, -0.4, 0.0, 0.3, 1.1, 2.7, 6.0])
+    for e, low, high in zip(epsilon, *loss.bracket.delta(epsilon), strict=True):
+        exact = float(law.delta(e))
+        assert low <= exact + 2e-15 + 1e-13 * exact
+        assert high >= exact - 2e-15 - 1e-13 * exact
+        assert high - low <= 1e-11
+    for level in (0.0, 0.03, 0.5, 1.0):
+        low, high = loss.bracket.power(level)
+        assert low - 1e-12 <= float(law.power(level)) <= high + 1e-12
+
+
+def test_finite_mechanism_and_discrete_gaussians_contain_forty_digits() -> None:
+    p, q = [0.5, 0.25, 0.1875, 0.0625], [0.25, 0.5, 0.125, 0.125]
+    families = [Family(F(3, 2), 1, 4)]
+    law = twin.combined(twin.repeated_law(twin.finite_law(p, q), 3), twin.exact_law(families))
+    loss: Any = 3 * LatticeLoss.from_probs(p, q) + loss_of(families)
+    for e in (-1.0, 0.0, 0.7, 3.0, 9.0):
+        low, high = loss.bracket.delta(e)
+        exact = float(law.delta(e))
+        assert low * (1 - 1e-12) <= exact <= high * (1 + 1e-12)
+        assert high - low <= 1e-9 * exact
+
+
+# The algebra
+
+E = np.concatenate([np.linspace(-6.0, 0.0, 7), np.linspace(0.21, 40.0, 12)])
+
+
+@over_mixtures("shifts", "coarse", "few coarse scales", "many scales")
+def test_composition_is_commutative_and_associative(name: str) -> None:
+    parts = [loss_of([family]) for family in MIXTURES[name]]
+    backwards = functools.reduce(lambda a, b: a + b, parts[::-1])
+    halves = (parts[0] + parts[1]) + sum(parts[2:], composed([]))
+    expected = example(name).delta(E)
+    for other in (backwards, halves, composed(parts)):
+        np.testing.assert_allclose(other.delta(E), expected, rtol=1e-12)
+
+
+@over_mixtures()
+@pytest.mark.parametrize("constant", NOTHING)
+def test_composing_with_nothing_changes_nothing(name: str, constant: str) -> None:
+    loss = example(name)
+    nothing: Any = NOTHING[constant] if constant != "zero times" else 0 * loss
+    for other in (loss + nothing, nothing + loss):
+        np.testing.assert_allclose(other.delta(E), loss.delta(E), rtol=1e-12)
+        assert other.power(0.05) == pytest.approx(loss.power(0.05), rel=1e-12)
+
+
+def test_the_empty_composition_is_the_identity() -> None:
+    for nothing in (composed([]), repeated(example("one"), 0), 0 * example("coarse"), adv.Exact().privacy_loss(0)):
+        np.testing.assert_array_equal(nothing.delta(np.array([0.0, 0.5, 3.0])), 0.0)
+        assert nothing.delta(-1.0) == pytest.approx(-math.expm1(-1.0), rel=1e-15)
+        np.testing.assert_allclose(nothing.power(np.array([0.0, 0.05, 1.0])), [0.0, 0.05, 1.0], rtol=1e-14)
+        assert nothing.epsilon(1e-9) == 0.0
+
+
+@over_mixtures("one", "two alike", "shifts", "coarse")
+@pytest.mark.parametrize("times", [1, 2, 3, 7])
+def test_multiples_are_sums(name: str, times: int) -> None:
+    loss = example(name)
+    expected = (times * loss).delta(E)
+    np.testing.assert_allclose(sum([loss] * times).delta(E), expected, rtol=1e-12)
+    np.testing.assert_allclose(repeated(loss, times).delta(E), expected, rtol=1e-12)
+
+
+@over_mixtures()
+def test_swapping_a_discrete_gaussian_changes_nothing(name: str) -> None:
+    """Its noise is symmetric."""
+    np.testing.assert_allclose(example(name).swapped.delta(E), example(name).delta(E), rtol=1e-12)
+
+
+@over_mixtures("one", "shifts", "coarse", "many scales")
+def test_swapping_hypotheses_mirrors_the_trade_off(name: str) -> None:
+    """Against a loss that is not symmetric: 1 - level of the swapped at 1 - power is the level again."""
+    loss = LatticeLoss.from_probs([0.6, 0.3, 0.1], [0.2, 0.3, 0.5]) + example(name)
+    swapped: Any = loss.swapped
+    assert abs(swapped.power(0.05) - loss.power(0.05)) > 1e-6 or name in ("coarse", "shifts")
+    for level in (0.01, 0.1, 0.4):
+        power = loss.power(level)
+        assert swapped.power(1 - power) == pytest.approx(1 - level, abs=1e-9)
+    np.testing.assert_allclose(swapped.swapped.delta(E), loss.delta(E), rtol=1e-12, atol=1e-300)
+
+
+@over_mixtures()
+def test_profile_below_zero_follows_from_the_profile_above(name: str) -> None:
+    """delta(-e) = 1 - e^-e + e^-e delta(e), as the law of L is the same in both directions."""
+    e = np.linspace(0.0, 30.0, 31)
+    loss = example(name)
+    np.testing.assert_allclose(loss.delta(-e), -np.expm1(-e) + np.exp(-e) * loss.delta(e), rtol=2e-12)
+
+
+@over_mixtures()
+def test_profile_is_decreasing_and_convex_in_the_exponential(name: str) -> None:
+    """In y = e^epsilon, up to the width of the bracket, and from 1 down to 0."""
+    y = np.exp(np.linspace(-5.0, 12.0, 400))
+    lower, upper = example(name).bracket.delta(np.log(y))
+    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
+    assert np.all(lower[1:] <= upper[:-1])
+    share = (y[2:] - y[1:-1]) / (y[2:] - y[:-2])
+    chord = share * upper[:-2] + (1 - share) * upper[2:]
+    assert np.all(lower[1:-1] <= chord * (1 + 1e-14))
+
+
+@over_mixtures()
+def test_power_is_the_lower_envelope_of_the_profile(name: str) -> None:
+    """power(level) <= delta(e) + e^e level for every e, nearly attained on a fine grid; it rises and is concave."""
+    loss, e = example(name), np.linspace(-12.0, 12.0, 481)
+    levels = np.array([0.0, 1e-6, 0.01, 0.05, 0.1, 0.4, 0.8, 1.0])
+    lower, upper = loss.bracket.power(levels)
+    lines = loss.bracket.delta(e)[1] + np.exp(e) * levels[:, None]
+    assert np.all(lower <= lines.min(axis=1) * (1 + 1e-14))
+    assert np.all((lower >= 0) & (lower <= upper) & (upper <= 1))
+    assert np.all(np.diff(upper) >= 0)
+    assert np.all(upper >= levels)
+    slopes = np.diff(lower) / np.diff(levels)
+    assert np.all(np.diff(slopes) <= 1e-9 * slopes[:-1])
+    assert (lower[0], upper[-1]) == (0.0, 1.0)
+
+
+@over_mixtures()
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+def test_epsilon_undoes_delta(name: str, delta: float) -> None:
+    epsilon = example(name).epsilon(delta)
+    assert example(name).delta(epsilon) == pytest.approx(delta, rel=1e-9) or (
+        epsilon == 0.0 and example(name).delta(0.0) <= delta
+    )
+
+
+def test_epsilon_is_never_negative() -> None:
+    for name in MIXTURES:
+        assert example(name).epsilon(0.9999) >= 0.0
+
+
+# Post-processing
+
+
+@st.composite
+def binned_pairs(draw: st.DrawFn) -> tuple[Any, Any, list[int]]:
+    """Two pmfs on a few outcomes, and the bin that each outcome falls into."""
+    size = draw(st.integers(2, 8))
+    weights = st.lists(st.integers(0, 1000), min_size=size, max_size=size).filter(any)
+    p, q = np.array(draw(weights), dtype=float), np.array(draw(weights), dtype=float)
+    return p / p.sum(), q / q.sum(), draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+
+
+@settings(max_examples=150, deadline=None)
+@given(binned_pairs(), st.integers(1, 4))
+def test_binning_outcomes_never_raises_delta(pair: tuple[Any, Any, list[int]], times: int) -> None:
+    p, q, bins = pair
+    coarse_p, coarse_q = (np.bincount(bins, weights=masses) for masses in (p, q))
+    fine, coarse = times * LatticeLoss.from_probs(p, q), times * LatticeLoss.from_probs(coarse_p, coarse_q)
+    e = np.array([-4.0, -1.0, -0.2, 0.0, 0.1, 0.9, 2.0, 5.0, 20.0])
+    for one, other in ((fine, coarse), (fine.swapped, coarse.swapped)):
+        assert np.all(other.bracket.delta(e)[0] <= one.bracket.delta(e)[1] * (1 + 1e-12) + 1e-14)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=31, max_size=31), st.sampled_from(["one", "two alike"]))
+def test_binning_one_of_several_releases_never_raises_delta(bins: list[int], name: str) -> None:
+    """A discrete Gaussian release cut at +-15, its outcomes thrown together at will, beside untouched ones."""
+    masses = np.exp(-0.25 * np.arange(-15, 16.0) ** 2)
+    p, q = masses / masses.sum(), np.roll(masses, 1) / masses.sum()
+    labels = np.array(bins) + 3
+    coarse = LatticeLoss.from_probs(np.bincount(labels, p), np.bincount(labels, q))
+    e = np.array([-1.0, 0.0, 0.4, 1.3, 3.0])
+    fine: PrivacyLoss = LatticeLoss.from_probs(p, q)
+    lower = (coarse + example(name)).bracket.delta(e)[0]
+    assert np.all(lower <= (fine + example(name)).bracket.delta(e)[1] * (1 + 1e-12) + 1e-14)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: adv.DiscreteGaussian.from_rho(-1.0), r"rho must be positive.*-1"),
+        (lambda: adv.DiscreteGaussian.from_rho(F(-1, 2)), r"rho must be positive.*-"),
+        (lambda: adv.DiscreteGaussian.from_rho(math.nan), r"rho must be positive.*nan"),
+        (lambda: adv.DiscreteGaussian.from_rho(0.5).privacy_loss(-1), r"-1"),
+        (lambda: adv.DiscreteGaussian.from_rho(0.5).privacy_loss(1.5), r"whole number.*1\.5"),
+        (lambda: -1 * example("coarse"), r"at least 0.*-1"),
+        (lambda: 1.5 * example("coarse"), r"whole number.*1\.5"),
+        (lambda: example("coarse").delta(math.nan), r"epsilon.*nan"),
+        (lambda: example("coarse").epsilon(-0.1), r"delta must be in \[0, 1.*-0\.1"),
+        (lambda: example("coarse").epsilon(1.5), r"delta must be in \[0, 1.*1\.5"),
+        (lambda: example("coarse").epsilon(math.nan), r"delta must be in \[0, 1.*nan"),
+        (lambda: example("coarse").power(-0.1), r"level must be in \[0, 1\].*-0\.1"),
+        (lambda: example("coarse").power(1.1), r"level must be in \[0, 1\].*1\.1"),
+        (lambda: example("coarse").posterior(1.5), r"prior must be.*1\.5"),
+        (lambda: LatticeLoss.from_probs([0.5, 0.4], [0.5, 0.5]), r"sum to (1|one).*0\.9"),
+        (lambda: LatticeLoss.from_probs([0.5, 0.5], [0.7, 0.4]), r"sum to (1|one).*1\.1"),
+        (lambda: LatticeLoss.from_probs([1.5, -0.5], [0.5, 0.5]), r"-0\.5"),
+        (lambda: LatticeLoss.from_probs([math.nan, 0.5], [0.5, 0.5]), r"nan"),
+        (lambda: LatticeLoss.from_probs([0.5, 0.5], [1.0]), r"(length|shape|outcomes)"),
+        (lambda: LatticeLoss.from_probs([], []), r""),
+    ],
+)
+def test_bad_input_is_refused_with_rule_and_value(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_loss_does_not_add_to_a_number() -> None:
+    with pytest.raises(TypeError):
+        example("one") + 1.0
+
+
+@over_mixtures("forty alike", "few coarse scales", "many scales")
+@pytest.mark.parametrize("delta", [1e-290, 5e-324])
+def test_epsilon_below_the_numerical_resolution_says_so(name: str, delta: float) -> None:
+    """An answer that is a root, or a refusal in words: never a number that is neither."""
+    try:
+        epsilon = example(name).epsilon(delta)
+    except ValueError as error:
+        assert "resol" in str(error) or "certif" in str(error)
+    else:
+        rho = float(twin.total_rho(MIXTURES[name]))
+        assert epsilon <= rho + 2 * math.sqrt(rho * -math.log(delta))
+        assert math.log(twin.positive_delta(MIXTURES[name], epsilon)[0]) == pytest.approx(math.log(delta), rel=1e-6)
+
+
+def test_no_finite_epsilon_where_some_loss_is_infinite() -> None:
+    loss: Any = LatticeLoss.from_probs([0.9, 0.1, 0.0], [0.8, 0.0, 0.2]) + example("two alike")
+    assert loss.epsilon(0.05) == math.inf
+    assert loss.bracket.delta(500.0) == pytest.approx((0.1, 0.1), rel=1e-12)
+    assert loss.power(0.0) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_epsilon_at_delta_zero_is_the_largest_loss() -> None:
+    assert example("coarse").epsilon(0.0) == math.inf
+    assert (3 * adv.RandomizedResponse(0.7).privacy_loss()).epsilon(0.0) == pytest.approx(2.1, rel=1e-12)
+
+
+def test_scalars_in_scalars_out_and_arrays_broadcast() -> None:
+    loss = example("coarse")
+    assert isinstance(loss.delta(1.0), float)
+    assert isinstance(loss.power(0.05), float)
+    assert isinstance(loss.epsilon(1e-3), float)
+    assert all(isinstance(bound, float) for bound in loss.bracket.delta(1.0))
+    assert loss.delta(np.zeros((2, 3))).shape == (2, 3)
+    assert loss.power(np.full((2, 1), 0.1)).shape == (2, 1)
+    assert loss.epsilon(np.array([1e-3, 1e-6])).shape == (2,)

@@ -1,0 +1,351 @@
+"""Published conversions and composition theorems: inverses undo one another, random mechanisms stay inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import adversary as adv
+from adversary.privacy import accounting, conversions
+from adversary.privacy.losses import LatticeLoss
+from tests import oracles
+
+EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
+DELTAS = [0.0, 1e-12, 1e-6, 0.01, 0.3]
+LEVELS = np.array([0.0, 1e-12, 0.01, 0.05, 0.3, 0.5, 0.9, 1 - 1e-9, 1.0])
+
+
+def random_pair(rng: np.random.Generator) -> tuple[list[float], list[float]]:
+    """Two pmfs over two to seven outcomes, some outcomes impossible under one of them."""
+    size = int(rng.integers(2, 8))
+    p, q = rng.dirichlet(np.full(size, 0.7), 2) * (rng.random((2, size)) > 0.05)
+    p, q = (law / law.sum() if law.sum() > 0 else np.full(size, 1 / size) for law in (p, q))
+    return p.tolist(), q.tolist()
+
+
+# Power
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_power_bounds_are_theorem_6_2(epsilon: float, delta: float) -> None:
+    lower, upper = conversions.power_bounds(epsilon, delta, LEVELS)
+    for a, low, high in zip(LEVELS, lower, upper, strict=True):
+        with_room = math.exp(epsilon) * a + delta if epsilon < 700 else math.inf if a > 0 else delta
+        expected = min(with_room, 1 - math.exp(-epsilon) * (1 - a - delta), 1.0)
+        assert high == pytest.approx(expected, rel=1e-13, abs=1e-15)
+        other = conversions.power_bounds(epsilon, delta, 1.0 - a)[1]
+        assert low == pytest.approx(1.0 - other, rel=1e-9, abs=1e-15)
+    assert np.all(lower <= LEVELS)
+    assert np.all(upper >= LEVELS)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_least_level_undoes_power(epsilon: float, delta: float) -> None:
+    powers = conversions.power_bounds(epsilon, delta, LEVELS)[1]
+    for a, power in zip(LEVELS, powers, strict=True):
+        if 0 < power < 1:
+            scale = 1e-9 if power > 0.999 else 1e-12  # one minus a power near one keeps few digits
+            assert conversions.least_level(epsilon, delta, power) == pytest.approx(a, rel=scale, abs=1e-14)
+    assert conversions.least_level(epsilon, delta, delta / 2) == 0.0
+
+
+def test_power_of_random_tests_stays_inside_its_bounds() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        p, q = random_pair(rng)
+        epsilon = float(rng.uniform(0, 2))
+        delta = max(oracles.privacy_profile(p, q, epsilon), oracles.privacy_profile(q, p, epsilon))
+        if delta >= 1:
+            continue
+        accept = rng.random(len(p))
+        lower, upper = conversions.power_bounds(epsilon, delta, float(np.clip(accept @ q, 0, 1)))
+        assert lower - 1e-12 <= accept @ p <= upper + 1e-12
+
+
+# Theorem 35
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0])
+@pytest.mark.parametrize(("delta", "failure"), [(1e-7, 0.01), (1e-6, 1e-5), (0.01, 0.010001), (0.3, 1.0)])
+def test_theorem_35_and_its_two_inverses_agree(epsilon: float, delta: float, failure: float) -> None:
+    loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
+    assert loss == pytest.approx(oracles.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
+    assert conversions.probabilistic_failure(epsilon, delta, loss) == pytest.approx(failure, rel=1e-7)
+    assert conversions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
+
+
+def test_theorem_35_falls_with_failure_and_has_no_end_at_delta() -> None:
+    failures = 0.01 + np.geomspace(1e-12, 0.99, 60)
+    losses = conversions.probabilistic_epsilon(0.5, 0.01, failures)
+    assert np.all(np.diff(losses) < 0)
+    assert losses[0] > 20
+    assert conversions.probabilistic_epsilon(0.5, 1e-300, math.nextafter(1e-300, 1)) > 30
+    assert conversions.probabilistic_epsilon(0.5, 0.0, 0.0) == 0.5
+
+
+def test_probabilistic_failure_is_trivial_up_to_epsilon() -> None:
+    z = np.array([0.0, 0.5, 1.0, 1.0 + 1e-12, 1.5, 30.0, 1e4])
+    failure = conversions.probabilistic_failure(1.0, 1e-6, z)
+    assert failure[:4].tolist() == [1.0] * 4
+    assert np.all(np.diff(failure) <= 0)
+    assert failure[-1] == pytest.approx(1e-6, rel=1e-9)
+    assert conversions.probabilistic_failure(1.0, 0.0, z).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_random_mechanisms_obey_theorem_35() -> None:
+    rng, closest = np.random.default_rng(35), 0.0
+    for _ in range(2000):
+        p, q = random_pair(rng)
+        epsilon = float(rng.uniform(0, 2.5))
+        delta = max(oracles.privacy_profile(p, q, epsilon), oracles.privacy_profile(q, p, epsilon))
+        if not 0 < delta < 0.99:
+            continue
+        failure = float(rng.uniform(delta, 1.0))
+        loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
+        outside = max(oracles.probabilistic_tail(p, q, loss * (1 + 1e-12)))
+        assert outside <= failure * (1 + 1e-9)
+        closest = max(closest, outside / failure)
+    assert closest > 0.9
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 2.0, 2.19])
+@pytest.mark.parametrize("delta", [1e-6, 0.01, 0.2])
+def test_a_difference_bound_does_not_imply_the_same_probabilistic_dp(epsilon: float, delta: float) -> None:
+    """Example 10: rarely, a randomised response at the wider epsilon of Theorem 31.2; otherwise nothing."""
+    (_, twice), (wider, _) = conversions.approximate_from_difference(epsilon, delta)
+    share = delta * (1 + math.exp(-wider))
+    if share > 1:
+        pytest.skip("no such mechanism")
+    keep = float(expit(wider))
+    p, q = [share * keep, share * (1 - keep), 1 - share], [share * (1 - keep), share * keep, 1 - share]
+    for law in (p, q):
+        for prior in np.linspace(0, 1, 401):
+            moved = [oracles.posterior_after(prior, math.log(a / b)) - prior for a, b in zip(p, q, strict=True)]
+            outside = sum(w for w, d in zip(law, moved, strict=True) if abs(d) > math.tanh(epsilon / 4) + 1e-12)
+            assert outside <= delta * (1 + 1e-9)
+    loss = LatticeLoss.from_probs(p, q)
+    assert not adv.ProbabilisticDP(epsilon, delta).is_kept_by(loss)
+    assert adv.ProbabilisticDP(epsilon, min(twice, 0.999)).is_kept_by(loss)
+    assert adv.ProbabilisticDP(wider * (1 + 1e-12), delta).is_kept_by(loss)
+    assert max(oracles.probabilistic_tail(p, q, epsilon)) == pytest.approx(share, rel=1e-12)
+
+
+def test_the_wider_epsilon_of_a_difference_bound() -> None:
+    """e^wider - e^epsilon = (a - 1)^3 / (3 - a), a = e^(epsilon / 2); none from epsilon = 2 log 3 on."""
+    for epsilon in (1e-8, 0.1, 1.0, 2.0, 2.197):
+        wider = conversions.approximate_from_difference(epsilon, 0.0)[1][0]
+        a = math.exp(epsilon / 2)
+        assert math.exp(wider) - math.exp(epsilon) == pytest.approx((a - 1) ** 3 / (3 - a), rel=1e-6, abs=1e-15)
+        assert wider >= epsilon
+    for epsilon in (2 * math.log(3), 2.2, 1e5):
+        with pytest.raises(ValueError, match=r"below 2 log 3.*only \(epsilon, 2 delta\) remains"):
+            conversions.approximate_from_difference(epsilon, 0.01)
+
+
+# Priors
+
+
+@pytest.mark.parametrize("loss", [0.0, 1e-6, 0.1, 2.0, 9.0])
+def test_worst_priors_attain_what_they_say(loss: float) -> None:
+    grid = np.linspace(0, 1, 1001)
+    for criterion, sign in (("difference", 1.0), ("fall", -1.0)):
+        prior, value = conversions.worst_prior(loss, criterion)
+        assert value == pytest.approx(math.tanh(loss / 4))
+        assert sign * (oracles.posterior_after(prior, sign * loss) - prior) == pytest.approx(value, abs=1e-12)
+        assert max(sign * (oracles.posterior_after(p, sign * loss) - p) for p in grid) <= value + 1e-12
+    assert conversions.worst_prior(loss, "ratio") == pytest.approx((0.0, math.exp(loss)))
+
+
+def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
+    assert conversions.worst_prior(math.inf) == (0.0, 1.0)
+    assert conversions.worst_prior(math.inf, "fall") == (1.0, 1.0)
+    assert conversions.worst_prior(math.inf, "ratio") == (0.0, math.inf)
+    assert conversions.two_sided_difference(0.2, math.inf) == pytest.approx(0.8)
+    assert conversions.two_sided_ratio(0.2, math.inf) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3, 2.0, 30.0])
+def test_two_sided_criteria_are_symmetric_and_the_larger_of_both_sides(loss: float) -> None:
+    prior = np.linspace(0.01, 0.99, 99)
+    lower, upper = (np.array([oracles.posterior_after(p, z) for p in prior]) for z in (-loss, loss))
+    ratio, difference = conversions.two_sided_ratio(prior, loss), conversions.two_sided_difference(prior, loss)
+    np.testing.assert_allclose(ratio, np.maximum(upper / prior, (1 - lower) / (1 - prior)), rtol=1e-12)
+    np.testing.assert_allclose(difference, np.maximum(upper - prior, prior - lower), atol=1e-14)
+    np.testing.assert_allclose(ratio, ratio[::-1], rtol=1e-12)
+    np.testing.assert_allclose(difference, difference[::-1], atol=1e-14)
+
+
+# zCDP and Renyi DP
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.01, 0.07, 1.0, 2.63, 100.0])
+@pytest.mark.parametrize("failure", [1e-9, 0.01, 0.5])
+def test_published_loss_bound_is_the_best_on_the_curve_and_the_direct_one_is_sharper(
+    rho: float, failure: float
+) -> None:
+    published = conversions.published_loss_bound(rho, failure)
+    curve = failure * np.exp(-np.geomspace(1e-6, 35, 8001))
+    losses = conversions.probabilistic_epsilon(conversions.simple_epsilon(rho, curve), curve, failure)
+    assert published <= losses.min() * (1 + 1e-12)
+    assert published == pytest.approx(losses.min(), rel=1e-5)
+    direct = conversions.direct_loss_bound(rho, failure)
+    assert direct == pytest.approx(oracles.zcdp_direct_epsilon(rho, failure), rel=1e-9)
+    assert adv.GaussianDP(math.sqrt(2 * rho)).loss_bound(failure) * (1 - 1e-9) <= direct < published
+
+
+def test_loss_bounds_of_no_release_and_of_certainty() -> None:
+    assert conversions.published_loss_bound(0.0, 0.01) == 0.0
+    assert conversions.direct_loss_bound(0.0, 0.0) == 0.0
+    assert conversions.direct_loss_bound(0.3, 0.0) == math.inf
+    assert conversions.direct_loss_bound(0.3, 1.0) == 0.0
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5, 2.63])
+def test_the_simple_epsilon_is_above_the_tight_one(rho: float) -> None:
+    deltas = np.array([0.3, 0.01, 1e-6, 1e-12])
+    simple = conversions.simple_epsilon(rho, deltas)
+    np.testing.assert_allclose(simple, [rho + 2 * math.sqrt(rho * math.log(1 / d)) for d in deltas], rtol=1e-14)
+    assert np.all(simple > adv.ZeroConcentratedDP(rho).epsilon(deltas))
+
+
+@pytest.mark.parametrize("rho", [0.01, 0.5, 2.63])
+def test_markov_bound_is_the_best_renyi_order_and_never_below_the_profiles(rho: float) -> None:
+    g, orders = adv.ZeroConcentratedDP(rho), 1 + np.geomspace(1e-3, 1e3, 4001)
+    for epsilon in (0.5 * rho, rho, 1.5 * rho, rho + math.sqrt(rho), rho + 8 * math.sqrt(rho)):
+        bound = conversions.pbdp_delta_markov(epsilon, rho=rho)
+        pairs = np.stack([orders, rho * orders], axis=-1)
+        assert bound <= conversions.pbdp_delta_markov(epsilon, rdp=pairs) * (1 + 1e-12)
+        assert bound == pytest.approx(conversions.pbdp_delta_markov(epsilon, rdp=pairs), rel=1e-3, abs=1e-2)
+        assert g.pbdp_delta(epsilon) <= bound * (1 + 1e-9)
+        if epsilon > rho + math.sqrt(rho):
+            assert g.pbdp_delta(epsilon) == pytest.approx(bound, rel=1e-8)
+    assert conversions.pbdp_delta_markov(np.array([0.3, 1.0, 2.0]), rdp=(4.0, 1.0)).tolist() == pytest.approx(
+        [1.0, 1.0, math.exp(-3)]
+    )
+    assert conversions.pbdp_delta_markov(0.1, rho=0.0) == 0.0
+
+
+# Composition
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 12, 31])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 1.0, 30.0])
+@pytest.mark.parametrize("each", [0.0, 1e-8, 0.02])
+def test_optimal_profile_is_that_of_the_product_of_worst_pairs(count: int, epsilon: float, each: float) -> None:
+    loss = count * adv.ApproximateDP(epsilon, each)
+    totals = np.linspace(-1.1, 1.3, 25) * count * max(epsilon, 0.1)
+    expected = [float(loss.delta(total)) for total in totals]
+    found = accounting.optimal_profile(totals, epsilon, count, each)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
+
+
+def test_optimal_composition_inverts_its_profile_and_lies_below_the_others() -> None:
+    for epsilon, count, delta, each in itertools.product([0.01, 0.2, 1.5], [1, 7, 60], [1e-9, 1e-3], [0.0, 1e-12]):
+        optimal = accounting.compose_optimal(epsilon, count, delta, each)
+        assert accounting.optimal_profile(optimal, epsilon, count, each) <= delta * (1 + 1e-9)
+        if 0 < optimal < count * epsilon:
+            assert accounting.optimal_profile(optimal * (1 - 1e-6), epsilon, count, each) > delta
+        slack = 1 + 1e-12
+        assert optimal <= accounting.compose_lattice(epsilon, count, delta, each) * slack
+        assert optimal <= accounting.compose_basic([epsilon] * count, each)[0] * slack
+        for variant in ("published", "tight", "best"):
+            advanced = accounting.compose_advanced([epsilon] * count, delta, each, variant=variant)
+            assert optimal <= advanced * slack
+        assert advanced <= accounting.compose_basic([epsilon] * count)[0] * slack
+
+
+def test_lattice_composition_is_the_first_point_within_reach() -> None:
+    for count, delta in ((12, 1e-6), (13, 0.01), (40, 1e-3)):
+        for each in (0.0, 1e-9):
+            points = [(count - 2 * i) * 0.1 for i in range(count // 2 + 1)]
+            kept = [e for e in points if float((count * adv.ApproximateDP(0.1, each)).delta(e)) <= delta]
+            assert accounting.compose_lattice(0.1, count, delta, each) == pytest.approx(min(kept), abs=1e-12)
+
+
+def test_composition_with_nothing_to_spare_is_basic() -> None:
+    assert accounting.compose_optimal(0.3, 5, 0.0) == pytest.approx(1.5)
+    assert accounting.compose_lattice(0.3, 5, 0.0) == pytest.approx(1.5)
+    spent = -math.expm1(5 * math.log1p(-0.01))
+    assert accounting.compose_optimal(0.3, 5, spent, 0.01) == pytest.approx(1.5)
+    assert accounting.compose_basic([0.1, 0.4], [0.7, 0.6]) == pytest.approx((0.5, 1.0))
+
+
+def test_advanced_composition_of_unequal_releases() -> None:
+    e, d = np.array([0.1, 0.4, 0.02]), np.array([1e-7, 0.0, 3e-7])
+    spread = math.sqrt(2 * float(e @ e) * math.log(1 / (1e-5 - 4e-7)))
+    assert accounting.compose_advanced(e, 1e-5, d) == pytest.approx(float(e @ np.expm1(e)) + spread)
+    assert accounting.compose_advanced(e, 1e-5, d, variant="tight") == pytest.approx(
+        float(e @ ((np.exp(e) - 1) / (np.exp(e) + 1))) + spread
+    )
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: conversions.power_bounds(-0.1, 0.0, 0.5), r"epsilon must be non-negative and finite, got -0\.1"),
+        (lambda: conversions.power_bounds(1.0, 0.0, 1.2), r"level must be in \[0, 1\], got 1\.2"),
+        (lambda: conversions.power_bounds(1.0, math.nan, 0.5), r"delta must be in \[0, 1\], got nan"),
+        (lambda: conversions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
+        (lambda: conversions.probabilistic_epsilon(1.0, 0.01, [0.5, 0.009]), r"got 0\.009 and 0\.01"),
+        (lambda: conversions.probabilistic_epsilon(-1.0, 0.01, 0.05), r"epsilon must be non-negative.*-1\.0"),
+        (lambda: conversions.probabilistic_epsilon(1.0, 1.0, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
+        (lambda: conversions.probabilistic_epsilon(math.nan, 0.01, 0.05), "epsilon must be non-negative.*nan"),
+        (lambda: conversions.probabilistic_failure(1.0, 0.1, -0.5), r"loss must be non-negative.*-0\.5"),
+        (lambda: conversions.approximate_epsilon(0.01, 0.01, 0.012), "no epsilon >= 0 keeps"),
+        (lambda: conversions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
+        (lambda: conversions.approximate_epsilon(1.0, 0.01, 0.0), "no epsilon >= 0 keeps"),
+        (lambda: conversions.approximate_from_difference(-1.0, 0.1), "epsilon must be non-negative"),
+        (lambda: conversions.worst_prior(-1.0), r"loss must be non-negative, got -1\.0"),
+        (lambda: conversions.worst_prior(1.0, "odds"), "criterion must be one of difference, fall, ratio, got 'odds'"),
+        (lambda: conversions.two_sided_ratio(1.5, 1.0), r"prior must be in \[0, 1\], got 1\.5"),
+        (lambda: conversions.simple_epsilon(-1.0, 0.1), "rho must be non-negative"),
+        (lambda: conversions.simple_epsilon(1.0, 0.0), r"delta must be in \(0, 1\), got 0\.0"),
+        (lambda: conversions.simple_epsilon(1.0, 1.0), r"delta must be in \(0, 1\), got 1\.0"),
+        (lambda: conversions.published_loss_bound(1.0, 0.0), "failure must be positive"),
+        (lambda: conversions.published_loss_bound(math.nan, 0.1), "rho must be non-negative.*nan"),
+        (lambda: conversions.direct_loss_bound(1.0, -0.1), "failure must be in"),
+        (lambda: conversions.pbdp_delta_markov(0.0, rho=1.0), "epsilon must be positive"),
+        (lambda: conversions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
+        (lambda: conversions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
+        (lambda: conversions.pbdp_delta_markov(1.0, rdp=(1.0, 0.5)), r"alpha must be greater than 1, got 1\.0"),
+        (lambda: conversions.pbdp_delta_markov(1.0, rdp=[(2.0, 0.5), (3.0, -1.0)]), "gamma must be non-negative"),
+        (lambda: accounting.compose_basic([]), "epsilons must not be empty"),
+        (lambda: accounting.compose_basic([0.1, -0.2]), r"epsilons must be non-negative.*-0\.2"),
+        (lambda: accounting.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]), "one or as many as the 2 epsilons, got 3"),
+        (lambda: accounting.compose_advanced([0.1] * 3, 1e-6, 1e-6), "delta must be greater than the .* already spent"),
+        (lambda: accounting.compose_advanced([0.1], 0.0), r"delta must be in \(0, 1\)"),
+        (lambda: accounting.compose_advanced([0.1], 0.1, variant="loose"), "variant must be one of published"),
+        (lambda: accounting.compose_advanced([0.1], 0.1, 1.0), r"deltas must be in \[0, 1\), got 1\.0"),
+        (lambda: accounting.compose_lattice(0.1, 0, 0.1), "count must be at least 1, got 0"),
+        (lambda: accounting.compose_lattice(0.1, 2.5, 0.1), r"count must be a whole number.*2\.5"),  # type: ignore[arg-type]
+        (lambda: accounting.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
+        (lambda: accounting.compose_optimal(-0.1, 12, 1e-6), "epsilon must be non-negative"),
+        (lambda: accounting.compose_optimal(0.1, 12, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
+        (lambda: accounting.optimal_profile(0.1, 0.1, 2, 1.0), r"delta_each must be in \[0, 1\)"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_scalars_in_scalars_out_and_arrays_broadcast() -> None:
+    assert isinstance(conversions.simple_epsilon(1.0, 0.1), float)
+    assert isinstance(conversions.probabilistic_epsilon(1.0, 1e-6, 0.1), float)
+    assert isinstance(conversions.pbdp_delta_markov(1.0, rho=0.3), float)
+    assert isinstance(accounting.optimal_profile(0.3, 0.1, 5), float)
+    rho, delta = np.array([[0.1], [0.2]]), np.array([1e-3, 1e-6, 1e-9])
+    assert conversions.simple_epsilon(rho, delta).shape == (2, 3)
+    assert conversions.probabilistic_epsilon(rho, delta, 0.1).shape == (2, 3)
+    assert conversions.pbdp_delta_markov(rho, rdp=[(2.0, 0.1), (3.0, 0.2)]).shape == (2, 1)
+    assert accounting.optimal_profile(rho, 0.1, 5).shape == (2, 1)
