@@ -16,12 +16,16 @@ from adversary.desk.scenarios import Scenario as Scenario
 from adversary.desk.scenarios import load_scenario as load_scenario
 from adversary.driver import audit as audit
 from adversary.policy import census as census
+from adversary.privacy import auxiliary as auxiliary
+from adversary.privacy import decisions as decisions
+from adversary.privacy import frameworks as frameworks
 from adversary.privacy import guarantees as guarantees
 from adversary.privacy.definitions import ApproximateDP as ApproximateDP
 from adversary.privacy.definitions import GaussianDP as GaussianDP
 from adversary.privacy.definitions import NoPrivacy as NoPrivacy
 from adversary.privacy.definitions import ProbabilisticDP as ProbabilisticDP
 from adversary.privacy.definitions import PureDP as PureDP
+from adversary.privacy.definitions import RenyiDP as RenyiDP
 from adversary.privacy.definitions import ZeroConcentratedDP as ZeroConcentratedDP
 from adversary.privacy.guarantees import Guarantee as Guarantee
 from adversary.privacy.losses import PrivacyLoss as PrivacyLoss
@@ -32,6 +36,7 @@ from adversary.privacy.mechanisms import Geometric as Geometric
 from adversary.privacy.mechanisms import Laplace as Laplace
 from adversary.privacy.mechanisms import Mechanism as Mechanism
 from adversary.privacy.mechanisms import RandomizedResponse as RandomizedResponse
+from adversary.reader import counterfactual as counterfactual
 from adversary.reader import risk as risk
 from adversary.reader.beliefs import Belief as Belief
 from adversary.reader.beliefs import Known as Known

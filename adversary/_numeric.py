@@ -42,6 +42,11 @@ def check_probability(name: str, x: Any) -> Floats:
     return _check(name, x, "must be in [0, 1]", lambda a: (a >= 0) & (a <= 1))
 
 
+def check_number(name: str, x: Any) -> Floats:
+    """Array of numbers, infinities included, or ValueError naming the argument if one is NaN."""
+    return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
+
+
 def check_positive(name: str, x: Any) -> Floats:
     """Array of finite positive numbers, or ValueError naming the argument and the value."""
     if type(x) in _PLAIN and 0 < x < np.inf:

@@ -1,7 +1,7 @@
 """PyMC models of what a reader sees: counts with formally private noise, their release left free.
 
 `hierarchical_counts` builds the model of a plan and a reader; `noise.released` gives the law of one release for a model
-of your own; `ExactGibbs` samples what is too large to enumerate.
+of your own; `ExactGibbs` samples what is too large to enumerate; `counterfactual_world` withholds one person's record.
 """
 
 from .batched import batched_gibbs as batched_gibbs

@@ -141,8 +141,8 @@ table = pd.DataFrame({name: powers(made) for name, made in (scenarios | {"all": 
 table.round(4)
 
 # %% [markdown]
-# A reader who wonders which block of a block group somebody lives in is right 12 times in 100 where blind guessing is
-# right 5 times. For the whole record it is 74 times in 100.
+# With five false alarms in a hundred, a reader who wonders which block of a block group somebody lives in detects the
+# difference 12 times in a hundred; blind guessing would, 5 times. With everything about the record in doubt: 74 times.
 
 # %%
 grid = np.concatenate([np.geomspace(1e-4, 0.01, 30), np.linspace(0.01, 1, 100)[1:]])
@@ -191,7 +191,7 @@ print(f"all levels:  exact {release.loss.power(0.05):.10f}, Gaussian {shortcut.p
 quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
 beliefs = {
     f"{name}: {made.concern}": made.loss.posterior(0.5).quantile(np.array(quantiles), "in")
-    for name, made in (scenarios | {"all": release}).items()
+    for name, made in {"A": scenarios["A"], "C": scenarios["C"], "E": scenarios["E"], "all": release}.items()
 }
 pd.DataFrame(beliefs, index=[f"{q:.0%}" for q in quantiles]).T.round(3)
 
@@ -242,8 +242,9 @@ print(f"rho = {path.rho} = {float(path.rho)}, {sum(query.cells for query in path
 by_level.to_frame("rho").round(4)
 
 # %% [markdown]
-# Far out in the tail the conversions differ most, and an exact answer needs more than a fine grid: at the right end of
-# this figure delta is 1e-20, and both ends of the certified bracket lie under one line.
+# Far out in the tail the conversions differ most, and an exact answer needs more than a fine grid. At the right end of
+# this figure the simple conversion is at 1e-20, the truth some hundred times lower; the two ends of its certified
+# bracket are one line.
 
 # %%
 target = np.geomspace(0.5, 1e-20, 42)
@@ -263,7 +264,7 @@ print(f"epsilon at delta = 1e-10: {path.loss.epsilon(1e-10):.10f}")
 # %% [markdown]
 # ## What this does not say
 #
-# State totals, the number of housing units in each block and the number and kind of group quarters were published
-# exactly. No rho covers them: they restrict which pairs of records can be compared at all. And a test between two
-# given records is the hardest case for the publisher; `01_one_person_in_one_block` shows what a particular reader, with
-# a prior and with beliefs about everybody else, learns on average.
+# State totals and the numbers of housing units and of occupied group quarters were published exactly. No rho covers
+# them: they restrict which pairs of records can be compared at all. And a test between two given records is the hardest
+# case for the publisher; `01_one_person_in_one_block` shows what a particular reader, with a prior and with beliefs
+# about everybody else, learns on average.

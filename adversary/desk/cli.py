@@ -1,7 +1,7 @@
-"""The command line: `adversary audit SCENARIO.toml` prints a table, one JSON object, or a report in a directory.
+"""The command line: `adversary audit`, `bounds` and `census` print tables or one JSON object, or write a directory.
 
-PyMC, matplotlib and Jinja2 are imported only where an engine or a report needs them. What is wrong with the input is
-said in one line on standard error, with exit code 2 and nothing written.
+PyMC, matplotlib and Jinja2 are imported only where an engine, a figure or a report needs them. What is wrong with the
+input is said in one line on standard error, with exit code 2 and nothing written.
 """
 
 from __future__ import annotations
@@ -10,29 +10,44 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 import xarray as xr
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from adversary.desk import words
+from adversary.desk import answers, bounds, concerns
+from adversary.desk.answers import MEASURES as MEASURES
+from adversary.desk.options import (
+    Cells,
+    Failure,
+    Figures,
+    Json,
+    Levels,
+    Priors,
+    directory,
+    number,
+    remove_empty,
+    several,
+    told,
+    whole,
+)
 from adversary.desk.scenarios import Scenario, load_scenario
+from adversary.desk.tables import console, json_text
 from adversary.driver import ENGINES, audit
+from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
+from adversary.policy.census import scenario as census_scenario
 from adversary.reader.risk import DRAWS
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
 
-MEASURES = ("posterior_mean", "ratio_mean", "prob_correct", "tie_mass")
 app = typer.Typer(name="adversary", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+census = typer.Typer(no_args_is_help=True, help="What the noise of the 2020 Census leaves to a reader, by concern.")
+app.add_typer(census, name="census")
 
 
 def main() -> None:
@@ -73,7 +88,7 @@ def audit_command(
     ] = None,
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
-    with _told():
+    with told():
         read = _read(scenario, truth or [])
         chance = read.failure if failure is None else failure
 
@@ -91,24 +106,133 @@ def audit_command(
             )
 
         tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance])
-        answer = json.dumps(summary(read, tree), indent=2, allow_nan=False) if as_json else ""
+        answer = json_text(answers.summary(read, tree)) if as_json else ""
     if as_json:
         print(answer)
     else:
-        show(read, tree, Console(width=None if sys.stdout.isatty() else 120))
+        answers.show(read, tree, console())
     if out is not None:
         print(f"report and data in {out}", file=sys.stderr)
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Errors in the input in one line, without a traceback."""
+@app.command("bounds")
+def bounds_command(
+    epsilon: Annotated[
+        str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
+    ] = None,
+    rho: Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")] = None,
+    mu: Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(help="With --epsilon: its delta. With --rho or --mu: show epsilon there too.", metavar="NUMBER"),
+    ] = None,
+    prior: Priors = None,
+    level: Levels = None,
+    failure: Failure = str(bounds.FAILURE),
+    out: Figures = None,
+    as_json: Json = False,
+) -> None:
+    """What a guarantee leaves open to any reader: beliefs, tests, and epsilon at a delta."""
+    with told(), directory(out) as folder:
+        given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
+        parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
+        deltas = bounds.deltas_of(parsed["delta"])
+        guarantee, parameters = bounds.guarantee_of(**parsed)
+        priors = several("--prior", prior, bounds.PRIORS)
+        levels, chance = several("--level", level, bounds.LEVELS), number("--failure", failure)
+        answer = bounds.summary(guarantee, parameters, priors, levels, deltas, chance)
+        if folder is not None:
+            from adversary.desk import exhibits
+
+            exhibits.write(exhibits.of_guarantee(guarantee, bounds.title(answer), priors, chance), folder)
+    _print(answer, bounds.show, out, as_json)
+
+
+@census.command("scenario")
+def scenario_command(
+    name: Annotated[str | None, typer.Argument(help="A to H; all are listed without.", metavar="[NAME]")] = None,
+    cells: Cells = "2",
+    prior: Priors = None,
+    level: Levels = None,
+    failure: Failure = str(bounds.FAILURE),
+    out: Figures = None,
+    as_json: Json = False,
+) -> None:
+    """A concern of Kifer et al. (2022): the queries that tell, what they cost, and what they leave open."""
+    if name is not None:
+        _concern(lambda: census_scenario(name, whole("--cells", cells)), prior, level, failure, out, as_json)
+        return
+    with told():
+        if out is not None:
+            raise ValueError(f"--out needs the name of a scenario, one of {', '.join(SCENARIOS)}")
+        listed = concerns.every_scenario(whole("--cells", cells))
+    _print(listed, concerns.show_every, out, as_json)
+
+
+@census.command("release")
+def release_command(
+    cells: Cells = "2",
+    prior: Priors = None,
+    level: Levels = None,
+    failure: Failure = str(bounds.FAILURE),
+    out: Figures = None,
+    as_json: Json = False,
+) -> None:
+    """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
+    _concern(lambda: pl94(whole("--cells", cells)), prior, level, failure, out, as_json)
+
+
+@census.command("dhc")
+def dhc_command(
+    path: Annotated[
+        Path, typer.Argument(help="Allocation file: a column per level, a row per query.", metavar="PATH.csv")
+    ],
+    cells: Cells = "2",
+    prior: Priors = None,
+    level: Levels = None,
+    failure: Failure = str(bounds.FAILURE),
+    out: Figures = None,
+    as_json: Json = False,
+) -> None:
+    """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
+    _concern(lambda: _allocated(path, whole("--cells", cells)), prior, level, failure, out, as_json)
+
+
+def _allocated(path: Path, cells: int) -> CensusScenario:
+    """`dhc`, with the file named in what is wrong with it."""
     try:
-        yield
-    except (ValueError, TypeError, OSError) as error:
-        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-        print("error: " + " ".join(text.split()), file=sys.stderr)
-        raise typer.Exit(2) from None
+        return dhc(path, cells)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _concern(
+    make: Callable[[], CensusScenario],
+    prior: list[str] | None,
+    level: list[str] | None,
+    failure: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """A concern priced, composed, drawn and printed."""
+    with told(), directory(out) as folder:
+        priors, levels = several("--prior", prior, bounds.PRIORS), several("--level", level, bounds.LEVELS)
+        made, chance = make(), number("--failure", failure)
+        answer = concerns.summary(made, priors, levels, chance)
+        if folder is not None:
+            from adversary.desk import exhibits
+
+            exhibits.write(exhibits.of_concern(made, priors, chance), folder)
+    _print(answer, concerns.show, out, as_json)
+
+
+def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, as_json: bool) -> None:
+    if as_json:
+        print(json_text(answer))
+    else:
+        show(answer, console())
+    if out is not None:
+        print(f"figures in {out}", file=sys.stderr)
 
 
 def _read(path: Path, changes: list[str]) -> Scenario:
@@ -149,134 +273,7 @@ def _reported(scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree],
 def _remove(out: Path, store: Path, made: list[Path]) -> None:
     """The blocks of this work, and folders made for it, as far as they are empty."""
     shutil.rmtree(store, ignore_errors=True)
-    for folder in (out / ".blocks", *made):
-        with suppress(OSError):
-            folder.rmdir()
-
-
-def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """The audit as one JSON object: numbers if there is one reader, else objects keyed by the readers' names.
-
-    With several truths, objects keyed by the truths' names lie inside those. What is not a finite number is null.
-    """
-    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
-    result: dict[str, Any] = {
-        "title": scenario.title,
-        "engine": tree.attrs["engine"],
-        "seed": tree.attrs["seed"],
-        "neighbours": scenario.neighbours,
-        "cells": scenario.plan.cells,
-        "truth": scenario.truth,
-    }
-    for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
-        result[name] = _keyed(risk[name], lambda one: _finite(one.item()))
-    if "mcse" in risk:
-        errors = risk["mcse"]
-        measures = [str(name) for name in errors["measure"].values]
-        result["mcse"] = _keyed(errors, lambda one: dict(zip(measures, map(_finite, one.values), strict=True)))
-    result["bounds"] = _keyed(bound, _bounds)
-    return result
-
-
-def _keyed(data: Any, read: Callable[[Any], Any]) -> Any:
-    """`read` of the data for every reader and truth."""
-    for dim in ("adversary", "truth"):
-        if dim in data.dims:
-            return {str(name): _keyed(data.sel({dim: name}, drop=True), read) for name in data[dim].values}
-    return read(data)
-
-
-def _bounds(bound: xr.Dataset) -> dict[str, Any]:
-    rows = {}
-    for name in bound["definition"].values:
-        one = bound.sel(definition=name)
-        intervals = {key: [_finite(v) for v in one[key].values] for key in ("posterior", "ratio", "difference")}
-        rows[str(name)] = {
-            **intervals,
-            "outside": _finite(one["outside"].item()),
-            "failure": _finite(one["failure"].item()),
-            "k": int(one["k"]),
-            "status": str(one["status"].item()),
-        }
-    return rows
-
-
-def _finite(x: Any) -> float | None:
-    return float(x) if np.isfinite(x) else None
-
-
-def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
-    """The audit as tables: readers and what they learn, then every bound with its status."""
-    console.print(Text(scenario.title or scenario.path.name, style="bold"))
-    for name, one, part in words.cases(scenario, tree):
-        counts = ", ".join(f"{level} {count}" for level, count in one.truth.items())
-        where = f"{name}: " if name else ""
-        console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {_how(part)}"))
-        console.print(_learned(one, part))
-        console.print(_promised(one, part))
-        for status in np.unique(part["bound"].to_dataset()["status"].values):
-            if status != "holds":
-                console.print(Text(words.STATUS[str(status)], style="red"))
-
-
-def _how(tree: xr.DataTree) -> str:
-    if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
-        return f"engine {tree.attrs['engine']}, exact averages over releases"
-    draws, seed = tree.attrs["draws"], tree.attrs["seed"]
-    return f"engine {tree.attrs['engine']}, {draws} simulated releases, seed {seed}, ± standard error"
-
-
-def _learned(scenario: Scenario, tree: xr.DataTree) -> Table:
-    given = "invariant_ratio" in tree["risk"].to_dataset()
-    table = _table("What the reader learns", ["reader"])
-    for head in (
-        "prior given exact levels" if given else "prior",
-        "expected posterior",
-        "expected ratio",
-        "right guesses",
-        "ties",
-    ):
-        table.add_column(head, justify="right")
-    for name in words.readers_of(scenario):
-        one = words.of_reader(tree["risk"].to_dataset(), name)
-        ratio = words.figure_of(float(one["ratio_mean"])) + words.error(one, "ratio_mean")
-        posterior, correct = (
-            words.share(float(one[key])) + words.error(one, key, 100.0) for key in ("posterior_mean", "prob_correct")
-        )
-        cells = [name or "the reader", words.share(float(one["prior"])), posterior, ratio, correct]
-        table.add_row(*map(Text, [*cells, words.share(float(one["tie_mass"]))]))
-    return table
-
-
-def _promised(scenario: Scenario, tree: xr.DataTree) -> Table:
-    table = _table("What was promised (lower ends rounded down, upper ends up)", ["reader", "promise"])
-    for head in ("posterior", "ratio", "may fail in", "releases beyond", "k"):
-        table.add_column(head, justify="right")
-    table.add_column("status")
-    for name in words.readers_of(scenario):
-        bound = words.of_reader(tree["bound"].to_dataset(), name)
-        for definition in bound["definition"].values:
-            one = bound.sel(definition=definition)
-            status = str(one["status"].item())
-            cells = [
-                name or "the reader",
-                words.called(str(definition)),
-                words.between(*map(float, one["posterior"].values), percent=True),
-                words.between(*map(float, one["ratio"].values)),
-                words.share(float(one["failure"])),
-                words.beyond(float(one["outside"])),
-                str(int(one["k"])),
-            ]
-            style = "green" if status == "holds" else "red"
-            table.add_row(*map(Text, cells), Text(status, style=style))
-    return table
-
-
-def _table(title: str, heads: list[str]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False, header_style="bold")
-    for head in heads:
-        table.add_column(head)
-    return table
+    remove_empty((out / ".blocks", *made))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,9 @@ from adversary.policy.allocations import (
 )
 from adversary.policy.allocations import Allocation as Allocation
 from adversary.policy.allocations import dhc_allocation as dhc_allocation
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.losses import composed
 from adversary.privacy.mechanisms import DiscreteGaussian
+from adversary.privacy.pairs import PrivacyLoss
 
 GLOBAL_RHO = PERSONS.rho
 """zCDP of the 2020 redistricting persons tables, 2.56."""

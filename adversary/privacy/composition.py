@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from adversary._numeric import Floats
@@ -39,6 +40,7 @@ GOAL = 1e-12
 RESOLUTION = 1e-290
 """Probabilities below are not told apart from 0."""
 
+_LAST_DIGITS = 1e-15
 _NEGLIGIBLE = -745.0
 _FINEST = 1e8
 
@@ -70,11 +72,11 @@ def grid_convolution(pieces: list[Floats]) -> Floats:
 
 
 class Family(NamedTuple):
-    """`count` releases with discrete Gaussian noise, sigma^2 = 1 / v, each moved by `shift` people."""
+    """`copies` releases with discrete Gaussian noise, sigma^2 = 1 / v, each moved by `shift` people."""
 
     v: Fraction | float
     shift: int
-    count: int
+    copies: int
 
 
 def gathered(families: Sequence[Family]) -> tuple[Family, ...]:
@@ -140,36 +142,55 @@ class Composition:
     @cached_property
     def rho(self) -> float:
         """zCDP of the whole."""
-        return float(sum(f.count * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
+        return float(sum(f.copies * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
 
     @cached_property
     def route(self) -> tuple[Contour, float]:
         """The contour that answers, and the variance of the smoothing release in it (0 for an exact lattice)."""
-        probe = np.array([0.0, self.rho, 3.0 * self.rho + 6.0 * np.sqrt(self.rho)])
-        if self._exact is not None and self._can(self._exact, probe):
+        if self.has_lattice:
+            assert self._exact is not None
             return self._exact, 0.0
-        smoothing = max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
+        smoothing = self.least_smoothing
         while smoothing < 1.0:
             contour = self._contour(None, smoothing + self.variance, 1.0)
-            if self._can(contour, probe):
+            if self._can(contour):
                 return contour, smoothing
             smoothing *= 30.0
         raise ArithmeticError(f"no contour of {len(self.families)} scales can be searched; enumerate the losses")
 
-    def _can(self, contour: Contour, probe: Floats) -> bool:
+    @property
+    def least_smoothing(self) -> float:
+        """The smoothing variance that widens answers by the goal."""
+        return max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
+
+    @cached_property
+    def is_sharp(self) -> bool:
+        """Whether the goal can be met: a lattice, or smoothing close to the least."""
+        return self.has_lattice or self.route[1] <= 30.0 * self.least_smoothing
+
+    @cached_property
+    def has_lattice(self) -> bool:
+        """Whether no smoothing is needed: the losses share a lattice that can be searched, or a Gaussian is there."""
+        return self._exact is not None and self._can(self._exact)
+
+    def _can(self, contour: Contour) -> bool:
+        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
         try:
-            contour.sums(probe, self.goal)
+            contour.sums(probe, 0.1 * self.goal)  # a harder goal than is asked later
+            if contour.step is None:
+                contour.density(probe, 0.1 * self.goal)
         except TooManyRevivals:
             return False
         return True
 
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""
-        e = np.abs(np.ravel(epsilon))
+        e = np.abs(np.ravel(epsilon)).astype(np.float64)
         low, high = self._delta(e)
         negative = np.ravel(epsilon) < 0.0
         size = np.exp(-e)
         low, high = (np.where(negative, -np.expm1(-e) + size * x, x) for x in (low, high))
+        low, high = low * (1.0 - _LAST_DIGITS), high * (1.0 + _LAST_DIGITS)
         shape = np.shape(epsilon)
         return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
 
@@ -191,15 +212,9 @@ class Composition:
 
     def tails(self, threshold: Floats) -> tuple[Floats, Floats]:
         """(P(L > t), Q(L > t)): sums without a certificate; smoothed, where there is no lattice."""
-        contour, _ = self.route
         t = np.ravel(threshold)
-        e = np.minimum(np.abs(t), self._end)
-        p, q = (contour.tail(e, self.goal, kind).value for kind in ("p", "q"))
-        if (t < 0.0).any():
-            p_from, q_from = (contour.tail(e, self.goal, kind, strict=False).value for kind in ("p", "q"))
-            p, q = np.where(t < 0.0, 1.0 - q_from, p), np.where(t < 0.0, 1.0 - p_from, q)
         far = np.abs(t) > self._end
-        p, q = (np.where(far, (t < 0.0) * 1.0, np.clip(x, 0.0, 1.0)) for x in (p, q))
+        p, q = (np.where(far, (t < 0.0) * 1.0, tail(t)[0]) for tail in (self._tail_p, self._tail_q))
         return p.reshape(np.shape(threshold)), q.reshape(np.shape(threshold))
 
     def epsilon(self, target: Floats) -> Floats:
@@ -215,22 +230,25 @@ class Composition:
             raise ValueError(
                 f"delta must be at least {RESOLUTION}, the numerical resolution of the profile, got {goal.min()}"
             )
-        e = np.maximum(self.rho - np.sqrt(2.0 * self.rho) * ndtri(np.minimum(goal, 0.5)), 0.0)
         width = np.sqrt(2.0 * self.rho)
-        for _ in range(60):
-            high = self._delta(e)[1]
-            slope = np.exp(e + np.log(np.maximum(self._tail_q(e), 1e-320)) - np.log(high))
-            step = np.clip(np.log(high / goal) / np.maximum(slope, 1e-300), -width, width)
-            e = np.maximum(e + step, 0.0)
-            if np.all((np.abs(step) <= 4e-16 * np.maximum(e, width)) | (e == 0.0)):
+        low, high = np.zeros_like(goal), self.rho + width * np.sqrt(2.0 * -np.log(np.minimum(goal, 0.999999)))
+        found = self._delta(low)[1] <= goal
+        e = np.where(found, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
+        for _ in range(80):
+            delta = self._delta(e)[1]
+            safe = delta <= goal
+            low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
+            slope = np.exp(e + np.log(np.maximum(self._tail_q(e)[0], 1e-300)) - np.log(delta))
+            newton = e + np.log(delta / goal) / np.maximum(slope, 1e-300)
+            near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
+            step = np.where((near > low) & (near < high), near, 0.5 * (low + high))
+            done = found | (safe & (np.abs(newton - e) <= 1e-14 * np.maximum(e, width))) | (high - low <= 4e-16 * high)
+            if done.all():
                 break
-        for i in range(40):  # the last steps go to the safe side
-            high = self._delta(e)[1]
-            unsafe = high > goal
-            if not unsafe.any():
-                break
-            e = np.where(unsafe, e + np.maximum(e, 1e-3 * width) * 2.0 ** (i - 52), e)
-        wrong = (high > goal) | ((e > 0.0) & (high < goal * (1.0 - 1e-9)))
+            e = np.where(done, e, step)
+        e = np.where(found, 0.0, np.where(safe, e, high))
+        delta = self._delta(e)[1]
+        wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)))
         if wrong.any():
             raise ArithmeticError(f"epsilon for delta {goal[wrong][0]} was not found within its certificate")
         return np.asarray(e).reshape(np.shape(target))
@@ -257,17 +275,17 @@ class Composition:
         for _ in range(40):
             level = a[open_]
             low, high = self.delta(e)
-            tail = self._tail_q(e)
-            tangent = _Tangent(e, low + np.exp(e) * level, level - tail)
+            tail, error = self._tail_q(e)
+            tangent = _Tangent(e, low + np.exp(e) * level, level - tail, error)
             best[open_] = np.minimum(best[open_], high + np.exp(e) * level)
             falls = tangent.slope < 0.0
             left, right = left.replaced(falls, tangent), right.replaced(~falls, tangent)
             both = np.isfinite(left.e) & np.isfinite(right.e)
             cross, height = _meeting(left, right)
             spread = np.where(both, np.exp(right.e) - np.exp(left.e), 0.0)
-            floor[open_] = np.where(both, height - _SLOPE_ERROR * level * spread, 0.0)
+            slack = np.maximum(left.error, right.error) * spread
+            floor[open_] = np.where(both, height - slack - _LAST_DIGITS, 0.0)
             newton = 1.5 * width * (_normal_score(tail) - ndtri(level)) + np.where(falls, nudge, -nudge)
-            # two tangents far apart close in from the Gaussian shadow as well
             e = np.where(both, np.clip(cross, left.e, right.e), e + newton)
             wide = ~both | (best[open_] - floor[open_] > 4e-16 + 2.0 * (high - low))
             open_, e = open_[wide], e[wide]
@@ -278,20 +296,56 @@ class Composition:
             floor = floor - smoothing * np.exp(smoothing / 8.0) * contour.peak_density()
         return np.minimum(np.maximum(floor, a), best), best
 
-    def _tail_q(self, threshold: Floats) -> Floats:
-        """Q(L > t), for the slopes of tangents."""
+    def level(self, power: Floats) -> Floats:
+        """A lower bound on the level that a power needs, sharp to rounding and relatively accurate however small.
+
+        exp(-e) (power - delta(e)) bounds it at every e, and is largest where P(L > e) = power.
+        """
+        r = np.ravel(power)
+        inner = (r > RESOLUTION) & (r < 1.0 - 1e-15)
+        found = np.where(r >= 1.0, 1.0, 0.0)
+        if inner.any():
+            found[inner] = self._level(r[inner])
+        return found.reshape(np.shape(power))
+
+    def _level(self, r: Floats) -> Floats:
+        width, step = np.sqrt(2.0 * self.rho), self.route[0].step or 0.0
+        e = self.rho - width * ndtri(r)
+        best = np.zeros_like(r)
+        for _ in range(12):
+            best = np.maximum(best, self._level_at(r, e))
+            change = width * (_normal_score(self._tail_p(e)[0]) - ndtri(r))
+            e = e + change
+            if np.all(np.abs(change) <= np.maximum(1e-9 * width, step)):
+                break
+        for corner in (-1.0, 0.0, 1.0):  # on a lattice the best threshold is a lattice point
+            near = e if step == 0.0 else self.rho + step * (np.rint((e - self.rho) / step) + corner)
+            best = np.maximum(best, self._level_at(r, near))
+        return np.minimum(best, r)
+
+    def _level_at(self, r: Floats, e: Floats) -> Floats:
+        size = np.exp(-np.abs(e))
+        high = self._delta(np.abs(e))[1]
+        return np.where(e >= 0.0, size * (r - high), 1.0 - high - (1.0 - r) / size)
+
+    def _tail_p(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(P(L > t), how far it may be off); left of 0 it is 1 - Q(L >= -t)."""
+        return self._tail(threshold, "p", "q")
+
+    def _tail(self, threshold: Floats, right: str, left: str) -> tuple[Floats, Floats]:
         contour, _ = self.route
         e = np.minimum(np.abs(threshold), self._end)
-        found = np.empty_like(e)
-        for side, kind in ((threshold >= 0.0, "q"), (threshold < 0.0, "p")):
+        found, error = np.empty_like(e), np.empty_like(e)
+        for side, kind in ((threshold >= 0.0, right), (threshold < 0.0, left)):
             if side.any():
-                part = contour.tail(e[side], self.goal, kind, strict=kind == "q").value
-                found[side] = part if kind == "q" else 1.0 - part
-        return np.clip(found, 0.0, 1.0)
+                part = contour.tail(e[side], self.goal, kind, strict=kind == right)
+                found[side] = part.value if kind == right else 1.0 - part.value
+                error[side] = part.above + part.below
+        return np.clip(found, 0.0, 1.0), error
 
-
-_SLOPE_ERROR = 1e-8
-"""Relative error allowed for the slopes of tangents; it is multiplied by their distance."""
+    def _tail_q(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(Q(L > t), how far it may be off); left of 0 it is 1 - P(L >= -t)."""
+        return self._tail(threshold, "q", "p")
 
 
 def _normal_score(tail: Floats) -> Floats:
@@ -299,17 +353,18 @@ def _normal_score(tail: Floats) -> Floats:
 
 
 class _Tangent(NamedTuple):
-    """A line below a convex function of y = e^e: touching at e, there of height `value`, with this slope in y."""
+    """A line below a convex function of y = e^e: at e of height `value`, with this slope in y, known to `error`."""
 
     e: Floats
     value: Floats
     slope: Floats
+    error: Floats
 
     @classmethod
     def none(cls, like: Floats, e: float) -> _Tangent:
-        return cls(np.full_like(like, e), np.zeros_like(like), np.zeros_like(like))
+        return cls(np.full_like(like, e), *(np.zeros_like(like) for _ in range(3)))
 
-    def replaced(self, where: Floats, other: _Tangent) -> _Tangent:
+    def replaced(self, where: NDArray[np.bool_], other: _Tangent) -> _Tangent:
         return _Tangent(*(np.where(where, new, old) for old, new in zip(self, other, strict=True)))
 
 

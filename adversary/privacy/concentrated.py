@@ -27,7 +27,13 @@ from adversary._numeric import (
     smallest,
 )
 from adversary.privacy.conversions import check_order, direct_loss_bound
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, delta_at_negative, loss_bound_from_profile
+from adversary.privacy.guarantees import (
+    TOLERANCE,
+    Guarantee,
+    delta_at_negative,
+    level_from_profile,
+    loss_bound_from_profile,
+)
 from adversary.privacy.losses import GaussianLoss
 from adversary.privacy.pairs import PrivacyLoss
 from adversary.privacy.renyi import log_odds_of_every_order, log_odds_of_one_order
@@ -64,12 +70,8 @@ class MomentBound(Guarantee):
         """Largest power - level on the trade-off, below delta(0): the profile is a weaker bound here."""
         return max(0.0, float(-smallest(lambda odds: expit(odds) - as_array(self.power(expit(odds))), _ODDS)))
 
-    @elementwise
-    def pbdp_epsilon(self, delta: float) -> float:
-        """The inverse of `pbdp_delta`, like it from the profile; log(delta / level(delta)) is a little sharper."""
-        d = float(check_probability("delta", delta))
-        level = float(Guarantee.level(self, d))
-        return self.loss_bound(0.0) if d == 0.0 else float(np.log(d) - np.log(level)) if level > 0.0 else float("inf")
+    def profile_level(self, power: ArrayLike) -> Any:
+        return level_from_profile(self, power)
 
     @labelled
     def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
@@ -141,24 +143,28 @@ class RenyiDP(MomentBound):
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
-        """The rule for any profile: with one order it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
+        """The rule for any profile; far out it is Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e))."""
         return 0.0 if self.gamma == 0.0 else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
         order = as_array(self.alpha - 1.0), as_array(self.gamma)
         return log_odds_of_one_order(log_level, log_rest, *order) if self.gamma else log_level - log_rest
 
-    def group(self, size: int) -> RenyiDP:
+    def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
 
-        The weak triangle inequality for P, R, Q (Mironov 2017, Proposition 11), D_a(P, Q) <=
-        (a - 1/p) / (a - 1) D_pa(P, R) + D_(q (a - 1/p))(R, Q), with the p at which no order exceeds alpha.
+        The weak triangle inequality (Mironov 2017) at each step, D_a(P, Q) <= (a - 1/p) / (a - 1) D_pa(P, R) +
+        D_(q (a - 1/p))(R, Q) for 1/p + 1/q = 1, with the p at which no order exceeds alpha. Valid at every alpha, and
+        size^2 rho for zCDP as orders grow. No privacy where no order above 1 is left.
         """
         n, a = int(check_whole("size", size, minimum=1)), float(self.alpha)
-        if n == 1:
-            return self
         log_share = n * np.log1p(-1.0 / a)
-        return RenyiDP(float(-1.0 / np.expm1(log_share)), float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
+        order = float(-1.0 / np.expm1(log_share))
+        if n == 1 or order <= 1.0:
+            from adversary.privacy.definitions import NoPrivacy
+
+            return self if n == 1 else NoPrivacy()
+        return RenyiDP(order, float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         slack = 1e-14 / min(self.alpha - 1.0, 1.0)

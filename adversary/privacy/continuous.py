@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,23 @@ from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from adversary._numeric import Floats, as_array, check_non_negative, check_probability, labelled, scalar_or_array
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_probability,
+    labelled,
+    scalar_or_array,
+)
 from adversary.privacy.pairs import Expectation, PrivacyLoss
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss and Legendre's rule of 200 points."""
+    return leggauss(200)
+
 
 @dataclass(frozen=True)
 class GaussianLoss(PrivacyLoss):
@@ -35,7 +51,7 @@ class GaussianLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm."""
-        e = as_array(epsilon)
+        e = check_number("epsilon", epsilon)
         if self.mu == 0.0:
             return scalar_or_array(np.maximum(0.0, -np.expm1(np.minimum(e, 0.0))))
         upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
@@ -101,7 +117,7 @@ class LaplaceLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """1 - exp((epsilon - epsilon0) / 2) between -epsilon0 and epsilon0."""
-        e = as_array(epsilon)
+        e = check_number("epsilon", epsilon)
         inside = -np.expm1((np.minimum(e, self.epsilon0) - self.epsilon0) / 2.0)
         return scalar_or_array(np.where(e < -self.epsilon0, -np.expm1(np.minimum(e, 0.0)), inside))
 
@@ -109,7 +125,7 @@ class LaplaceLoss(PrivacyLoss):
     def power(self, level: ArrayLike) -> Any:
         """e^e a up to a = e^-e / 2, then 1 - e^-e / (4 a) up to 1/2, then 1 - e^-e (1 - a)."""
         e, a = self.epsilon0, check_probability("level", level)
-        edge = np.exp(-e) / 2.0
+        edge = max(np.exp(-e) / 2.0, 1e-300)
         first, middle = np.minimum(a, edge) / (2.0 * edge), 1.0 - np.exp(-e) / (4.0 * np.maximum(a, edge))
         last = 1.0 - np.exp(-e) * (1.0 - a)
         return scalar_or_array(np.where(a <= edge, first, np.where(a <= 0.5, middle, last)))
@@ -118,7 +134,7 @@ class LaplaceLoss(PrivacyLoss):
     def level(self, power: ArrayLike) -> Any:
         """The inverse: e^-e r up to r = 1/2, then e^-e / (4 (1 - r)) up to 1 - e^-e / 2, then 1 - e^e (1 - r)."""
         e, r = self.epsilon0, check_probability("power", power)
-        edge = np.exp(-e) / 2.0
+        edge = max(np.exp(-e) / 2.0, 1e-300)
         middle = np.exp(-e) / (4.0 * np.maximum(1.0 - r, edge))
         last = 1.0 - np.minimum(1.0 - r, edge) / (2.0 * edge)
         return scalar_or_array(np.where(r <= 0.5, np.exp(-e) * r, np.where(1.0 - r >= edge, middle, last)))
@@ -129,7 +145,7 @@ class LaplaceLoss(PrivacyLoss):
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         e = self.epsilon0
-        x, w = leggauss(200)
+        x, w = _legendre()
         z = e * x
         low, high = (function(np.array([end]))[..., 0] for end in (-e, e))
         under_p = 0.5 * high + 0.5 * np.exp(-e) * low + function(z) @ (e * w * 0.25 * np.exp((z - e) / 2))

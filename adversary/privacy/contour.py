@@ -24,6 +24,7 @@ A Gaussian release of variance t multiplies M by e^(t z (z+1) / 2); the sum is t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -111,7 +112,7 @@ class Contour:
         spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
         n = self._kept(spacing, Threshold(log_tau, np.inf), np.inf)
         end = np.sqrt(-2.0 * log_tau / self.variance)
-        size = np.abs(self._phi(n * spacing, 0.0))
+        size = np.abs(self._phi(n * spacing, Fraction(0)))
         kept = spacing * (size.sum() - 0.5 * size[:1].sum())  # a sum of densities, one period apart: never too small
         return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end))) / np.pi
 
@@ -125,9 +126,9 @@ class Contour:
         saddle = (eps - rho) / (2.0 * rho)
         if rho <= 6.0:
             s = np.rint(np.maximum(saddle, max(1.0, 1.0 / np.sqrt(rho))))
-            return np.where(rho * (1.0 - saddle) ** 2 > 4.0, np.where(saddle < 1.0, -0.5, s), s)
+            return np.asarray(np.where(rho * (1.0 - saddle) ** 2 > 4.0, np.where(saddle < 1.0, -0.5, s), s))
         if rho <= 16.0:
-            return np.where(saddle < 0.0, -0.5, np.maximum(np.rint(2.0 * saddle) / 2.0, 0.5))
+            return np.asarray(np.where(saddle < 0.0, -0.5, np.maximum(np.rint(2.0 * saddle) / 2.0, 0.5)))
         part = 1.0 / np.ceil(2.0 * np.sqrt(rho))
         s = np.rint(saddle / part) * part
         return np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part))
@@ -140,7 +141,7 @@ class Contour:
         miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
         return np.asarray(delta), np.asarray(miss)
 
-    def _phi(self, u: Floats, residue: float) -> Any:
+    def _phi(self, u: Floats, residue: Fraction) -> Any:
         """Phi_s(u) of the composition, s = residue modulo 1."""
         total: Any = np.exp(-0.5 * self.variance * u * u)
         for v, shift, count in zip(self.v, self.shift, self.count, strict=True):
@@ -165,7 +166,9 @@ class Contour:
         nats = np.maximum(np.log(2.5 / tol) - log_size, 1.0)
         off = s - saddle
         right = 2.0 * rho * off + 2.0 * np.sqrt(rho * np.maximum(nats - rho * saddle**2 + rho * off**2, 0.0))
-        wide = np.where(s > 0, np.maximum(nats / np.abs(s), right), np.maximum(nats / np.abs(s), (nats + eps) / (1 + s)))
+        wide = np.where(
+            s > 0, np.maximum(nats / np.abs(s), right), np.maximum(nats / np.abs(s), (nats + eps) / (1 + s))
+        )
         period = float(wide.max())
         last = np.inf
         if h is not None:
@@ -199,7 +202,7 @@ class Contour:
             log_sum = np.full_like(s, np.log(end * np.hypot(1.0, end / u0) / np.pi))
         else:  # kernels that fall like 1 / u: the sum grows with the period
             log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
-        log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (log_sum if kind == "delta" else 0.0)))
+        log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (0.0 if kind == "density" else log_sum)))
         log_tau = float(np.clip(log_tau, -700.0 if lattice else -45.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
@@ -211,21 +214,22 @@ class Contour:
         value, rounding = np.empty_like(eps), np.empty_like(eps)
         weight = np.full(u.size, spacing / np.pi)
         weight[:1] *= 0.5
-        phi: dict[float, Any] = {}
+        phi: dict[Fraction, Any] = {}
         turn = u * (self.step or 0.0)
         wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
         for tilt in np.unique(s):
             rows = np.flatnonzero(s == tilt)
-            residue = float(round(tilt % 1.0, 12) % 1.0)
+            residue = Fraction(float(tilt)).limit_denominator(10_000) % 1
             if residue not in phi:
                 phi[residue] = self._phi(u, residue) * weight
-            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), n, spacing, phi[residue], wave, kind, strict)
+            nodes = _Nodes(n, spacing, phi[residue], wave)
+            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), nodes, kind, strict)
         return np.where((s < 0) & (kind == "delta"), -value, value), rounding
 
-    def _tilted(
-        self, eps: Floats, s: float, n: Floats, spacing: float, phi: Any, wave: Any, kind: str, strict: bool
-    ) -> tuple[Floats, Floats]:
-        rho, u = self.rho, n * spacing
+    def _tilted(self, eps: Floats, s: float, nodes: _Nodes, kind: str, strict: bool) -> tuple[Floats, Floats]:
+        rho = self.rho
+        n, spacing, phi, wave = nodes
+        u = n * spacing
         if self.step is None:
             start, short = eps, np.zeros_like(eps)
             kernels = _smooth_kernels(s, u, kind)
@@ -249,7 +253,8 @@ class Contour:
             moment = moment + share * (absolute * u).sum()  # a threaded dot product stalls on shared cores
         front = np.exp(np.minimum(log_front, 700.0))
         steps = 20.0 + 2.0 * self.count.sum() + np.abs(rho * s * (s + 1.0)) + np.abs(s * start) + np.abs(eps)
-        return front * total, self.slack * _UNIT * front * (size * steps + moment * np.abs(turn))
+        turning = np.abs(turn) + rho * (1.0 + np.abs(2.0 * s + 1.0)) + np.abs(start)  # `turn` is what is left of these
+        return front * total, self.slack * _UNIT * front * (size * steps + moment * turning)
 
     def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
         """What the other periods add: at most this."""
@@ -279,6 +284,15 @@ class Contour:
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.where(t > 0.0, t * np.log(t), 0.0) - (1.0 + t) * np.log1p(t)
         return np.asarray(corner - self.rho * t * t)
+
+
+class _Nodes(NamedTuple):
+    """Whole numbers n, the spacing of the nodes, Phi with the quadrature weight, and 1 - e^(-iuh)."""
+
+    n: Floats
+    spacing: float
+    phi: Any
+    wave: Any
 
 
 def _replaced(old: Floats, where: Any, new: Floats) -> Floats:

@@ -39,7 +39,7 @@ def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, A
         rise, fall = np.minimum(np.log(a) + e, 0.0), np.minimum(np.log1p(-a) + e, 0.0)
     upper = np.minimum(np.exp(rise) + d, -np.expm1(-e) + np.exp(-e) * (a + d))
     lower = np.maximum(-np.expm1(fall) - d, np.exp(-e) * (a - d))
-    return scalar_or_array(np.clip(lower, 0.0, 1.0)), scalar_or_array(np.clip(upper, 0.0, 1.0))
+    return scalar_or_array(np.clip(lower, 0.0, a)), scalar_or_array(np.clip(upper, a, 1.0))
 
 
 def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:

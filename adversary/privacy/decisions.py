@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._numeric import Floats, as_array, check_non_negative, check_positive, check_probability
+from adversary._numeric import Floats, as_array, check_non_negative, check_positive, check_probability, check_whole
 from adversary.privacy.auxiliary import coefficients_from_joint as coefficients_from_joint
 from adversary.privacy.auxiliary import conditional_priors as conditional_priors
 from adversary.privacy.auxiliary import largest_correlation as largest_correlation
@@ -27,7 +27,8 @@ from adversary.privacy.calibration import gaussian_delta as gaussian_delta
 from adversary.privacy.calibration import gaussian_mu as gaussian_mu
 from adversary.privacy.calibration import gaussian_sigma as gaussian_sigma
 from adversary.privacy.guarantees import Guarantee
-from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss
+from adversary.privacy.losses import LaplaceLoss, LatticeLoss
+from adversary.privacy.pairs import PrivacyLoss
 from adversary.privacy.targets import GaussianTarget as GaussianTarget
 from adversary.privacy.targets import Target as Target
 from adversary.privacy.targets import as_labelled
@@ -69,7 +70,7 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     """Integral of precision over recall from 0 to 1.
 
     Exact where the trade-off is made of straight pieces, as every explicit lattice's; elsewhere chords of the curve are
-    integrated, twice, and what halving their length changed is extrapolated: an error below 1e-7.
+    integrated, twice, and what halving their length changed is extrapolated: an error below 1e-6.
     """
     corners = _corners(guarantee)
     recall = _FINE if corners is None else corners
@@ -198,12 +199,13 @@ def _(guarantee: LatticeLoss, odds: float, b2: float) -> tuple[float, float]:
 def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
     """s / (s + 1) and beta^2 / (r (s - 1)) with s = sqrt(1 + 4 beta^2 e^epsilon / r); always "in" below the turn.
 
-    beta^2 / (s - 1) is (s + 1) r e^-epsilon / 4.
+    Both times e^(-epsilon / 2), which does not overflow; beta^2 / (r (s - 1)) is (s + 1) e^-epsilon / 4.
     """
     if guarantee.epsilon0 <= np.log1p(b2 / odds):
         return 1.0, 1.0
-    s = float(np.sqrt(1.0 + 4.0 * b2 / odds * np.exp(guarantee.epsilon0)))
-    return s / (s + 1.0), (s + 1.0) * float(np.exp(-guarantee.epsilon0)) / 4.0
+    one = float(np.exp(-guarantee.epsilon0 / 2.0))
+    s = float(np.sqrt(one**2 + 4.0 * b2 / odds))
+    return s / (s + one), (s + one) * one / 4.0
 
 
 def laplace_threshold(level: Any, epsilon: Any) -> Any:
@@ -252,12 +254,14 @@ def plausible_deniability(log_likelihoods: Any, source: int, gamma: float) -> in
     ----------
     log_likelihoods : of the release, given each record of the data set
     """
-    x = np.ravel(as_array(log_likelihoods))
-    width = float(np.log(check_positive("gamma", gamma)))
-    if not width >= 0.0:
+    x, i = np.ravel(as_array(log_likelihoods)), int(check_whole("source", source, minimum=0))
+    if i >= x.size:
+        raise ValueError(f"source must be one of the {x.size} records, got {source}")
+    if not float(check_positive("gamma", gamma)) >= 1.0:
         raise ValueError(f"gamma must be at least 1, got {gamma}")
-    starts = x[(x <= x[source]) & (x >= x[source] - width)]
-    return int(max(((x >= start) & (x <= start + width * (1.0 + 1e-12))).sum() for start in starts))
+    reach = float(np.log(gamma)) + 1e-12  # rounding must not deny it
+    starts = x[(x <= x[i]) & (x >= x[i] - reach)]
+    return int(max(((x >= start) & (x <= start + reach)).sum() for start in starts))
 
 
 def _scores(recall: Any, level: Any, odds: float, b2: float) -> Any:

@@ -18,6 +18,7 @@ from adversary._numeric import (
     Floats,
     as_array,
     check_non_negative,
+    check_number,
     check_positive,
     check_probability,
     check_whole,
@@ -25,12 +26,20 @@ from adversary._numeric import (
     log_theta,
     scalar_or_array,
 )
-from adversary.privacy.composition import GOAL, Composition, Family, gathered, product
+from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, product
+from adversary.privacy.guarantees import area_under
 from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes
+from adversary.privacy.mixed import MixedLoss
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
 LISTED_ATOMS = 200_000
 """Products with at most so many pairs of atoms are listed."""
+
+MIXED_ATOMS = 20_000
+"""A lattice of so many atoms may be mixed with one more family, where no common lattice fits."""
+
+LISTED_POINTS = 20_000
+"""So many lattice points may serve as nodes of an expectation."""
 
 _LISTED_NATS = 745.0
 
@@ -47,7 +56,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     >>> from fractions import Fraction
     >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
-    39.379842012
+    30.558062287
     """
 
     families: tuple[Family, ...]
@@ -76,27 +85,38 @@ class DiscreteGaussianLoss(PrivacyLoss):
         return self.composition.rho
 
     @cached_property
-    def listed(self) -> LatticeLoss | None:
-        """The law atom by atom, where that is small."""
+    def exact(self) -> PrivacyLoss | None:
+        """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
+        by atom, mixed with the certified law of the others."""
         if self.variance:
             return None
-        atoms, parts = 1.0, []
-        for family in self.composition.families:
-            for _ in range(family.count):
-                atoms *= 2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v))
-                if atoms > LISTED_ATOMS:
-                    return None
-                parts.append(_single(family))
-        return LatticeLoss(*reduce(product, parts), bounded=False)
+        families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
+        coarse: LatticeLoss | None = None
+        for i, family in enumerate(families):
+            size = 2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0
+            atoms = family.copies * size * (coarse.losses.size if coarse else 1)
+            work = family.copies * size * size if family.copies > 1 else size
+            if max(work, atoms) > LISTED_ATOMS:
+                return None
+            one = LatticeLoss(*reduce(product, [_single(family)] * family.copies), bounded=False)
+            coarse = _product(coarse, one) if coarse else one
+            rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
+            if rest.families and not self._sharp and coarse.losses.size <= MIXED_ATOMS and rest.composition.is_sharp:
+                return MixedLoss(coarse, rest)
+        return coarse
+
+    @property
+    def _sharp(self) -> bool:
+        return self.composition.is_sharp
 
     @property
     def bracket(self) -> Bracket:
-        if self.listed is not None:
-            return self.listed.bracket
+        if self.exact is not None:
+            return self.exact.bracket
         return Bracket(delta=self._delta, power=self._power, tail=lambda t: (self.tail(t)[0],) * 2)
 
     def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
-        low, high = self.composition.delta(as_array(epsilon))
+        low, high = self.composition.delta(check_number("epsilon", epsilon))
         return scalar_or_array(low), scalar_or_array(high)
 
     def _power(self, level: ArrayLike) -> tuple[Any, Any]:
@@ -105,37 +125,62 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """The upper end of the certified bracket."""
-        return self.bracket.delta(epsilon)[1]
+        """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
+        return self.exact.delta(epsilon) if self.exact is not None else self._delta(epsilon)[1]
 
     @labelled
     def power(self, level: ArrayLike) -> Any:
-        return self.bracket.power(level)[1]
+        return self.exact.power(level) if self.exact is not None else self._power(level)[1]
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon >= 0 at which the upper end of the bracket is at most delta; inf at 0.
+
+        Raises
+        ------
+        ValueError : a delta below the numerical resolution, 1e-290
+        """
         target = check_probability("delta", delta)
+        if ((target > 0.0) & (target < RESOLUTION)).any():
+            raise ValueError(f"delta must be at least {RESOLUTION}, the numerical resolution, got {target.min()}")
+        if self.exact is not None:
+            return self.exact.epsilon(scalar_or_array(target))
         found = np.full(target.shape, np.inf)
         inner = target > 0.0
-        found[inner] = self.composition.epsilon(target[inner])
+        if inner.any():
+            found[inner] = self.composition.epsilon(target[inner])
         return scalar_or_array(found)
 
+    @property
+    def auc(self) -> float:
+        return self.exact.auc if self.exact is not None else area_under(self)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        target = check_probability("power", power)
+        return scalar_or_array(self.composition.level(target)) if self.exact is None else self.exact.level(power)
+
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """Exact where the law is listed; else contour sums without a certificate, to about 1e-8 of themselves."""
-        if self.listed is not None:
-            return self.listed.tail(threshold)
+        """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
+        if self.exact is not None:
+            return self.exact.tail(threshold)
         p, q = self.composition.tails(as_array(threshold))
         return scalar_or_array(p), scalar_or_array(q)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
         nodes = default_nodes(self)
+        step = self.composition.route[0].step
+        if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
+            index = np.ceil((nodes[[0, -1]] - self.rho) / step)
+            whole = connected(self, np.union1d(self.rho + step * np.arange(index[0], index[1] + 1.0), [0.0]))
+            return whole, whole
         return binned(self, nodes), connected(self, nodes)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
-        """Exact where listed. Else between the binned law and the connected one, whose errors are as -1 to 2."""
-        if self.listed is not None:
-            return self.listed.expect(function)
+        """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""
+        if self.exact is not None:
+            return self.exact.expect(function)
         below, above = (law.expect(function) for law in self._cells)
         p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
         return scalar_or_array(p), scalar_or_array(q)
@@ -157,6 +202,10 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return float("inf")
+
+
+def _product(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
+    return LatticeLoss(*product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q)), bounded=False)
 
 
 def _single(family: Family) -> tuple[Floats, Floats, Floats]:

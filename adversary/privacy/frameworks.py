@@ -43,8 +43,8 @@ from adversary.privacy.guarantees import TOLERANCE
 from adversary.privacy.hypotheses import LEVELS, Hypotheses
 from adversary.privacy.joint import Event, blocks, joined
 from adversary.privacy.joint import JointLaw as JointLaw
-from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.noise import Mechanism
+from adversary.privacy.pairs import PrivacyLoss
 
 FRAMEWORKS = ("DP", "Blowfish", "dependent DP", "inferential", "membership", "mutual information")
 INEQUALITIES = {
@@ -72,7 +72,7 @@ def blowfish(law: JointLaw, query: Any, mechanism: Mechanism, constraint: Event 
 
     Compares all databases that keep the constraint, possible under the law or not, and differ in any number of
     records that move together: records tied by the constraint, or dependent under the law. Minimal neighbours of
-    He, Machanavajjhala and Ding 2014 (Definition 4.1) are among these pairs; a policy with fewer secrets than all
+    He, Machanavajjhala and Ding 2014 are among these pairs; a policy with fewer secrets than all
     values is a case for `pufferfish`, and outside Theorem 7. With independent records and no constraint this is DP.
     """
     kept = np.ones(law.array.shape, dtype=np.bool_) if constraint is None else law.holds(constraint, "constraint")
@@ -122,7 +122,7 @@ def pufferfish(
 
     Secrets are events, everything else is integrated out given them; without any, all pairs of values of one record,
     which is `inferential` at "record". A pair counts under the laws that give both positive probability
-    (Kifer and Machanavajjhala 2014, Definition 3.4); secrets that no law can compare are refused.
+    (Kifer and Machanavajjhala 2014); secrets that no law can compare are refused.
     """
     family = [laws] if isinstance(laws, JointLaw) else list(laws)
     pairs = None if secrets is None else list(secrets)
@@ -157,7 +157,7 @@ def mutual_information_privacy(
 ) -> float:
     """Epsilon of mutual-information DP: nats of information between a record and the release, worst over records.
 
-    At "known", as defined (Cuff and Yu 2016, Definition 2), I(record; release | others) under this law; at "record"
+    At "known", as defined (Cuff and Yu 2016), I(record; release | others) under this law; at "record"
     I(record; release), at "database" that of all records together. With `worst_prior` the most over priors of the
     hypotheses (and over values of the others at "known"), as the definition asks of a mechanism. An average over
     releases either way: finite under Gaussian noise, and silent about an unlucky release.
@@ -217,7 +217,7 @@ def membership_epsilon(prior: Any, epsilon: Any) -> Any:
     """
     check_probability("prior", prior), check_non_negative("epsilon", epsilon, finite=False)
     p, e = (x if hasattr(x, "coords") else as_array(x) for x in (prior, epsilon))
-    value = e + np.log1p(np.minimum(p, 1.0 - p) * np.expm1(-e))
+    value = np.log1p(np.minimum(p, 1.0 - p) * np.expm1(-e)) + e
     return value if hasattr(value, "coords") else scalar_or_array(value)
 
 

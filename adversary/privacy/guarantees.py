@@ -30,6 +30,24 @@ from adversary._numeric import (
     smallest,
     solve_decreasing,
 )
+from adversary.privacy.accounting import compose_advanced as compose_advanced
+from adversary.privacy.accounting import compose_basic as compose_basic
+from adversary.privacy.accounting import compose_lattice as compose_lattice
+from adversary.privacy.accounting import compose_optimal as compose_optimal
+from adversary.privacy.accounting import optimal_profile as optimal_profile
+from adversary.privacy.conversions import approximate_epsilon as approximate_epsilon
+from adversary.privacy.conversions import approximate_from_difference as approximate_from_difference
+from adversary.privacy.conversions import direct_loss_bound as direct_loss_bound
+from adversary.privacy.conversions import least_level as least_level
+from adversary.privacy.conversions import pbdp_delta_markov as pbdp_delta_markov
+from adversary.privacy.conversions import power_bounds as power_bounds
+from adversary.privacy.conversions import probabilistic_epsilon as probabilistic_epsilon
+from adversary.privacy.conversions import probabilistic_failure as probabilistic_failure
+from adversary.privacy.conversions import published_loss_bound as published_loss_bound
+from adversary.privacy.conversions import simple_epsilon as simple_epsilon
+from adversary.privacy.conversions import two_sided_difference as two_sided_difference
+from adversary.privacy.conversions import two_sided_ratio as two_sided_ratio
+from adversary.privacy.conversions import worst_prior as worst_prior
 
 if TYPE_CHECKING:
     from adversary.privacy.losses import PrivacyLoss
@@ -120,16 +138,11 @@ class Guarantee(ABC):
         The largest of exp(-e) (power - delta(e)) over real e, relatively accurate however small; 0 up to the mass of
         infinite losses.
         """
-        r = check_probability("power", power)
-        positive, negative = self.delta, self.swapped.delta
+        return level_from_profile(self, power)
 
-        def bound(e: Floats) -> Floats:
-            size = np.exp(-np.abs(e))
-            above = size * (r[..., None] - as_array(positive(np.abs(e))))
-            below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
-            return -np.where(e >= 0, above, below)
-
-        return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
+    def profile_level(self, power: ArrayLike) -> Any:
+        """The same from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
+        return self.level(power)
 
     @property
     def advantage(self) -> float:
@@ -139,9 +152,7 @@ class Guarantee(ABC):
     @property
     def auc(self) -> float:
         """Area under power against level, both hypotheses tested by the best score: 1/2 is no information."""
-        z = np.linspace(-13.0, 13.0, 2601)  # level = Phi(z): the trapezium rule is spectrally accurate where smooth
-        weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
-        return float(np.clip(weight @ as_array(self.power(ndtr(z))), 0.5, 1.0))
+        return area_under(self)
 
     @labelled
     def precision(self, recall: ArrayLike, prior: ArrayLike) -> Any:
@@ -178,7 +189,7 @@ class Guarantee(ABC):
 
         priors = check_probability("prior", prior)
         found = np.array([best(float(p)) for p in priors.ravel()]).reshape(priors.shape)
-        return prior.copy(data=found) if hasattr(prior, "coords") else scalar_or_array(found)
+        return prior.copy(data=found) if hasattr(prior, "coords") else scalar_or_array(found)  # type: ignore[union-attr]
 
     @labelled
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
@@ -212,6 +223,8 @@ class Guarantee(ABC):
         """
         if not epsilon > 0.0:
             raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
+        if epsilon >= self.loss_bound(0.0):
+            return 0.0
         return max(_tail_bound(side, epsilon) for side in {id(g): g for g in (self, self.swapped)}.values())
 
     @elementwise
@@ -223,7 +236,7 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        level = min(float(side.level(target)) for side in (self, self.swapped))
+        level = min(float(side.profile_level(target)) for side in (self, self.swapped))
         return max(0.0, float(np.log(target) - np.log(level))) if level > 0.0 else float("inf")
 
     def __add__(self, other: Any) -> Any:
@@ -248,19 +261,36 @@ _LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
 """A first grid of losses, fine about 0 and reaching the far ends."""
 
 
+def level_from_profile(guarantee: Guarantee, power: ArrayLike) -> Any:
+    """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
+    r = check_probability("power", power)
+    positive, negative = guarantee.delta, guarantee.swapped.delta
+
+    def bound(e: Floats) -> Floats:
+        size = np.exp(-np.abs(e))
+        above = size * (r[..., None] - as_array(positive(np.abs(e))))
+        below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
+        return -np.where(e >= 0, above, below)
+
+    return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
+
+
+def area_under(guarantee: Guarantee) -> float:
+    """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
+    z = np.linspace(-13.0, 13.0, 2601)
+    weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
+    return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
+
+
 def _tail_bound(side: Guarantee, epsilon: float) -> float:
     """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
-    from scipy.optimize import minimize_scalar
 
-    def bound(gap: Any) -> Any:
-        return as_array(side.delta(epsilon - gap)) / -np.expm1(-gap)
+    def bound(log_gap: Floats) -> Floats:
+        gap = np.exp(log_gap)
+        return np.asarray(as_array(side.delta(epsilon - gap)) / -np.expm1(-gap))
 
     gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
-    values = bound(gaps)
-    best = int(np.argmin(values))
-    ends = np.log(gaps[[max(best - 1, 0), min(best + 1, gaps.size - 1)]])
-    refined = minimize_scalar(lambda g: float(bound(np.exp(g))), bounds=tuple(ends), method="bounded")
-    return float(min(values[best], refined.fun, 1.0))
+    return min(float(smallest(bound, np.log(gaps))), 1.0)
 
 
 def _logit_shift(prior: Any, shift: float) -> Any:
@@ -278,9 +308,22 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
     failure = float(check_probability("failure", failure))
     if failure >= 1.0:
         return 0.0
-    if failure == 0.0 or _tail_bound(guarantee, 1e200) > failure:
+    if failure == 0.0:
         return float("inf")
-    return solve_decreasing(lambda e: (1.0 + np.exp(-e)) * _tail_bound(guarantee, e) - failure, 0.0, 1.0)
+
+    def needed(e: float) -> float:
+        """pbdp_epsilon, one direction, at what is left for the upper tail."""
+        share = failure / (1.0 + np.exp(-e))
+        level = float(guarantee.profile_level(share))
+        return max(0.0, float(np.log(share) - np.log(level))) if level > 0.0 else float("inf")
+
+    low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
+    for _ in range(60):
+        if not high - low > 1e-15 * high:
+            break
+        secant = needed(high)
+        low, high = max(low, secant), min(high, needed(max(low, secant)))
+    return high
 
 
 def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:

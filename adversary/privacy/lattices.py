@@ -12,13 +12,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._numeric import Floats, as_array, check_probability, labelled, scalar_or_array
+from adversary._numeric import Floats, as_array, check_number, check_probability, labelled, scalar_or_array
 from adversary.privacy.composition import merged
 from adversary.privacy.guarantees import Guarantee
-from adversary.privacy.pairs import Expectation, PrivacyLoss
+from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
 SUM_TOLERANCE = 1e-9
 """How far from one the probabilities of a pair may add up; they are rescaled within it."""
+
+
+MARGIN = 1e-13
+"""Relative margin of a certified answer for the rounding of masses given as double logarithms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +89,30 @@ class LatticeLoss(PrivacyLoss):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """Sum of P(L = l) (1 - e^(epsilon - l)) over l > epsilon, and the infinite mass: positive terms only."""
-        e = np.asarray(epsilon, dtype=np.longdouble)
+        e = check_number("epsilon", epsilon).astype(np.longdouble)
         first = np.searchsorted(self.losses, as_array(e), side="right")
         p, _, excess = self._tails
         e = np.where(first < self.losses.size, e, 0.0)
         next_loss = np.append(self.losses, 0.0)[first]
         finite = p[first] * -np.expm1(np.minimum(e - next_loss, 0.0)) + np.exp(e) * excess[first]
         return scalar_or_array(np.clip(as_array(finite) + self.infinite_p, 0.0, 1.0))
+
+    @property
+    def bracket(self) -> Bracket:
+        """A margin for rounding: of the masses, and of the losses, which moves delta by e^epsilon Q(L > epsilon)."""
+
+        def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
+            e, value = as_array(epsilon), as_array(self.delta(epsilon))
+            with np.errstate(over="ignore", invalid="ignore"):
+                slope = np.where(value > 0.0, np.exp(e + np.log(np.maximum(as_array(self.tail(e)[1]), 1e-300))), 0.0)
+            margin = MARGIN * value + 1e-15 * np.abs(e) * slope
+            return scalar_or_array(np.maximum(value - margin, 0.0)), scalar_or_array(np.minimum(value + margin, 1.0))
+
+        def power(level: ArrayLike) -> tuple[Any, Any]:
+            value = as_array(self.power(level))
+            return scalar_or_array(value * (1.0 - MARGIN)), scalar_or_array(np.minimum(value * (1.0 + MARGIN), 1.0))
+
+        return Bracket(delta=delta, power=power, tail=lambda threshold: (self.tail(threshold)[0],) * 2)
 
     @cached_property
     def _corners(self) -> tuple[Floats, Floats]:
@@ -104,7 +125,8 @@ class LatticeLoss(PrivacyLoss):
     @labelled
     def power(self, level: ArrayLike) -> Any:
         """The trade-off itself, linear between its corners (a test randomises inside an atom)."""
-        return scalar_or_array(np.interp(check_probability("level", level), *self._corners))
+        a = check_probability("level", level)
+        return scalar_or_array(np.where(a > 0.0, np.interp(a, *self._corners), self.infinite_p))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
@@ -113,6 +135,11 @@ class LatticeLoss(PrivacyLoss):
         r = check_probability("power", power)
         found = np.interp(r, corner_power[: last + 1], corner_level[: last + 1])
         return scalar_or_array(np.where(r <= self.infinite_p, 0.0, found))
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the loss is 0 for certain: nothing was released."""
+        return self.losses.size == 1 and self.losses[0] == 0.0 and not (self.infinite_p or self.infinite_q)
 
     @property
     def auc(self) -> float:
@@ -207,9 +234,10 @@ def _reach(loss: PrivacyLoss) -> float:
 
 
 def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
-    """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated (Dong, Roth and Su 2022, Theorem 2.14).
+    """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated.
 
-    Where two steps meet, P of one is Q of the next: on a piece of that common axis losses add and masses follow.
+    Dong, Roth and Su 2022, Theorem 2.14. Where two steps meet, P of one is Q of the next: on a piece of that common
+    axis losses add and masses follow.
     """
     one = loss if isinstance(loss, LatticeLoss) and loss.losses.size <= 4000 else connected(loss, default_nodes(loss))
     total = one

@@ -22,8 +22,9 @@ from adversary.privacy.continuous import LaplaceLoss as LaplaceLoss
 from adversary.privacy.families import DiscreteGaussianLoss as DiscreteGaussianLoss
 from adversary.privacy.lattices import NOTHING, connected
 from adversary.privacy.lattices import LatticeLoss as LatticeLoss
+from adversary.privacy.mixed import MixedLoss as MixedLoss
 from adversary.privacy.pairs import Bracket as Bracket
-from adversary.privacy.pairs import Expectation, PrivacyLoss
+from adversary.privacy.pairs import Expectation
 from adversary.privacy.pairs import PrivacyLoss as PrivacyLoss
 
 GRID_BINS = 2**14
@@ -31,68 +32,6 @@ GRID_BINS = 2**14
 
 MIXED_ATOMS = 2_000
 """A lattice with at most so many atoms is mixed exactly with a loss of another kind."""
-
-
-@dataclass(frozen=True, eq=False)
-class MixedLoss(PrivacyLoss):
-    """Sum of a lattice loss and another: for every atom the other law, shifted; all terms positive."""
-
-    lattice: LatticeLoss
-    other: PrivacyLoss
-
-    def _mixed(self, weights: Floats, values: Any) -> Any:
-        return np.tensordot(np.exp(weights), values, axes=(0, 0))
-
-    def _shifts(self, threshold: Floats) -> Floats:
-        return np.subtract.outer(-self.lattice.losses, -threshold)
-
-    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        p, q = (as_array(x) for x in self.other.tail(self._shifts(as_array(threshold))))
-        beyond = self._mixed(self.lattice.log_p, p) + self.lattice.infinite_p
-        return scalar_or_array(beyond), scalar_or_array(self._mixed(self.lattice.log_q, q))
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """P(infinite) + sum over atoms x of P(x) delta_other(epsilon - x)."""
-        return self.bracket.delta(epsilon)[1]
-
-    @property
-    def bracket(self) -> Bracket:
-        """The profile from that of the other law; power and tails are exact where the other's are."""
-
-        def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
-            ends = self.other.bracket.delta(self._shifts(as_array(epsilon)))
-            low, high = (self._mixed(self.lattice.log_p, as_array(end)) + self.lattice.infinite_p for end in ends)
-            return scalar_or_array(np.clip(low, 0.0, 1.0)), scalar_or_array(np.clip(high, 0.0, 1.0))
-
-        return Bracket(
-            delta=delta,
-            power=lambda level: (self.power(level),) * 2,
-            tail=lambda threshold: (self.tail(threshold)[0],) * 2,
-        )
-
-    def expect(self, function: Expectation) -> tuple[Any, Any]:
-        pairs = [self.other.expect(lambda z, x=x: function(z + x)) for x in self.lattice.losses]
-        p, q = (
-            self._mixed(weights, np.array([as_array(pair[side]) for pair in pairs]))
-            for side, weights in enumerate((self.lattice.log_p, self.lattice.log_q))
-        )
-        if self.lattice.infinite_p:
-            p = p + self.lattice.infinite_p * function(np.array([np.inf]))[..., 0]
-        if self.lattice.infinite_q:
-            q = q + self.lattice.infinite_q * function(np.array([-np.inf]))[..., 0]
-        return scalar_or_array(p), scalar_or_array(q)
-
-    def log_moment(self, order: float) -> float:
-        return self.lattice.log_moment(order) + self.other.log_moment(order)
-
-    @property
-    def swapped(self) -> MixedLoss:
-        return MixedLoss(self.lattice.swapped, self.other.swapped)
-
-    @property
-    def maximum(self) -> float:
-        return self.lattice.maximum + self.other.maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +110,11 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     flat = [q for part in parts for q in _split(part)]
     gaussians = [part for part in flat if isinstance(part, GaussianLoss)]
     discrete = [part for part in flat if isinstance(part, DiscreteGaussianLoss)]
-    lattices = [part for part in flat if isinstance(part, LatticeLoss)]
+    lattices = [part for part in flat if isinstance(part, LatticeLoss) and not part.is_nothing]
     rest: list[PrivacyLoss] = [part for part in flat if isinstance(part, LaplaceLoss)]
-    rest += [part for part in flat if not isinstance(part, GaussianLoss | DiscreteGaussianLoss | LatticeLoss | LaplaceLoss)]
+    rest += [
+        part for part in flat if not isinstance(part, GaussianLoss | DiscreteGaussianLoss | LatticeLoss | LaplaceLoss)
+    ]
     variance = float(sum(part.mu**2 for part in gaussians))
     if discrete:
         families = tuple(family for part in discrete for family in part.families)
@@ -181,7 +122,9 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
         rest.append(DiscreteGaussianLoss(families, variance, min(part.goal for part in discrete)))
     elif gaussians:
         rest.append(GaussianLoss(float(np.sqrt(variance))))
-    listed = reduce(_multiplied, lattices, [])
+    listed: list[LatticeLoss] = []
+    for one in lattices:
+        listed = _multiplied(listed, one)
     if not rest and len(listed) <= 1:
         return listed[0] if listed else NOTHING
     if len(rest) == 1 and not listed:
@@ -193,11 +136,9 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
 def _joined(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
     """One more lattice where the other law is listed, a mixture where it is not."""
-    atoms = other.listed if isinstance(other, DiscreteGaussianLoss) else None
-    if atoms is not None and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
+    atoms = other.exact if isinstance(other, DiscreteGaussianLoss) else None
+    if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
         return _product(lattice, atoms)
-    if lattice.losses.size == 1 and lattice.losses[0] == 0.0 and not (lattice.infinite_p or lattice.infinite_q):
-        return other
     return MixedLoss(lattice, other)
 
 

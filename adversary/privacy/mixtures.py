@@ -92,7 +92,7 @@ class Mixtures:
         """The same under the worst prior over the hypotheses, from above (within about 1e-8 nats).
 
         The largest divergence from the mixture under any prior is an upper bound, the mean one a lower bound, and
-        they meet at the worst prior (Csiszar 1972): the bound at the best prior found is returned.
+        they meet at the worst prior (its Kuhn-Tucker conditions): the bound at the best prior found is returned.
         """
         from scipy.optimize import minimize
 
@@ -105,12 +105,12 @@ class Mixtures:
             lambda prior: -(prior @ self._divergences(prior, weights)) / scale,
             uniform,
             jac=lambda prior: -self._divergences(prior, weights) / scale,
-            bounds=[(0.0, 1.0)] * size,
+            bounds=[(1e-15, 1.0)] * size,  # no hypothesis excluded: its divergence would be infinite
             constraints={"type": "eq", "fun": lambda prior: prior.sum() - 1.0},
             method="SLSQP",
             options={"ftol": 1e-15},
         )
-        prior = np.maximum(found.x, 0.0)
+        prior = np.maximum(found.x, 1e-15)
         return min(scale, float(self._divergences(prior / prior.sum(), weights).max()))
 
     def _divergences(self, prior: Floats, weights: Floats) -> Floats:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._numeric import Floats, as_array, check_whole, elementwise, labelled, scalar_or_array
+from adversary._numeric import Floats, check_number, check_whole, elementwise, labelled, scalar_or_array
 from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
 from adversary.privacy.posteriors import PosteriorLaw
 
@@ -75,7 +75,7 @@ class PrivacyLoss(Guarantee):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """P(L > epsilon) - e^epsilon Q(L > epsilon), of P against Q."""
-        e = as_array(epsilon)
+        e = check_number("epsilon", epsilon)
         p, q = self.tail(e)
         with np.errstate(over="ignore", invalid="ignore"):
             excess = np.where(q > 0, p - np.exp(e + np.log(np.where(q > 0, q, 1.0))), p)

@@ -87,6 +87,6 @@ def _last(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
         middle = 0.5 * (low + high)
         small = tail(middle) <= allowed
         low, high = np.where(small, low, middle), np.where(small, middle, high)
-        if not ((low < middle) & (middle < high)).any():
+        if (high - low <= 4e-16 * np.maximum(np.abs(high), 1e-3)).all():
             break
     return np.where(beyond, np.inf, np.where(before, -np.inf, high))

@@ -21,6 +21,8 @@ _FIRST_GAP = 1e-6
 _LIMIT_GAP = 1e-15
 """Orders are 1 + gap; at this one the divergence is that of Kullback and Leibler, the limit, to rounding."""
 
+_ZOOM = np.linspace(-1.0, 1.0, 17)
+
 _LEAST_RHO = 1e-30
 """A smaller rho is answered as this one: power - level is below 1e-15."""
 
@@ -43,14 +45,14 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
     widest = np.log(top / _FIRST_GAP) / 32.0
     every = np.concatenate([np.full_like(top, _LIMIT_GAP), _FIRST_GAP * np.exp(widest * np.arange(33.0))], axis=-1)
     least, found = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
-    at, gaps, width = least, every, widest
-    for steps in (24, *[14] * 6, 56):
-        used = share_used(at, level, rest, gaps, rho * (1.0 + gaps))
-        most = np.argmax(used, -1)[:, None]
+    at, best, width = least, every[:, :1], np.zeros_like(widest)
+    for steps in (24, *[14] * 9, 56):
+        gaps = np.concatenate([best * np.exp(width * _ZOOM), every], axis=-1)
+        most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
         at = found = _last_kept(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
-        width = np.where(most < gaps.shape[-1] - every.shape[-1], width / 4.0, widest)
-        gaps = np.concatenate([best * np.exp(width * np.linspace(-1.0, 1.0, 17)), every], axis=-1)
+        closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)  # the best at an edge: look farther
+        width = np.where((most < _ZOOM.size) & (width > 0.0), closer * width, widest)
     return np.asarray(found[:, 0], dtype=np.float64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from adversary._numeric import Floats
 
-MAX_WINDOWS = 60_000
+MAX_WINDOWS = 200_000
 """Beyond so many windows another route is faster."""
 
 
@@ -77,7 +77,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold) 
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
     count = np.maximum(last - first + 1.0, 0.0).astype(np.int64)
-    if count.sum() > 20 * MAX_WINDOWS:
+    if count.sum() > 10 * MAX_WINDOWS:
         raise TooManyRevivals
     parent = np.repeat(np.arange(low.size), count)
     place = np.arange(parent.size) - np.repeat(np.cumsum(count) - count, count)

@@ -12,6 +12,7 @@ and positive; for every s it is at most that in size (triangle inequality, term 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -24,27 +25,29 @@ _TERMS = np.arange(-3, 4)
 _FEW = np.arange(-1, 2)
 
 
-def twisted(v: float, shift: int, u: Floats, residue: float) -> Any:
+def twisted(v: float, shift: int, u: Floats, residue: Fraction) -> Any:
     """Phi_s(u) of one count, s = residue modulo 1: real for residues 0 and 1/2, complex otherwise."""
     period = 2.0 * np.pi / (shift * v)
     m = np.rint(u / period)
     d = shift * (u - m * period)
-    real = residue in (0.0, 0.5)
+    real = residue.denominator <= 2
     if v <= _NARROW:
         k = _FEW if v < 0.9 else _TERMS
-        turns = _turn(k * shift * residue, real) / np.exp(-k * k * (2.0 * np.pi**2 / v)).sum()
-        value = sum(turn * np.exp(-0.5 * v * (d + i * (2.0 * np.pi / v)) ** 2) for i, turn in zip(k, turns, strict=True))
+        turns = _turn(k * shift, residue, real) / np.exp(-k * k * (2.0 * np.pi**2 / v)).sum()
+        value = sum(
+            turn * np.exp(-0.5 * v * (d + i * (2.0 * np.pi / v)) ** 2) for i, turn in zip(k, turns, strict=True)
+        )
     else:
-        y = np.arange(-4, 4) + (shift * residue) % 1.0
+        y = np.arange(-4, 4) + float(shift * residue % 1)
         weight = np.exp(-0.5 * v * y * y) / np.exp(-0.5 * v * _TERMS * _TERMS).sum()
         wave = np.cos if real else lambda angle: np.exp(-1j * angle)
         value = sum(w * wave(d * (v * x)) for x, w in zip(y, weight, strict=True) if w > 1e-19)
-    return value * _turn(-m * shift * residue, real) if residue else value
+    return value * _turn(-m * shift, residue, real) if residue else value
 
 
-def _turn(turns: Any, real: bool) -> Any:
-    """exp(2 pi i turns), with the whole turns taken off first."""
-    angle = 2.0 * np.pi * (turns - np.rint(turns))
+def _turn(times: Any, residue: Fraction, real: bool) -> Any:
+    """exp(2 pi i times residue) for whole numbers: in whole-number arithmetic, as times may be large."""
+    angle = 2.0 * np.pi / residue.denominator * (times * residue.numerator % residue.denominator)
     return np.cos(angle) if real else np.exp(1j * angle)
 
 
@@ -61,7 +64,9 @@ def curvature(v: float) -> float:
     k = np.arange(8.0)
     if v <= _NARROW:  # around the edge the waves are at odd multiples of it, in pairs; the largest is taken out
         waves = 2.0 * np.exp(-2.0 * np.pi**2 / v * k * (k + 1.0)).sum()
-        log_edge = -(np.pi**2) / (2.0 * v) + np.log(waves) - np.log1p(2.0 * np.exp(-2.0 * np.pi**2 / v * k[1:] ** 2).sum())
+        log_edge = (
+            -(np.pi**2) / (2.0 * v) + np.log(waves) - np.log1p(2.0 * np.exp(-2.0 * np.pi**2 / v * k[1:] ** 2).sum())
+        )
     else:
         weight = np.exp(-0.5 * v * k * k)
         log_edge = np.log1p(2.0 * ((-1.0) ** k * weight)[1:].sum()) - np.log1p(2.0 * weight[1:].sum())

@@ -86,7 +86,7 @@ class LossPart:
 
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         def at(one: float) -> float:
-            return self.loss.expect(lambda z: function(one + z))[self.side]
+            return float(self.loss.expect(lambda z: function(one + z))[self.side])
 
         return np.array([at(float(one)) for one in shift])
 
@@ -155,6 +155,10 @@ class FactorLaw:
             mean = self.first.exponential_mean() * float(np.exp(np.log(self.rest.weights) + self.rest.values).sum())
         spread = self._average(self.first.exponential_mean() * rest)[1] if self.simulated else 0.0
         return mean, spread
+
+    def sf(self, threshold: ArrayLike) -> Floats:
+        """P(log Bayes factor > threshold), for every threshold."""
+        return np.array([self._average(self.first.sf(z - self.rest.values))[0] for z in np.ravel(as_array(threshold))])
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""

@@ -102,6 +102,19 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     return Truth(counts, target)
 
 
+def opposite(plan: Plan, reader: Adversary, truth: Truth) -> Truth:
+    """The same truth but for the target: the other hypothesis, everybody else as they are.
+
+    Raises
+    ------
+    ValueError : the reader's beliefs, or an exact level, rule it out
+    """
+    target = 1 - truth.target
+    moved = [reader.contributions(cell)[target] - reader.contributions(cell)[1 - target] for cell in range(plan.cells)]
+    other = Truth(truth.counts + np.array(moved), target)
+    return settle_truth(plan, reader, {**other.by_level(plan), "in": target})
+
+
 def factor_law(
     plan: Plan,
     reader: Adversary,

@@ -377,9 +377,7 @@ def test_ht80_and_e5_two_full_coordinates_are_weaker_than_one_of_twice_the_epsil
     assert loss.auc == pytest.approx(0.80828, abs=5e-5)
     assert loss.f_score(0.5) == pytest.approx(0.75483, abs=5e-5)
     scalar = LaplaceLoss(2.0)
-    assert (scalar.advantage, scalar.auc, scalar.f_score(0.5)) == pytest.approx(
-        (0.63212, 0.86466, 0.81910), abs=1e-5
-    )
+    assert (scalar.advantage, scalar.auc, scalar.f_score(0.5)) == pytest.approx((0.63212, 0.86466, 0.81910), abs=1e-5)
     level = np.linspace(0.01, 0.99, 25)
     assert np.all(loss.power(level) <= scalar.power(level) + 5e-5)
 

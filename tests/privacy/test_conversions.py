@@ -212,7 +212,7 @@ def test_the_simple_epsilon_is_above_the_tight_one(rho: float) -> None:
     deltas = np.array([0.3, 0.01, 1e-6, 1e-12])
     simple = conversions.simple_epsilon(rho, deltas)
     np.testing.assert_allclose(simple, [rho + 2 * math.sqrt(rho * math.log(1 / d)) for d in deltas], rtol=1e-14)
-    assert np.all(simple > adv.ZeroConcentratedDP(rho).epsilon(deltas))
+    assert all(one > adv.ZeroConcentratedDP(rho).epsilon(float(d)) for one, d in zip(simple, deltas, strict=True))
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5, 2.63])

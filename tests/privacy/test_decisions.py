@@ -25,7 +25,7 @@ from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss
 from tests.catalogue import BRACKETED, GUARANTEES, LOSSES
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
-CHEAP = {name: g for name, g in EVERY.items() if "zCDP" not in name}
+CHEAP = {name: g for name, g in EVERY.items() if not name.startswith(("zCDP", "renyi"))}
 EXACT = {name: loss for name, loss in LOSSES.items() if name not in BRACKETED}
 LATTICES = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}
 PRIORS = (0.02, 0.3, 0.5, 0.8)
@@ -110,7 +110,7 @@ def test_discrete_curves_are_those_of_sorted_likelihood_ratios(name: str, prior:
     best = (5 * power / (power + r * level + 4)).max()
     assert float(decisions.max_f_score(loss, prior, 2.0)["f_score"]) == pytest.approx(float(best), abs=1e-11)
     assert loss.auc == pytest.approx(float(np.trapezoid(power, level)), abs=1e-6)
-    fine = np.unique(np.concatenate([power[corners], np.linspace(1e-4, 1, 10_000)]))
+    fine = np.unique(np.concatenate([power[corners], np.geomspace(1e-12, 1e-4, 200), np.linspace(1e-4, 1, 10_000)]))
     precision = fine / (fine + r * np.interp(fine, np.append(0.0, power[corners]), np.append(0.0, level[corners])))
     area = float(np.trapezoid(precision, fine)) + precision[0] * fine[0]
     assert decisions.average_precision(loss, prior) == pytest.approx(area, abs=1e-6)
@@ -262,6 +262,17 @@ def test_the_largest_f_score_is_that_of_a_grid_search(g: adv.Guarantee, beta: fl
         assert score >= (1 + beta**2) / (1 + beta**2 + r) - 1e-12
 
 
+@over({"zCDP": adv.ZeroConcentratedDP(2.56), "renyi": adv.RenyiDP(4.0, 0.5)})
+def test_the_largest_f_score_of_a_bound_on_moments_is_that_of_its_curve(g: adv.Guarantee) -> None:
+    """Their curve is sharper than their profile, which alone would allow a higher score."""
+    recall = np.linspace(0, 1, 301)
+    level = np.asarray(g.level(recall))
+    found = decisions.max_f_score(g, 0.3)
+    best = float((2 * recall / (recall + 7 / 3 * level + 1)).max())
+    assert best - 1e-9 <= float(found["f_score"]) <= g.f_score(0.3) + 1e-6
+    assert float(found["f_score"]) == pytest.approx(best, abs=2e-3)
+
+
 @over(CHEAP)
 def test_the_best_test_has_the_score_and_thresholds_it_claims(g: adv.Guarantee) -> None:
     found = decisions.max_f_score(g, PRIORS, [0.5, 1.0])
@@ -322,6 +333,9 @@ def test_the_release_threshold_of_laplace_gives_the_rates() -> None:
             assert float(best["loss_threshold"]) == pytest.approx(ratio, abs=1e-9)
         else:  # always "in"
             assert float(best["release_threshold"]) == -math.inf
+    far = decisions.max_f_score(LaplaceLoss(1200.0), 0.2)  # e^epsilon overflows, nothing here does
+    assert float(far["recall"]) == 1.0
+    assert float(far["level"]) == pytest.approx(math.exp(-600) / 4, rel=1e-9)
     assert "release_threshold" not in decisions.max_f_score(GaussianLoss(1.0))
 
 
@@ -365,7 +379,7 @@ def test_epsilon_from_a_point_is_the_inverse(mechanism: str, parameter: float, r
     g, prior = keeps(mechanism, parameter), prior_from_odds(odds)
     precision = float(recall / (recall + odds * g.worst_pair.level(recall)))
     target = decisions.epsilon_from_point(precision, recall, prior, mechanism)
-    assert target.status == "attained"
+    assert target.status == ("attained" if precision < 1 else "unconstrained")
     bound = decisions.epsilon_lower_bound(precision, recall, prior, mechanism=mechanism)
     assert bound == pytest.approx(float(target), rel=1e-9, abs=1e-9)
     if precision < 1 - 1e-9:
@@ -495,7 +509,7 @@ def test_points_no_better_than_guessing_say_nothing() -> None:
     certain = decisions.epsilon_lower_bound(1.0, 0.1, 0.5)
     assert certain == math.inf
     assert certain.status == "attained"
-    assert decisions.epsilon_lower_bound(1.0, 0.1, 0.5, delta=0.2) == 0.0 or True
+    assert decisions.epsilon_lower_bound(1.0, 0.1, 0.5, delta=0.2) == 0.0  # a fifth may be certain
     assert decisions.epsilon_lower_bound(0.9, 0.9, 0.5, mechanism="gaussian").mu == pytest.approx(2.563103, abs=1e-6)
 
 
@@ -617,6 +631,7 @@ def test_thresholds_at_the_ends() -> None:
         (lambda: decisions.classical_limit(0.0), "delta must be positive"),
         (lambda: decisions.laplace_threshold(0.5, 0.0), "epsilon must be positive"),
         (lambda: decisions.plausible_deniability([0.0, 1.0], 0, 0.5), "gamma must be at least 1"),
+        (lambda: decisions.plausible_deniability([0.0, 1.0], 2, 2.0), "source must be one of the 2 records"),
     ],
 )
 def test_bad_input_is_named(call: Any, message: str) -> None:

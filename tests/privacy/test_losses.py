@@ -12,7 +12,15 @@ import scipy.integrate
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.losses import ComposedLoss, GaussianLoss, LaplaceLoss, LatticeLoss, composed, repeated
+from adversary.privacy.losses import (
+    ComposedLoss,
+    DiscreteGaussianLoss,
+    GaussianLoss,
+    LaplaceLoss,
+    LatticeLoss,
+    composed,
+    repeated,
+)
 from tests import oracles
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 
@@ -318,14 +326,19 @@ def test_bracket_contains_gaussian_and_geometric() -> None:
 
 
 def test_bracket_contains_a_census_path() -> None:
-    """Six census levels: losses on six lattices; brute force over a thinned grid is too large, so three of them."""
+    """Three levels on three lattices: the certified engine, the atoms themselves, and both ways of rounding."""
     parts = [DG(rho).privacy_loss() for rho in (0.3, 0.5, 0.21)]
-    exact = composed(parts)
-    assert isinstance(exact, LatticeLoss)
+    certified = composed(parts)
+    assert isinstance(certified, DiscreteGaussianLoss)
+    atoms = [part.exact for part in parts if isinstance(part, DiscreteGaussianLoss)]
+    listed = composed([part for part in atoms if part is not None])
+    assert isinstance(listed, LatticeLoss)
     rounded = ComposedLoss(tuple(parts))
     for epsilon in (-1.0, 0.0, 0.5, 2.0, 5.0):
+        low, high = certified.bracket.delta(epsilon)
+        assert low * (1 - 1e-12) <= listed.delta(epsilon) <= high * (1 + 1e-12)
         lower, upper = rounded.bracket.delta(epsilon)
-        assert lower - 1e-14 <= exact.delta(epsilon) <= upper + 1e-14
+        assert lower - 1e-14 <= listed.delta(epsilon) <= upper + 1e-14
         assert upper - lower < 1e-2
 
 

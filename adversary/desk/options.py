@@ -1,0 +1,97 @@
+"""What the commands take: their common options, the numbers and directories given to them, and errors in one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary.desk.bounds import LEVELS, PRIORS
+
+
+def _usual(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Priors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prior",
+        help="A reader's prior, such as 0.1 or 1/864; may be repeated.",
+        metavar="P",
+        show_default=_usual(PRIORS),
+    ),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level",
+        help="Probability of a false alarm of a test; may be repeated.",
+        metavar="P",
+        show_default=_usual(LEVELS),
+    ),
+]
+Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
+Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
+Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Errors in the input in one line, without a traceback."""
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        print("error: " + " ".join(text.split()), file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def number(option: str, text: str) -> float:
+    """ "0.1" or "1/864" as a number."""
+    try:
+        top, *bottom = map(float, text.split("/", 1))
+        return top / bottom[0] if bottom else top
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{option} must be a number such as 0.1 or 1/864, got {text!r}") from None
+
+
+def several(option: str, texts: list[str] | None, usual: Sequence[float]) -> list[float]:
+    """The numbers of an option that may be repeated, or the usual ones."""
+    return [number(option, text) for text in texts] if texts else list(usual)
+
+
+def whole(option: str, text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+@contextmanager
+def directory(out: Path | None) -> Iterator[Path | None]:
+    """A directory to write into, if any; folders made for it are removed again, if empty, when nothing comes of it."""
+    if out is None:
+        yield None
+        return
+    from adversary.desk.report import check_directory
+
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        yield check_directory(out)
+    except BaseException:
+        remove_empty(made)
+        raise
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Those of the folders that are empty, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

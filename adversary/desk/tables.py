@@ -1,0 +1,58 @@
+"""What every command prints with: tables for the screen, and numbers as JSON can hold them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 120
+"""Of what is not printed on a terminal."""
+
+
+def console() -> Console:
+    """Standard output, as wide as the terminal."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+    """An empty table with columns of words, then columns of numbers."""
+    made = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False, header_style="bold")
+    for head in texts:
+        made.add_column(head)
+    for head in numbers:
+        made.add_column(head, justify="right")
+    return made
+
+
+def add(to: Table, *cells: str) -> None:
+    """A row of plain text: nothing in it is read as markup."""
+    to.add_row(*map(Text, cells))
+
+
+def put(made: Table, to: Console) -> None:
+    """A table after a blank line and its title, which may be wider than the table."""
+    to.print("", Text(str(made.title)), sep="\n")
+    made.title = None
+    to.print(made)
+
+
+def finite(x: Any) -> float | None:
+    """A number JSON can hold: None for what is not finite, and no negative zero."""
+    return float(x) + 0.0 if np.isfinite(x) else None
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Every number of an array or a pair, as `finite`."""
+    return [finite(value) for value in np.ravel(values)]
+
+
+def json_text(answer: Any) -> str:
+    """One JSON object, without NaN or infinity."""
+    return json.dumps(answer, indent=2, allow_nan=False)

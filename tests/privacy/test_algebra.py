@@ -1,0 +1,193 @@
+"""How guarantees add up: one kind adds its parameter, worst pairs compose optimally, the rest is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adversary as adv
+from adversary.privacy.accounting import compose_basic, optimal_profile
+from adversary.privacy.definitions import RenyiDP
+from adversary.privacy.losses import PrivacyLoss, composed
+from tests.catalogue import DG, GUARANTEES
+
+EPSILONS = np.linspace(-2.5, 4.0, 27)
+ADDITIVE = (adv.ZeroConcentratedDP, adv.GaussianDP, RenyiDP)
+
+
+def same_profile(a: adv.Guarantee, b: adv.Guarantee, tolerance: float = 1e-12) -> None:
+    for one, other in ((a, b), (a.swapped, b.swapped)):
+        np.testing.assert_allclose(one.delta(EPSILONS), other.delta(EPSILONS), rtol=1e-9, atol=tolerance)
+
+
+# One kind
+
+
+def test_parameters_of_one_kind_add_up() -> None:
+    assert adv.ZeroConcentratedDP(0.25) + adv.ZeroConcentratedDP(0.5) == adv.ZeroConcentratedDP(0.75)
+    assert adv.GaussianDP(3.0) + adv.GaussianDP(4.0) == adv.GaussianDP(5.0)
+    assert RenyiDP(3.0, 0.25) + RenyiDP(3.0, 0.5) == RenyiDP(3.0, 0.75)
+    exact = adv.ZeroConcentratedDP(Fraction(1, 3)) + adv.ZeroConcentratedDP(Fraction(1, 6))  # type: ignore[arg-type]
+    assert exact.rho == Fraction(1, 2)
+
+
+def test_multiples_of_one_kind() -> None:
+    assert 4 * adv.ZeroConcentratedDP(0.25) == adv.ZeroConcentratedDP(1.0)
+    assert 4 * adv.GaussianDP(0.25) == adv.GaussianDP(0.5)
+    assert 4 * RenyiDP(3.0, 0.25) == RenyiDP(3.0, 1.0)
+    assert adv.GaussianDP(0.5) * 4 == adv.GaussianDP(1.0)
+    assert (3 * adv.ZeroConcentratedDP(Fraction(1, 7))).rho == Fraction(3, 7)  # type: ignore[arg-type]
+
+
+def test_pure_and_gaussian_count_beside_zcdp() -> None:
+    zcdp = adv.ZeroConcentratedDP(0.25)
+    assert zcdp + adv.PureDP(1.0) == adv.PureDP(1.0) + zcdp == adv.ZeroConcentratedDP(0.75)
+    assert zcdp + adv.GaussianDP(0.5) == adv.GaussianDP(0.5) + zcdp == adv.ZeroConcentratedDP(0.375)
+    assert adv.ZeroConcentratedDP(0.5).is_kept_by(adv.Geometric(1.0).privacy_loss())
+    together = adv.Geometric(1.0).privacy_loss() + DG(0.25).privacy_loss() + adv.Gaussian(2.0).privacy_loss()
+    assert sum([zcdp, adv.PureDP(1.0), adv.GaussianDP(0.5)]) == adv.ZeroConcentratedDP(0.875)
+    assert adv.ZeroConcentratedDP(0.875).is_kept_by(together)
+
+
+def test_no_privacy_absorbs() -> None:
+    for g in (*GUARANTEES.values(), DG(0.3).privacy_loss()):
+        assert adv.NoPrivacy() + g == g + adv.NoPrivacy() == adv.NoPrivacy()
+    assert 7 * adv.NoPrivacy() == adv.NoPrivacy()
+
+
+# Sums and multiples of anything
+
+
+@pytest.mark.parametrize("g", GUARANTEES.values(), ids=GUARANTEES.keys())
+def test_zero_one_and_sum(g: adv.Guarantee) -> None:
+    assert 0 + g is g
+    assert g + 0 is g
+    assert sum([g]) is g
+    same_profile(1 * g, g)
+    nothing = 0 * g
+    assert nothing.delta(0.0) == 0.0
+    assert nothing.loss_bound(0.0) == 0.0
+    if isinstance(g, ADDITIVE):
+        assert type(nothing) is type(g)
+        same_profile(nothing + g, g)
+
+
+@pytest.mark.parametrize("g", [adv.PureDP(0.7), adv.ApproximateDP(0.4, 1e-3), adv.GaussianDP(0.8)])
+def test_multiples_are_repeated_sums(g: adv.Guarantee) -> None:
+    same_profile(3 * g, g + g + g)
+    total: Any = sum([g, g, g])
+    same_profile(3 * g, total)
+    same_profile(2 * g + 3 * g, 5 * g)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.7, 20.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.02])
+@pytest.mark.parametrize("count", [1, 2, 5, 30])
+def test_multiples_are_the_closed_homogeneous_profile(epsilon: float, delta: float, count: int) -> None:
+    g = count * (adv.ApproximateDP(epsilon, delta) if delta else adv.PureDP(epsilon))
+    e = np.linspace(-1.2, 1.2, 31) * count * max(epsilon, 0.1)
+    np.testing.assert_allclose(g.delta(e), optimal_profile(e, epsilon, count, delta), rtol=1e-10, atol=1e-15)
+    same_profile(g, g.swapped)
+
+
+def test_addition_is_commutative_and_associative() -> None:
+    parts: list[Any] = [adv.PureDP(0.6), adv.ApproximateDP(0.3, 0.01), adv.Geometric(0.5).privacy_loss()]
+    for a, b, c in itertools.permutations(parts):
+        same_profile(a + (b + c), (parts[0] + parts[1]) + parts[2])
+    same_profile(adv.PureDP(0.6) + adv.GaussianDP(0.4), adv.GaussianDP(0.4) + adv.PureDP(0.6))
+
+
+def test_optimal_composition_is_never_above_basic() -> None:
+    rng = np.random.default_rng(24)
+    for _ in range(30):
+        parts = [adv.ApproximateDP(*pair) for pair in rng.uniform(0, (0.8, 0.02), (int(rng.integers(1, 5)), 2))]
+        total: Any = sum(parts)
+        epsilon, delta = compose_basic([g.epsilon0 for g in parts], [g.delta0 for g in parts])
+        assert total.delta(epsilon) <= delta
+        assert adv.ApproximateDP(epsilon, delta).is_kept_by(total.worst_pair)
+
+
+def test_mechanisms_keep_the_sum_of_their_promises() -> None:
+    promises: Any = adv.PureDP(0.5) + adv.PureDP(0.9)
+    assert promises.is_kept_by(adv.Geometric(0.5).privacy_loss() + adv.Laplace(1 / 0.9).privacy_loss())
+    assert not promises.is_kept_by(adv.Geometric(0.6).privacy_loss() + adv.RandomizedResponse(0.9).privacy_loss())
+    same_profile(promises, adv.RandomizedResponse(0.5).privacy_loss() + adv.RandomizedResponse(0.9).privacy_loss())
+
+
+def test_a_definition_beside_a_loss_composes_with_its_worst_pair() -> None:
+    loss = DG(0.3).privacy_loss()
+    for g in (adv.PureDP(0.5), adv.ApproximateDP(0.5, 0.01), adv.GaussianDP(0.5)):
+        same_profile(g + loss, composed([g.worst_pair, loss]), 1e-10)
+        assert isinstance(g + loss, PrivacyLoss)
+    same_profile(adv.PureDP(0.0) + loss, loss, 1e-10)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: adv.ZeroConcentratedDP(0.1) + DG(0.3).privacy_loss(),
+            r"zCDP and privacy loss do not compose as they are: ZeroConcentratedDP\(rho\) promises RenyiDP\(alpha, "
+            r"rho \* alpha\) at every alpha > 1 and ApproximateDP\(g\.epsilon\(delta\), delta\)",
+        ),
+        (lambda: DG(0.3).privacy_loss() + adv.ZeroConcentratedDP(0.1), "privacy loss and zCDP do not compose"),
+        (lambda: adv.ZeroConcentratedDP(0.1) + adv.ApproximateDP(1.0, 0.1), "zCDP and approximate DP do not compose"),
+        (
+            lambda: RenyiDP(2.0, 0.1) + adv.ZeroConcentratedDP(0.1),
+            r"Renyi DP and zCDP.*ZeroConcentratedDP\(rho\) promises RenyiDP\(alpha, rho \* alpha\)",
+        ),
+        (
+            lambda: RenyiDP(2.0, 0.1) + adv.PureDP(0.1),
+            r"Renyi DP and pure DP.*a worst pair promises RenyiDP\(alpha, g\.worst_pair\.renyi\(alpha\)\)",
+        ),
+        (
+            lambda: adv.ProbabilisticDP(1.0, 0.1) + adv.PureDP(0.1),
+            r"probabilistic DP and pure DP.*ProbabilisticDP\(epsilon, delta\) promises ApproximateDP\(epsilon, delta\)",
+        ),
+        (lambda: 2 * adv.ProbabilisticDP(1.0, 0.1), "probabilistic DP and probabilistic DP do not compose"),
+        (lambda: adv.PureDP(1.0) + 1, "unsupported operand"),
+        (lambda: adv.PureDP(1.0) + "x", "unsupported operand|can only concatenate"),
+        (lambda: adv.PureDP(1.0) * adv.PureDP(1.0), "times must be numeric"),  # type: ignore[operator]
+        (lambda: True * adv.PureDP(1.0), "times must be a number"),
+    ],
+)
+def test_what_does_not_compose_is_refused_with_the_conversion_to_use(make: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RenyiDP(2.0, 0.1) + RenyiDP(3.0, 0.1), r"alpha must be one order for both, got 2\.0 and 3\.0"),
+        (lambda: -1 * adv.PureDP(1.0), "times must be at least 0, got -1"),
+        (lambda: 2.5 * adv.ZeroConcentratedDP(1.0), r"times must be a whole number.*2\.5"),  # type: ignore[operator]
+        (lambda: math.nan * adv.GaussianDP(1.0), r"times must be a whole number.*nan"),  # type: ignore[operator]
+    ],
+)
+def test_multiples_are_whole_and_orders_agree(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_the_advice_given_is_sound() -> None:
+    """Each conversion named in a refusal is a promise the original implies."""
+    loss = DG(0.3).privacy_loss()
+    zcdp = adv.ZeroConcentratedDP(0.3)
+    assert zcdp.is_kept_by(loss)
+    for delta in (1e-3, 1e-9):
+        assert adv.ApproximateDP(zcdp.epsilon(delta), delta).is_kept_by(loss)
+    for alpha in (1.5, 2.0, 9.0):
+        renyi = RenyiDP(alpha, 0.3 * alpha)
+        assert renyi.is_kept_by(loss)
+        assert adv.ApproximateDP(renyi.epsilon(1e-6), 1e-6).is_kept_by(loss)
+        assert RenyiDP(alpha, adv.PureDP(0.5).worst_pair.renyi(alpha)).is_kept_by(adv.Laplace(2.0).privacy_loss())
+        assert RenyiDP(alpha, renyi.gamma).gamma >= loss.renyi(alpha - 0.3)  # lower orders, same gamma
