@@ -117,7 +117,9 @@ def show_every(answer: Mapping[str, Any], console: Console) -> None:
     put(listed, console)
     missed = [name for name, one in answer.items() if _short(one) is not None]
     if missed:
-        console.print(Text(f"\nPrinted in the paper; {', '.join(missed)} fall short of the sums of its own tables."))
+        console.print(
+            Text(f"\nPrinted rho: in the paper. Those of {', '.join(missed)} fall short of the sums of its own tables.")
+        )
 
 
 def show(answer: dict[str, Any], console: Console) -> None:

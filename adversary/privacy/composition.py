@@ -29,7 +29,6 @@ from scipy.special import ndtri
 
 from adversary._numeric import Floats
 from adversary.privacy.contour import Contour
-from adversary.privacy.sieve import TooManyRevivals
 
 MAX_ATOMS = 3_000_000
 """Largest product of explicit lattices that is enumerated."""
@@ -174,14 +173,8 @@ class Composition:
         return self._exact is not None and self._can(self._exact)
 
     def _can(self, contour: Contour) -> bool:
-        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
-        try:
-            contour.sums(probe, 0.1 * self.goal)  # a harder goal than is asked later
-            if contour.step is None:
-                contour.density(probe, 0.1 * self.goal)
-        except TooManyRevivals:
-            return False
-        return True
+        """Whether revivals can be searched all the way, for a harder goal than is asked later."""
+        return contour.searchable(self._end * np.linspace(0.0, 1.0, 7) ** 2, 0.05 * self.goal)
 
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""

@@ -32,11 +32,12 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from adversary._numeric import Floats
-from adversary.privacy.sieve import Threshold, nodes_of, revivals
-from adversary.privacy.wrapped import curvature, twisted
+from adversary.privacy.sieve import Threshold, TooManyRevivals, Windows, nodes_of, revivals
+from adversary.privacy.wrapped import curvature, twisted_product
 
 _FEW = 257
 _BLOCK = 32
+_KEPT = 6
 _UNIT = 2.0**-53
 
 
@@ -110,11 +111,10 @@ class Contour:
     def peak_density(self) -> float:
         """An upper bound on the density of L under P anywhere: the integral of the size of its transform."""
         spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
-        n = self._kept(spacing, Threshold(log_tau, np.inf), np.inf)
+        grid = self._grid(np.inf, spacing, Threshold(log_tau, np.inf))
         end = np.sqrt(-2.0 * log_tau / self.variance)
-        size = np.abs(self._phi(n * spacing, Fraction(0)))
-        kept = spacing * (size.sum() - 0.5 * size[:1].sum())  # a sum of densities, one period apart: never too small
-        return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end))) / np.pi
+        kept = np.abs(self._weighted_phi(grid, Fraction(0))).sum()  # of densities, one period apart: never too small
+        return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
 
     def tilts(self, eps: Floats) -> Floats:
         """The contour's real part: near the saddle (eps - rho) / (2 rho), clear of the poles 0 and -1.
@@ -131,7 +131,7 @@ class Contour:
             return np.asarray(np.where(saddle < 0.0, -0.5, np.maximum(np.rint(2.0 * saddle) / 2.0, 0.5)))
         part = 1.0 / np.ceil(2.0 * np.sqrt(rho))
         s = np.rint(saddle / part) * part
-        return np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part))
+        return np.asarray(np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part)))
 
     def _shadow(self, eps: Floats) -> tuple[Floats, Floats]:
         """Logs of delta and 1 - delta of the Gaussian mechanism with the same rho."""
@@ -141,35 +141,77 @@ class Contour:
         miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
         return np.asarray(delta), np.asarray(miss)
 
-    def _phi(self, u: Floats, residue: Fraction) -> Any:
-        """Phi_s(u) of the composition, s = residue modulo 1."""
-        total: Any = np.exp(-0.5 * self.variance * u * u)
-        for v, shift, count in zip(self.v, self.shift, self.count, strict=True):
-            total = total * twisted(float(v), int(shift), u, residue) ** int(count)
-        return total
+    def searchable(self, eps: Floats, tol: float) -> bool:
+        """Whether the line can be searched for revivals with this goal, at these values of epsilon."""
+        kinds = ["delta"] if self.step is not None else ["delta", "density"]
+        try:
+            for kind in kinds:
+                tilt = self.tilts(eps) if kind == "delta" else np.abs(self.tilts(eps))
+                log_size = np.where(tilt > 0.0, *self._shadow(eps))
+                self._grid_for(eps, tilt, log_size, tol, kind)
+        except TooManyRevivals:
+            return False
+        return True
+
+    @cached_property
+    def _grids(self) -> dict[Any, _Grid]:
+        return {}
+
+    def _grid(self, last: float, spacing: float, threshold: Threshold) -> _Grid:
+        """Nodes where Phi may exceed tau(u); the last few grids are kept, as calls ask for the same ones."""
+        key = (spacing, threshold)
+        if key not in self._grids:
+            if len(self._grids) >= _KEPT:
+                self._grids.pop(next(iter(self._grids)))
+            n = np.arange(last + 1.0) if last <= _FEW // 2 else self._kept(spacing, threshold, last)
+            weight = np.full(n.size, spacing / np.pi)
+            weight[:1] *= 0.5
+            turn = n * spacing * (self.step or 0.0)
+            wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
+            self._grids[key] = _Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), _Blocks.of(n), {})
+        return self._grids[key]
+
+    @cached_property
+    def _found(self) -> dict[Threshold, Windows]:
+        return {}
 
     def _kept(self, spacing: float, threshold: Threshold, last: float) -> Floats:
-        """Indices of the nodes where Phi may exceed tau(u)."""
-        if last <= _FEW // 2:
-            return np.arange(last + 1.0)
-        weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
-        periods = 2.0 * np.pi / (self.shift * self.v)
-        end = last * spacing if np.isfinite(last) else np.inf
-        return nodes_of(revivals(periods, weights, threshold, end, self.variance / 2.0), spacing, last)
+        if threshold not in self._found:
+            if len(self._found) >= _KEPT:
+                self._found.pop(next(iter(self._found)))
+            weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
+            periods = 2.0 * np.pi / (self.shift * self.v)
+            end = np.pi / self.step if self.step else np.inf
+            self._found[threshold] = revivals(periods, weights, threshold, end, self.variance / 2.0)
+        return nodes_of(self._found[threshold], spacing, last)
+
+    def _weighted_phi(self, grid: _Grid, residue: Fraction) -> Any:
+        """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
+        if residue not in grid.phi:
+            u = grid.n * grid.spacing
+            gaussian = np.exp(-0.5 * self.variance * u * u)
+            grid.phi[residue] = grid.weight * gaussian * twisted_product(self.v, self.shift, self.count, u, residue)
+        return grid.phi[residue]
 
     def _summed(
         self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str = "delta", *, strict: bool = True
     ) -> Sums:
         """The sum over nodes, and its certificate, for one kernel."""
+        grid, period, left_out = self._grid_for(eps, s, log_size, tol, kind)
+        value, rounding = self._total(eps, s, grid, kind, strict)
+        alias = self._alias(eps, s, period, kind)
+        return Sums(value, alias + left_out + rounding, left_out + rounding)
+
+    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[_Grid, float, Floats]:
+        """(nodes, period, bound on what is left out): periods and thresholds in steps, so that grids are shared."""
         rho, h = self.rho, self.step
         saddle = (eps - rho) / (2.0 * rho)
         nats = np.maximum(np.log(2.5 / tol) - log_size, 1.0)
         off = s - saddle
         right = 2.0 * rho * off + 2.0 * np.sqrt(rho * np.maximum(nats - rho * saddle**2 + rho * off**2, 0.0))
-        wide = np.where(
-            s > 0, np.maximum(nats / np.abs(s), right), np.maximum(nats / np.abs(s), (nats + eps) / (1 + s))
-        )
-        period = float(wide.max())
+        wide = np.where(s > 0.0, right, (nats + eps) / (1.0 + s))
+        period = float(np.maximum(nats / np.abs(s), wide).max())
+        period = float(2.0 ** (np.ceil(4.0 * np.log2(period)) / 4.0))
         last = np.inf
         if h is not None:
             last = np.ceil(0.5 * (period / h - 1.0))
@@ -178,12 +220,8 @@ class Contour:
         scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
         kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
         threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
-        n = self._kept(spacing, threshold, last)
-        if n.size == last + 1.0:
-            left_out = np.zeros_like(eps)
-        value, rounding = self._total(eps, s, n, spacing, kind, strict)
-        alias = self._alias(eps, s, period, kind)
-        return Sums(value, alias + left_out + rounding, left_out + rounding)
+        grid = self._grid(last, spacing, threshold)
+        return grid, period, np.zeros_like(eps) if grid.whole else left_out
 
     def _dropping(
         self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
@@ -192,7 +230,7 @@ class Contour:
         product = np.abs(s * (s + 1.0))
         lattice = self.step is not None
         own = (np.pi / 2.0 if lattice else 1.0) * np.sqrt(product)
-        u0 = float(own.min())
+        u0 = float(2.0 ** np.floor(np.log2(own.min())))
         end = last * spacing if lattice else np.sqrt(90.0 / self.variance)
         if kind == "delta":
             log_sum = np.log(own * (own / u0) * np.arcsinh(end / own) + spacing) - np.log(np.pi * product)
@@ -203,33 +241,20 @@ class Contour:
         else:  # kernels that fall like 1 / u: the sum grows with the period
             log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
         log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (0.0 if kind == "density" else log_sum)))
-        log_tau = float(np.clip(log_tau, -700.0 if lattice else -45.0, -1.0))
+        log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -45.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
-    def _total(
-        self, eps: Floats, s: Floats, n: Floats, spacing: float, kind: str, strict: bool
-    ) -> tuple[Floats, Floats]:
+    def _total(self, eps: Floats, s: Floats, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
         """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
-        u = n * spacing
         value, rounding = np.empty_like(eps), np.empty_like(eps)
-        weight = np.full(u.size, spacing / np.pi)
-        weight[:1] *= 0.5
-        phi: dict[Fraction, Any] = {}
-        turn = u * (self.step or 0.0)
-        wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
         for tilt in np.unique(s):
             rows = np.flatnonzero(s == tilt)
-            residue = Fraction(float(tilt)).limit_denominator(10_000) % 1
-            if residue not in phi:
-                phi[residue] = self._phi(u, residue) * weight
-            nodes = _Nodes(n, spacing, phi[residue], wave)
-            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), nodes, kind, strict)
+            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), grid, kind, strict)
         return np.where((s < 0) & (kind == "delta"), -value, value), rounding
 
-    def _tilted(self, eps: Floats, s: float, nodes: _Nodes, kind: str, strict: bool) -> tuple[Floats, Floats]:
-        rho = self.rho
-        n, spacing, phi, wave = nodes
-        u = n * spacing
+    def _tilted(self, eps: Floats, s: float, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+        rho, u = self.rho, grid.n * grid.spacing
+        phi = self._weighted_phi(grid, Fraction(s).limit_denominator(10_000) % 1)
         if self.step is None:
             start, short = eps, np.zeros_like(eps)
             kernels = _smooth_kernels(s, u, kind)
@@ -239,13 +264,13 @@ class Contour:
             index = np.floor((eps - rho) / h) + 1.0 if strict else np.ceil((eps - rho) / h)
             start = rho + h * index
             short = np.clip(start - eps, 0.0, h)
-            kernels = _lattice_kernels(s, wave, h, kind)
+            kernels = _lattice_kernels(s, grid.wave, h, kind)
             shares = [-np.expm1(-short), np.exp(-h) * np.expm1(h - short)] if kind == "delta" else [1.0]
         turn = rho * (2.0 * s + 1.0) - start
         log_front = rho * s * (s + 1.0) - s * start - (start if kind == "q" else 0.0)
         total, size, moment = np.zeros_like(eps), np.zeros_like(eps), np.zeros_like(eps)
         parts = [phi * kernel for kernel in kernels]
-        waves = _waves(n, spacing, turn, parts)
+        waves = _waves(grid, turn, parts)
         for share, part, wave in zip(shares, parts, waves, strict=True):
             absolute = np.abs(part)
             total = total + share * wave
@@ -286,13 +311,17 @@ class Contour:
         return np.asarray(corner - self.rho * t * t)
 
 
-class _Nodes(NamedTuple):
-    """Whole numbers n, the spacing of the nodes, Phi with the quadrature weight, and 1 - e^(-iuh)."""
+class _Grid(NamedTuple):
+    """Whole numbers n, the spacing of the nodes, quadrature weights, 1 - e^(-iuh), whether no node of a period is left
+    out, and Phi by residue as far as it was asked for."""
 
     n: Floats
     spacing: float
-    phi: Any
+    weight: Floats
     wave: Any
+    whole: bool
+    blocks: _Blocks
+    phi: dict[Fraction, Any]
 
 
 def _replaced(old: Floats, where: Any, new: Floats) -> Floats:
@@ -323,25 +352,38 @@ def _smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
     return [{"p": 1.0 / z, "q": 1.0 / (z + 1.0), "delta": 1.0 / (z * (z + 1.0))}[kind]]
 
 
-def _waves(n: Floats, spacing: float, turn: Floats, parts: list[Any]) -> list[Floats]:
+class _Blocks(NamedTuple):
+    """Nodes in blocks of 32: the numbers of the blocks that hold any, and each node's block and place inside it."""
+
+    number: Any
+    block: Any
+    place: Any
+
+    @classmethod
+    def of(cls, n: Floats) -> _Blocks:
+        block, place = np.divmod(n.astype(np.int64), _BLOCK)
+        first = np.concatenate([[True], np.diff(block) > 0]) if n.size else np.zeros(0, dtype=bool)
+        return cls(block[first], np.cumsum(first) - 1, place)
+
+
+def _waves(grid: _Grid, turn: Floats, parts: list[Any]) -> list[Floats]:
     """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
 
-    On the grid the phase is geometric: phase at the start of a block of 32 nodes times phase inside the block.
+    On the grid the phase is geometric: phase at the start of a block times phase inside the block.
     """
-    block, inside = np.divmod(n.astype(np.int64), _BLOCK)
-    if n.size <= 4 * _BLOCK:
-        phase = np.exp(1j * np.multiply.outer(turn, n * spacing))
+    if grid.n.size <= 4 * _BLOCK:
+        phase = np.exp(1j * np.multiply.outer(turn, grid.n * grid.spacing))
         return [np.einsum("tn,n->t", phase, part).real for part in parts]
-    block, place = np.unique(block, return_inverse=True)
-    dense = np.zeros((len(parts), block.size, _BLOCK), dtype=complex)
+    number, block, place = grid.blocks
+    dense = np.zeros((len(parts), number.size, _BLOCK), dtype=complex)
     for i, part in enumerate(parts):
-        dense[i, place, inside] = part
+        dense[i, block, place] = part
     totals = np.empty((len(parts), turn.size))
-    width = max(1, 400_000 // block.size)
+    width = max(1, 400_000 // number.size)
     for first in range(0, turn.size, width):
         some = turn[first : first + width]
-        within = np.exp(1j * np.multiply.outer(some, np.arange(_BLOCK) * spacing))
-        starts = np.exp(1j * np.multiply.outer(some, block * (_BLOCK * spacing)))
+        within = np.exp(1j * np.multiply.outer(some, np.arange(_BLOCK) * grid.spacing))
+        starts = np.exp(1j * np.multiply.outer(some, number * (_BLOCK * grid.spacing)))
         whole = np.einsum("tr,pbr->tpb", within, dense)
         totals[:, first : first + width] = np.einsum("tpb,tb->pt", whole, starts).real
     return list(totals)

@@ -88,7 +88,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def exact(self) -> PrivacyLoss | None:
         """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
         by atom, mixed with the certified law of the others."""
-        if self.variance:
+        if self.variance or (self._many and self.composition.is_sharp):
             return None
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
         coarse: LatticeLoss | None = None
@@ -101,13 +101,15 @@ class DiscreteGaussianLoss(PrivacyLoss):
             one = LatticeLoss(*reduce(product, [_single(family)] * family.copies), bounded=False)
             coarse = _product(coarse, one) if coarse else one
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
-            if rest.families and not self._sharp and coarse.losses.size <= MIXED_ATOMS and rest.composition.is_sharp:
+            if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.is_sharp:
                 return MixedLoss(coarse, rest)
         return coarse
 
     @property
-    def _sharp(self) -> bool:
-        return self.composition.is_sharp
+    def _many(self) -> bool:
+        """Whether the law is too large to be listed."""
+        size = [family.copies * (2.0 * np.sqrt(2.0 * _LISTED_NATS / family.v) + 1.0) for family in self.families]
+        return bool(np.prod(np.array(size, dtype=np.float64)) > LISTED_ATOMS)
 
     @property
     def bracket(self) -> Bracket:

@@ -6,6 +6,7 @@ bound, and of the release itself: it does not survive post-processing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,27 @@ if TYPE_CHECKING:
 TRUTHS = ("in", "out")
 
 
+class PosteriorOf(ABC):
+    """How a reader's posterior varies over releases, if the target is in and if it is out."""
+
+    __slots__ = ()
+    prior: Any
+
+    @abstractmethod
+    def mean(self, truth: str) -> Any:
+        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike, truth: str) -> Any:
+        """P(posterior <= x)."""
+
+    @abstractmethod
+    def quantile(self, q: ArrayLike, truth: str) -> Any:
+        """Smallest x with P(posterior <= x) >= q."""
+
+
 @dataclass(frozen=True, eq=False)
-class PosteriorLaw:
+class PosteriorLaw(PosteriorOf):
     """Law of the posterior that the target is in, for any number of priors at once.
 
     Parameters
@@ -39,27 +59,25 @@ class PosteriorLaw:
         check_probability("prior", self.prior)
 
     def mean(self, truth: str) -> Any:
-        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
         start = logit(self.prior)
         under = self.loss.expect(lambda z: _shifted(start[..., None], z))
-        return scalar_or_array(as_array(under[_side(truth)]))
+        return scalar_or_array(as_array(under[side_of(truth)]))
 
     def cdf(self, x: ArrayLike, truth: str) -> Any:
-        """P(posterior <= x)."""
         under = self.loss.tail(_difference(logit(check_probability("x", x)), logit(self.prior)))
-        return scalar_or_array(1.0 - as_array(under[_side(truth)]))
+        return scalar_or_array(1.0 - as_array(under[side_of(truth)]))
 
     def quantile(self, q: ArrayLike, truth: str) -> Any:
-        """Smallest x with P(posterior <= x) >= q."""
         q = check_probability("q", q)
-        if _side(truth) == 0:
+        if side_of(truth) == 0:
             least = _last(lambda t: as_array(self.loss.tail(t)[0]), 1.0 - q)
         else:
             least = _last(lambda t: as_array(self.loss.tail(t)[1]), 1.0 - q)
         return scalar_or_array(_shifted(logit(self.prior), least))
 
 
-def _side(truth: str) -> int:
+def side_of(truth: str) -> int:
+    """0 for "in" and 1 for "out"; ValueError otherwise."""
     if truth not in TRUTHS:
         raise ValueError(f'truth must be "in" or "out", got {truth!r}')
     return TRUTHS.index(truth)

@@ -25,21 +25,38 @@ _TERMS = np.arange(-3, 4)
 _FEW = np.arange(-1, 2)
 
 
-def twisted(v: float, shift: int, u: Floats, residue: Fraction) -> Any:
-    """Phi_s(u) of one count, s = residue modulo 1: real for residues 0 and 1/2, complex otherwise."""
+def twisted_product(v: Floats, shift: Floats, count: Floats, u: Floats, residue: Fraction) -> Any:
+    """Product over families of Phi_s(u)^count, s = residue modulo 1: real for residues 0 and 1/2, else complex."""
+    total: Any = np.ones(u.size)
+    for chosen in _alike(v):
+        value = twisted(v[chosen], shift[chosen], u, residue)
+        total = total * np.multiply.reduce(value ** count[chosen][:, None], axis=0)
+    return total
+
+
+def _alike(v: Floats) -> list[Any]:
+    """Families whose series take the same number of terms: very wide noise, wide noise, and each narrow one."""
+    wide, very = np.flatnonzero(v <= _NARROW), v < 0.9
+    groups = [wide[very[wide]], wide[~very[wide]], *np.flatnonzero(v > _NARROW)[:, None]]
+    return [group for group in groups if group.size]
+
+
+def twisted(v: Floats, shift: Floats, u: Floats, residue: Fraction) -> Any:
+    """Phi_s(u) of one count of each of some alike families (see `_alike`), (family, node)."""
+    v, shift = v[:, None], shift[:, None]
     period = 2.0 * np.pi / (shift * v)
     m = np.rint(u / period)
     d = shift * (u - m * period)
     real = residue.denominator <= 2
-    if v <= _NARROW:
-        k = _FEW if v < 0.9 else _TERMS
-        turns = _turn(k * shift, residue, real) / np.exp(-k * k * (2.0 * np.pi**2 / v)).sum()
-        value = sum(
-            turn * np.exp(-0.5 * v * (d + i * (2.0 * np.pi / v)) ** 2) for i, turn in zip(k, turns, strict=True)
-        )
+    value: Any = 0.0
+    if v[0, 0] <= _NARROW:
+        rate = 2.0 * np.pi**2 / v
+        for k in _FEW if v.max() < 0.9 else _TERMS:
+            value = value + _turn(k * shift, residue, real) * np.exp(-0.5 * v * (d + k * (2.0 * np.pi / v)) ** 2)
+        value = value / np.exp(-rate * _TERMS * _TERMS).sum(-1, keepdims=True)
     else:
-        y = np.arange(-4, 4) + float(shift * residue % 1)
-        weight = np.exp(-0.5 * v * y * y) / np.exp(-0.5 * v * _TERMS * _TERMS).sum()
+        y = np.arange(-4, 4) + float(int(shift[0, 0]) * residue % 1)
+        weight = np.exp(-0.5 * v[0] * y * y) / np.exp(-0.5 * v[0] * _TERMS * _TERMS).sum()
         wave = np.cos if real else lambda angle: np.exp(-1j * angle)
         value = sum(w * wave(d * (v * x)) for x, w in zip(y, weight, strict=True) if w > 1e-19)
     return value * _turn(-m * shift, residue, real) if residue else value

@@ -1,18 +1,21 @@
 """`adversary bounds`: the library's own numbers, rounded outward on the screen; errors in one line; figures whole."""
 
+import io
 import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import bounds, cli
+from adversary.desk import bounds, cli, exhibits
 
 KINDS = {
     "pure DP": (("--epsilon", "1"), adv.PureDP(1.0)),
@@ -26,6 +29,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli.app, list(arguments))
 
 
+@cache
 def answered(*arguments: str) -> dict[str, Any]:
     result = run("bounds", *arguments, "--json")
     assert result.exit_code == 0, result.stderr
@@ -38,6 +42,7 @@ def answered(*arguments: str) -> dict[str, Any]:
     return answer
 
 
+@cache
 def printed(*arguments: str) -> str:
     result = run("bounds", *arguments)
     assert result.exit_code == 0, result.stderr
@@ -79,7 +84,12 @@ def test_published_numbers_of_the_2020_census() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "rho"),
-    [(["--epsilon", "2"], 2.0), (["--mu", "2"], 2.0), (["--rho", "2"], 2.0), (["--epsilon", "2", "--delta", "0.1"], None)],
+    [
+        (["--epsilon", "2"], 2.0),
+        (["--mu", "2"], 2.0),
+        (["--rho", "2"], 2.0),
+        (["--epsilon", "2", "--delta", "0.1"], None),
+    ],
 )
 def test_the_zcdp_that_follows_is_told_where_some_does(arguments: list[str], rho: float | None) -> None:
     assert answered(*arguments)["zcdp_rho"] == rho
@@ -186,6 +196,70 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
         assert words in result.stderr
         assert sorted(tmp_path.iterdir()) == before, arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [(["--rho", "2"], True), (["--mu", "1"], True), (["--mu", "0"], False), (["--epsilon", "1"], False)],
+)
+def test_out_writes_every_figure_twice_and_no_more(arguments: list[str], more: bool, tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    result = run("bounds", *arguments, "--out", str(out), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == f"figures in {out}\n"
+    assert json.loads(result.stdout) == answered(*arguments)
+    names = {"trade_off", "posterior_by_prior", *["epsilon_ladder"] * more}
+    assert {file.name for file in out.iterdir()} == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
+
+
+def test_a_failure_while_drawing_leaves_the_directory_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new" / "deep"
+    assert run("bounds", "--mu", "1", "--out", str(old)).exit_code == 0
+    before = {path: path.read_bytes() for path in old.iterdir()}
+    saved: list[str] = []
+
+    def failing(figure: Figure, path: Path, **more: Any) -> None:
+        saved.append(path.name)
+        path.write_text("half")
+        if len(saved) % 3 == 0:
+            raise OSError("no space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", failing)
+    for out in (old, new):
+        result = run("bounds", "--mu", "2", "--out", str(out))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == "error: no space left on device\n"
+    assert {path: path.read_bytes() for path in old.iterdir()} == before
+    assert sorted(tmp_path.iterdir()) == [old]
+
+
+def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(bounds, "summary", lambda *_: pytest.fail("computed too early"))
+    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
+        result = run("bounds", "--rho", "1", "--out", str(place))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith("error: cannot write into ")
+
+
+@pytest.mark.parametrize("failure", [0.0, 0.05])
+def test_the_figure_of_posteriors_draws_the_bounds(failure: float) -> None:
+    guarantee = adv.ZeroConcentratedDP(0.1)
+    figure = exhibits.posterior_by_prior(*bounds.certain(guarantee, failure), [0.0, 0.1, 1.0])
+    for ax in figure.axes:
+        lines = {line.get_gid(): line for line in ax.lines}
+        x, least = np.asarray(lines["highest"].get_xdata()), ax.get_ylim()[0]
+        low, high = guarantee.posterior_bounds(x, failure)
+        np.testing.assert_array_equal(lines["lowest"].get_ydata(), np.maximum(low, least))
+        np.testing.assert_array_equal(lines["highest"].get_ydata(), np.maximum(high, least))
+    found = "3.114 to 27.75" if failure else "0 to 100.0"
+    title = figure.get_suptitle().replace("\u00a0", " ")
+    assert title == f"A prior of 10 % may become a posterior of {found} %"
+    figure.savefig(io.BytesIO(), format="png")
 
 
 def test_bounds_and_help_start_without_pymc_matplotlib_or_jinja2() -> None:

@@ -163,7 +163,6 @@ def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
     "scales",
     [
         [(math.sqrt(2), 1, 4), (1 / math.sqrt(3), 1, 4)],
-        [(math.exp(1), 2, 7), (0.0267, 3, 2)],
         [(math.pi, 1, 3), (9, 1, 1)],
     ],
 )

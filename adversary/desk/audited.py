@@ -1,0 +1,91 @@
+"""The audited readers' own tests and posteriors, beside what the promise leaves open: two figures of the report.
+
+Both speak of the counts as they truly are, the target in or out: what the release can tell apart there. The plan's own
+loss belongs to a reader who knows everybody else; a reader who does not can only do worse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from adversary.desk.curves import posterior_law, trade_off
+from adversary.desk.scenarios import Scenario
+from adversary.desk.sweeps import SWEPT_DRAWS, coarse_law, same_law
+from adversary.desk.words import called, readers_of
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.posteriors import PosteriorOf
+from adversary.reader.factors import AuditedPosterior, FactorLaw
+from adversary.reader.inference import Adversary
+from adversary.reader.risk import Truth, factor_law, opposite, settle_truth
+
+OWN = "this release, others known"
+LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01])
+"""False alarms near which an audited reader's test is shown: one dot each, at the threshold with at most so many."""
+
+
+def audited_posteriors(scenario: Scenario) -> dict[str, AuditedPosterior]:
+    """The law of every reader's posterior under both truths, the others' counts as in the scenario.
+
+    Raises
+    ------
+    ValueError : for no reader are both truths possible
+    """
+    found, why = {}, ""
+    for name, reader in readers_of(scenario).items():
+        truth = settle_truth(scenario.plan, reader, scenario.truth)
+        try:
+            other = opposite(scenario.plan, reader, truth)
+        except ValueError as error:
+            why = str(error)
+            continue
+        laws = [_law(scenario, reader, one) for one in (truth, other)]
+        found[name] = AuditedPosterior((laws[0], laws[1]) if truth.target else (laws[1], laws[0]))
+    if not found:
+        raise ValueError(f"no reader holds both truths possible at these counts: {why}")
+    return found
+
+
+def _law(scenario: Scenario, reader: Adversary, truth: Truth) -> FactorLaw:
+    return coarse_law(factor_law(scenario.plan, reader, truth, draws=SWEPT_DRAWS, rng=0))
+
+
+def promises(scenario: Scenario) -> dict[str, Guarantee]:
+    """The scenario's promises, stretched to the most records a reader's hypotheses differ in."""
+    records = max(reader.records(scenario.plan) for reader in readers_of(scenario).values())
+    stretched = f", {records} records" if records > 1 else ""
+    return {called(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()}
+
+
+def tests_of_readers(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Trade-off of the promise and of the release itself, with the tests the audited readers make of it."""
+    del tree
+    readers, laws = readers_of(scenario), audited_posteriors(scenario)
+    curves = {**promises(scenario), OWN: scenario.plan.privacy_loss()}
+    points: dict[str, Any] = {}
+    shown: list[Adversary] = []
+    for name, law in laws.items():
+        if not any(same_law(readers[name], one) for one in shown):  # a prior alone changes no test
+            shown.append(readers[name])
+            points[_called(name)] = law.decisions(law.quantile(1.0 - LEVELS, "out"))
+    return trade_off(curves, points)
+
+
+def _called(name: str) -> str:
+    return f"reader {name}" if name else "the reader"
+
+
+def posteriors_of_readers(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """How often the audited posterior is above each value, beside that of a reader who knows everybody else."""
+    laws: dict[str, PosteriorOf] = {}
+    for name, law in audited_posteriors(scenario).items():
+        laws[_called(name)] = law
+    own = scenario.plan.privacy_loss()
+    for prior in dict.fromkeys(law.prior for law in list(laws.values())):
+        laws[f"others known, prior {prior:g}" if len(laws) > 1 else "others known"] = own.posterior(prior)
+        break
+    failure = float(tree.attrs.get("failure", scenario.failure))
+    return posterior_law(laws, promises(scenario) or None, failure)

@@ -1,0 +1,73 @@
+"""Marks that several figures of guarantees share: names, line styles, percentages, and titles of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from textwrap import fill
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from adversary.desk.drawing import finding
+from adversary.desk.words import PERCENT, outward, percent
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import PrivacyLoss
+
+Guarantees = Guarantee | Mapping[str, Guarantee]
+Label = tuple[float, str, str]
+
+BOUND: Any = (0, (5, 2))
+"""Line style of what no mechanism exceeds."""
+READING: Any = {"lw": 0.9, "ls": (0, (1, 2))}
+"""Thin dotted lines to read values off."""
+
+
+def named_guarantees(guarantees: Guarantees) -> dict[str, Guarantee]:
+    """Guarantees by name; a single one is called by its definition."""
+    given = {guarantees.definition: guarantees} if isinstance(guarantees, Guarantee) else dict(guarantees)
+    if not given:
+        raise ValueError("guarantees must hold at least one, got none")
+    for name, one in given.items():
+        if not isinstance(one, Guarantee):
+            raise TypeError(f"guarantees must be guarantees or losses, got {type(one).__name__} as {name!r}")
+    return {str(name): one for name, one in given.items()}
+
+
+def span(values: Mapping[str, float], said: Callable[[float], str]) -> str:
+    """The least and the largest of named values."""
+    least, most = (pick(values, key=values.__getitem__) for pick in (min, max))
+    if least == most:
+        return said(values[most])
+    return f"{said(values[least])} ({least}) to {said(values[most])} ({most})"
+
+
+def at_most(p: float) -> str:
+    """An upper end in percent, rounded up to three digits."""
+    return f"{outward(100.0 * p, True, 3)}{PERCENT}"
+
+
+def dash(one: Guarantee) -> Any:
+    """Solid for a loss, whose curves are attained; dashed for the bounds of a definition."""
+    return "-" if isinstance(one, PrivacyLoss) else BOUND
+
+
+def in_percent(*axes: Axis) -> None:
+    """Ticks in percent."""
+    for axis in axes:
+        axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+
+
+def ticks_right(ax: Axes) -> None:
+    """Vertical axis on the right, so that labels can stand at the left ends of curves."""
+    ax.yaxis.tick_right()
+    ax.yaxis.set_label_position("right")
+    ax.spines["left"].set_visible(False)
+    ax.spines["right"].set_visible(True)
+
+
+def title(figure: Figure, text: str) -> None:
+    """The finding, on as many lines as it needs."""
+    finding(figure, fill(text[:1].upper() + text[1:], int(10.2 * figure.get_figwidth())))

@@ -1,0 +1,32 @@
+"""The README keeps its word: its examples run, its commands exist, and the files it names are there."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from adversary.desk import cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"uv run adversary ([^\n#`]+)", README)
+
+
+def test_examples_run() -> None:
+    failed, run = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
+    assert (failed, run > 5) == (0, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_print_an_answer(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(cli.app, command.split())
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout
+
+
+def test_the_files_it_names_are_there() -> None:
+    for name in re.findall(r"(?:notebooks|data|tests|adversary|models)/[\w/]+\.\w+", README):
+        assert (ROOT / name).exists(), name
