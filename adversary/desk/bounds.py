@@ -6,13 +6,14 @@ where nothing is promised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from adversary import runner
 from adversary._numeric import as_array, check_probability
 from adversary.desk import words
 from adversary.desk.tables import add, finite, numbers, put, table
@@ -78,22 +79,22 @@ def summary(
     deltas : at which epsilon is given; for zCDP the published simple one beside the tight one
     failure : with which a bound may fail that is not certain; also the delta of the pbDP epsilon
     """
+    check_probability("level", levels)
     believed = beliefs(guarantee, priors, failure)
-    for row, f1 in zip(believed["priors"], numbers(guarantee.f_score(as_array(priors))), strict=True):
-        row["f1"] = f1
-    return {
-        "definition": guarantee.definition,
-        "parameters": parameters,
-        **believed,
-        "power": [
-            {"level": float(a), "power": r} for a, r in zip(levels, numbers(guarantee.power(levels)), strict=True)
-        ],
-        "advantage": finite(guarantee.advantage),
-        "auc": finite(guarantee.auc),
-        "epsilon": [{"delta": float(d), **_epsilons(guarantee, d)} for d in deltas],
-        "pbdp": {"delta": float(failure), "epsilon": finite(guarantee.pbdp_epsilon(failure))},
-        "zcdp_rho": _rho(guarantee),
+    jobs: dict[str, Callable[[], Any]] = {
+        "f1": lambda: numbers(guarantee.f_score(as_array(priors))),
+        "power": lambda: numbers(guarantee.power(as_array(levels))),
+        "advantage": lambda: finite(guarantee.advantage),
+        "auc": lambda: finite(guarantee.auc),
+        "epsilon": lambda: [{"delta": float(d), **_epsilons(guarantee, d)} for d in deltas],
+        "pbdp": lambda: {"delta": float(failure), "epsilon": finite(guarantee.pbdp_epsilon(failure))},
+        "zcdp_rho": lambda: _rho(guarantee),
     }
+    done = {name: jobs[name]() for name in runner.track(list(jobs), guarantee.definition)}
+    for row, f1 in zip(believed["priors"], done.pop("f1"), strict=True):
+        row["f1"] = f1
+    done["power"] = [{"level": float(a), "power": r} for a, r in zip(levels, done["power"], strict=True)]
+    return {"definition": guarantee.definition, "parameters": parameters, **believed, **done}
 
 
 def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
     ticks_right(small)
     edge_labels(small, labels, 1e-3, offset=-8.0)
     panel_title(whole, "Every level")
-    panel_title(small, f"Few false alarms, log axes; percentages: detections at {percent(ASKED)}")
+    panel_title(small, f"Log axes; percentages: power at {percent(ASKED)} level")
     title(figure, _closest_test(named, tests) if tests else _detected(asked))
     return figure
 
@@ -102,7 +102,7 @@ def precision_recall(guarantees: Guarantees, prior: float = 0.5, beta: ArrayLike
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, min(1.0, 1.15 * tallest)), xlabel="recall: P(says “in” | in)")
         _contours(ax, float(b))
         ax.axhline(p, color=GREY, lw=1.2, gid="prior")
-        labels: list[Label] = [(p, f"always “in”: {decisions.f_score(p, 1.0, b):.3g}", GREY)]
+        labels: list[Label] = [(p, f"always “in”: {decisions.f_score(p, 1.0, b):#.3g}", GREY)]
         for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
             ax.plot(curve["recall"], curve["precision"], color=colour, ls=dash(named[name]), gid=f"curve {name}")
             recall, precision, score = (float(best[name][key][i]) for key in ("recall", "precision", "f_score"))
@@ -148,13 +148,15 @@ def _weighs(beta: float) -> str:
 
 def _score(one: Guarantee, score: float) -> str:
     """An F-score to three digits; the bound of a definition rounded up."""
-    return f"{score:.3g}" if isinstance(one, PrivacyLoss) else outward(score, True, 3)
+    return f"{score:#.3g}" if isinstance(one, PrivacyLoss) else outward(score, True, 3)
 
 
 def _scored(named: Mapping[str, Guarantee], scores: Mapping[str, float], beta: float, prior: float) -> str:
     """The least and the largest F-score."""
     said = {score: _score(named[name], score) for name, score in scores.items()}
-    return f"At a prior of {percent(prior)} the best F{beta:g} is at most {span(scores, said.__getitem__)}"
+    bounds = not any(isinstance(one, PrivacyLoss) for one in named.values())
+    is_ = "is at most" if bounds else "is"
+    return f"At a prior of {percent(prior)} the best F{beta:g} {is_} {span(scores, said.__getitem__)}"
 
 
 def _checked_points(points: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, tuple[Floats, Floats]]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from adversary import runner
 from adversary.desk import curves
 from adversary.desk.bounds import certain
 from adversary.desk.drawing import BLUE, COLOURS, GREY, edge_labels, finding, panel_title, plain_log_axis, styled
+from adversary.desk.marks import in_percent, ticks_right
 from adversary.desk.words import between, percent
 from adversary.policy.census import CensusScenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP
@@ -97,14 +97,10 @@ def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]
             if (inside := end >= least).any():
                 ax.plot(marked[inside], end[inside], "o", color=colour, ms=6, mec="white", clip_on=False, zorder=5)
         ax.set(xlabel="prior that the target is in", ylabel="posterior")
-    for axis in (whole.xaxis, whole.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
+    in_percent(whole.xaxis, whole.yaxis)
     plain_log_axis(rare, "x", percent)
     plain_log_axis(rare, "y", percent)
-    rare.yaxis.tick_right()
-    rare.yaxis.set_label_position("right")
-    rare.spines["left"].set_visible(False)
-    rare.spines["right"].set_visible(True)
+    ticks_right(rare)
     first = within.posterior_bounds(RARE)
     labels: list[Any] = [(RARE, "unmoved", GREY), (first[1], "highest", BLUE), (first[0], "lowest", COLOURS[1])]
     edge_labels(rare, labels, RARE, offset=-8.0)

@@ -21,6 +21,8 @@ Laws = PosteriorOf | Mapping[str, PosteriorOf]
 
 RARE = 0.02
 """Posteriors are drawn on a log axis for priors below this."""
+FEW = 5
+"""Bounds are dashed down to the axis while there are no more than this."""
 
 
 @styled
@@ -36,7 +38,7 @@ def posterior_law(laws: Laws, guarantee: Guarantees | None = None, failure: floa
     named, promises = _named_laws(laws), {} if guarantee is None else named_guarantees(guarantee)
     rows = _promised(named, promises, failure)
     x, top = _posteriors(named, rows), 1.02 + 0.08 * len(rows)
-    figure = Figure(figsize=(9.6, 5.0), layout="constrained")
+    figure = Figure(figsize=(9.6, max(5.0, 1.6 + 0.22 * (2 * len(named) + len(rows)))), layout="constrained")
     ax = figure.add_subplot()
     ax.set(xlim=(x[0], x[-1]), ylim=(0.0, top), xlabel="posterior that the target is in", yticks=np.linspace(0, 1, 6))
     ax.set_ylabel("share of releases with a larger posterior")
@@ -103,7 +105,7 @@ def _draw_promises(ax: Axes, rows: list[_Promise]) -> list[Label]:
     for i, row in enumerate(reversed(rows)):
         at, which = 1.06 + 0.08 * i, f"{row.name} {row.prior:g}"
         ax.plot([row.low, row.high], [at, at], "|-", color=row.colour, lw=1.2, ms=7, gid=f"bound {which}")
-        for end in (row.low, row.high):
+        for end in (row.low, row.high) if len(rows) <= FEW else ():
             ax.plot([end, end], [0.0, at], color=row.colour, lw=1.2, ls=BOUND, gid=f"end {which}")
         start = f" at prior {percent(row.prior)}" if several else ""
         labels.append((at, f"{row.name}{start}: {between(row.low, row.high, percent=True)}", row.colour))

@@ -29,6 +29,7 @@ from scipy.special import ndtri
 
 from adversary._numeric import Floats
 from adversary.privacy.contour import Contour
+from adversary.privacy.sieve import EASY_WINDOWS, MOST_WINDOWS
 
 MAX_ATOMS = 3_000_000
 """Largest product of explicit lattices that is enumerated."""
@@ -124,19 +125,21 @@ class Composition:
     variance: float = 0.0
     goal: float = GOAL
 
-    def _contour(self, step: float | None, variance: float, slack: float) -> Contour:
+    def _contour(self, step: float | None, variance: float, most: int, slack: float = 1.0) -> Contour | None:
+        """A contour over these releases; None if the line holds more revivals than may be searched."""
         v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
-        return Contour(v, shift, count, step, variance, slack)
+        found = Contour(v, shift, count, step, variance, slack, most)
+        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
+        return found if found.searchable(probe, 0.05 * self.goal) else None  # a harder goal than is asked later
 
-    @cached_property
-    def _exact(self) -> Contour | None:
-        """The contour without smoothing, where there is a lattice that can be searched, or a Gaussian release."""
+    def _exact(self, most: int) -> Contour | None:
+        """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
         if self.variance > 0.0:
-            return self._contour(None, self.variance, 1.0)
+            return self._contour(None, self.variance, most)
         step, exact = common_step(self.families)
         if step is None or np.pi / step > _FINEST:
             return None
-        return self._contour(step, 0.0, 1.0 if exact else 8.0)
+        return self._contour(step, 0.0, most, 1.0 if exact else 8.0)
 
     @cached_property
     def rho(self) -> float:
@@ -144,15 +147,24 @@ class Composition:
         return float(sum(f.copies * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
 
     @cached_property
+    def easy(self) -> tuple[Contour, float] | None:
+        """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
+        exact = self._exact(EASY_WINDOWS)
+        smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, EASY_WINDOWS)
+        return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
+
+    @cached_property
     def route(self) -> tuple[Contour, float]:
-        """The contour that answers, and the variance of the smoothing release in it (0 for an exact lattice)."""
-        if self.has_lattice:
-            assert self._exact is not None
-            return self._exact, 0.0
+        """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
+        if self.easy is not None:
+            return self.easy
+        exact = self._exact(MOST_WINDOWS)
+        if exact is not None:
+            return exact, 0.0
         smoothing = self.least_smoothing
         while smoothing < 1.0:
-            contour = self._contour(None, smoothing + self.variance, 1.0)
-            if self._can(contour):
+            contour = self._contour(None, smoothing + self.variance, MOST_WINDOWS)
+            if contour is not None:
                 return contour, smoothing
             smoothing *= 30.0
         raise ArithmeticError(f"no contour of {len(self.families)} scales can be searched; enumerate the losses")
@@ -161,20 +173,6 @@ class Composition:
     def least_smoothing(self) -> float:
         """The smoothing variance that widens answers by the goal."""
         return max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
-
-    @cached_property
-    def is_sharp(self) -> bool:
-        """Whether the goal can be met: a lattice, or smoothing close to the least."""
-        return self.has_lattice or self.route[1] <= 30.0 * self.least_smoothing
-
-    @cached_property
-    def has_lattice(self) -> bool:
-        """Whether no smoothing is needed: the losses share a lattice that can be searched, or a Gaussian is there."""
-        return self._exact is not None and self._can(self._exact)
-
-    def _can(self, contour: Contour) -> bool:
-        """Whether revivals can be searched all the way, for a harder goal than is asked later."""
-        return contour.searchable(self._end * np.linspace(0.0, 1.0, 7) ** 2, 0.05 * self.goal)
 
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from adversary._numeric import Floats
-from adversary.privacy.sieve import Threshold, TooManyRevivals, Windows, nodes_of, revivals
+from adversary.privacy.sieve import MOST_WINDOWS, Threshold, TooManyRevivals, Windows, nodes_of, revivals
 from adversary.privacy.wrapped import curvature, twisted_product
 
 _FEW = 257
@@ -59,6 +59,7 @@ class Contour:
     step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
     variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
     slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
+    most : windows of revivals that may be searched
     """
 
     v: Floats
@@ -67,6 +68,7 @@ class Contour:
     step: float | None
     variance: float
     slack: float = 1.0
+    most: int = MOST_WINDOWS
 
     @cached_property
     def rho(self) -> float:
@@ -182,7 +184,7 @@ class Contour:
             weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
             periods = 2.0 * np.pi / (self.shift * self.v)
             end = np.pi / self.step if self.step else np.inf
-            self._found[threshold] = revivals(periods, weights, threshold, end, self.variance / 2.0)
+            self._found[threshold] = revivals(periods, weights, threshold, end, self.variance / 2.0, self.most)
         return nodes_of(self._found[threshold], spacing, last)
 
     def _weighted_phi(self, grid: _Grid, residue: Fraction) -> Any:

@@ -96,6 +96,11 @@ class PureDP(Guarantee):
         check_probability("failure", failure)
         return float(self.epsilon0)
 
+    @property
+    def auc(self) -> float:
+        """e^epsilon / (1 + e^epsilon), that of randomised response."""
+        return self.worst_pair.auc
+
     def group(self, size: int) -> PureDP:
         return PureDP(int(check_whole("size", size, minimum=1)) * self.epsilon0)
 
@@ -152,6 +157,10 @@ class ApproximateDP(Guarantee):
         if self.delta0 > 0.0 and failure <= self.delta0:
             return float("inf")
         return float(probabilistic_epsilon(self.epsilon0, self.delta0, failure))
+
+    @property
+    def auc(self) -> float:
+        return self.worst_pair.auc
 
     def group(self, size: int) -> Guarantee:
         """(size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import (
-    Floats,
     as_array,
     check_non_negative,
     check_number,
@@ -26,7 +25,7 @@ from adversary._numeric import (
     log_theta,
     scalar_or_array,
 )
-from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, product
+from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged, product
 from adversary.privacy.guarantees import area_under
 from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes
 from adversary.privacy.mixed import MixedLoss
@@ -35,7 +34,10 @@ from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 LISTED_ATOMS = 200_000
 """Products with at most so many pairs of atoms are listed."""
 
-MIXED_ATOMS = 20_000
+SUMMED = 2e7
+"""Products that the convolution of one family may take."""
+
+MIXED_ATOMS = 4_000
 """A lattice of so many atoms may be mixed with one more family, where no common lattice fits."""
 
 LISTED_POINTS = 20_000
@@ -88,28 +90,26 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def exact(self) -> PrivacyLoss | None:
         """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
         by atom, mixed with the certified law of the others."""
-        if self.variance or (self._many and self.composition.is_sharp):
+        if self.variance or (self._many and self.composition.easy is not None):
             return None
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
         coarse: LatticeLoss | None = None
         for i, family in enumerate(families):
-            size = 2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0
-            atoms = family.copies * size * (coarse.losses.size if coarse else 1)
-            work = family.copies * size * size if family.copies > 1 else size
-            if max(work, atoms) > LISTED_ATOMS:
+            size = _span(family)
+            work = family.copies * size * size if family.copies > 1 else 0.0
+            if work > SUMMED or family.copies * size * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
                 return None
-            one = LatticeLoss(*reduce(product, [_single(family)] * family.copies), bounded=False)
+            one = _listed(family)
             coarse = _product(coarse, one) if coarse else one
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
-            if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.is_sharp:
+            if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
                 return MixedLoss(coarse, rest)
         return coarse
 
     @property
     def _many(self) -> bool:
         """Whether the law is too large to be listed."""
-        size = [family.copies * (2.0 * np.sqrt(2.0 * _LISTED_NATS / family.v) + 1.0) for family in self.families]
-        return bool(np.prod(np.array(size, dtype=np.float64)) > LISTED_ATOMS)
+        return bool(np.prod([family.copies * _span(family) for family in self.composition.families]) > LISTED_ATOMS)
 
     @property
     def bracket(self) -> Bracket:
@@ -175,7 +175,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
         step = self.composition.route[0].step
         if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
             index = np.ceil((nodes[[0, -1]] - self.rho) / step)
-            whole = connected(self, np.union1d(self.rho + step * np.arange(index[0], index[1] + 1.0), [0.0]))
+            points = self.rho + step * np.arange(index[0], index[1] + 1.0)
+            whole = connected(self, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
             return whole, whole
         return binned(self, nodes), connected(self, nodes)
 
@@ -210,10 +211,19 @@ def _product(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
     return LatticeLoss(*product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q)), bounded=False)
 
 
-def _single(family: Family) -> tuple[Floats, Floats, Floats]:
-    """Atoms of one release: losses ascending, log masses under P and Q."""
-    v, a = float(family.v), family.shift
-    reach = float(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
-    x = np.arange(-reach - a, reach + 1.0)  # noise if in; x + a is what it would be if out
-    normaliser = float(log_theta(v / 2.0))
-    return v * (a * a + 2.0 * a * x) / 2.0, -0.5 * v * x * x - normaliser, -0.5 * v * (x + a) ** 2 - normaliser
+def _span(family: Family) -> float:
+    """How many values of one noise carry more than exp(-745)."""
+    return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
+
+
+def _listed(family: Family) -> LatticeLoss:
+    """Law of one family's loss, by convolution of the noise; in extended precision, for its range of exponents."""
+    v, a, n = float(family.v), family.shift, family.copies
+    reach = int(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
+    x = np.arange(-reach - a, reach + 1, dtype=np.longdouble)
+    one = np.exp(-0.5 * v * x * x - float(log_theta(v / 2.0)))
+    total = reduce(np.convolve, [one] * n)
+    loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
+    with np.errstate(divide="ignore"):
+        log_p = np.log(total)
+    return LatticeLoss(*merged(as_array(loss), as_array(log_p), as_array(log_p - loss)), bounded=False)

@@ -231,13 +231,14 @@ class Guarantee(ABC):
     def pbdp_epsilon(self, delta: float) -> float:
         """Smallest e with P(L > e) <= delta after any post-processing: log(delta / level(delta)), the worse direction.
 
-        Infinite where delta is at most the mass of infinite losses; at 0 the largest possible loss.
+        Infinite where delta is at most the mass of infinite losses; at 0, and at most, the largest possible loss.
         """
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        level = min(float(side.profile_level(target)) for side in (self, self.swapped))
-        return max(0.0, float(np.log(target) - np.log(level))) if level > 0.0 else float("inf")
+        level = min(float(side.profile_level(target)) for side in {id(g): g for g in (self, self.swapped)}.values())
+        most = self.loss_bound(0.0)
+        return min(most, max(0.0, float(np.log(target) - np.log(level)))) if level > 0.0 else most
 
     def __add__(self, other: Any) -> Any:
         """Composition: what two releases with independent noise promise together. `sum` starts at 0."""

@@ -12,7 +12,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._numeric import Floats, as_array, check_number, check_probability, labelled, scalar_or_array
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_probability,
+    labelled,
+    scalar_or_array,
+)
 from adversary.privacy.composition import merged
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
@@ -177,7 +185,7 @@ NOTHING = LatticeLoss(np.zeros(1), np.zeros(1), np.zeros(1))
 
 
 def _pmf(name: str, law: ArrayLike) -> Floats:
-    mass = np.ravel(check_probability(name, law))
+    mass = np.ravel(check_non_negative(name, law))
     total = float(mass.sum())
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise ValueError(f"{name} must add up to 1, got {total}")

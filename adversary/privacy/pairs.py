@@ -99,7 +99,8 @@ class PrivacyLoss(Guarantee):
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
-        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in (self, self.swapped))
+        sides = {id(side): side for side in (self, self.swapped)}.values()
+        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in sides)
 
     def group(self, size: int) -> Guarantee:
         """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""

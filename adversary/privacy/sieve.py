@@ -14,8 +14,8 @@ import numpy as np
 
 from adversary._numeric import Floats
 
-MAX_WINDOWS = 200_000
-"""Beyond so many windows another route is faster."""
+EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
+"""Up to so many windows a search is a matter of milliseconds, and of seconds."""
 
 
 class TooManyRevivals(Exception):
@@ -44,7 +44,9 @@ class Threshold:
         return np.maximum(-self.log_tau - 0.5 * np.log1p((u / self.u0) ** 2), 0.0)
 
 
-def revivals(periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float) -> Windows:
+def revivals(
+    periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float, most: int = MOST_WINDOWS
+) -> Windows:
     """Windows of [0, end] outside which the product is at most tau(u).
 
     Families are taken by decreasing period: few multiples, each striking out most of the line. A window's distance to
@@ -57,7 +59,7 @@ def revivals(periods: Floats, weights: Floats, threshold: Threshold, end: float,
 
     Raises
     ------
-    TooManyRevivals : more than MAX_WINDOWS
+    TooManyRevivals : more windows than `most`
     """
     nats = float(threshold.nats(np.zeros(1))[0])
     if start_weight > 0.0:
@@ -67,17 +69,17 @@ def revivals(periods: Floats, weights: Floats, threshold: Threshold, end: float,
     telling = weights * periods**2 / 4.0 >= 1e-3
     order = np.argsort(-periods[telling], kind="stable")
     for period, weight in zip(periods[telling][order], weights[telling][order], strict=True):
-        windows = _sift(windows, float(period), float(weight), threshold)
+        windows = _sift(windows, float(period), float(weight), threshold, most)
     return windows
 
 
-def _sift(windows: Windows, period: float, weight: float, threshold: Threshold) -> Windows:
+def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, most: int) -> Windows:
     """What one family leaves of the windows: the parts near a multiple of its period."""
     low, high, centre, penalty, total = windows
     radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
     count = np.maximum(last - first + 1.0, 0.0).astype(np.int64)
-    if count.sum() > 10 * MAX_WINDOWS:
+    if count.sum() > 10 * most:
         raise TooManyRevivals
     parent = np.repeat(np.arange(low.size), count)
     place = np.arange(parent.size) - np.repeat(np.cumsum(count) - count, count)
@@ -91,7 +93,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold) 
     reach = np.sqrt(np.maximum(room, 0.0) / total)
     low, high = np.maximum(low, centre - reach), np.minimum(high, centre + reach)
     kept = (room >= 0.0) & (low <= high)
-    if int(kept.sum()) > MAX_WINDOWS:
+    if int(kept.sum()) > most:
         raise TooManyRevivals
     return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept])
 

@@ -1,0 +1,362 @@
+"""Figures of guarantees and losses: every one labelled and finite, its numbers those of the guarantees it draws."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+import adversary as adv
+from adversary import decisions
+from adversary.desk import curves
+
+RHO = 2.63
+LAPLACE, GAUSSIAN = adv.Laplace(0.5).privacy_loss(), adv.Gaussian(1.0).privacy_loss()
+BLOCK = adv.DiscreteGaussian.from_rho(0.0992).privacy_loss()
+SEVERAL = {"Laplace noise": LAPLACE, "any pure DP": adv.PureDP(2.0), "Gaussian noise": GAUSSIAN}
+EVERY = {
+    "definition": adv.PureDP(1.0),
+    "zCDP": adv.ZeroConcentratedDP(RHO),
+    "approximate DP": adv.ApproximateDP(1.0, 1e-5),
+    "Renyi DP": adv.RenyiDP(2.0, 0.5),
+    "block": BLOCK,
+    "no noise": adv.NoPrivacy(),
+}
+TESTS: dict[str, tuple[Any, Any]] = {
+    "reader 1/5": (0.2, 0.3),
+    "reader 1/2": (np.array([0.05, 0.3]), np.array([0.1, 0.4])),
+    "shy": (0.0, 0.0),
+}
+PRIORS = (0.5, 0.2, 0.001)
+
+DRAWN: dict[str, Callable[[], Figure]] = {
+    "trade-off of one": lambda: curves.trade_off(adv.PureDP(0.1)),
+    "trade-off of every kind": lambda: curves.trade_off(EVERY),
+    "trade-off with tests": lambda: curves.trade_off(
+        {"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS
+    ),
+    "ladder of a rho": lambda: curves.epsilon_ladder(RHO),
+    "ladder of a loss": lambda: curves.epsilon_ladder(0.0992, {"block": BLOCK}),
+    "ladder of definitions": lambda: curves.epsilon_ladder(
+        guarantees={**EVERY, "rounded": adv.Laplace(1.0).privacy_loss() + GAUSSIAN}, deltas=[0.3, 1e-6]
+    ),
+    "precision of several": lambda: curves.precision_recall(SEVERAL),
+    "precision of one": lambda: curves.precision_recall(adv.ApproximateDP(0.3, 1e-3), 0.01, 1.0),
+    "law of one": lambda: curves.posterior_law(BLOCK.posterior(0.5), adv.ZeroConcentratedDP(0.0992), 0.05),
+    "laws of several": lambda: curves.posterior_law({"Laplace": LAPLACE.posterior(0.3), "block": BLOCK.posterior(0.3)}),
+    "laws of several readers": lambda: curves.posterior_law(
+        {f"prior {p}": BLOCK.posterior(p) for p in PRIORS}, {"zCDP": adv.ZeroConcentratedDP(0.0992), "own": BLOCK}, 0.05
+    ),
+}
+
+
+@cache
+def drawn(name: str) -> Figure:
+    return DRAWN[name]()
+
+
+def named(figure: Figure, gid: str) -> list[Line2D]:
+    return [line for ax in figure.axes for line in ax.lines if line.get_gid() == gid]
+
+
+def starting(figure: Figure, gid: str) -> list[Line2D]:
+    return [line for ax in figure.axes for line in ax.lines if str(line.get_gid()).startswith(gid)]
+
+
+def data(line: Line2D) -> tuple[Any, Any]:
+    return np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+
+
+def texts(figure: Figure) -> str:
+    return "\n".join(text.get_text() for ax in figure.axes for text in ax.texts)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_axes_are_labelled_and_the_title_states_a_finding(name: str) -> None:
+    figure = drawn(name)
+    assert any(character.isdigit() for character in figure.get_suptitle())
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+    assert figure.axes[0].get_ylabel()
+    assert not any(ax.get_legend() for ax in figure.axes)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_data_are_finite(name: str) -> None:
+    for ax in drawn(name).axes:
+        for line in ax.lines:
+            assert np.isfinite(line.get_xydata()).all(), line.get_gid()
+        assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_nothing_runs_out_of_the_picture(name: str) -> None:
+    figure = drawn(name)
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    titles: Any = [ax._left_title for ax in figure.axes]  # type: ignore[attr-defined]
+    for text in [*(text for ax in figure.axes for text in ax.texts), *titles, *figure.texts]:
+        if text.get_text():
+            box = text.get_window_extent()
+            assert -1 <= box.x0 < box.x1 <= width + 1, text.get_text()
+            assert -1 <= box.y0 < box.y1 <= height + 1, text.get_text()
+
+
+def overlaps(ax: Axes) -> bool:
+    boxes = [text.get_window_extent() for text in ax.texts if text.get_fontsize() == 9.5]
+    pairs = ((one, other) for i, one in enumerate(boxes) for other in boxes[:i])
+    return any(
+        min(one.y1, other.y1) - max(one.y0, other.y0) >= 0.35 * min(one.height, other.height) for one, other in pairs
+    )
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_labels_at_an_edge_do_not_overlap(name: str) -> None:
+    figure = drawn(name)
+    figure.draw_without_rendering()
+    assert not any(overlaps(ax) for ax in figure.axes)
+
+
+def test_a_trade_off_draws_the_power_of_everything_on_both_axes() -> None:
+    figure = drawn("trade-off of every kind")
+    for name, guarantee in EVERY.items():
+        whole, small = named(figure, f"power {name}")
+        for line in (whole, small):
+            level, power = data(line)
+            np.testing.assert_allclose(power, guarantee.power(level), rtol=1e-12)
+        assert data(whole)[0][[0, -1]].tolist() == [0.0, 1.0]
+        assert data(small)[0][0] == 1e-3
+        assert whole.get_linestyle() == ("-" if isinstance(guarantee, adv.PrivacyLoss) else "--")
+    for line in named(figure, "no information"):
+        level, power = data(line)
+        assert (level == power).all()
+
+
+def test_the_title_of_a_trade_off_states_the_power_at_five_percent() -> None:
+    assert adv.PureDP(0.1).power(0.05) == pytest.approx(0.0552585, abs=1e-7)
+    assert "5 %" in drawn("trade-off of one").get_suptitle().replace("\u00a0", " ")
+    assert "5.53\u00a0%" in drawn("trade-off of one").get_suptitle()
+    title = curves.trade_off({"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)}).get_suptitle()
+    assert "26.0\u00a0% (weak) to 94.7\u00a0% (zCDP)" in title
+
+
+def test_what_tests_achieve_stands_as_dots_under_the_curves() -> None:
+    figure = drawn("trade-off with tests")
+    for name, (level, power) in TESTS.items():
+        for line in named(figure, f"point {name}"):
+            x, y = data(line)
+            assert (x == np.ravel(level)).all()
+            assert (y == np.ravel(power)).all()
+            assert line.get_linestyle() == "None"
+        assert name in texts(figure)
+    used = {
+        (name, a): (t - a) / (BLOCK.power(a) - a)
+        for name, (level, power) in TESTS.items()
+        for a, t in zip(np.ravel(level), np.ravel(power), strict=True)
+        if t > a
+    }
+    assert max(used, key=used.__getitem__) == ("reader 1/2", 0.05)
+    assert figure.get_suptitle().startswith(
+        "Closest to a limit: reader 1/2 detects 10\u00a0% with 5\u00a0% false alarms"
+    )
+
+
+def test_a_test_better_than_a_guarantee_allows_is_the_finding() -> None:
+    title = curves.trade_off({"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)}).get_suptitle()
+    assert "Cheat detects 50\u00a0% with 10\u00a0% false alarms" in title
+    assert "allows no more than 27.2\u00a0%" in title
+
+
+def test_a_test_on_the_curve_does_not_exceed_it() -> None:
+    title = curves.trade_off({"own": BLOCK}, {"best": (0.2, BLOCK.power(0.2))}).get_suptitle()
+    assert title.startswith("Closest to a limit: best")
+
+
+def test_rungs_pass_through_the_profile_of_each_guarantee() -> None:
+    figure = drawn("ladder of a loss")
+    for name, guarantee in {"tight zCDP": adv.ZeroConcentratedDP(0.0992), "block": BLOCK}.items():
+        (line,) = named(figure, f"epsilon {name}")
+        delta, epsilon = data(line)
+        np.testing.assert_allclose(delta, np.maximum(guarantee.delta(epsilon), 1e-12), rtol=1e-12)
+        assert epsilon[0] == guarantee.epsilon(0.1)
+        assert epsilon[-1] == guarantee.epsilon(1e-12)
+    (line,) = named(figure, "epsilon simple zCDP")
+    delta, epsilon = data(line)
+    np.testing.assert_allclose(adv.guarantees.simple_epsilon(0.0992, delta[1:]), epsilon[1:], rtol=1e-9)
+
+
+def test_the_ladder_states_epsilon_at_its_reference() -> None:
+    figure = drawn("ladder of a rho")
+    gaussian = adv.GaussianDP(float(np.sqrt(2 * RHO)))
+    expected = {
+        "simple zCDP": 18.193803,
+        "tight zCDP": 17.430584,
+        "Gaussian noise": gaussian.epsilon(1e-10),
+    }
+    for name, epsilon in expected.items():
+        (dot,) = named(figure, f"asked {name}")
+        assert data(dot)[0] == 1e-10
+        assert data(dot)[1] == pytest.approx(epsilon, abs=1e-6)
+    assert "At delta = 1e-10 epsilon is 18.20 (simple zCDP), or 16.75 (Gaussian noise)" in figure.get_suptitle()
+    assert "tight zCDP: 17.44, 0.76 less" in texts(figure)
+
+
+def test_delta_falls_from_left_to_right() -> None:
+    left, right = drawn("ladder of a rho").axes[0].get_xlim()
+    assert (left, right) == (0.1, 1e-12)
+
+
+def test_a_rung_that_no_epsilon_reaches_says_so() -> None:
+    figure = drawn("ladder of definitions")
+    assert "no noise: unlimited" in texts(figure)
+    assert "approximate DP: unlimited" in texts(figure)
+    assert "epsilon is unlimited" in figure.get_suptitle()
+    assert not named(figure, "asked no noise")
+    (line,) = named(figure, "epsilon approximate DP")
+    assert data(line)[0].min() == pytest.approx(1e-5, rel=1e-6), "its delta0 is a wall"
+
+
+def test_the_certified_interval_of_a_rounded_loss_is_drawn() -> None:
+    figure = drawn("ladder of definitions")
+    loss = adv.Laplace(1.0).privacy_loss() + GAUSSIAN
+    (band,) = [one for one in figure.axes[0].collections if one.get_gid() == "certified rounded"]
+    assert isinstance(band, PolyCollection)
+    delta, epsilon = np.asarray(band.get_paths()[0].vertices).T
+    lower, upper = loss.bracket.delta(2.0)
+    near = delta[np.abs(epsilon - 2.0) < 0.05]
+    assert near.min() < lower < upper < near.max()
+
+
+def test_precision_recall_curves_are_those_of_each_guarantee() -> None:
+    figure = drawn("precision of several")
+    for name, guarantee in SEVERAL.items():
+        for line in named(figure, f"curve {name}"):
+            recall, precision = data(line)
+            np.testing.assert_allclose(precision, guarantee.precision(recall, 0.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_dots_have_the_largest_f_score_and_lie_on_the_curve(beta: float) -> None:
+    figure = drawn("precision of several")
+    for name, guarantee in SEVERAL.items():
+        (dot,) = named(figure, f"best {name} {beta:g}")
+        (recall,), (precision,) = data(dot)
+        assert precision == pytest.approx(guarantee.precision(recall, 0.5), rel=1e-9)
+        assert decisions.f_score(precision, recall, beta) == pytest.approx(guarantee.f_score(0.5, beta), rel=1e-9)
+
+
+def test_published_f_scores_stand_beside_the_curves() -> None:
+    """Laplace at epsilon 2: 0.82581, 0.81910 and the cap 0.88080 of any pure DP (Liu et al. 2019, Figure 3b)."""
+    first, middle, _ = drawn("precision of several").axes
+    assert any(text.get_text() == "Laplace noise: 0.826" for text in first.texts)
+    assert any(text.get_text() == "Laplace noise: 0.819" for text in middle.texts)
+    assert any(text.get_text() == "any pure DP: 0.881" for text in middle.texts)
+    assert any(text.get_text() == "always “in”: 0.667" for text in middle.texts)
+    title = drawn("precision of several").get_suptitle()
+    assert title.endswith("the best F1 is 0.719 (Gaussian noise) to 0.881 (any pure DP)")
+
+
+def test_the_score_of_a_definition_is_a_bound_rounded_up() -> None:
+    title = curves.precision_recall({"any pure DP": adv.PureDP(1.0)}, beta=1.0).get_suptitle()
+    assert title.endswith("the best F1 is at most 0.732")
+
+
+@pytest.mark.parametrize("name", ["precision of several", "precision of one"])
+def test_contours_join_points_of_equal_f_score(name: str) -> None:
+    figure = drawn(name)
+    for ax, beta in zip(figure.axes, [0.5, 1.0, 2.0] if len(figure.axes) == 3 else [1.0], strict=True):
+        found = [line for line in ax.lines if str(line.get_gid()).startswith("F ")]
+        assert found
+        for line in found:
+            recall, precision = data(line)
+            score = decisions.f_score(np.minimum(precision, 1.0), recall, beta)
+            np.testing.assert_allclose(score, float(str(line.get_gid())[2:]), rtol=1e-6)
+
+
+def test_laws_are_drawn_as_the_share_of_releases_beyond_each_posterior() -> None:
+    figure = drawn("laws of several")
+    for name, loss in {"Laplace": LAPLACE, "block": BLOCK}.items():
+        law = loss.posterior(0.3)
+        for truth in ("in", "out"):
+            (line,) = named(figure, f"{truth} {name}")
+            x, beyond = data(line)
+            np.testing.assert_allclose(beyond, 1.0 - law.cdf(x, truth), atol=1e-15)
+            assert line.get_drawstyle() == "steps-post"
+            (dot,) = named(figure, f"mean {truth} {name}")
+            assert data(dot)[0] == law.mean(truth)
+
+
+def test_the_means_of_a_law_average_to_the_prior() -> None:
+    figure = drawn("laws of several readers")
+    for prior in PRIORS:
+        true, false = (data(named(figure, f"mean {t} prior {prior}")[0])[0][0] for t in ("in", "out"))
+        assert prior * true + (1 - prior) * false == pytest.approx(prior, rel=1e-9)
+
+
+def test_bounds_of_a_guarantee_stand_at_its_posterior_bounds() -> None:
+    figure, promise = drawn("law of one"), adv.ZeroConcentratedDP(0.0992)
+    bounds = promise.posterior_bounds(0.5, 0.05)
+    (row,) = named(figure, "bound zCDP 0.5")
+    assert tuple(data(row)[0]) == bounds
+    ends = named(figure, "end zCDP 0.5")
+    assert [data(line)[0][0] for line in ends] == list(bounds)
+    assert all(line.get_linestyle() == "--" for line in ends)
+    assert "zCDP allows 22.5 to 77.5\u00a0%" in figure.get_suptitle()
+    assert "95\u00a0%" in figure.axes[0].get_title(loc="left")
+
+
+def test_many_bounds_are_shown_as_intervals_only() -> None:
+    figure = drawn("laws of several readers")
+    assert len(starting(figure, "bound")) == 6
+    assert not starting(figure, "end")
+
+
+def test_rare_traits_are_drawn_on_a_log_axis() -> None:
+    assert drawn("laws of several readers").axes[0].get_xscale() == "log"
+    assert drawn("law of one").axes[0].get_xscale() == "linear"
+
+
+def test_names_are_never_read_as_formulas() -> None:
+    name = "$\\frac$ <b>"
+    for figure in (
+        curves.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
+        curves.epsilon_ladder(guarantees={name: GAUSSIAN}),
+        curves.precision_recall({name: GAUSSIAN}, beta=1.0),
+        curves.posterior_law({name: GAUSSIAN.posterior(0.5)}, {name: GAUSSIAN}, 0.1),
+    ):
+        figure.draw_without_rendering()
+
+
+def test_a_guarantee_alone_is_called_by_its_definition() -> None:
+    assert named(drawn("trade-off of one"), "power pure DP")
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda: curves.trade_off({}), ValueError, "guarantees must hold at least one"),
+        (lambda: curves.trade_off({"x": 1.0}), TypeError, "guarantees must be guarantees or losses, got float as 'x'"),
+        (lambda: curves.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
+        (lambda: curves.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
+        (lambda: curves.epsilon_ladder(), ValueError, "rho or guarantees must be given"),
+        (lambda: curves.epsilon_ladder(-1.0), ValueError, "rho must be positive"),
+        (lambda: curves.epsilon_ladder(1.0, deltas=[0.1]), ValueError, "deltas must hold two different values"),
+        (lambda: curves.epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
+        (lambda: curves.precision_recall(BLOCK, 1.0), ValueError, "prior must be strictly between 0 and 1"),
+        (lambda: curves.precision_recall(BLOCK, beta=0.0), ValueError, "beta must be positive"),
+        (lambda: curves.posterior_law({}), ValueError, "laws must hold at least one"),
+        (lambda: curves.posterior_law({"x": BLOCK}), TypeError, "laws must be laws of a posterior"),
+        (lambda: curves.posterior_law(BLOCK.posterior([0.1, 0.2])), ValueError, "one number for each law, got 2"),
+        (lambda: curves.posterior_law(BLOCK.posterior(0.1), BLOCK, 1.5), ValueError, "failure must be in"),
+    ],
+)
+def test_bad_input_is_refused_in_the_callers_words(
+    draw: Callable[[], Figure], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        draw()
