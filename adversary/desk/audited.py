@@ -83,9 +83,8 @@ def posteriors_of_readers(scenario: Scenario, tree: xr.DataTree) -> Figure:
     laws: dict[str, PosteriorOf] = {}
     for name, law in audited_posteriors(scenario).items():
         laws[_called(name)] = law
-    own = scenario.plan.privacy_loss()
-    for prior in dict.fromkeys(law.prior for law in list(laws.values())):
-        laws[f"others known, prior {prior:g}" if len(laws) > 1 else "others known"] = own.posterior(prior)
-        break
+    priors = {law.prior for law in laws.values()}
+    if len(priors) == 1:  # with several, that reader would only double each of them
+        laws["others known"] = scenario.plan.privacy_loss().posterior(priors.pop())
     failure = float(tree.attrs.get("failure", scenario.failure))
     return posterior_law(laws, promises(scenario) or None, failure)

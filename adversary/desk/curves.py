@@ -25,8 +25,8 @@ from adversary.desk.marks import (
     Guarantees,
     Label,
     at_most,
-    dash,
     in_percent,
+    line,
     named_guarantees,
     span,
     ticks_right,
@@ -62,7 +62,7 @@ def trade_off(guarantees: Guarantees, points: Mapping[str, tuple[ArrayLike, Arra
     for (name, one), colour in zip(named.items(), cycle(COLOURS), strict=False):
         power = as_array(one.power(LEVELS))
         for ax, start in ((whole, 0), (small, 1)):
-            ax.plot(LEVELS[start:], power[start:], color=colour, ls=dash(one), gid=f"power {name}")
+            ax.plot(LEVELS[start:], power[start:], color=colour, gid=f"power {name}", **line(one))
         labels.append((float(power[1]), f"{name}: {at_most(asked[name])}", colour))
     for ax in (whole, small):
         ax.plot(LEVELS[1:], LEVELS[1:], color=GREY, lw=1.2, zorder=0, gid="no information")
@@ -104,7 +104,7 @@ def precision_recall(guarantees: Guarantees, prior: float = 0.5, beta: ArrayLike
         ax.axhline(p, color=GREY, lw=1.2, gid="prior")
         labels: list[Label] = [(p, f"always “in”: {decisions.f_score(p, 1.0, b):#.3g}", GREY)]
         for (name, curve), colour in zip(curves.items(), cycle(COLOURS), strict=False):
-            ax.plot(curve["recall"], curve["precision"], color=colour, ls=dash(named[name]), gid=f"curve {name}")
+            ax.plot(curve["recall"], curve["precision"], color=colour, gid=f"curve {name}", **line(named[name]))
             recall, precision, score = (float(best[name][key][i]) for key in ("recall", "precision", "f_score"))
             ax.plot(recall, precision, "o", color=colour, ms=7, mec="white", clip_on=False, zorder=5,
                     gid=f"best {name} {b:g}")  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_positive, check_probability
 from adversary.desk.drawing import COLOURS, GREY, edge_labels, panel_title, styled
-from adversary.desk.marks import BOUND, READING, Guarantees, Label, named_guarantees, title
+from adversary.desk.marks import READING, Guarantees, Label, line, named_guarantees, title
 from adversary.desk.words import outward
 from adversary.privacy.concentrated import ZeroConcentratedDP
 from adversary.privacy.conversions import pbdp_delta_markov, simple_epsilon
@@ -69,7 +69,7 @@ class _Rung(NamedTuple):
 
     profile: Callable[[Floats], tuple[Any, Any]]
     epsilon: Callable[[float], Any]
-    bound: bool
+    line: dict[str, Any]
 
 
 def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[str, _Rung]:
@@ -79,17 +79,17 @@ def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[
     found: dict[str, _Rung] = {}
     if rho is not None:
         r = float(check_positive("rho", rho))
-        found["simple zCDP"] = _Rung(lambda e: (_simple(r, e),) * 2, lambda d: simple_epsilon(r, d), True)
-        found["tight zCDP"] = _rung(ZeroConcentratedDP(r))
+        tight = ZeroConcentratedDP(r)
+        found["simple zCDP"] = _Rung(lambda e: _simple(r, e), lambda d: simple_epsilon(r, d), line(tight))
+        found["tight zCDP"] = _rung(tight)
         found["Gaussian noise"] = _rung(GaussianLoss(float(np.sqrt(2.0 * r))))
-    return found | {
-        name: _rung(one) for name, one in ({} if guarantees is None else named_guarantees(guarantees)).items()
-    }
+    named = {} if guarantees is None else named_guarantees(guarantees)
+    return found | {name: _rung(one) for name, one in named.items()}
 
 
-def _simple(rho: float, epsilon: Floats) -> Any:
+def _simple(rho: float, epsilon: Floats) -> tuple[Any, Any]:
     """exp(-(epsilon - rho)^2 / (4 rho)) above rho: the simple conversion read the other way."""
-    return pbdp_delta_markov(epsilon, rho=rho)
+    return (pbdp_delta_markov(epsilon, rho=rho),) * 2
 
 
 def _rung(one: Guarantee) -> _Rung:
@@ -104,13 +104,13 @@ def _rung(one: Guarantee) -> _Rung:
         low, high = (np.max([as_array(end[i]) for end in ends], axis=0) for i in (0, 1))
         return low, high
 
-    return _Rung(certified, one.epsilon, not isinstance(one, PrivacyLoss))
+    return _Rung(certified, one.epsilon, line(one))
 
 
 def _draw_rung(ax: Axes, name: str, rung: _Rung, epsilon: Floats, colour: str) -> None:
     """Epsilon against delta, and the certified interval of delta, which is seen where it is wide."""
     low, high = (np.maximum(end, ax.get_xlim()[0]) for end in rung.profile(epsilon))
-    ax.plot(high, epsilon, color=colour, ls=BOUND if rung.bound else "-", gid=f"epsilon {name}")
+    ax.plot(high, epsilon, color=colour, gid=f"epsilon {name}", **rung.line)
     ax.fill_betweenx(epsilon, low, high, color=colour, alpha=0.25, lw=0, gid=f"certified {name}")
 
 

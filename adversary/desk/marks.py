@@ -49,9 +49,9 @@ def at_most(p: float) -> str:
     return f"{outward(100.0 * p, True, 3)}{PERCENT}"
 
 
-def dash(one: Guarantee) -> Any:
-    """Solid for a loss, whose curves are attained; dashed for the bounds of a definition."""
-    return "-" if isinstance(one, PrivacyLoss) else BOUND
+def line(one: Guarantee) -> dict[str, Any]:
+    """Solid for a loss, whose curves are attained; dashed, and drawn on top, for the bounds of a definition."""
+    return {"ls": "-", "zorder": 2} if isinstance(one, PrivacyLoss) else {"ls": BOUND, "zorder": 3}
 
 
 def in_percent(*axes: Axis) -> None:

@@ -328,7 +328,7 @@ def _bounds(scenario: Scenario, tree: xr.DataTree) -> Table:
 
 
 def _figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[dict[str, str]]:
-    from adversary.desk import figures
+    from adversary.desk import audited, figures
 
     lowest = scenario.plan.names[0]
     more = len(scenario.plan.levels) * scenario.plan.cells > 1
@@ -348,6 +348,19 @@ def _figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[dict[str, str]]:
             figures.risk_by_budget,
             "The same scenario with the budget of every level multiplied by one tenth to ten. Large dots: as planned. "
             "Right guesses are computed at separate budgets and not joined: below a prior of one half they jump.",
+        ),
+    ]
+    drawn += [
+        (
+            audited.tests_of_readers,
+            "What a test can detect. Curves: the most any test detects at each rate of false alarms, under each promise "
+            "(dashed) and with this noise when everybody else is known (solid). Dots: tests that decide “in” where this "
+            "reader's posterior is large enough, everybody else being as they truly are.",
+        ),
+        (
+            audited.posteriors_of_readers,
+            "How sure the release leaves the reader, over all releases, everybody else being as they truly are: with the "
+            "target in and with the target out. Intervals: what each promise allows at that prior.",
         ),
     ]
     if isinstance(scenario.adversary, dict):

@@ -52,7 +52,7 @@ def changed(tmp_path: Path, old: str, new: str, name: str = "granville_1940") ->
 def test_the_page_stands_alone() -> None:
     html = page("granville_1940")
     assert html.startswith("<!DOCTYPE html>")
-    assert html.count("data:image/svg+xml;base64,") == 3
+    assert html.count("data:image/svg+xml;base64,") == 5
     assert not re.search(r"(src|href)=\"(?!data:)", html)
     assert "<script" not in html
     assert "@import" not in html
