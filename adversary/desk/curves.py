@@ -95,7 +95,7 @@ def precision_recall(guarantees: Guarantees, prior: float = 0.5, beta: ArrayLike
     named, betas, p = named_guarantees(guarantees), np.atleast_1d(check_positive("beta", beta)), float(prior)
     best = {name: decisions.max_f_score(one, p, betas) for name, one in named.items()}
     curves = {name: decisions.pr_curve(one, p) for name, one in named.items()}
-    figure = Figure(figsize=(3.4 + 3.4 * betas.size, 4.7), layout="constrained")
+    figure = Figure(figsize=(max(8.0, 3.4 + 3.4 * betas.size), 4.7), layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, betas.size, sharey=True))
     tallest = max(float(curve["precision"].sel(recall=slice(0.02, None)).max()) for curve in curves.values())
     for i, (ax, b) in enumerate(zip(axes, betas, strict=True)):

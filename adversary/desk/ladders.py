@@ -24,6 +24,8 @@ from adversary.privacy.pairs import PrivacyLoss
 
 REFERENCE = 1e-10
 """Delta at which the title speaks, where the axis holds it."""
+COMPARED = (0, (1, 1.2))
+"""Line style of Gaussian noise, which is there to compare with: on top, as other noise often needs the same epsilon."""
 
 
 @styled
@@ -82,7 +84,8 @@ def _rungs(rho: float | Fraction | None, guarantees: Guarantees | None) -> dict[
         tight = ZeroConcentratedDP(r)
         found["simple zCDP"] = _Rung(lambda e: _simple(r, e), lambda d: simple_epsilon(r, d), line(tight))
         found["tight zCDP"] = _rung(tight)
-        found["Gaussian noise"] = _rung(GaussianLoss(float(np.sqrt(2.0 * r))))
+        gaussian = _rung(GaussianLoss(float(np.sqrt(2.0 * r))))
+        found["Gaussian noise"] = gaussian._replace(line={"ls": COMPARED, "zorder": 3})
     named = {} if guarantees is None else named_guarantees(guarantees)
     return found | {name: _rung(one) for name, one in named.items()}
 

@@ -353,14 +353,14 @@ def _figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[dict[str, str]]:
     drawn += [
         (
             audited.tests_of_readers,
-            "What a test can detect. Curves: the most any test detects at each rate of false alarms, under each promise "
-            "(dashed) and with this noise when everybody else is known (solid). Dots: tests that decide “in” where this "
-            "reader's posterior is large enough, everybody else being as they truly are.",
+            "What a test can detect. Curves: the most any test detects at each rate of false alarms, under each "
+            "promise (dashed) and with this noise when everybody else is known (solid). Dots: tests that decide “in” "
+            "where this reader's posterior is large enough, everybody else being as they truly are.",
         ),
         (
             audited.posteriors_of_readers,
-            "How sure the release leaves the reader, over all releases, everybody else being as they truly are: with the "
-            "target in and with the target out. Intervals: what each promise allows at that prior.",
+            "How sure the release leaves the reader, over all releases, everybody else being as they truly are: with "
+            "the target in and with the target out. Intervals: what each promise allows at that prior.",
         ),
     ]
     if isinstance(scenario.adversary, dict):

@@ -43,6 +43,11 @@ class LatticeLoss(PrivacyLoss):
     infinite_p : P's mass where Q has none (L = +inf)
     infinite_q : Q's mass where P has none (L = -inf)
     bounded : False when the values run on for ever and only masses below exp(-745) were left out
+    rounded : True when losses were moved to a grid, so that Q's masses, p e^-loss, need not add up to one
+
+    Raises
+    ------
+    ValueError : arrays of several lengths, losses that do not rise, NaN, masses that do not add up to one within 1e-9
     """
 
     losses: Floats
@@ -51,6 +56,18 @@ class LatticeLoss(PrivacyLoss):
     infinite_p: float = 0.0
     infinite_q: float = 0.0
     bounded: bool = True
+    rounded: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = {np.shape(x) for x in (self.losses, self.log_p, self.log_q)}
+        if len(sizes) != 1:
+            raise ValueError(f"losses, log_p and log_q must have one length, got {sorted(sizes)}")
+        if not np.all(np.diff(self.losses) > 0.0):  # NaN included
+            raise ValueError("losses must rise: sort them and merge equal ones, or use from_probs")
+        for name, log_mass, infinite in (("p", self.log_p, self.infinite_p), ("q", self.log_q, self.infinite_q)):
+            total = float(np.exp(log_mass).sum()) + infinite
+            if not (abs(total - 1.0) <= SUM_TOLERANCE or (self.rounded and total >= 0.0)):
+                raise ValueError(f"the masses of {name}, the infinite one included, must add up to 1, got {total}")
 
     @classmethod
     def from_log_probs(cls, log_p: Floats, log_q: Floats, *, bounded: bool = True) -> Self:
@@ -171,7 +188,7 @@ class LatticeLoss(PrivacyLoss):
     @property
     def swapped(self) -> LatticeLoss:
         mirrored = -self.losses[::-1], self.log_q[::-1], self.log_p[::-1]
-        return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded)
+        return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded, self.rounded)
 
     @property
     def maximum(self) -> float:
@@ -217,7 +234,7 @@ def connected(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
     outer = nodes[:centre], nodes[centre + 1 :]
     log_q = np.concatenate([log_left - outer[0], [log_middle], log_right])
     log_p = np.concatenate([log_left, [log_middle], log_right + outer[1]])
-    return LatticeLoss(*merged(nodes, log_p, log_q), infinite_p, infinite_q)
+    return LatticeLoss(*merged(nodes, log_p, log_q), infinite_p, infinite_q, rounded=True)
 
 
 def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
@@ -269,7 +286,7 @@ def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     loss = inner_loss + outer_loss
     order = np.argsort(loss, kind="stable")
     atoms = merged(loss[order], (mass + outer_loss)[order], (mass - inner_loss)[order])
-    return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded)
+    return LatticeLoss(*atoms, infinite_p, infinite_q, inner.bounded and outer.bounded, rounded=True)
 
 
 def binned(loss: PrivacyLoss, nodes: Floats) -> LatticeLoss:

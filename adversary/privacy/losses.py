@@ -162,9 +162,8 @@ def _multiplied(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:
 
 def _product(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
     atoms = product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q))
-    return LatticeLoss(
-        *atoms, _either(a.infinite_p, b.infinite_p), _either(a.infinite_q, b.infinite_q), a.bounded and b.bounded
-    )
+    infinite = _either(a.infinite_p, b.infinite_p), _either(a.infinite_q, b.infinite_q)
+    return LatticeLoss(*atoms, *infinite, a.bounded and b.bounded, a.rounded or b.rounded)
 
 
 def _either(a: float, b: float) -> float:
@@ -229,8 +228,8 @@ def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:
     losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    infinite = (reduce(_either, side) for side in zip(*((g.infinite_p, g.infinite_q) for g in grids), strict=True))
-    return LatticeLoss(*merged(losses, log_p, log_p - losses), *infinite)
+    infinite_p, infinite_q = (reduce(_either, side) for side in zip(*((g.infinite_p, g.infinite_q) for g in grids), strict=False))
+    return LatticeLoss(*merged(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
 
 
 def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._numeric import Floats, check_number, check_whole, elementwise, labelled, scalar_or_array
+from adversary._numeric import (
+    Floats,
+    check_non_negative,
+    check_number,
+    check_whole,
+    elementwise,
+    labelled,
+    scalar_or_array,
+)
 from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
 from adversary.privacy.posteriors import PosteriorLaw
 
@@ -80,6 +88,16 @@ class PrivacyLoss(Guarantee):
         with np.errstate(over="ignore", invalid="ignore"):
             excess = np.where(q > 0, p - np.exp(e + np.log(np.where(q > 0, q, 1.0))), p)
         return scalar_or_array(np.clip(excess, 0.0, 1.0))
+
+    @labelled
+    def probabilistic_delta(self, epsilon: ArrayLike) -> Any:
+        """Smallest delta with (epsilon, delta)-probabilistic DP of the release itself: P(|L| > epsilon), worse truth.
+
+        Not proof against post-processing; `pbdp_delta` is.
+        """
+        e = check_non_negative("epsilon", epsilon, finite=False)
+        above, below = self.tail(e), self.swapped.tail(e)
+        return scalar_or_array(np.minimum(np.maximum(above[0] + below[1], above[1] + below[0]), 1.0))
 
     def posterior(self, prior: ArrayLike) -> PosteriorLaw:
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""

@@ -121,9 +121,7 @@ def test_discrete_gaussian_draws() -> None:
     noise = adv.DiscreteGaussian.from_rho(RHO[0])
     ours = median_seconds(lambda: noise.sample(0, rng, 10_000_000), 5)
     normal = median_seconds(lambda: np.rint(rng.standard_normal(10_000_000)), 5)
-    print(
-        f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded normals: {normal:.3f} s"
-    )
+    print(f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded normals: {normal:.3f} s")
     print(f"   ratio {ours / normal:.2f}; floor: 1e7 uniforms and one table look-up, 80 MB written")
 
 

@@ -95,7 +95,9 @@ def test_the_dots_are_the_readers_tests_and_the_curves_the_promises() -> None:
 def test_readers_that_differ_in_their_prior_only_share_their_dots() -> None:
     one = scenario("dare_1940")
     figure = audited.tests_of_readers(one, audit_of(one))
-    points = {line.get_gid() for ax in figure.axes for line in ax.get_lines() if str(line.get_gid()).startswith("point")}
+    points = {
+        line.get_gid() for ax in figure.axes for line in ax.get_lines() if str(line.get_gid()).startswith("point")
+    }
     assert len(points) == 1
 
 

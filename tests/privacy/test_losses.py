@@ -362,3 +362,32 @@ def test_bracket_contains_a_census_path() -> None:
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_probabilistic_delta_is_the_mass_beyond_under_the_worse_truth() -> None:
+    p, q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.2, 0.6, 0.0, 0.2])
+    with np.errstate(divide="ignore"):
+        size = np.abs(np.log(p) - np.log(q))
+    loss = LatticeLoss.from_probs(p, q)
+    for epsilon in (0.0, 0.5, 0.69, 0.7, 0.95, 3.0):
+        beyond = size > epsilon
+        assert loss.probabilistic_delta(epsilon) == pytest.approx(max(p[beyond].sum(), q[beyond].sum()), abs=1e-15)
+        assert loss.probabilistic_delta(epsilon) >= loss.worst_delta(epsilon)
+    twice = adv.RandomizedResponse(1.0).privacy_loss() + adv.RandomizedResponse(1.0).privacy_loss()
+    assert twice.probabilistic_delta(0.5) == pytest.approx(0.5344466454 + 0.0723294881, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (([0.0, 0.0], [np.log(0.5)] * 2, [np.log(0.5)] * 2), "losses must rise"),
+        (([1.0, -1.0], [np.log(0.5)] * 2, [np.log(0.5)] * 2), "losses must rise"),
+        (([0.0, math.nan], [np.log(0.5)] * 2, [np.log(0.5)] * 2), "losses must rise"),
+        (([0.0], [np.log(0.9)], [0.0]), r"masses of p.*0\.9"),
+        (([0.0], [0.0], [np.log(0.8)]), r"masses of q.*0\.8"),
+        (([0.0, 1.0], [0.0], [0.0]), "one length"),
+    ],
+)
+def test_a_lattice_that_is_no_pair_of_laws_is_refused(arrays: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LatticeLoss(*(np.array(x) for x in arrays))
