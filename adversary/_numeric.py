@@ -257,3 +257,23 @@ def solve_decreasing(function: Callable[[float], float], low: float, high: float
             break
         low, high = (low, middle) if function(middle) <= 0 else (middle, high)
     return high
+
+
+def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> Floats:
+    """The same for `count` decreasing functions at once, from 0 on: function maps (count,) points to (count,) values."""
+    low, high = np.zeros(count), np.ones(count)
+    never = np.asarray(function(np.full(count, 1e250))) > 0.0
+    while True:
+        above = ~never & (np.asarray(function(high)) > 0.0)
+        if not above.any():
+            break
+        low, high = np.where(above, high, low), np.where(above, 2.0 * high + 1.0, high)
+    for _ in range(1100):
+        middle = 0.5 * (low + high)
+        done = (high - low <= 4e-16 * high) | (middle <= low) | (middle >= high)
+        if done.all():
+            break
+        safe = np.asarray(function(middle)) <= 0.0  # a finished one waits: no answer depends on its neighbours
+        low, high = np.where(safe | done, low, middle), np.where(safe & ~done, middle, high)
+    found = np.where(np.asarray(function(np.zeros(count))) <= 0.0, 0.0, high)
+    return np.where(never, np.inf, found)

@@ -29,6 +29,7 @@ from adversary._numeric import (
     scalar_or_array,
     smallest,
     solve_decreasing,
+    solve_decreasing_each,
 )
 from adversary.privacy.accounting import compose_advanced as compose_advanced
 from adversary.privacy.accounting import compose_basic as compose_basic
@@ -100,13 +101,15 @@ class Guarantee(ABC):
             "as ApproximateDP(g.epsilon(delta), delta)"
         )
 
-    @elementwise
-    def epsilon(self, delta: float) -> float:
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Any:
         """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
-        target = float(check_probability("delta", delta))
-        if target == 0.0:
-            return self.loss_bound(0.0)
-        return solve_decreasing(lambda e: float(self.worst_delta(e)) - target, 0.0, 1.0)
+        target = check_probability("delta", delta)
+        wanted = target[target > 0.0]
+        found = np.full(target.shape, self.loss_bound(0.0) if (target == 0.0).any() else 0.0)
+        if wanted.size:
+            found[target > 0.0] = solve_decreasing_each(lambda e: as_array(self.worst_delta(e)) - wanted, wanted.size)
+        return scalar_or_array(found)
 
     def worst_delta(self, epsilon: ArrayLike) -> Any:
         """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""

@@ -185,7 +185,7 @@ class LatticeLoss(PrivacyLoss):
             return float("inf")
         return float(np.logaddexp.reduce(self.log_p + order * self.losses))
 
-    @property
+    @cached_property
     def swapped(self) -> LatticeLoss:
         mirrored = -self.losses[::-1], self.log_q[::-1], self.log_p[::-1]
         return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded, self.rounded)

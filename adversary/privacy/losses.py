@@ -91,9 +91,10 @@ class ComposedLoss(PrivacyLoss):
     def log_moment(self, order: float) -> float:
         return sum(part.log_moment(order) for part in self.parts)
 
-    @property
+    @cached_property
     def swapped(self) -> ComposedLoss:
-        return ComposedLoss(tuple(part.swapped for part in self.parts))
+        turned = tuple(part.swapped for part in self.parts)
+        return self if all(a is b for a, b in zip(turned, self.parts, strict=True)) else ComposedLoss(turned)
 
     @property
     def maximum(self) -> float:
@@ -228,7 +229,8 @@ def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:
     losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    infinite_p, infinite_q = (reduce(_either, side) for side in zip(*((g.infinite_p, g.infinite_q) for g in grids), strict=False))
+    infinite_p = reduce(_either, [grid.infinite_p for grid in grids])
+    infinite_q = reduce(_either, [grid.infinite_q for grid in grids])
     return LatticeLoss(*merged(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class MixedLoss(PrivacyLoss):
     def log_moment(self, order: float) -> float:
         return self.lattice.log_moment(order) + self.other.log_moment(order)
 
-    @property
+    @cached_property
     def swapped(self) -> MixedLoss:
         return MixedLoss(self.lattice.swapped, self.other.swapped)
 
