@@ -47,6 +47,13 @@ def check_number(name: str, x: Any) -> Floats:
     return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
 
 
+def one_number(name: str, x: Any) -> float:
+    """A single number as a float; TypeError for a list or an array."""
+    if np.ndim(x):
+        raise TypeError(f"{name} must be one number, got {x!r}")
+    return float(x)
+
+
 def check_positive(name: str, x: Any) -> Floats:
     """Array of finite positive numbers, or ValueError naming the argument and the value."""
     if type(x) in _PLAIN and 0 < x < np.inf:
@@ -98,11 +105,15 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
             return method(self, *args, **kwargs)
         import xarray as xr
 
-        names, arrays = list(kwargs), [0.0 if arg is None else arg for arg in (*args, *kwargs.values())]
+        names, every = list(kwargs), [*args, *kwargs.values()]
+        given = [i for i, arg in enumerate(every) if arg is not None]
+        arrays = [every[i] for i in given]
 
         def plain(*values: Any) -> Any:
-            given = len(values) - len(names)
-            return method(self, *values[:given], **dict(zip(names, values[given:], strict=True)))
+            full: list[Any] = [None] * len(every)
+            for i, value in zip(given, values, strict=True):
+                full[i] = value
+            return method(self, *full[: len(args)], **dict(zip(names, full[len(args) :], strict=True)))
 
         pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays)), tuple)
         return xr.apply_ufunc(plain, *arrays, output_core_dims=[[], []] if pair else [[]])
@@ -113,8 +124,13 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
 def elementwise[F: Callable[..., Any]](method: F) -> F:
     """A method of one number, answered for every element of an array; labels are kept."""
 
+    name = method.__code__.co_varnames[1]
+
     @wraps(method)
-    def wrapped(self: Any, value: Any) -> Any:
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) + len(kwargs) != 1 or (kwargs and name not in kwargs):
+            raise TypeError(f"{method.__name__}() takes one argument, {name}, got {(*args, *kwargs)}")
+        (value,) = args or kwargs.values()
         if np.ndim(value) == 0 and not hasattr(value, "coords"):
             return method(self, value)
         answer = np.array([method(self, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
@@ -260,7 +276,7 @@ def solve_decreasing(function: Callable[[float], float], low: float, high: float
 
 
 def solve_decreasing_each(function: Callable[[Floats], Floats], count: int) -> Floats:
-    """The same for `count` decreasing functions at once, from 0 on: function maps (count,) points to (count,) values."""
+    """The same for `count` decreasing functions at once, from 0 on: (count,) points give (count,) values."""
     low, high = np.zeros(count), np.ones(count)
     never = np.asarray(function(np.full(count, 1e250))) > 0.0
     while True:

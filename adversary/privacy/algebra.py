@@ -21,7 +21,7 @@ from adversary.privacy.definitions import (
     ZeroConcentratedDP,
 )
 from adversary.privacy.guarantees import Guarantee
-from adversary.privacy.losses import composed, repeated
+from adversary.privacy.losses import DiscreteGaussianLoss, composed, repeated
 
 CONVERSIONS: dict[type[Guarantee], str] = {
     ZeroConcentratedDP: "ZeroConcentratedDP(rho) promises RenyiDP(alpha, rho * alpha) at every alpha > 1 "
@@ -43,6 +43,8 @@ def together(a: Guarantee, b: Any) -> Any:
     """
     if isinstance(b, int) and b == 0:
         return a
+    if isinstance(a, DiscreteGaussianLoss) and isinstance(b, DiscreteGaussianLoss):
+        return a.beside(b)  # the common case, without a look at all the others
     if not isinstance(b, Guarantee):
         return NotImplemented
     kinds = {type(a), type(b)}

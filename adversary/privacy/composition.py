@@ -34,33 +34,47 @@ from adversary.privacy.sieve import EASY_WINDOWS, MOST_WINDOWS
 MAX_ATOMS = 3_000_000
 """Largest product of explicit lattices that is enumerated."""
 
+MERGED = 3e-14
+"""Losses this close, relative to 1 + |loss|, are one."""
+
 GOAL = 1e-12
 """Relative width aimed at, of every certified interval."""
 
-RESOLUTION = 1e-290
+RESOLUTION = 1e-240
 """Probabilities below are not told apart from 0."""
 
 _LAST_DIGITS = 1e-15
+_TOP = 1.0 - 1.2e-15
 _NEGLIGIBLE = -745.0
 _FINEST = 1e8
 
 
-def merged(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Floats, Floats, Floats]:
-    """Atoms sorted by loss, equal losses (to 1e-12 relative) merged, atoms below exp(-745) under both laws dropped."""
+Atoms = tuple[Floats, Floats, Floats]
+
+
+def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
+    """Atoms sorted by loss, equal losses (to rounding) merged, atoms below exp(-745) under both laws dropped."""
+    return merged_within(losses, log_p, log_q)[0]
+
+
+def merged_within(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Atoms, float]:
+    """The same, and the largest step between losses that were merged, relative to 1 + |loss|."""
     keep = np.maximum(log_p, log_q) > _NEGLIGIBLE
     order = np.argsort(losses[keep], kind="stable")
     losses, log_p, log_q = losses[keep][order], log_p[keep][order], log_q[keep][order]
     if losses.size == 0:
-        return losses, log_p, log_q
-    new = np.concatenate([[True], np.diff(losses) > 1e-12 * (1.0 + np.abs(losses[1:]))])
+        return (losses, log_p, log_q), 0.0
+    steps = np.diff(losses) / (1.0 + np.abs(losses[1:]))
+    new = np.concatenate([[True], steps > MERGED])
     starts = np.flatnonzero(new)
-    return losses[starts], np.logaddexp.reduceat(log_p, starts), np.logaddexp.reduceat(log_q, starts)
+    atoms = losses[starts], np.logaddexp.reduceat(log_p, starts), np.logaddexp.reduceat(log_q, starts)
+    return atoms, float(steps[~new[1:]].max(initial=0.0))
 
 
-def product(a: tuple[Floats, Floats, Floats], b: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
-    """Law of the sum of two independent losses: every pair of atoms, exactly."""
+def product(a: Atoms, b: Atoms) -> tuple[Atoms, float]:
+    """Law of the sum of two independent losses: every pair of atoms, exactly; and how far merged ones were apart."""
     losses, log_p, log_q = ((x[:, None] + y[None, :]).ravel() for x, y in zip(a, b, strict=True))
-    return merged(losses, log_p, log_q)
+    return merged_within(losses, log_p, log_q)
 
 
 def grid_convolution(pieces: list[Floats]) -> Floats:
@@ -117,6 +131,7 @@ class Composition:
     families : gathered
     variance : of the Gaussian release's loss, mu^2; 0 for none
     goal : relative width aimed at; where there is no lattice the smoothing variance is chosen by it
+    quick : whether to smooth as much as it takes for few revivals to be searched
 
     The laws of the loss under P and of minus the loss under Q are the same, as all noise is symmetric.
     """
@@ -124,6 +139,7 @@ class Composition:
     families: tuple[Family, ...]
     variance: float = 0.0
     goal: float = GOAL
+    quick: bool = False
 
     def _contour(self, step: float | None, variance: float, most: int, slack: float = 1.0) -> Contour | None:
         """A contour over these releases; None if the line holds more revivals than may be searched."""
@@ -158,12 +174,13 @@ class Composition:
         """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
         if self.easy is not None:
             return self.easy
-        exact = self._exact(MOST_WINDOWS)
+        most = EASY_WINDOWS if self.quick else MOST_WINDOWS
+        exact = self._exact(most)
         if exact is not None:
             return exact, 0.0
         smoothing = self.least_smoothing
         while smoothing < 1.0:
-            contour = self._contour(None, smoothing + self.variance, MOST_WINDOWS)
+            contour = self._contour(None, smoothing + self.variance, most)
             if contour is not None:
                 return contour, smoothing
             smoothing *= 30.0
@@ -177,7 +194,7 @@ class Composition:
     def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the profile at any real epsilon."""
         e = np.abs(np.ravel(epsilon)).astype(np.float64)
-        low, high = self._delta(e)
+        low, high = self._delta(e) if e.size else (e, e)
         negative = np.ravel(epsilon) < 0.0
         size = np.exp(-e)
         low, high = (np.where(negative, -np.expm1(-e) + size * x, x) for x in (low, high))
@@ -225,32 +242,37 @@ class Composition:
         low, high = np.zeros_like(goal), self.rho + width * np.sqrt(2.0 * -np.log(np.minimum(goal, 0.999999)))
         found = self._delta(low)[1] <= goal
         e = np.where(found, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
-        for _ in range(80):
+        for i in range(200):
             delta = self._delta(e)[1]
             safe = delta <= goal
             low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
             slope = np.exp(e + np.log(np.maximum(self._tail_q(e)[0], 1e-300)) - np.log(delta))
             newton = e + np.log(delta / goal) / np.maximum(slope, 1e-300)
             near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
-            step = np.where((near > low) & (near < high), near, 0.5 * (low + high))
+            newton_helps = (near > low) & (near < high) & (i % 3 < 2)
+            step = np.where(newton_helps, near, 0.5 * (low + high))
             done = found | (safe & (np.abs(newton - e) <= 1e-14 * np.maximum(e, width))) | (high - low <= 4e-16 * high)
             if done.all():
                 break
             e = np.where(done, e, step)
         e = np.where(found, 0.0, np.where(safe, e, high))
         delta = self._delta(e)[1]
-        wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)))
+        jump = high - low <= 4e-16 * high  # delta passes the target between two neighbouring numbers
+        wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)) & ~jump)
         if wrong.any():
             raise ArithmeticError(f"epsilon for delta {goal[wrong][0]} was not found within its certificate")
         return np.asarray(e).reshape(np.shape(target))
 
     def power(self, level: Floats) -> tuple[Floats, Floats]:
         """Certified (lower, upper) of the trade-off: the least of delta(e) + e^e level, between tangents."""
-        a = np.ravel(level)
-        inner = (a > RESOLUTION) & (a < 1.0 - 1e-15)
-        low, high = a.copy(), np.where(a >= 1.0, 1.0, a)
-        if inner.any():
-            low[inner], high[inner] = self._power(a[inner])
+        a = np.ravel(level).astype(np.float64)
+        inner = np.clip(a, 1.01 * RESOLUTION, _TOP)
+        asked = (a > 0.0) & (a < 1.0)
+        low, high = np.zeros_like(a), np.ones_like(a)
+        if asked.any():
+            low[asked], high[asked] = self._power(inner[asked])
+        low = np.maximum(np.where(a < inner, low * (a / inner), low), a)  # concave, and never below its level
+        high = np.where(a == 0.0, 0.0, np.where(a > _TOP, 1.0, high))
         shape = np.shape(level)
         return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
 
@@ -263,7 +285,7 @@ class Composition:
         open_ = np.arange(a.size)
         e = -self.rho - width * ndtri(a)
         left, right = _Tangent.none(a, -np.inf), _Tangent.none(a, np.inf)
-        for _ in range(40):
+        for i in range(40):
             level = a[open_]
             low, high = self.delta(e)
             tail, error = self._tail_q(e)
@@ -275,10 +297,12 @@ class Composition:
             cross, height = _meeting(left, right)
             spread = np.where(both, np.exp(right.e) - np.exp(left.e), 0.0)
             slack = np.maximum(left.error, right.error) * spread
-            floor[open_] = np.where(both, height - slack - _LAST_DIGITS, 0.0)
-            newton = 1.5 * width * (_normal_score(tail) - ndtri(level)) + np.where(falls, nudge, -nudge)
+            floor[open_] = np.where(both, height * (1.0 - _LAST_DIGITS) - slack, 0.0)
+            newton = 1.5 * width * (_normal_score(tail) - ndtri(level)) + np.where(falls, nudge, -nudge) * 2.0**i
             e = np.where(both, np.clip(cross, left.e, right.e), e + newton)
-            wide = ~both | (best[open_] - floor[open_] > 4e-16 + 2.0 * (high - low))
+            gap = best[open_] - floor[open_]
+            moves = (e != left.e) & (e != right.e)
+            wide = ~both | (moves & (gap > 2.0 * _LAST_DIGITS * best[open_] + 2.0 * (high - low)))
             open_, e = open_[wide], e[wide]
             left, right = (_Tangent(*(x[wide] for x in side)) for side in (left, right))
             if open_.size == 0:
@@ -292,11 +316,9 @@ class Composition:
 
         exp(-e) (power - delta(e)) bounds it at every e, and is largest where P(L > e) = power.
         """
-        r = np.ravel(power)
-        inner = (r > RESOLUTION) & (r < 1.0 - 1e-15)
-        found = np.where(r >= 1.0, 1.0, 0.0)
-        if inner.any():
-            found[inner] = self._level(r[inner])
+        r = np.ravel(power).astype(np.float64)
+        inner = self._level(np.clip(r, RESOLUTION, _TOP))
+        found = np.where(r >= 1.0, 1.0, np.where(r < RESOLUTION, 0.0, inner))
         return found.reshape(np.shape(power))
 
     def _level(self, r: Floats) -> Floats:

@@ -19,10 +19,12 @@ from adversary._numeric import (
     Floats,
     as_array,
     check_non_negative,
+    check_number,
     check_probability,
     check_whole,
     elementwise,
     labelled,
+    one_number,
     scalar_or_array,
     smallest,
 )
@@ -135,7 +137,7 @@ class RenyiDP(MomentBound):
 
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
-        a, g, e = float(self.alpha), float(self.gamma), as_array(epsilon)
+        a, g, e = float(self.alpha), float(self.gamma), check_number("epsilon", epsilon)
         log_share = a * np.log1p(-1.0 / a) - np.log(a - 1.0)
         moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + log_share, 0.0))
         variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
@@ -195,7 +197,7 @@ class ZeroConcentratedDP(MomentBound):
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
         """inf over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1)."""
-        e = as_array(epsilon)
+        e = check_number("epsilon", epsilon)
         return scalar_or_array(np.minimum(1.0, delta_at_negative(e, np.exp(self._log_delta(np.abs(e))))))
 
     def _log_delta(self, epsilon: Any) -> Any:
@@ -250,6 +252,7 @@ class GaussianDP(Guarantee):
 
     def __post_init__(self) -> None:
         check_non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", one_number("mu", self.mu))
 
     @property
     def definition(self) -> str:
@@ -273,6 +276,9 @@ class GaussianDP(Guarantee):
     def level(self, power: ArrayLike) -> Any:
         """Phi(Phi^-1(power) - mu)."""
         return self.worst_pair.level(power)
+
+    def log_level(self, power: float) -> float:
+        return self.worst_pair.log_level(power)
 
     @property
     def auc(self) -> float:

@@ -13,7 +13,6 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from adversary._numeric import (
     Floats,
-    as_array,
     check_non_negative,
     check_number,
     check_probability,
@@ -44,8 +43,9 @@ class GaussianLoss(PrivacyLoss):
         with np.errstate(over="ignore"):
             return np.asarray(log_ndtr(sign * self.mu / 2.0 - threshold / self.mu), dtype=np.float64)
 
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        t = as_array(threshold)
+        t = check_number("threshold", threshold)
         return scalar_or_array(np.exp(self._log_tail(t, 1.0))), scalar_or_array(np.exp(self._log_tail(t, -1.0)))
 
     @labelled
@@ -67,6 +67,9 @@ class GaussianLoss(PrivacyLoss):
     def level(self, power: ArrayLike) -> Any:
         """Phi(Phi^-1(power) - mu)."""
         return scalar_or_array(ndtr(ndtri(check_probability("power", power)) - self.mu))
+
+    def log_level(self, power: float) -> float:
+        return float(log_ndtr(ndtri(power) - self.mu))
 
     @property
     def auc(self) -> float:
@@ -104,8 +107,9 @@ class LaplaceLoss(PrivacyLoss):
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
 
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        t, e = as_array(threshold), self.epsilon0
+        t, e = check_number("threshold", threshold), self.epsilon0
         inside = np.clip(t, -e, e)
         p = 1.0 - 0.5 * np.exp((inside - e) / 2.0)
         q = 0.5 * np.exp(-(inside + e) / 2.0)

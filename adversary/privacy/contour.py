@@ -145,12 +145,14 @@ class Contour:
 
     def searchable(self, eps: Floats, tol: float) -> bool:
         """Whether the line can be searched for revivals with this goal, at these values of epsilon."""
-        kinds = ["delta"] if self.step is not None else ["delta", "density"]
+        size, tilt = self._shadow(eps), self.tilts(eps)
+        asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
+        for kind in () if self.step is not None else ("p", "q", "density"):
+            asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, kind))
+        hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
-            for kind in kinds:
-                tilt = self.tilts(eps) if kind == "delta" else np.abs(self.tilts(eps))
-                log_size = np.where(tilt > 0.0, *self._shadow(eps))
-                self._grid_for(eps, tilt, log_size, tol, kind)
+            if asked[0].last > _FEW // 2:
+                self._windows(hardest)
         except TooManyRevivals:
             return False
         return True
@@ -165,7 +167,7 @@ class Contour:
         if key not in self._grids:
             if len(self._grids) >= _KEPT:
                 self._grids.pop(next(iter(self._grids)))
-            n = np.arange(last + 1.0) if last <= _FEW // 2 else self._kept(spacing, threshold, last)
+            n = np.arange(last + 1.0) if last <= _FEW // 2 else nodes_of(self._windows(threshold), spacing, last)
             weight = np.full(n.size, spacing / np.pi)
             weight[:1] *= 0.5
             turn = n * spacing * (self.step or 0.0)
@@ -177,15 +179,19 @@ class Contour:
     def _found(self) -> dict[Threshold, Windows]:
         return {}
 
-    def _kept(self, spacing: float, threshold: Threshold, last: float) -> Floats:
-        if threshold not in self._found:
-            if len(self._found) >= _KEPT:
-                self._found.pop(next(iter(self._found)))
-            weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
-            periods = 2.0 * np.pi / (self.shift * self.v)
-            end = np.pi / self.step if self.step else np.inf
-            self._found[threshold] = revivals(periods, weights, threshold, end, self.variance / 2.0, self.most)
-        return nodes_of(self._found[threshold], spacing, last)
+    def _windows(self, threshold: Threshold) -> Windows:
+        """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
+        for other, windows in self._found.items():
+            if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
+                return windows
+        if len(self._found) >= _KEPT:
+            self._found.pop(next(iter(self._found)))
+        weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
+        periods = 2.0 * np.pi / (self.shift * self.v)
+        end = np.pi / self.step if self.step else np.inf
+        found = revivals(periods, weights, threshold, end, self.variance / 2.0, self.most)
+        self._found[threshold] = found
+        return found
 
     def _weighted_phi(self, grid: _Grid, residue: Fraction) -> Any:
         """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
@@ -205,10 +211,16 @@ class Contour:
         return Sums(value, alias + left_out + rounding, left_out + rounding)
 
     def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[_Grid, float, Floats]:
-        """(nodes, period, bound on what is left out): periods and thresholds in steps, so that grids are shared."""
+        """(nodes, period, bound on what is left out)."""
+        asked = self._nodes_for(eps, s, log_size, tol, kind)
+        grid = self._grid(asked.last, asked.spacing, asked.threshold)
+        return grid, asked.period, np.zeros_like(eps) if grid.whole else asked.left_out
+
+    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> _Asked:
+        """Period and threshold that reach the goal, in steps, so that grids are shared."""
         rho, h = self.rho, self.step
         saddle = (eps - rho) / (2.0 * rho)
-        nats = np.maximum(np.log(2.5 / tol) - log_size, 1.0)
+        nats = np.maximum(np.log(2.5 / tol) - log_size, 6.0)
         off = s - saddle
         right = 2.0 * rho * off + 2.0 * np.sqrt(rho * np.maximum(nats - rho * saddle**2 + rho * off**2, 0.0))
         wide = np.where(s > 0.0, right, (nats + eps) / (1.0 + s))
@@ -222,8 +234,7 @@ class Contour:
         scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
         kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
         threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
-        grid = self._grid(last, spacing, threshold)
-        return grid, period, np.zeros_like(eps) if grid.whole else left_out
+        return _Asked(float(last), spacing, period, threshold, left_out)
 
     def _dropping(
         self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
@@ -233,7 +244,7 @@ class Contour:
         lattice = self.step is not None
         own = (np.pi / 2.0 if lattice else 1.0) * np.sqrt(product)
         u0 = float(2.0 ** np.floor(np.log2(own.min())))
-        end = last * spacing if lattice else np.sqrt(90.0 / self.variance)
+        end = last * spacing if lattice else np.sqrt(300.0 / self.variance)
         if kind == "delta":
             log_sum = np.log(own * (own / u0) * np.arcsinh(end / own) + spacing) - np.log(np.pi * product)
             if not lattice:
@@ -243,7 +254,7 @@ class Contour:
         else:  # kernels that fall like 1 / u: the sum grows with the period
             log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
         log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (0.0 if kind == "density" else log_sum)))
-        log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -45.0, -1.0))
+        log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -150.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
     def _total(self, eps: Floats, s: Floats, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
@@ -279,9 +290,21 @@ class Contour:
             size = size + share * absolute.sum()
             moment = moment + share * (absolute * u).sum()  # a threaded dot product stalls on shared cores
         front = np.exp(np.minimum(log_front, 700.0))
+        slope = np.zeros_like(eps) if self.step is None or kind != "delta" else self._slope(s, start, short, grid, phi)
         steps = 20.0 + 2.0 * self.count.sum() + np.abs(rho * s * (s + 1.0)) + np.abs(s * start) + np.abs(eps)
         turning = np.abs(turn) + rho * (1.0 + np.abs(2.0 * s + 1.0)) + np.abs(start)  # `turn` is what is left of these
-        return front * total, self.slack * _UNIT * front * (size * steps + moment * turning)
+        misplaced = slope * (np.abs(start) + np.abs(eps) + 2.0 * rho)
+        return front * total, self.slack * _UNIT * front * (size * steps + moment * turning + misplaced)
+
+    def _slope(self, s: float, start: Floats, short: Floats, grid: _Grid, phi: Any) -> Floats:
+        """At least e^eps Q(L > eps) over the factor before the sum: what an error of the lattice point costs.
+
+        Right at a lattice point, that of the point itself, which rounding may have put on the other side.
+        """
+        h = self.step or 0.0
+        total = np.abs(phi * (h / _decay(s + 1.0, grid.wave, h))).sum()
+        at = np.where(h - short <= 1e-14 * (np.abs(start) + self.rho), h, 0.0)
+        return np.asarray(total * np.exp(np.minimum(s * at - (short - at), 700.0)))
 
     def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
         """What the other periods add: at most this."""
@@ -298,7 +321,7 @@ class Contour:
         if (s < 0).all():
             left, right = np.exp(s * m * period), np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
         else:
-            left = np.exp(self._log_ceiling(eps - m * period) - s * m * period)
+            left = np.exp(np.minimum(self._log_ceiling(eps - m * period) - s * m * period, 700.0))
             right = np.exp(np.minimum(self._log_ceiling(eps + m * period) + s * m * period, 700.0))
             miss = np.exp(np.minimum(s, 0.0) * m * period) + np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
             left, right = np.where(s < 0, miss, left), np.where(s < 0, 0.0, right)
@@ -311,6 +334,16 @@ class Contour:
         with np.errstate(divide="ignore", invalid="ignore"):
             corner = np.where(t > 0.0, t * np.log(t), 0.0) - (1.0 + t) * np.log1p(t)
         return np.asarray(corner - self.rho * t * t)
+
+
+class _Asked(NamedTuple):
+    """Nodes as they are needed: the largest number, spacing, period, threshold, and what that leaves out."""
+
+    last: float
+    spacing: float
+    period: float
+    threshold: Threshold
+    left_out: Floats
 
 
 class _Grid(NamedTuple):

@@ -16,10 +16,12 @@ from scipy.special import log_expit
 from adversary._numeric import (
     as_array,
     check_non_negative,
+    check_number,
     check_probability,
     check_whole,
     elementwise,
     labelled,
+    one_number,
     scalar_or_array,
 )
 from adversary.privacy.concentrated import GaussianDP as GaussianDP
@@ -65,6 +67,7 @@ class PureDP(Guarantee):
 
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
 
     @property
     def definition(self) -> str:
@@ -72,7 +75,7 @@ class PureDP(Guarantee):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        e = as_array(epsilon)
+        e = check_number("epsilon", epsilon)
         # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
         inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
         return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
@@ -124,6 +127,8 @@ class ApproximateDP(Guarantee):
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
         check_delta("delta", self.delta0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
+        object.__setattr__(self, "delta0", one_number("delta", self.delta0))
 
     @property
     def definition(self) -> str:
@@ -185,7 +190,9 @@ class ProbabilisticDP(Guarantee):
     delta0: float
 
     def __post_init__(self) -> None:
-        ApproximateDP(self.epsilon0, self.delta0)
+        checked = ApproximateDP(self.epsilon0, self.delta0)
+        object.__setattr__(self, "epsilon0", checked.epsilon0)
+        object.__setattr__(self, "delta0", checked.delta0)
 
     @property
     def definition(self) -> str:
@@ -237,7 +244,7 @@ class NoPrivacy(Guarantee):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        return scalar_or_array(np.ones_like(as_array(epsilon)))
+        return scalar_or_array(np.ones_like(check_number("epsilon", epsilon)))
 
     @elementwise
     def loss_bound(self, failure: float) -> float:

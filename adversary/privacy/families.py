@@ -25,13 +25,13 @@ from adversary._numeric import (
     log_theta,
     scalar_or_array,
 )
-from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged, product
+from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged
 from adversary.privacy.guarantees import area_under
-from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes
+from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.mixed import MixedLoss
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
-LISTED_ATOMS = 200_000
+LISTED_ATOMS = 500_000
 """Products with at most so many pairs of atoms are listed."""
 
 SUMMED = 2e7
@@ -55,6 +55,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     families : (v, shift, count): count releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
     variance : mu^2 of a Gaussian release composed in
     goal : relative width aimed at by `bracket`; see `within`
+    quick : whether to settle for a wider interval where the goal is costly
 
     >>> from fractions import Fraction
     >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
@@ -64,6 +65,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     families: tuple[Family, ...]
     variance: float = 0.0
     goal: float = GOAL
+    quick: bool = False
 
     @classmethod
     def of(cls, v: Fraction | float, shift: int = 1, count: int = 1) -> DiscreteGaussianLoss:
@@ -76,10 +78,21 @@ class DiscreteGaussianLoss(PrivacyLoss):
         """The same loss, its certified intervals aimed at this relative width."""
         return DiscreteGaussianLoss(self.families, self.variance, float(check_positive("width", width)))
 
+    def beside(self, other: DiscreteGaussianLoss) -> DiscreteGaussianLoss:
+        """Both releases together."""
+        families, variance = self.families + other.families, self.variance + other.variance
+        return DiscreteGaussianLoss(families, variance, min(self.goal, other.goal))
+
+    def times(self, count: int) -> DiscreteGaussianLoss:
+        """`count` such releases, at least one."""
+        families = tuple(Family(v, shift, count * copies) for v, shift, copies in self.families)
+        return DiscreteGaussianLoss(families, count * self.variance, self.goal)
+
     @cached_property
     def composition(self) -> Composition:
         """The certified engine of these releases."""
-        return Composition(gathered(self.families), float(check_non_negative("variance", self.variance)), self.goal)
+        variance = float(check_non_negative("variance", self.variance))
+        return Composition(gathered(self.families), variance, self.goal, self.quick)
 
     @property
     def rho(self) -> float:
@@ -100,7 +113,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
             if work > SUMMED or family.copies * size * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
                 return None
             one = _listed(family)
-            coarse = _product(coarse, one) if coarse else one
+            coarse = multiplied(coarse, one) if coarse else one
             rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
             if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
                 return MixedLoss(coarse, rest)
@@ -115,7 +128,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def bracket(self) -> Bracket:
         if self.exact is not None:
             return self.exact.bracket
-        return Bracket(delta=self._delta, power=self._power, tail=lambda t: (self.tail(t)[0],) * 2)
+        return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
 
     def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
         low, high = self.composition.delta(check_number("epsilon", epsilon))
@@ -155,30 +168,46 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     @property
     def auc(self) -> float:
-        return self.exact.auc if self.exact is not None else area_under(self)
+        if self.exact is not None:
+            return self.exact.auc
+        return area_under(self._readily, 401)
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        target = check_probability("power", power)
-        return scalar_or_array(self.composition.level(target)) if self.exact is None else self.exact.level(power)
+        if self.exact is not None:
+            return self.exact.level(power)
+        return scalar_or_array(self._readily.composition.level(check_probability("power", power)))
 
+    @cached_property
+    def _readily(self) -> DiscreteGaussianLoss:
+        """The same law for tails, levels and expectations: less sharp, where revivals make the goal costly."""
+        if self.quick or self.composition.easy is not None:
+            return self
+        return DiscreteGaussianLoss(self.families, self.variance, max(self.goal, 1e-8), quick=True)
+
+    @property
+    def reach(self) -> float:
+        """Chernoff's bound: beyond it delta is below 1e-18."""
+        return self.rho + 2.0 * float(np.sqrt(41.5 * self.rho))
+
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
         if self.exact is not None:
             return self.exact.tail(threshold)
-        p, q = self.composition.tails(as_array(threshold))
+        p, q = self._readily.composition.tails(check_number("threshold", threshold))
         return scalar_or_array(p), scalar_or_array(q)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
-        nodes = default_nodes(self)
-        step = self.composition.route[0].step
+        readily = self._readily
+        nodes, step = default_nodes(self), readily.composition.route[0].step
         if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
             index = np.ceil((nodes[[0, -1]] - self.rho) / step)
             points = self.rho + step * np.arange(index[0], index[1] + 1.0)
-            whole = connected(self, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
+            whole = connected(readily, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
             return whole, whole
-        return binned(self, nodes), connected(self, nodes)
+        return binned(readily, 0.5 * (nodes[1:] + nodes[:-1])), connected(readily, nodes)
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""
@@ -187,6 +216,11 @@ class DiscreteGaussianLoss(PrivacyLoss):
         below, above = (law.expect(function) for law in self._cells)
         p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
         return scalar_or_array(p), scalar_or_array(q)
+
+    @property
+    def kl_divergence(self) -> float:
+        """rho: every release's mean loss is its zCDP."""
+        return self.rho
 
     def log_moment(self, order: float) -> float:
         """Sum of v a^2 order (order + 1) / 2 + log Theta(a order) / Theta(0), Theta a theta series with period 1."""
@@ -205,10 +239,6 @@ class DiscreteGaussianLoss(PrivacyLoss):
     @property
     def maximum(self) -> float:
         return float("inf")
-
-
-def _product(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
-    return LatticeLoss(*product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q)), bounded=False)
 
 
 def _span(family: Family) -> float:

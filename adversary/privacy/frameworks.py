@@ -239,7 +239,7 @@ def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
 
 def kl_divergence(loss: PrivacyLoss) -> float:
     """Kullback-Leibler divergence of P from Q, E_P[L] in nats: epsilon + e^-epsilon - 1 under Laplace noise."""
-    return float(loss.expect(lambda losses: losses)[0])
+    return loss.renyi(1.0)
 
 
 def _value_pairs(law: JointLaw) -> Sequence[tuple[Event, Event]]:

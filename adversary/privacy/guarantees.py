@@ -104,12 +104,7 @@ class Guarantee(ABC):
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
         """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
-        target = check_probability("delta", delta)
-        wanted = target[target > 0.0]
-        found = np.full(target.shape, self.loss_bound(0.0) if (target == 0.0).any() else 0.0)
-        if wanted.size:
-            found[target > 0.0] = solve_decreasing_each(lambda e: as_array(self.worst_delta(e)) - wanted, wanted.size)
-        return scalar_or_array(found)
+        return epsilon_from_profile(self, delta)
 
     def worst_delta(self, epsilon: ArrayLike) -> Any:
         """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""
@@ -146,6 +141,11 @@ class Guarantee(ABC):
     def profile_level(self, power: ArrayLike) -> Any:
         """The same from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
         return self.level(power)
+
+    def log_level(self, power: float) -> float:
+        """Log of `profile_level`, for bounds on the loss; -inf at 0."""
+        level = float(self.profile_level(power))
+        return float(np.log(level)) if level > 0.0 else float("-inf")
 
     @property
     def advantage(self) -> float:
@@ -212,8 +212,8 @@ class Guarantee(ABC):
     def difference_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior minus prior; -+tanh(e / 4) at every prior if none is given."""
         if prior is None:
-            widest = float(np.tanh(self.loss_bound(failure) / 4.0))
-            return -widest, widest
+            widest = np.tanh(as_array(self.loss_bound(failure)) / 4.0)
+            return scalar_or_array(-widest), scalar_or_array(widest)
         lower, upper = self.posterior_bounds(prior, failure)
         p = as_array(prior)
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
@@ -239,9 +239,8 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        level = min(float(side.profile_level(target)) for side in {id(g): g for g in (self, self.swapped)}.values())
-        most = self.loss_bound(0.0)
-        return min(most, max(0.0, float(np.log(target) - np.log(level)))) if level > 0.0 else most
+        level = min(side.log_level(target) for side in {id(g): g for g in (self, self.swapped)}.values())
+        return min(self.loss_bound(0.0), max(0.0, float(np.log(target)) - level))
 
     def __add__(self, other: Any) -> Any:
         """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
@@ -265,6 +264,16 @@ _LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
 """A first grid of losses, fine about 0 and reaching the far ends."""
 
 
+def epsilon_from_profile(guarantee: Guarantee, delta: ArrayLike) -> Any:
+    """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
+    target = check_probability("delta", delta)
+    wanted = target[target > 0.0]
+    found = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
+    if wanted.size:
+        found[target > 0.0] = solve_decreasing_each(lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size)
+    return scalar_or_array(found)
+
+
 def level_from_profile(guarantee: Guarantee, power: ArrayLike) -> Any:
     """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
     r = check_probability("power", power)
@@ -279,9 +288,9 @@ def level_from_profile(guarantee: Guarantee, power: ArrayLike) -> Any:
     return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
 
 
-def area_under(guarantee: Guarantee) -> float:
+def area_under(guarantee: Guarantee, points: int = 2601) -> float:
     """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
-    z = np.linspace(-13.0, 13.0, 2601)
+    z = np.linspace(-13.0, 13.0, points)
     weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
     return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
 
@@ -318,8 +327,7 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
     def needed(e: float) -> float:
         """pbdp_epsilon, one direction, at what is left for the upper tail."""
         share = failure / (1.0 + np.exp(-e))
-        level = float(guarantee.profile_level(share))
-        return max(0.0, float(np.log(share) - np.log(level))) if level > 0.0 else float("inf")
+        return max(0.0, float(np.log(share)) - guarantee.log_level(share))
 
     low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
     for _ in range(60):

@@ -22,6 +22,7 @@ from adversary._numeric import (
     log_sum_exp,
     log_tail_sum,
     log_theta,
+    one_number,
 )
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
@@ -243,6 +244,7 @@ class Geometric(IntegerNoise):
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: int = 1, cells: int = 1) -> Self:
@@ -307,6 +309,7 @@ class GeometricSum(IntegerNoise):
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
         check_whole("count", self.count, minimum=1)
 
     @property

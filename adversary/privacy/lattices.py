@@ -5,8 +5,9 @@ The pair of pmfs is the object: every statement is a sum of positive terms over 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ from adversary._numeric import (
     labelled,
     scalar_or_array,
 )
-from adversary.privacy.composition import merged
+from adversary.privacy.composition import merged, merged_within, product
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
@@ -29,8 +30,11 @@ SUM_TOLERANCE = 1e-9
 """How far from one the probabilities of a pair may add up; they are rescaled within it."""
 
 
-MARGIN = 1e-13
+MARGIN = 5e-13
 """Relative margin of a certified answer for the rounding of masses given as double logarithms."""
+
+
+_DIGITS = 3e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,8 @@ class LatticeLoss(PrivacyLoss):
     infinite_p : P's mass where Q has none (L = +inf)
     infinite_q : Q's mass where P has none (L = -inf)
     bounded : False when the values run on for ever and only masses below exp(-745) were left out
+    blur : by how much a loss may be off, relative to 1 + |loss|
+    parts : the losses of other kinds this law was listed from, so that more can be composed in any order
     rounded : True when losses were moved to a grid, so that Q's masses, p e^-loss, need not add up to one
 
     Raises
@@ -57,6 +63,8 @@ class LatticeLoss(PrivacyLoss):
     infinite_q: float = 0.0
     bounded: bool = True
     rounded: bool = False
+    blur: float = 5e-16
+    parts: tuple[PrivacyLoss, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {np.shape(x) for x in (self.losses, self.log_p, self.log_q)}
@@ -68,14 +76,26 @@ class LatticeLoss(PrivacyLoss):
             total = float(np.exp(log_mass).sum()) + infinite
             if not (abs(total - 1.0) <= SUM_TOLERANCE or (self.rounded and total >= 0.0)):
                 raise ValueError(f"the masses of {name}, the infinite one included, must add up to 1, got {total}")
+        if not self.rounded and self.losses.size < 100_000:
+            gap = np.abs(self.log_p - self.log_q - self.losses) / (1.0 + np.abs(self.losses))
+            if not np.all(gap <= 1e-6):
+                worst = int(np.argmax(gap))
+                raise ValueError(
+                    f"losses must be log_p - log_q, got {self.losses[worst]} for "
+                    f"{self.log_p[worst]} - {self.log_q[worst]}"
+                )
 
     @classmethod
     def from_log_probs(cls, log_p: Floats, log_q: Floats, *, bounded: bool = True) -> Self:
         """From the log probabilities of each outcome under P and under Q."""
+        log_p, log_q = (np.asarray(x, dtype=np.float64) for x in (log_p, log_q))
+        if log_p.shape != log_q.shape:
+            raise ValueError(f"log_p and log_q must list the same outcomes, got {log_p.size} and {log_q.size}")
         both = np.isfinite(log_p) & np.isfinite(log_q)
         only_p = float(np.exp(log_p[np.isneginf(log_q) & np.isfinite(log_p)]).sum())
         only_q = float(np.exp(log_q[np.isneginf(log_p) & np.isfinite(log_q)]).sum())
-        return cls(*merged(log_p[both] - log_q[both], log_p[both], log_q[both]), only_p, only_q, bounded)
+        atoms, spread = merged_within(log_p[both] - log_q[both], log_p[both], log_q[both])
+        return cls(*atoms, only_p, only_q, bounded, blur=_DIGITS + spread)
 
     @classmethod
     def from_probs(cls, p: ArrayLike, q: ArrayLike) -> Self:
@@ -104,8 +124,9 @@ class LatticeLoss(PrivacyLoss):
         steps = p[1:-1] * np.exp(-losses[:-1]) * -np.expm1(losses[:-1] - losses[1:])
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        first = np.searchsorted(self.losses, as_array(threshold), side="right")
+        first = np.searchsorted(self.losses, check_number("threshold", threshold), side="right")
         p, q, _ = self._tails
         # L = -inf, possible under Q only, is never above a threshold
         beyond_p = np.minimum(as_array(p[first]) + self.infinite_p, 1.0)
@@ -124,20 +145,21 @@ class LatticeLoss(PrivacyLoss):
 
     @property
     def bracket(self) -> Bracket:
-        """A margin for rounding: of the masses, and of the losses, which moves delta by e^epsilon Q(L > epsilon)."""
+        """A margin for rounding: of the masses, and of the losses, which moves delta by e^epsilon Q(L >= epsilon)."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
             e, value = as_array(epsilon), as_array(self.delta(epsilon))
+            moved = self.blur * (1.0 + np.abs(e))
             with np.errstate(over="ignore", invalid="ignore"):
-                slope = np.where(value > 0.0, np.exp(e + np.log(np.maximum(as_array(self.tail(e)[1]), 1e-300))), 0.0)
-            margin = MARGIN * value + 1e-15 * np.abs(e) * slope
+                slope = np.exp(e + np.log(np.maximum(as_array(self.tail(e - moved)[1]), 1e-300)))
+            margin = MARGIN * value + np.where(np.isfinite(slope), np.minimum(moved * slope, 1.0), 0.0)
             return scalar_or_array(np.maximum(value - margin, 0.0)), scalar_or_array(np.minimum(value + margin, 1.0))
 
         def power(level: ArrayLike) -> tuple[Any, Any]:
             value = as_array(self.power(level))
             return scalar_or_array(value * (1.0 - MARGIN)), scalar_or_array(np.minimum(value * (1.0 + MARGIN), 1.0))
 
-        return Bracket(delta=delta, power=power, tail=lambda threshold: (self.tail(threshold)[0],) * 2)
+        return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
 
     @cached_property
     def _corners(self) -> tuple[Floats, Floats]:
@@ -188,13 +210,28 @@ class LatticeLoss(PrivacyLoss):
     @cached_property
     def swapped(self) -> LatticeLoss:
         mirrored = -self.losses[::-1], self.log_q[::-1], self.log_p[::-1]
-        return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded, self.rounded)
+        turned = tuple(part.swapped for part in self.parts)
+        return LatticeLoss(*mirrored, self.infinite_q, self.infinite_p, self.bounded, self.rounded, self.blur, turned)
 
     @property
     def maximum(self) -> float:
         if self.infinite_p or not self.bounded:
             return float("inf")
         return float(self.losses[-1]) if self.losses.size else 0.0
+
+
+def multiplied(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
+    """The loss of two independent releases: every pair of atoms."""
+    atoms, spread = product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q))
+    infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
+    return LatticeLoss(
+        *atoms, *infinite, a.bounded and b.bounded, a.rounded or b.rounded, max(a.blur, b.blur) + _DIGITS + spread
+    )
+
+
+def either(chances: Iterable[float]) -> float:
+    """Probability that at least one of some independent events happens."""
+    return reduce(lambda a, b: a + b - a * b, chances, 0.0)
 
 
 NOTHING = LatticeLoss(np.zeros(1), np.zeros(1), np.zeros(1))
@@ -246,16 +283,9 @@ def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
 
 def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
     """Losses from one end of the law to the other, 0 among them: beyond them less than 1e-18 lies."""
-    high, low = (_reach(side) for side in (loss, loss.swapped))
+    high, low = loss.reach, loss.swapped.reach
     upper = int(np.clip(round(count * high / (high + low)), 8, count - 8))
     return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
-
-
-def _reach(loss: PrivacyLoss) -> float:
-    """A loss beyond which the profile has fallen to its end, or below 1e-18."""
-    e = np.geomspace(1e-9, 700.0, 2000)
-    live = np.flatnonzero(as_array(loss.delta(e)) > float(loss.delta(e[-1])) + 1e-18)
-    return float(min(e[min(live[-1] + 1, e.size - 1)], loss.maximum)) if live.size else 1e-9
 
 
 def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
@@ -274,8 +304,10 @@ def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
 def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     """From Q of the inner pair to P of the outer one."""
     inner_power, outer_level = inner._corners[1][:-1], outer._corners[0][:-1]
-    ends = np.unique(np.concatenate([inner_power, outer_level]))
-    ends = ends[(ends >= inner.infinite_p) & (ends <= min(1.0, 1.0 - outer.infinite_q))]
+    ends = np.concatenate([inner_power, outer_level])
+    ends = np.unique(
+        np.clip(ends, inner_power[0], outer_level[-1])
+    )  # clipped: a corner off by one digit stays a corner
     piece, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
     inner_loss = inner.losses[::-1][np.clip(np.searchsorted(inner_power, piece) - 1, 0, inner.losses.size - 1)]
     outer_loss = outer.losses[::-1][np.clip(np.searchsorted(outer_level, piece) - 1, 0, outer.losses.size - 1)]

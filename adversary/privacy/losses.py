@@ -8,19 +8,20 @@ one law of another kind is a mixture. Only what is left is rounded, up and down,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._numeric import Floats, as_array, check_whole, labelled, scalar_or_array
-from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged, product
+from adversary._numeric import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
+from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged
 from adversary.privacy.continuous import GaussianLoss as GaussianLoss
 from adversary.privacy.continuous import LaplaceLoss as LaplaceLoss
 from adversary.privacy.families import DiscreteGaussianLoss as DiscreteGaussianLoss
-from adversary.privacy.lattices import NOTHING, connected
+from adversary.privacy.guarantees import epsilon_from_profile
+from adversary.privacy.lattices import NOTHING, connected, either, multiplied
 from adversary.privacy.lattices import LatticeLoss as LatticeLoss
 from adversary.privacy.mixed import MixedLoss as MixedLoss
 from adversary.privacy.pairs import Bracket as Bracket
@@ -65,15 +66,33 @@ class ComposedLoss(PrivacyLoss):
     def bracket(self) -> Bracket:
         rounded = _convolved([_rounded(part, self.step, up=True) for part in self.parts], self.step)
         return Bracket(
-            delta=lambda epsilon: _widened(self.lower.delta(epsilon), self.upper.delta(epsilon)),
-            power=lambda level: _widened(self.lower.power(level), self.upper.power(level)),
-            tail=lambda t: (self._rounded_down.tail(t)[0], rounded.tail(t)[0]),
+            of_delta=lambda epsilon: _widened(self.lower.delta(epsilon), self.upper.delta(epsilon)),
+            of_power=lambda level: _widened(self.lower.power(level), self.upper.power(level)),
+            of_tail=lambda t: (self._rounded_down.tail(t)[0], rounded.tail(t)[0]),
         )
 
     @cached_property
     def _rounded_down(self) -> LatticeLoss:
         return _convolved([_rounded(part, self.step, up=False) for part in self.parts], self.step)
 
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """From the law above; never more than the largest loss.
+
+        Raises
+        ------
+        ValueError : a delta below what the grid leaves out, where the loss has no end
+        """
+        target = check_probability("delta", delta)
+        most = max(self.maximum, self.swapped.maximum)
+        least = max(self.upper.infinite_p, self.swapped.upper.infinite_p)
+        real = max(float(side.tail(1e300)[0]) for part in self.parts for side in (part, part.swapped))
+        if np.isinf(most) and real == 0.0 and ((target > 0.0) & (target <= least)).any():
+            raise ValueError(f"delta must be above {least:.3g}, the numerical resolution, got {target.min()}")
+        found = as_array(epsilon_from_profile(self, target))
+        return scalar_or_array(np.minimum(found, most))
+
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         return self.upper.tail(threshold)
 
@@ -87,6 +106,10 @@ class ComposedLoss(PrivacyLoss):
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
         return self.upper.expect(function)
+
+    @property
+    def kl_divergence(self) -> float:
+        return sum(part.kl_divergence for part in self.parts)
 
     def log_moment(self, order: float) -> float:
         return sum(part.log_moment(order) for part in self.parts)
@@ -108,24 +131,24 @@ def _widened(low: Any, high: Any) -> tuple[Any, Any]:
 
 def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """The loss of independent releases with these losses; no release at all has loss 0."""
-    flat = [q for part in parts for q in _split(part)]
+    for part in parts:
+        if not isinstance(part, PrivacyLoss):
+            raise TypeError(f"losses are composed with losses, got {part!r}")
+    flat = [q for part in parts for q in _split(part) if not is_nothing(q)]
     gaussians = [part for part in flat if isinstance(part, GaussianLoss)]
     discrete = [part for part in flat if isinstance(part, DiscreteGaussianLoss)]
-    lattices = [part for part in flat if isinstance(part, LatticeLoss) and not part.is_nothing]
+    lattices = [part for part in flat if isinstance(part, LatticeLoss)]
     rest: list[PrivacyLoss] = [part for part in flat if isinstance(part, LaplaceLoss)]
     rest += [
         part for part in flat if not isinstance(part, GaussianLoss | DiscreteGaussianLoss | LatticeLoss | LaplaceLoss)
     ]
     variance = float(sum(part.mu**2 for part in gaussians))
     if discrete:
-        families = tuple(family for part in discrete for family in part.families)
-        variance += sum(part.variance for part in discrete)
-        rest.append(DiscreteGaussianLoss(families, variance, min(part.goal for part in discrete)))
+        whole = reduce(DiscreteGaussianLoss.beside, discrete)
+        rest.append(DiscreteGaussianLoss(whole.families, variance + whole.variance, whole.goal))
     elif gaussians:
         rest.append(GaussianLoss(float(np.sqrt(variance))))
-    listed: list[LatticeLoss] = []
-    for one in lattices:
-        listed = _multiplied(listed, one)
+    listed = _all_multiplied(lattices)
     if not rest and len(listed) <= 1:
         return listed[0] if listed else NOTHING
     if len(rest) == 1 and not listed:
@@ -139,36 +162,59 @@ def _joined(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
     """One more lattice where the other law is listed, a mixture where it is not."""
     atoms = other.exact if isinstance(other, DiscreteGaussianLoss) else None
     if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
-        return _product(lattice, atoms)
+        return replace(multiplied(lattice, atoms), parts=(lattice, other))
     return MixedLoss(lattice, other)
 
 
 def repeated(loss: PrivacyLoss, times: int) -> PrivacyLoss:
     """The loss of `times` independent releases with the same loss."""
-    return composed([loss] * int(check_whole("times", times, minimum=0)))
+    n = int(check_whole("times", times, minimum=0))
+    if isinstance(loss, DiscreteGaussianLoss) and n:
+        return loss.times(n)
+    if not isinstance(loss, LatticeLoss) or loss.parts:
+        return composed([loss] * n)
+    total: list[LatticeLoss] = []
+    power = [loss]
+    while n:  # by squaring
+        if n & 1:
+            total = _all_multiplied([*total, *power])
+        power = _all_multiplied([*power, *power]) if n > 1 else power
+        n >>= 1
+    return composed(total)
+
+
+def _all_multiplied(parts: list[LatticeLoss]) -> list[LatticeLoss]:
+    done: list[LatticeLoss] = []
+    for one in parts:
+        done = _multiplied(done, one)
+    return done
 
 
 def _split(loss: PrivacyLoss) -> tuple[PrivacyLoss, ...]:
     if isinstance(loss, ComposedLoss):
         return loss.parts
+    if isinstance(loss, LatticeLoss) and loss.parts:
+        return loss.parts
     return (loss.lattice, loss.other) if isinstance(loss, MixedLoss) else (loss,)
+
+
+def is_nothing(loss: PrivacyLoss) -> bool:
+    """Whether the loss is 0 for certain: nothing was released."""
+    match loss:
+        case LatticeLoss():
+            return loss.is_nothing
+        case GaussianLoss():
+            return loss.mu == 0.0
+        case LaplaceLoss():
+            return loss.epsilon0 == 0.0
+    return False
 
 
 def _multiplied(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:
     """Lattices multiplied together while the products stay small."""
     if done and done[-1].losses.size * one.losses.size <= MAX_ATOMS:
-        return [*done[:-1], _product(done[-1], one)]
+        return [*done[:-1], multiplied(done[-1], one)]
     return [*done, one]
-
-
-def _product(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
-    atoms = product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q))
-    infinite = _either(a.infinite_p, b.infinite_p), _either(a.infinite_q, b.infinite_q)
-    return LatticeLoss(*atoms, *infinite, a.bounded and b.bounded, a.rounded or b.rounded)
-
-
-def _either(a: float, b: float) -> float:
-    return a + b - a * b
 
 
 @dataclass(frozen=True)
@@ -220,8 +266,8 @@ def _rounded(loss: PrivacyLoss, step: float, *, up: bool) -> _Grid:
     first, last = int(np.floor(low / step)), int(np.ceil(high / step))
     beyond = as_array(loss.tail(as_array(step * np.arange(first, last + 1)))[0])
     inside = np.maximum(-np.diff(beyond), 0.0)  # P(grid[i] < L <= grid[i + 1])
-    mass = np.append(1.0 - beyond[0], inside) if up else np.append(inside, 0.0)
-    return _Grid(first, mass, float(beyond[-1]) if up else 0.0, 0.0)
+    mass = np.append(1.0 - beyond[0], inside) if up else np.append(inside, max(0.0, beyond[-1] - loss.tail(np.inf)[0]))
+    return _Grid(first, mass, float(beyond[-1] if up else loss.tail(np.inf)[0]), 0.0)
 
 
 def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:
@@ -229,8 +275,8 @@ def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:
     losses = as_array(step * (sum(grid.first for grid in grids) + np.arange(total.size)))
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    infinite_p = reduce(_either, [grid.infinite_p for grid in grids])
-    infinite_q = reduce(_either, [grid.infinite_q for grid in grids])
+    infinite_p = either(grid.infinite_p for grid in grids)
+    infinite_q = either(grid.infinite_q for grid in grids)
     return LatticeLoss(*merged(losses, log_p, log_p - losses), infinite_p, infinite_q, rounded=True)
 
 

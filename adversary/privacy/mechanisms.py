@@ -17,10 +17,12 @@ from adversary._numeric import (
     TAIL_NATS,
     Floats,
     Integers,
+    check_non_negative,
     check_positive,
     check_whole,
     labelled,
     log_sum_exp,
+    one_number,
     scalar_or_array,
     solve_decreasing,
 )
@@ -48,6 +50,7 @@ class Gaussian(ContinuousNoise):
 
     def __post_init__(self) -> None:
         check_positive("sigma", self.sigma)
+        object.__setattr__(self, "sigma", one_number("sigma", self.sigma))
 
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
@@ -84,7 +87,9 @@ class Gaussian(ContinuousNoise):
         return Gaussian(self.sigma * float(np.sqrt(count))) if count else Exact()
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        return GaussianLoss(float(sensitivity / self.sigma * np.sqrt(cells)))
+        n = int(check_whole("cells", cells, minimum=0))
+        change = float(check_non_negative("sensitivity", sensitivity))
+        return GaussianLoss(float(change / float(self.sigma) * np.sqrt(n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Laplace(ContinuousNoise):
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
+        object.__setattr__(self, "scale", one_number("scale", self.scale))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1) -> Self:
@@ -135,7 +141,8 @@ class Laplace(ContinuousNoise):
         return LaplaceSum(self.scale, count)
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        return composed([LaplaceLoss(float(sensitivity / self.scale))] * cells)
+        n = int(check_whole("cells", cells, minimum=0))
+        return composed([LaplaceLoss(float(check_non_negative("sensitivity", sensitivity)) / float(self.scale))] * n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +208,7 @@ class RandomizedResponse(Mechanism):
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
         check_whole("categories", self.categories, minimum=2)
 
     def _answer(self, name: str, x: ArrayLike) -> Integers:

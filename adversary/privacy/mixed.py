@@ -27,6 +27,7 @@ class MixedLoss(PrivacyLoss):
     def _shifts(self, threshold: Floats) -> Floats:
         return np.subtract.outer(-self.lattice.losses, -threshold)
 
+    @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         p, q = (as_array(x) for x in self.other.tail(self._shifts(as_array(threshold))))
         beyond = self._mixed(self.lattice.log_p, p) + self.lattice.infinite_p
@@ -48,9 +49,9 @@ class MixedLoss(PrivacyLoss):
             return scalar_or_array(np.clip(low, 0.0, 1.0)), scalar_or_array(np.clip(high, 0.0, 1.0))
 
         return Bracket(
-            delta=delta,
-            power=lambda level: (self.power(level),) * 2,
-            tail=lambda threshold: (self.tail(threshold)[0],) * 2,
+            of_delta=delta,
+            of_power=lambda level: (self.power(level),) * 2,
+            of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,
         )
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
@@ -67,6 +68,10 @@ class MixedLoss(PrivacyLoss):
         if self.lattice.infinite_q:
             q = q + self.lattice.infinite_q * function(np.array([-np.inf]))[..., 0]
         return scalar_or_array(p), scalar_or_array(q)
+
+    @property
+    def kl_divergence(self) -> float:
+        return self.lattice.kl_divergence + self.other.kl_divergence
 
     def log_moment(self, order: float) -> float:
         return self.lattice.log_moment(order) + self.other.log_moment(order)

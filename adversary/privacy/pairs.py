@@ -64,6 +64,13 @@ class PrivacyLoss(Guarantee):
         """Essential supremum of L under P."""
 
     @property
+    def reach(self) -> float:
+        """A loss beyond which the profile has fallen to its end, or below 1e-18."""
+        e = np.geomspace(1e-9, 700.0, 300)
+        live = np.flatnonzero(self.delta(e) > self.delta(700.0) + 1e-18)
+        return float(min(e[min(live[-1] + 1, e.size - 1)], self.maximum)) if live.size else 1e-9
+
+    @property
     def definition(self) -> str:
         return "privacy loss"
 
@@ -71,9 +78,9 @@ class PrivacyLoss(Guarantee):
     def bracket(self) -> Bracket:
         """Certified (lower, upper) answers; the two agree for every loss whose law is exact."""
         return Bracket(
-            delta=lambda epsilon: (self.delta(epsilon),) * 2,
-            power=lambda level: (self.power(level),) * 2,
-            tail=lambda threshold: (self.tail(threshold)[0],) * 2,
+            of_delta=lambda epsilon: (self.delta(epsilon),) * 2,
+            of_power=lambda level: (self.power(level),) * 2,
+            of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,
         )
 
     @property
@@ -103,6 +110,11 @@ class PrivacyLoss(Guarantee):
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
         return PosteriorLaw(self, prior)
 
+    @property
+    def kl_divergence(self) -> float:
+        """Kullback-Leibler divergence of P from Q, E_P[L], in nats."""
+        return float("inf") if self.tail(1e300)[0] > 0 else float(self.expect(_finite)[0])
+
     def renyi(self, alpha: float) -> float:
         """Renyi divergence of order alpha > 1 of P from Q, in nats: log E_P[e^((alpha - 1) L)] / (alpha - 1).
 
@@ -111,7 +123,7 @@ class PrivacyLoss(Guarantee):
         if not alpha >= 1.0:
             raise ValueError(f"alpha must be at least 1, got {alpha}")
         if alpha == 1.0:
-            return float("inf") if self.tail(1e300)[0] > 0 else float(self.expect(_finite)[0])
+            return self.kl_divergence
         return self.log_moment(alpha - 1.0) / (alpha - 1.0)
 
     @elementwise
@@ -138,14 +150,26 @@ class PrivacyLoss(Guarantee):
 
 @dataclass(frozen=True)
 class Bracket:
-    """Certified (lower, upper) answers of a loss.
+    """Certified (lower, upper) answers of a loss, from a function for each."""
 
-    delta(epsilon) of the profile, power(level) of the trade-off, tail(threshold) of P(L > threshold).
-    """
+    of_delta: Callable[[ArrayLike], Interval]
+    of_power: Callable[[ArrayLike], Interval]
+    of_tail: Callable[[ArrayLike], Interval]
 
-    delta: Callable[[ArrayLike], Interval]
-    power: Callable[[ArrayLike], Interval]
-    tail: Callable[[ArrayLike], Interval]
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Interval:
+        """(lower, upper) of the profile."""
+        return self.of_delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Interval:
+        """(lower, upper) of the trade-off."""
+        return self.of_power(level)
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> Interval:
+        """(lower, upper) of P(L > threshold)."""
+        return self.of_tail(threshold)
 
 
 def _finite(loss: Floats) -> Floats:

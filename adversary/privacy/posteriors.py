@@ -53,27 +53,43 @@ class PosteriorLaw(PosteriorOf):
     """
 
     loss: PrivacyLoss
-    prior: ArrayLike
+    prior: Any
 
     def __post_init__(self) -> None:
         check_probability("prior", self.prior)
 
     def mean(self, truth: str) -> Any:
+        if hasattr(self.prior, "coords"):
+            return self.prior.copy(data=PosteriorLaw(self.loss, self.prior.values).mean(truth))
         start = logit(self.prior)
         under = self.loss.expect(lambda z: _shifted(start[..., None], z))
         return scalar_or_array(as_array(under[side_of(truth)]))
 
     def cdf(self, x: ArrayLike, truth: str) -> Any:
-        under = self.loss.tail(_difference(logit(check_probability("x", x)), logit(self.prior)))
-        return scalar_or_array(1.0 - as_array(under[side_of(truth)]))
+        if hasattr(x, "coords") or hasattr(self.prior, "coords"):
+            return _with_labels(lambda x, prior: PosteriorLaw(self.loss, prior).cdf(x, truth), x, self.prior)
+        x = check_probability("x", x)
+        end, start = logit(x), logit(self.prior)
+        with np.errstate(invalid="ignore", divide="ignore"):  # the last digits of x and of the logits
+            last = 4e-16 * (np.abs(end) + np.abs(start) + 1.0) + 2.3e-16 / (1.0 - x)
+        under = self.loss.tail(_difference(end + np.where(np.isfinite(end), last, 0.0), start))
+        return scalar_or_array(np.where(x >= 1.0, 1.0, 1.0 - as_array(under[side_of(truth)])))
 
     def quantile(self, q: ArrayLike, truth: str) -> Any:
+        if hasattr(q, "coords") or hasattr(self.prior, "coords"):
+            return _with_labels(lambda q, prior: PosteriorLaw(self.loss, prior).quantile(q, truth), q, self.prior)
         q = check_probability("q", q)
         if side_of(truth) == 0:
             least = _last(lambda t: as_array(self.loss.tail(t)[0]), 1.0 - q)
         else:
             least = _last(lambda t: as_array(self.loss.tail(t)[1]), 1.0 - q)
         return scalar_or_array(_shifted(logit(self.prior), least))
+
+
+def _with_labels(function: Callable[..., Any], *arrays: Any) -> Any:
+    import xarray as xr
+
+    return xr.apply_ufunc(function, *arrays)
 
 
 def side_of(truth: str) -> int:

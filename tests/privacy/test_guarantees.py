@@ -14,6 +14,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.privacy.guarantees import loss_bound_from_profile
+from adversary.privacy.losses import DiscreteGaussianLoss
 from tests import oracles
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, RHO1, RHO2
 
@@ -52,20 +53,24 @@ def test_delta_at_negative_epsilon_of_a_symmetric_definition(g: adv.Guarantee) -
 @over(EVERY)
 def test_epsilon_is_the_inverse_of_delta(g: adv.Guarantee) -> None:
     for e in (0.0, 0.05, 0.4, 0.9, 3.0):
-        delta = g.delta(e)
+        delta = g.worst_delta(e)  # epsilon takes the worse direction
         if delta == 0.0:  # certain protection, or a profile too small to represent: unattainable, and said so
             assert g.epsilon(0.0) == g.loss_bound(0.0)
             continue
         found = g.epsilon(delta)
         assert found <= e * (1 + 1e-9) + 1e-9
-        assert g.delta(found) <= delta * (1 + 1e-9) + 1e-300
-        if 0 < delta < 1 and g.delta(e * 0.999 - 1e-3) > delta:  # strictly falling there
-            assert g.delta(found * (1 - 1e-7) - 1e-12) >= delta * (1 - 1e-12)
+        assert g.worst_delta(found) <= delta * (1 + 1e-9) + 1e-300
+        if 0 < delta < 1 and g.worst_delta(e * 0.999 - 1e-3) > delta:  # strictly falling there
+            assert g.worst_delta(found * (1 - 1e-7) - 1e-12) >= delta * (1 - 1e-12)
     assert g.epsilon(1.0) == 0.0
 
 
 @over(EVERY)
 def test_unattainable_delta_gives_infinite_epsilon(g: adv.Guarantee) -> None:
+    if isinstance(g, DiscreteGaussianLoss) and g.exact is None:  # none is unattainable, some are below the resolution
+        with pytest.raises(ValueError, match="numerical resolution"):
+            g.epsilon(1e-250)
+        return
     least = g.delta(1e6)
     if least > 0:
         assert g.epsilon(least / 2) == math.inf
@@ -533,5 +538,6 @@ def test_arrays_are_answered_element_by_element_and_labels_are_kept(g: adv.Guara
     assert lower.dims == upper.dims == ("prior",)
     assert upper.values.tolist() == list(g.posterior_bounds(np.array([0.1, 0.5]), 0.05)[1])
     assert g.delta(xr.DataArray([[0.1, 1.0]], dims=("a", "b"))).dims == ("a", "b")
-    np.testing.assert_array_equal(g.epsilon(np.array([0.1, 0.3])), [g.epsilon(0.1), g.epsilon(0.3)])
+    # a contour's nodes are chosen for all questions together: the last digits may differ
+    np.testing.assert_allclose(g.epsilon(np.array([0.1, 0.3])), [g.epsilon(0.1), g.epsilon(0.3)], rtol=1e-13)
     np.testing.assert_array_equal(g.pbdp_delta(np.array([0.5, 2.0])), [g.pbdp_delta(0.5), g.pbdp_delta(2.0)])

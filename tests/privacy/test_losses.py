@@ -284,7 +284,7 @@ def test_nothing_added_changes_nothing() -> None:
 # Brackets
 
 
-@pytest.mark.parametrize("name", BRACKETED)
+@pytest.mark.parametrize("name", [name for name in BRACKETED if isinstance(LOSSES[name], ComposedLoss)])
 def test_moments_of_a_bracketed_loss_are_exact(name: str) -> None:
     """Logs of moments add, whatever was rounded."""
     loss: Any = LOSSES[name]

@@ -1,0 +1,151 @@
+"""Losses of different kinds together: any order, with nothing, with what is certain, with labels."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import adversary as adv
+from adversary.privacy.losses import LatticeLoss, composed
+
+DATA = Path(__file__).parents[2] / "data"
+KINDS: dict[str, Any] = {
+    "narrow": adv.DiscreteGaussian(1.7).privacy_loss(),
+    "wide": adv.DiscreteGaussian(13.37).privacy_loss(),
+    "response": adv.RandomizedResponse(0.7).privacy_loss(),
+    "laplace": adv.Laplace(2.0).privacy_loss(),
+    "gaussian": adv.Gaussian(1.5).privacy_loss(),
+    "geometric": adv.Geometric(0.5).privacy_loss(),
+}
+
+
+def told(loss: Any) -> Any:
+    return np.concatenate([loss.delta(np.array([-1.0, 0.5, 2.0])), [loss.epsilon(1e-6), loss.power(0.05)]])
+
+
+@pytest.mark.parametrize("names", list(itertools.combinations(KINDS, 3)), ids=", ".join)
+def test_three_kinds_compose_in_any_order(names: tuple[str, str, str]) -> None:
+    first = told(sum(KINDS[name] for name in names))
+    for a, b, c in itertools.permutations(KINDS[name] for name in names):
+        np.testing.assert_allclose(told((a + b) + c), first, rtol=1e-12, atol=1e-30)
+        np.testing.assert_allclose(told(a + (b + c)), first, rtol=1e-12, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_reveals_nothing_changes_nothing(name: str) -> None:
+    loss = KINDS[name]
+    for nothing in (adv.GaussianDP(0.0), adv.Laplace(1.0).privacy_loss(0), adv.Gaussian(1.0).privacy_loss(0)):
+        np.testing.assert_array_equal(told(loss + nothing), told(loss))
+
+
+def test_groups_of_a_pair_with_certain_outcomes_keep_them() -> None:
+    """Two steps, by hand: the first reaches power 1/4096 at no level; the second takes that to almost one."""
+    loss = LatticeLoss.from_probs([0, 1, 0], [99 / 4096, 1 / 4096, 999 / 1024])
+    assert loss.group(2).delta(1.0) == pytest.approx(1 - np.e / 4096**2, abs=1e-12)
+    loss = LatticeLoss.from_probs(np.array([601, 0.5, 0, 1446.5]) / 2048, [297 / 2048, 1 / 32, 843 / 1024, 1 / 2048])
+    level = np.linspace(0.0, 1.0, 4001)
+    iterated = loss.power(loss.power(level))
+    assert loss.group(2).delta(1.0) >= np.max(iterated - np.e * level) - 1e-12
+    np.testing.assert_allclose(loss.group(2).power(level), iterated, atol=1e-9)
+
+
+def test_a_posterior_never_exceeds_one() -> None:
+    for worst in (adv.ApproximateDP(1.0, 0.01).worst_pair, adv.NoPrivacy().worst_pair, *KINDS.values()):
+        for truth in ("in", "out"):
+            assert worst.posterior(0.1).cdf(1.0, truth) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cdf_at_a_quantile_reaches_its_share(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    law = LatticeLoss.from_probs(rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5))).posterior(0.5)
+    for truth in ("in", "out"):
+        for q in (0.05, 0.3, 0.5, 0.95):
+            assert law.cdf(law.quantile(q, truth), truth) >= q - 1e-12
+
+
+def test_kullback_leibler_divergences_add_up() -> None:
+    assert adv.census.pl94_loss().renyi(1.0) == pytest.approx(2.63, rel=1e-14)
+    assert adv.frameworks.kl_divergence(adv.census.pl94_loss()) == pytest.approx(2.63, rel=1e-14)
+    one = adv.Laplace(1.0).privacy_loss()
+    assert one.renyi(1.0) == pytest.approx(1.0 + np.exp(-1.0) - 1.0, rel=1e-12)
+    assert (2 * one).renyi(1.0) == pytest.approx(2 * np.exp(-1.0), rel=1e-12)
+    assert (one + KINDS["narrow"]).renyi(1.0) == pytest.approx(np.exp(-1.0) + 0.5 / 1.7**2, rel=1e-9)
+    assert np.isinf(adv.ApproximateDP(1.0, 0.1).worst_pair.renyi(1.0))
+
+
+def test_many_small_deltas_never_give_a_number_beyond_the_largest_loss() -> None:
+    two = 2 * adv.Laplace(1.0).privacy_loss()
+    assert two.epsilon([1e-12, 1e-16, 1e-20, 0.0]) == pytest.approx([2.0, 2.0, 2.0, 2.0], abs=1e-4)
+    with pytest.raises(ValueError, match="numerical resolution"):
+        (KINDS["narrow"] + adv.Laplace(1.0).privacy_loss()).epsilon(1e-40)
+
+
+@pytest.mark.parametrize("name", [*KINDS, "census", "mixed", "rounded"])
+def test_labels_are_kept_everywhere(name: str) -> None:
+    x = xr.DataArray([0.1, 0.5], dims="x", coords={"x": ["a", "b"]})
+    more = {
+        "census": adv.census.pl94_loss(),
+        "mixed": KINDS["gaussian"] + KINDS["geometric"],
+        "rounded": 2 * KINDS["laplace"],
+    }
+    loss = KINDS.get(name) or more[name]
+    law, laws = loss.posterior(0.3), loss.posterior(x)
+    answers = [*loss.tail(x), *loss.bracket.delta(x), *loss.bracket.power(x), loss.delta(x), loss.power(x)]
+    answers += [loss.epsilon(x), laws.mean("in"), law.cdf(x, "in"), laws.cdf(0.4, "out"), laws.quantile(0.5, "out")]
+    for answer in answers:
+        assert answer.dims == ("x",)
+        assert answer.coords["x"].values.tolist() == ["a", "b"]
+
+
+def test_fractions_are_numbers() -> None:
+    half = Fraction(1, 2)
+    assert adv.PureDP(half).f_score(0.5) == adv.PureDP(0.5).f_score(0.5)
+    assert (adv.GaussianDP(half) + adv.GaussianDP(half)).mu == pytest.approx(np.sqrt(0.5))
+    for mechanism in (adv.Geometric(half), adv.RandomizedResponse(half), adv.Gaussian(half), adv.Laplace(half)):
+        same: Any = type(mechanism)(0.5)
+        assert mechanism.privacy_loss().delta(0.1) == same.privacy_loss().delta(0.1)
+
+
+def test_census_path_has_a_posterior_law() -> None:
+    """140 noises are Gaussian to 1e-6, and prior-averaged posteriors return to the prior."""
+    loss, shadow = (
+        adv.census.dhc_loss(DATA / "census2020_dhc_path_1.csv"),
+        adv.GaussianDP(np.sqrt(2 * 4.9622)).worst_pair,
+    )
+    for prior in (0.01, 0.5):
+        mean = {truth: loss.posterior(prior).mean(truth) for truth in ("in", "out")}
+        assert mean["in"] == pytest.approx(shadow.posterior(prior).mean("in"), abs=1e-6)
+        assert prior * mean["in"] + (1 - prior) * mean["out"] == pytest.approx(prior, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: adv.Laplace(1.0).privacy_loss(cells=-1), ValueError, "cells.*-1"),
+        (lambda: adv.Gaussian(1.0).privacy_loss(cells=1.5), ValueError, r"cells.*1\.5"),
+        (lambda: adv.Gaussian(1.0).privacy_loss(-1.0), ValueError, "sensitivity.*-1"),
+        (lambda: adv.PureDP([1.0, 2.0]), TypeError, "epsilon must be one number"),
+        (lambda: adv.GaussianDP([1.0, 2.0]), TypeError, "mu must be one number"),
+        (lambda: composed([KINDS["wide"], "x"]), TypeError, "losses are composed with losses.*'x'"),
+        (lambda: adv.PureDP(1.0).delta(np.nan), ValueError, "epsilon must be a number.*nan"),
+        (lambda: adv.PureDP(1.0).delta("x"), TypeError, "epsilon must be a number.*'x'"),
+        (lambda: KINDS["wide"].tail(np.nan), ValueError, "threshold must be a number.*nan"),
+        (lambda: adv.PureDP(1.0).loss_bound(chance=0.1), TypeError, "takes one argument, failure"),
+        (lambda: LatticeLoss.from_log_probs([0.0], [0.0, 0.0]), ValueError, "the same outcomes, got 1 and 2"),
+        (
+            lambda: LatticeLoss(np.array([0.0, 1.0]), np.log([0.5, 0.5]), np.log([0.5, 0.5])),
+            ValueError,
+            "losses must be log_p - log_q",
+        ),
+    ],
+)
+def test_bad_input_is_named(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()
