@@ -19,10 +19,12 @@ from adversary._numeric import (
     Floats,
     check_non_negative,
     check_number,
+    check_probability,
     check_whole,
     elementwise,
     labelled,
     scalar_or_array,
+    solve_decreasing_each,
 )
 from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
 from adversary.privacy.posteriors import PosteriorLaw
@@ -105,6 +107,13 @@ class PrivacyLoss(Guarantee):
         e = check_non_negative("epsilon", epsilon, finite=False)
         above, below = self.tail(e), self.swapped.tail(e)
         return scalar_or_array(np.minimum(np.maximum(above[0] + below[1], above[1] + below[0]), 1.0))
+
+    @labelled
+    def probabilistic_epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon with (epsilon, delta)-probabilistic DP of the release itself; inf where there is none."""
+        target = np.ravel(check_probability("delta", delta))
+        found = solve_decreasing_each(lambda e: np.asarray(self.probabilistic_delta(e)) - target, target.size)
+        return scalar_or_array(found.reshape(np.shape(delta)))
 
     def posterior(self, prior: ArrayLike) -> PosteriorLaw:
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""

@@ -80,6 +80,21 @@ def test_kullback_leibler_divergences_add_up() -> None:
     assert np.isinf(adv.ApproximateDP(1.0, 0.1).worst_pair.renyi(1.0))
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_probabilistic_epsilon_undoes_probabilistic_delta(name: str) -> None:
+    loss = KINDS[name]
+    failures = np.array([0.01, 0.1, 0.5])
+    found = loss.probabilistic_epsilon(failures)
+    assert np.all(loss.probabilistic_delta(found) <= failures)
+    assert np.all((loss.probabilistic_delta(found * (1 - 1e-9)) >= failures) | (found == 0.0))
+
+
+def test_ninety_nine_percent_of_a_gaussian_itself() -> None:
+    """Kazan and Reiter, Theorem 3.1: rho 0.07, two-sided 99 %, where no bound is needed."""
+    loss = adv.GaussianDP(np.sqrt(0.14)).worst_pair
+    assert loss.probabilistic_epsilon(0.01) == pytest.approx(0.980163, abs=1e-6)
+
+
 def test_many_small_deltas_never_give_a_number_beyond_the_largest_loss() -> None:
     two = 2 * adv.Laplace(1.0).privacy_loss()
     assert two.epsilon([1e-12, 1e-16, 1e-20, 0.0]) == pytest.approx([2.0, 2.0, 2.0, 2.0], abs=1e-4)
