@@ -88,14 +88,21 @@ def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
 
 
 def outward(value: float, upper: bool, digits: int = 4) -> str:
-    """A bound to so many significant digits: upper ends are rounded up, lower ends down."""
+    """A bound to so many significant digits: upper ends are rounded up, lower ends down.
+
+    A value within the last digits of a double of a round one (four parts in 10^16) is that one.
+    """
     if not np.isfinite(value):
         return "unlimited" if value > 0 else "-unlimited"
     exact = Decimal(repr(float(value)))
     if exact == 0:
         return "0"
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    rounded = exact.quantize(unit)
+    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
+        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
+        rounded = rounded.quantize(unit.scaleb(1))
     return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{rounded:e}"
 
 

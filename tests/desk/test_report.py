@@ -150,12 +150,15 @@ def test_bounds_are_rounded_outward() -> None:
     rng = np.random.default_rng(1)
     for value in [*rng.lognormal(0, 6, 300), 0.0, 1.0, 99.99999, 0.1 + 0.2, 1e-9]:
         low, high = float(words.outward(value, False)), float(words.outward(value, True))
-        assert low <= value <= high
+        assert low - 5e-16 * abs(low) <= value <= high + 5e-16 * abs(high)  # up to the last digit of a double
         assert high - low <= 1.01e-3 * value
         assert float(words.outward(-value, False)) == -high
     assert words.outward(1.5494391, True) == "1.550"
     assert words.outward(1.5494391, False) == "1.549"
     assert words.outward(float("inf"), True) == "unlimited"
+    assert words.outward(0.99999, True) == "1.000"
+    assert words.outward(1.0000000000000002, True) == "1.000"  # one, up to the last digit
+    assert words.outward(1.00000000001, True) == "1.001"
 
 
 def test_shares_are_short_and_never_claim_a_certainty_that_is_not_there() -> None:
