@@ -17,7 +17,7 @@ at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -82,6 +82,16 @@ def grid_convolution(pieces: list[Floats]) -> Floats:
     total = pieces[0]
     for piece in pieces[1:]:
         total = np.convolve(total, piece)
+    return total
+
+
+def powered[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
+    """`together` of `times` copies of base, by repeated squaring; `unit` for none."""
+    total = unit
+    while times:
+        total = together(total, base) if times & 1 else total
+        times >>= 1
+        base = together(base, base) if times else base
     return total
 
 

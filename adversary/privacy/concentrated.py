@@ -170,7 +170,7 @@ class RenyiDP(MomentBound):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         slack = 1e-14 / min(self.alpha - 1.0, 1.0)
-        return all(side.renyi(self.alpha) <= self.gamma * (1 + TOLERANCE) + slack for side in (loss, loss.swapped))
+        return all(side.renyi(self.alpha) <= self.gamma * (1 + TOLERANCE) + slack for side in loss.directions)
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class ZeroConcentratedDP(MomentBound):
         gaps = gaps[gaps < 1e12]
         return all(
             side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
-            for side in (loss, loss.swapped)
+            for side in loss.directions
             for a in gaps
         )
 
@@ -294,4 +294,4 @@ class GaussianDP(Guarantee):
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         e = self.mu**2 / 2 + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
         kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
-        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in (loss, loss.swapped))
+        return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in loss.directions)

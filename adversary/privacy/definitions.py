@@ -33,13 +33,9 @@ from adversary.privacy.losses import LatticeLoss
 from adversary.privacy.pairs import PrivacyLoss
 
 
-def _both(loss: PrivacyLoss) -> tuple[PrivacyLoss, PrivacyLoss]:
-    return loss, loss.swapped
-
-
 def _delta_certified(loss: PrivacyLoss, epsilon: float) -> float:
     """A lower bound on the profile, worse direction: what a mechanism certainly fails to keep below."""
-    return max(float(side.bracket.delta(epsilon)[0]) for side in _both(loss))
+    return max(float(side.bracket.delta(epsilon)[0]) for side in loss.directions)
 
 
 def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
@@ -108,7 +104,7 @@ class PureDP(Guarantee):
         return PureDP(int(check_whole("size", size, minimum=1)) * self.epsilon0)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
-        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in _both(loss))
+        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
 
 
 @dataclass(frozen=True)
@@ -225,7 +221,7 @@ class ProbabilisticDP(Guarantee):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         edge = self.epsilon0 * (1 + TOLERANCE)
-        outside = max(_outside_certified(side, edge) for side in _both(loss))
+        outside = max(_outside_certified(side, edge) for side in loss.directions)
         return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
 
 

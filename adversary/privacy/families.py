@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from adversary._numeric import (
     log_theta,
     scalar_or_array,
 )
-from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged
+from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
 from adversary.privacy.guarantees import area_under
 from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.mixed import MixedLoss
@@ -52,7 +52,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
     Parameters
     ----------
-    families : (v, shift, count): count releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
+    families : (v, shift, copies): releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
     variance : mu^2 of a Gaussian release composed in
     goal : relative width aimed at by `bracket`; see `within`
     quick : whether to settle for a wider interval where the goal is costly
@@ -153,7 +153,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
 
         Raises
         ------
-        ValueError : a delta below the numerical resolution, 1e-290
+        ValueError : a delta below the numerical resolution, `RESOLUTION`
         """
         target = check_probability("delta", delta)
         if ((target > 0.0) & (target < RESOLUTION)).any():
@@ -252,7 +252,7 @@ def _listed(family: Family) -> LatticeLoss:
     reach = int(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
     x = np.arange(-reach - a, reach + 1, dtype=np.longdouble)
     one = np.exp(-0.5 * v * x * x - float(log_theta(v / 2.0)))
-    total = reduce(np.convolve, [one] * n)
+    total = powered(one, n, np.ones(1, np.longdouble), np.convolve)
     loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
     with np.errstate(divide="ignore"):
         log_p = np.log(total)

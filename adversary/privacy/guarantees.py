@@ -89,6 +89,11 @@ class Guarantee(ABC):
         return self
 
     @property
+    def directions(self) -> tuple[Guarantee, ...]:
+        """What there is to check: the promise itself, as it is symmetric."""
+        return (self,)
+
+    @property
     def worst_pair(self) -> PrivacyLoss:
         """A privacy loss no mechanism with this guarantee exceeds; what optimal composition composes.
 
@@ -228,7 +233,7 @@ class Guarantee(ABC):
             raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
         if epsilon >= self.loss_bound(0.0):
             return 0.0
-        return max(_tail_bound(side, epsilon) for side in {id(g): g for g in (self, self.swapped)}.values())
+        return max(_tail_bound(side, epsilon) for side in self.directions)
 
     @elementwise
     def pbdp_epsilon(self, delta: float) -> float:
@@ -239,7 +244,7 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        level = min(side.log_level(target) for side in {id(g): g for g in (self, self.swapped)}.values())
+        level = min(side.log_level(target) for side in self.directions)
         return min(self.loss_bound(0.0), max(0.0, float(np.log(target)) - level))
 
     def __add__(self, other: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -24,6 +23,7 @@ from adversary._numeric import (
     log_theta,
     one_number,
 )
+from adversary.privacy.composition import powered
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
 
@@ -197,9 +197,9 @@ def _residues(noise: DiscreteGaussianSum) -> Floats:
     k = single.reach(60.0)
     log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
     if single.rho > 5.0:
-        total = _power(log_power, d, np.zeros(1), _log_convolve)
+        total = powered(log_power, d, np.zeros(1), _log_convolve)
         return as_array(_central(total, d))
-    total = _power(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
+    total = powered(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
     return as_array(np.log(_central(total, d)))
 
 
@@ -207,16 +207,6 @@ def _central(total: Any, count: int) -> Any:
     """The `count` entries about the middle."""
     start = total.size // 2 - count // 2
     return total[start : start + count]
-
-
-def _power(base: Any, times: int, unit: Any, convolve: Callable[[Any, Any], Any]) -> Any:
-    """Convolution power by repeated squaring."""
-    total = unit
-    while times:
-        total = convolve(total, base) if times & 1 else total
-        times >>= 1
-        base = convolve(base, base) if times else base
-    return total
 
 
 def _log_convolve(a: Floats, b: Floats) -> Floats:

@@ -184,11 +184,6 @@ class LatticeLoss(PrivacyLoss):
         return scalar_or_array(np.where(r <= self.infinite_p, 0.0, found))
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether the loss is 0 for certain: nothing was released."""
-        return self.losses.size == 1 and self.losses[0] == 0.0 and not (self.infinite_p or self.infinite_q)
-
-    @property
     def auc(self) -> float:
         level, power = self._corners
         return float(np.clip(np.diff(level) @ (power[1:] + power[:-1]) / 2.0, 0.5, 1.0))

@@ -7,7 +7,7 @@ one law of another kind is a mixture. Only what is left is rounded, up and down,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
-from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged
+from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged, powered
 from adversary.privacy.continuous import GaussianLoss as GaussianLoss
 from adversary.privacy.continuous import LaplaceLoss as LaplaceLoss
 from adversary.privacy.families import DiscreteGaussianLoss as DiscreteGaussianLoss
@@ -46,34 +46,45 @@ class ComposedLoss(PrivacyLoss):
     parts: tuple[PrivacyLoss, ...]
 
     @cached_property
+    def ends(self) -> tuple[tuple[float, float], ...]:
+        """Where the law of each part ends, but for a mass of no consequence."""
+        return tuple(map(_edges, self.parts))
+
+    def _on_grid(self, rounding: Rounding) -> LatticeLoss:
+        return _convolved([rounding(*part, self.step) for part in zip(self.parts, self.ends, strict=True)], self.step)
+
+    @cached_property
     def step(self) -> float:
         """Spacing of the grid: the losses' whole range over GRID_BINS, or less, fitted to equal Laplace parts."""
-        coarse = sum(high - low for low, high in map(_edges, self.parts)) / GRID_BINS
+        coarse = sum(high - low for low, high in self.ends) / GRID_BINS
         laplace = {part.epsilon0 for part in self.parts if isinstance(part, LaplaceLoss)}
         return min(laplace) / np.ceil(min(laplace) / coarse) if laplace else coarse
 
     @cached_property
     def upper(self) -> LatticeLoss:
         """A law whose profile is nowhere below."""
-        return _convolved([_above(part, self.step) for part in self.parts], self.step)
+        return self._on_grid(_above)
 
     @cached_property
     def lower(self) -> LatticeLoss:
         """A law whose profile is nowhere above."""
-        return _convolved([_below(part, self.step) for part in self.parts], self.step)
+        return self._on_grid(_below)
 
     @property
     def bracket(self) -> Bracket:
-        rounded = _convolved([_rounded(part, self.step, up=True) for part in self.parts], self.step)
         return Bracket(
             of_delta=lambda epsilon: _widened(self.lower.delta(epsilon), self.upper.delta(epsilon)),
             of_power=lambda level: _widened(self.lower.power(level), self.upper.power(level)),
-            of_tail=lambda t: (self._rounded_down.tail(t)[0], rounded.tail(t)[0]),
+            of_tail=lambda t: (self._rounded_down.tail(t)[0], self._rounded_up.tail(t)[0]),
         )
 
     @cached_property
     def _rounded_down(self) -> LatticeLoss:
-        return _convolved([_rounded(part, self.step, up=False) for part in self.parts], self.step)
+        return self._on_grid(_rounded_down)
+
+    @cached_property
+    def _rounded_up(self) -> LatticeLoss:
+        return self._on_grid(_rounded_up)
 
     @labelled
     def epsilon(self, delta: ArrayLike) -> Any:
@@ -134,7 +145,7 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     for part in parts:
         if not isinstance(part, PrivacyLoss):
             raise TypeError(f"losses are composed with losses, got {part!r}")
-    flat = [q for part in parts for q in _split(part) if not is_nothing(q)]
+    flat = [q for part in parts for q in _split(part) if not q.is_nothing]
     gaussians = [part for part in flat if isinstance(part, GaussianLoss)]
     discrete = [part for part in flat if isinstance(part, DiscreteGaussianLoss)]
     lattices = [part for part in flat if isinstance(part, LatticeLoss)]
@@ -173,14 +184,9 @@ def repeated(loss: PrivacyLoss, times: int) -> PrivacyLoss:
         return loss.times(n)
     if not isinstance(loss, LatticeLoss) or loss.parts:
         return composed([loss] * n)
-    total: list[LatticeLoss] = []
-    power = [loss]
-    while n:  # by squaring
-        if n & 1:
-            total = _all_multiplied([*total, *power])
-        power = _all_multiplied([*power, *power]) if n > 1 else power
-        n >>= 1
-    return composed(total)
+    nothing: list[LatticeLoss] = []
+    together: list[LatticeLoss] = powered([loss], n, nothing, lambda a, b: _all_multiplied([*a, *b]))
+    return composed(together)
 
 
 def _all_multiplied(parts: list[LatticeLoss]) -> list[LatticeLoss]:
@@ -196,18 +202,6 @@ def _split(loss: PrivacyLoss) -> tuple[PrivacyLoss, ...]:
     if isinstance(loss, LatticeLoss) and loss.parts:
         return loss.parts
     return (loss.lattice, loss.other) if isinstance(loss, MixedLoss) else (loss,)
-
-
-def is_nothing(loss: PrivacyLoss) -> bool:
-    """Whether the loss is 0 for certain: nothing was released."""
-    match loss:
-        case LatticeLoss():
-            return loss.is_nothing
-        case GaussianLoss():
-            return loss.mu == 0.0
-        case LaplaceLoss():
-            return loss.epsilon0 == 0.0
-    return False
 
 
 def _multiplied(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:
@@ -227,9 +221,13 @@ class _Grid:
     infinite_q: float
 
 
-def _above(loss: PrivacyLoss, step: float) -> _Grid:
+Rounding = Callable[[PrivacyLoss, tuple[float, float], float], _Grid]
+"""A way to move a loss, ending there, to whole multiples of a step."""
+
+
+def _above(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """The profile joined by straight lines between grid points."""
-    low, high = (int(f(edge / step)) for f, edge in zip((np.floor, np.ceil), _edges(loss), strict=True))
+    low, high = (int(f(edge / step)) for f, edge in zip((np.floor, np.ceil), ends, strict=True))
     if isinstance(loss, LaplaceLoss) and _fits(loss, step):
         high = round(loss.epsilon0 / step)
         low, stride = -high, 2
@@ -243,10 +241,10 @@ def _above(loss: PrivacyLoss, step: float) -> _Grid:
     return _Grid(low, mass, law.infinite_p, law.infinite_q)
 
 
-def _below(loss: PrivacyLoss, step: float) -> _Grid:
+def _below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
     """Laplace releases binned, so that losses fall on the grid; others rounded down."""
     if not (isinstance(loss, LaplaceLoss) and _fits(loss, step)):
-        return _rounded(loss, step, up=False)
+        return _rounded_down(loss, ends, step)
     e, cells = loss.epsilon0, round(loss.epsilon0 / step)
     edges = np.linspace(-e, e, cells + 1)
     mass = np.zeros(2 * cells + 1)
@@ -260,14 +258,24 @@ def _fits(loss: LaplaceLoss, step: float) -> bool:
     return bool(abs(ratio - round(ratio)) < 1e-9 * ratio and ratio >= 1.0)
 
 
-def _rounded(loss: PrivacyLoss, step: float, *, up: bool) -> _Grid:
-    """Every loss rounded to the grid; mass beyond it infinite (up) or dropped (down)."""
-    low, high = _edges(loss)
-    first, last = int(np.floor(low / step)), int(np.ceil(high / step))
+def _rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
+    """Every loss rounded up to the grid; mass beyond it infinite."""
+    first, beyond, inside = _between(loss, ends, step)
+    return _Grid(first, np.append(1.0 - beyond[0], inside), float(beyond[-1]), 0.0)
+
+
+def _rounded_down(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
+    """Every loss rounded down to the grid; finite mass beyond it at its end."""
+    first, beyond, inside = _between(loss, ends, step)
+    infinite = float(loss.tail(np.inf)[0])
+    return _Grid(first, np.append(inside, max(0.0, beyond[-1] - infinite)), infinite, 0.0)
+
+
+def _between(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> tuple[int, Floats, Floats]:
+    """The grid's first point, P(L > point) at each, and P(point < L <= next point)."""
+    first, last = int(np.floor(ends[0] / step)), int(np.ceil(ends[1] / step))
     beyond = as_array(loss.tail(as_array(step * np.arange(first, last + 1)))[0])
-    inside = np.maximum(-np.diff(beyond), 0.0)  # P(grid[i] < L <= grid[i + 1])
-    mass = np.append(1.0 - beyond[0], inside) if up else np.append(inside, max(0.0, beyond[-1] - loss.tail(np.inf)[0]))
-    return _Grid(first, mass, float(beyond[-1] if up else loss.tail(np.inf)[0]), 0.0)
+    return first, beyond, np.maximum(-np.diff(beyond), 0.0)
 
 
 def _convolved(grids: list[_Grid], step: float) -> LatticeLoss:

@@ -61,9 +61,19 @@ class PrivacyLoss(Guarantee):
         """The loss of Q against P."""
 
     @property
+    def directions(self) -> tuple[PrivacyLoss, ...]:
+        """Itself and the loss of Q against P, once where they are one."""
+        return (self,) if self.swapped is self else (self, self.swapped)
+
+    @property
     @abstractmethod
     def maximum(self) -> float:
         """Essential supremum of L under P."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the loss is 0 for certain: nothing was released."""
+        return self.maximum == 0.0 == self.swapped.maximum
 
     @property
     def reach(self) -> float:
@@ -138,8 +148,7 @@ class PrivacyLoss(Guarantee):
     @elementwise
     def loss_bound(self, failure: float) -> float:
         """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
-        sides = {id(side): side for side in (self, self.swapped)}.values()
-        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in sides)
+        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in self.directions)
 
     def group(self, size: int) -> Guarantee:
         """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""

@@ -79,10 +79,8 @@ class PosteriorLaw(PosteriorOf):
         if hasattr(q, "coords") or hasattr(self.prior, "coords"):
             return _with_labels(lambda q, prior: PosteriorLaw(self.loss, prior).quantile(q, truth), q, self.prior)
         q = check_probability("q", q)
-        if side_of(truth) == 0:
-            least = _last(lambda t: as_array(self.loss.tail(t)[0]), 1.0 - q)
-        else:
-            least = _last(lambda t: as_array(self.loss.tail(t)[1]), 1.0 - q)
+        side = side_of(truth)
+        least = _last(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - q)
         return scalar_or_array(_shifted(logit(self.prior), least))
 
 

@@ -201,6 +201,6 @@ def _(guarantee: PrivacyLoss) -> Curve:
 
 @lru_cache(maxsize=64)
 def _renyi_curve(loss: PrivacyLoss) -> Orders:
-    sides = (loss, loss.swapped)
+    sides = loss.directions
     gamma = [max(side.renyi(1.0 + gap) for side in sides) for gap in _GAPS]
     return np.append(1.0 + _GAPS, np.inf), np.append(gamma, max(side.maximum for side in sides))

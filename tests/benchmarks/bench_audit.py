@@ -7,8 +7,6 @@ release; numpy's own normal generator for the noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numba
@@ -16,6 +14,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
+from tests.benchmarks.stopwatch import median_seconds
 
 RHO = [float(adv.census.DETAILED_RHO[level]) for level in ("block", "block group")]
 PLAN = adv.Plan(
@@ -27,16 +26,6 @@ PLAN = adv.Plan(
 READER = adv.Adversary(0.5, 0, {"block group": adv.Uniform()})
 TRUTH = {"block": 1, "block group": 1}
 SWEEPS = 1000
-
-
-def median_seconds(function: Callable[[], Any], repeats: int) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        function()
-        times.append(perf_counter() - start)
-    return float(np.median(times))
 
 
 @numba.njit

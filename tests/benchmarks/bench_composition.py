@@ -12,28 +12,18 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
 
 import adversary as adv
+from tests.benchmarks.stopwatch import median_seconds
 
 PATH = Path(__file__).parents[2] / "data" / "census2020_dhc_path_1.csv"
 LEVELS = np.array([0.01, 0.05, 0.10])
 NANOSECONDS = 20.0
 """A generous guess of one exponential, sine or complex multiplication in NumPy, for the floors."""
-
-
-def median_seconds(function: Callable[[], Any], repeats: int) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = perf_counter()
-        function()
-        times.append(perf_counter() - start)
-    return float(np.median(times))
 
 
 def scales() -> dict[Fraction, int]:
