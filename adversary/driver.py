@@ -25,17 +25,11 @@ from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.factors import NOTHING, Atoms, FactorLaw
 from adversary.reader.inference import Adversary
+from adversary.reader.laws import DRAWS, factor_law, invariant_factor, release_table
 from adversary.reader.plans import Plan
 from adversary.reader.releases import observed
-from adversary.reader.risk import (
-    DRAWS,
-    Truth,
-    factor_law,
-    invariant_factor,
-    release_table,
-    risk_summary,
-    settle_truth,
-)
+from adversary.reader.risk import risk_summary
+from adversary.reader.truths import Truth, settle_truth
 
 ENGINES = ("exact", "enumerate", "mcmc")
 OWN = "privacy loss"

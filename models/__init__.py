@@ -1,9 +1,16 @@
 """PyMC models of what a reader sees: counts with formally private noise, their release left free.
 
-`hierarchical_counts` builds the model of a plan and a reader; `noise.released` gives the law of one release for a model
-of your own; `ExactGibbs` samples what is too large to enumerate; `counterfactual_world` withholds one person's record.
+`hierarchical_counts` builds the model of a plan and a reader; `uncertain_rates` keeps the unknown rates behind other
+people's counts as latents; `postprocessed` is for counts made to add up after the noise. `participation`, `misreport`,
+`unknown_attribute` and `all_but` tell other attacks on one count, `unique_target` and `sequential` one count released
+several times. `noise.released` gives the law of one release for a model of your own; `ExactGibbs` samples what is too
+large to enumerate; `counterfactual_world` withholds one person's record.
 """
 
+from .attacks import all_but as all_but
+from .attacks import misreport as misreport
+from .attacks import participation as participation
+from .attacks import unknown_attribute as unknown_attribute
 from .batched import batched_gibbs as batched_gibbs
 from .counts import hierarchical_counts as hierarchical_counts
 from .counts import membership as membership
@@ -15,5 +22,8 @@ from .noise import Exact as Exact
 from .noise import Geometric as Geometric
 from .noise import GeometricSum as GeometricSum
 from .noise import LaplaceSum as LaplaceSum
+from .rates import uncertain_rates as uncertain_rates
+from .sequences import sequential as sequential
+from .sequences import unique_target as unique_target
 from .worlds import actual_world as actual_world
 from .worlds import counterfactual_world as counterfactual_world

@@ -71,23 +71,11 @@ def batched_gibbs(
     generator = np.random.default_rng(runner.seed_sequence(rng))
     released = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in observed.items()}
     size = next(iter(released.values())).shape[0]
-    kept: list[Point] = []
-    chances = []
-    work = [(chain, sweep) for chain in range(chains) for sweep in range(-tune, draws)]
-    point: Point = {}
-    for _, sweep in runner.track(work, "Gibbs sweeps", enabled=progress and size > 100):
-        if sweep == -tune:
-            point = sampler.start(released, size, generator)
-        point, target_probability = sampler.sweep(point, released, generator)
-        if sweep >= 0:
-            kept.append(point)
-            chances.append(target_probability)
+    latents, traces = sampler.run(released, size, (chains, tune, draws), generator, progress=progress)
     variables: dict[str, Any] = {}
-    for name, first in kept[0].items():
-        dims = ("chain", "draw", "release", *(f"{name}_dim_{i}" for i in range(first.ndim - 1)))
-        stacked = np.stack([one[name] for one in kept])
-        variables[name] = (dims, stacked.reshape(chains, draws, *first.shape))
-    traces = np.stack(chances).reshape(chains, draws, size)
+    for name, drawn in latents.items():
+        dims = ("chain", "draw", "release", *(f"{name}_dim_{i}" for i in range(drawn.ndim - 3)))
+        variables[name] = (dims, drawn)
     with np.errstate(invalid="ignore", divide="ignore"):
         diagnostics = {name: ("release", getattr(array_stats, stat)(traces, 0, 1)) for name, stat in _DIAGNOSTICS}
     return xr.Dataset({**variables, "probability": ("release", traces.mean(axis=(0, 1))), **diagnostics})
@@ -113,6 +101,35 @@ class BatchedGibbs:
         conditionals = {name: _compiled(given, name, graph) for name, graph in terms.items()}
         dtypes = {name: value.dtype for name, value in given.released.items()}
         return cls(supports, conditionals, _compiled(given, None, given.model.logp()), dtypes, target)
+
+    def run(
+        self,
+        released: dict[str, Floats],
+        size: int,
+        lengths: tuple[int, int, int],
+        rng: np.random.Generator,
+        *,
+        progress: bool = False,
+    ) -> tuple[Point, Floats]:
+        """Draws of every latent (chain, draw, release, *shape), and P(target = 1 | rest) of each draw.
+
+        `lengths` are the numbers of chains, of sweeps dropped and of sweeps kept of each.
+        """
+        chains, tune, draws = lengths
+        kept: list[Point] = []
+        chances = []
+        work = [(chain, sweep) for chain in range(chains) for sweep in range(-tune, draws)]
+        point: Point = {}
+        for _, sweep in runner.track(work, "Gibbs sweeps", enabled=progress and size > 100):
+            if sweep == -tune:
+                point = self.start(released, size, rng)
+            point, target_probability = self.sweep(point, released, rng)
+            if sweep >= 0:
+                kept.append(point)
+                chances.append(target_probability)
+        latents = {name: np.stack([one[name] for one in kept]) for name in kept[0]}
+        shaped = {name: value.reshape(chains, draws, *value.shape[1:]) for name, value in latents.items()}
+        return shaped, np.stack(chances).reshape(chains, draws, size)
 
     def start(self, released: dict[str, Floats], size: int, rng: np.random.Generator) -> Point:
         """A point of positive probability for every release: random states, tried until all are possible."""

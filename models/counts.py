@@ -6,9 +6,9 @@
    \\text{noisy}_l &= X_l + \\text{noise}_l \\\\
    \\text{sibling sum}_l &= (X_{l+1} - X_l) + \\text{sum of } d_l \\text{ noises of level } l
 
-One story serves prior prediction, calibration, `pm.observe`, `pm.do`, enumeration and sampling. Counts of other people
-are the latents, never the totals: a flat law of the others on {0, ..., U} tends to the improper flat law of the total
-as U grows, whatever lies inside.
+or, where siblings are read one by one, :math:`\\text{sibling}_{l,i} = Y_{l,i} + \\text{noise}_{l,i}` with
+:math:`X_{l+1} = X_l + \\sum_i Y_{l,i}`. One story serves prior prediction, calibration, `pm.observe`, `pm.do`,
+enumeration and sampling.
 
 References
 ----------
@@ -18,31 +18,22 @@ Statistica Sinica 35, section 2.3, eqs 2.9-2.11.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._numeric import check_whole
-from adversary.reader.beliefs import Belief, Known, Others, Point, Uniform
+from adversary.reader.beliefs import Known
+from adversary.reader.each import Each
 from adversary.reader.inference import Adversary
-from adversary.reader.plans import Plan
+from adversary.reader.plans import Level, Plan
 
+from .laws import Count, Found, Law, Limit, Outside, Upper, believed, one_by_one, sibling_dim
 from .noise import released
-from .tables import Tabulated
 
-__all__ = ["hierarchical_counts", "membership"]
-
-LARGEST_TABLE = 20_000_000
-"""Entries of a belief's table beyond which the model is refused."""
-
-Upper = int | Mapping[str, int] | None
-Dims = tuple[str, ...] | None
+__all__ = ["Counted", "hierarchical_counts", "latent_counts", "membership", "nested_counts"]
 
 
 def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
@@ -74,149 +65,96 @@ def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
     return hierarchical_counts(plan, reader, upper)
 
 
-def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
+def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None, individually: bool = False) -> pm.Model:
     """Nested published levels around one target, as the reader sees them (see the module for the equations).
 
     Parameters
     ----------
     plan : Plan
         Levels, lowest first; a level without siblings holds the same people as the next one, which then shares its
-        count and has no sibling sum. With two cells, variables have dim ``cell``: the target counts in cell 0 if in, in
+        count and has no sibling sum, as have levels whose numbers are clamped or rounded one by one. With two cells, variables have dim ``cell``: the target counts in cell 0 if in, in
         cell 1 if out.
     reader : Adversary
         Prior, hypotheses, beliefs.
     upper : int or mapping of level name to int, optional
-        Largest total to consider where a belief is improper. The others of such a level are flat on
-        {0, ..., upper - c}, c the largest possible count at the lowest level; the answer is that of the improper belief
-        once `upper` is beyond anything the releases support. Tables of unbounded proper beliefs reach at least as far,
-        otherwise until less than 1e-18 of their mass is left.
+        Largest total to consider where a belief is improper. The others of such a level (each sibling, under a flat
+        `Each` read individually) are flat on {0, ..., upper - c}, c the largest possible count at the lowest level; the
+        answer is that of the improper belief once `upper` is beyond anything the releases support. Tables of unbounded
+        proper beliefs reach at least as far, otherwise until less than 1e-18 of their mass is left.
+    individually : bool
+        Whether siblings under an `Each` belief are released one by one instead of as their sum. Every sibling's count
+        is then a latent: enumeration goes through all of them, so this is for few siblings.
 
     Returns
     -------
     pymc.Model
-        Free: ``in``, ``others[level]``, ``noisy[level]``, ``sibling_sum[level]``. Deterministic: ``count[level]``.
-        Coordinate ``level`` holds the level names. A belief that excludes some count inside adds ``belief[level]``, a
-        potential of minus infinity there, or such a row in its table.
+        Free: ``in``, ``others[level]``, ``noisy[level]``, ``sibling_sum[level]``; individually
+        ``sibling_count[level]`` and ``siblings[level]``, dim ``sibling of <level>``, instead of others and sum.
+        Deterministic: ``count[level]``. Coordinate ``level`` holds the level names. A belief that excludes some count
+        inside adds ``belief[level]``, a potential of minus infinity there, or such a row in its table.
     """
+    if not individually:
+        return nested_counts(plan, reader, upper, believed)
+    if not any(isinstance(belief, Each) for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
+        raise ValueError("individually: no belief is about each sibling; give some upper level Each(law)")
+    return nested_counts(plan, reader, upper, one_by_one)
+
+
+def nested_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> pm.Model:
+    """The model of `hierarchical_counts`, with `law` giving the others of every level that has some."""
+    if plan.postprocessing is not None:
+        raise ValueError("the counts of this plan are made to add up after the noise: use models.postprocessed")
+    model, path = latent_counts(plan, reader, upper, law)
+    dims = ("cell",) if plan.cells > 1 else None
+    with model:
+        for i, (level, count, outside) in enumerate(path):
+            if outside is not None:
+                _release_siblings(plan, i - 1, outside, dims)
+            released(f"noisy[{level.name}]", level.mechanism, count, dims=dims)
+    return model
+
+
+class Counted(NamedTuple):
+    """A level, its count in the graph, and everybody outside the unit below; None where it holds the same people."""
+
+    level: Level
+    count: TensorVariable
+    outside: Found | None
+
+
+def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tuple[pm.Model, list[Counted]]:
+    """A model with the target and the count of every level, lowest first, and nothing released yet."""
     cells = range(plan.cells)
     coords: dict[str, Sequence[Any]] = {"level": plan.names}
     contributions = np.array([reader.contributions(cell) for cell in cells])
     chains = [reader.chain(plan, cell) for cell in cells]
+    dims: tuple[str, ...] | None = None
     if plan.cells == 1:
         contributions = contributions[0]
-        dims: Dims = None
     else:
         coords["cell"], dims = list(cells), ("cell",)
+    path: list[Counted] = []
     with pm.Model(coords=coords) as model:
         target = pm.Bernoulli("in", p=np.float64(reader.prior))
         out, present = contributions[..., 0], contributions[..., 1]
-        count = _Count(out + (present - out) * target, int(contributions.min()), int(contributions.max()))
+        count = Count(out + (present - out) * target, int(contributions.min()), int(contributions.max()))
         lowest = [chain[0].count if isinstance(chain[0], Known) else 0 for chain in chains]
-        limit = _Limit(upper, count.high + max(lowest))
+        limit = Limit(upper, count.high + max(lowest))
         for i, level in enumerate(plan.levels):
-            below = plan.levels[i - 1] if i else None
-            if below is None or below.siblings:
-                others, total = _believed(level.name, [chain[i] for chain in chains], count, limit, dims)
-                if below is not None:
-                    released(f"sibling_sum[{below.name}]", below.mechanism, others, below.siblings or 0, dims=dims)
-                count = total
-            count = _Count(pm.Deterministic(f"count[{level.name}]", count.value, dims=dims), count.low, count.high)
-            released(f"noisy[{level.name}]", level.mechanism, count.value, dims=dims)
-    return model
+            below, outside = plan.levels[i - 1].name if i else None, None
+            if not i or plan.levels[i - 1].siblings:
+                found = law(Outside(level.name, below, [chain[i] for chain in chains], count, limit, dims))
+                count, outside = found.total, found if i else None
+            count = Count(pm.Deterministic(f"count[{level.name}]", count.value, dims=dims), count.low, count.high)
+            path.append(Counted(level, count.value, outside))
+    return model, path
 
 
-@dataclass(frozen=True)
-class _Count:
-    """A count in the graph and the range it can take."""
-
-    value: TensorVariable
-    low: int
-    high: int
-
-    @property
-    def range(self) -> NDArray[np.int64]:
-        return np.arange(self.low, self.high + 1)
-
-
-@dataclass(frozen=True)
-class _Limit:
-    """Where improper laws of the others are cut; `largest` is the largest possible count at the lowest level."""
-
-    upper: Upper
-    largest: int
-
-    def width(self, name: str) -> int:
-        """Largest number of others at a level; ValueError where nobody gave a limit."""
-        total = self.upper.get(name) if isinstance(self.upper, Mapping) else self.upper
-        if total is None:
-            raise ValueError(
-                f"the belief about level {name!r} is improper: give upper, the largest total to consider, for instance "
-                f"hierarchical_counts(plan, reader, upper={self.largest + 60})"
-            )
-        total = int(check_whole("upper", total))
-        if total < self.largest:
-            raise ValueError(f"upper at level {name!r} must be at least known + 1 = {self.largest}, got {total}")
-        return total - self.largest
-
-    def given(self, name: str) -> bool:
-        return self.upper is not None and (not isinstance(self.upper, Mapping) or name in self.upper)
-
-
-def _believed(
-    name: str, beliefs: Sequence[Belief], inside: _Count, limit: _Limit, dims: Dims
-) -> tuple[TensorVariable, _Count]:
-    """The others and the total of a level, given the count inside; one belief per cell."""
-    if all(isinstance(belief, Known | Point) for belief in beliefs):
-        return _settled(name, beliefs, inside, dims)
-    if all(isinstance(belief, Uniform) and belief.upper is None for belief in beliefs):
-        width = limit.width(name)
-        others = pm.DiscreteUniform(f"others[{name}]", np.float64(0), np.float64(width), dims=dims)
-        return others, _Count(inside.value + others, inside.low, inside.high + width)
-    return _tabulated(name, beliefs, inside, limit, dims)
-
-
-def _settled(name: str, beliefs: Sequence[Belief], inside: _Count, dims: Dims) -> tuple[TensorVariable, _Count]:
-    """No latent: the reader is sure of the others (`Known`) or of the total (`Point`)."""
-    sure = np.array([isinstance(belief, Point) for belief in beliefs])
-    number = np.array([b.total if isinstance(b, Point) else b.count for b in beliefs if isinstance(b, Known | Point)])
-    ends = [np.where(sure, number, end + number) for end in (inside.low, inside.high)]
-    if dims is None:
-        sure, number = sure[0], number[0]
-    others = pt.switch(sure, number - inside.value, number) if sure.any() else pt.as_tensor_variable(number)
-    if sure.any() and (number[sure] < inside.high).any():
-        pm.Potential(f"belief[{name}]", pt.switch(others >= 0, np.float64(0), np.float64(-np.inf)))
-    return others, _Count(inside.value + others, int(ends[0].min()), int(ends[1].max()))
-
-
-def _tabulated(
-    name: str, beliefs: Sequence[Belief], inside: _Count, limit: _Limit, dims: Dims
-) -> tuple[TensorVariable, _Count]:
-    """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
-    alike = all(isinstance(belief, Others) for belief in beliefs)
-    rows = inside.range[:1] if alike else inside.range
-    windows = np.array([_window(name, belief, rows, limit) for belief in beliefs])
-    start, stop = max(0, int(windows[:, 0].min())), int(windows[:, 1].max()) + 1
-    if len(beliefs) * rows.size * (stop - start) > LARGEST_TABLE:
-        raise ValueError(f"level {name!r}: a table of {rows.size} counts inside by {stop - start} others is too large")
-    totals = rows[:, None] + np.arange(start, stop)
-    table = np.stack([np.asarray(belief.log_prob(totals, rows[:, None]), np.float64) for belief in beliefs])
-    possible = totals[np.isfinite(table).any(axis=0)]
-    if possible.size == 0:
-        raise ValueError(f"the belief about level {name!r} excludes every count inside, {inside.low} to {inside.high}")
-    cell = rows.size * np.arange(len(beliefs)) if dims else 0
-    row = cell if alike else inside.value - inside.low + cell
-    others = Tabulated(f"others[{name}]", table.reshape(-1, stop - start), row, start=start, dims=dims)
-    spread = inside.high - inside.low if alike else 0
-    return others, _Count(inside.value + others, int(possible.min()), int(possible.max()) + spread)
-
-
-def _window(name: str, belief: Belief, rows: NDArray[np.int64], limit: _Limit) -> tuple[int, int]:
-    """Smallest and largest number of others to tabulate, over all counts inside."""
-    ends = [belief.window(int(k)) for k in rows]
-    if any(end is None for end in ends):
-        return 0, limit.width(name)
-    lower = np.array([belief.support(int(k))[0] for k in rows]) - rows
-    upper = np.array(ends)[:, 1] - rows
-    if belief.support(int(rows[0]))[1] is None and limit.given(name):
-        upper = np.maximum(upper, limit.width(name))
-    return int(lower.min()), int(upper.max())
+def _release_siblings(plan: Plan, i: int, outside: Found, dims: tuple[str, ...] | None) -> None:
+    """What the siblings of a level's unit publish: each its own count, or their sum, or nothing that is read."""
+    level = plan.levels[i]
+    if outside.siblings is not None:
+        both = (sibling_dim(level.name), *(dims or ()))
+        released(f"siblings[{level.name}]", level.mechanism, outside.siblings, dims=both)
+    elif plan.sibling_noise(i) is not None:
+        released(f"sibling_sum[{level.name}]", level.mechanism, outside.others, level.siblings or 0, dims=dims)

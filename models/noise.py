@@ -75,7 +75,7 @@ def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
     total = mechanism if count == 1 else mechanism.total(count)
 
     def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
-        return mechanism_log_prob(total, release, true)
+        return own_log_prob(total, release, true)
 
     def random(true: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
         shape = np.shape(true) if size is None else tuple(size)
@@ -156,13 +156,13 @@ def _is_whole(mechanism: mechanisms.Mechanism) -> bool:
     return True
 
 
-class MechanismLogProb(Op):
-    """`mechanism.log_prob(release, value)` in a PyTensor graph. It broadcasts, and so is its own batch version."""
+class OwnLogProb(Op):
+    """`law.log_prob(*inputs)` in a PyTensor graph, in NumPy. It broadcasts, and so is its own batch version."""
 
-    __props__ = ("mechanism",)
+    __props__ = ("law",)
 
-    def __init__(self, mechanism: mechanisms.Mechanism) -> None:
-        self.mechanism = mechanism
+    def __init__(self, law: Any) -> None:
+        self.law = law
 
     def make_node(self, *inputs: TensorVariable) -> Apply:
         rank = max(x.ndim for x in inputs)
@@ -170,20 +170,25 @@ class MechanismLogProb(Op):
         return Apply(self, padded, [pt.tensor(dtype="float64", shape=(None,) * rank)])
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
-        outputs[0][0] = np.asarray(self.mechanism.log_prob(*inputs), dtype=np.float64)
+        outputs[0][0] = np.asarray(self.law.log_prob(*inputs), dtype=np.float64)
 
 
-def _batch(op: MechanismLogProb, node: Apply, *batched: TensorVariable) -> Apply:
+def _batch(op: OwnLogProb, node: Apply, *batched: TensorVariable) -> Apply:
     del node
     return op.make_node(*batched)
 
 
-_vectorize_node.register(MechanismLogProb, _batch)
+_vectorize_node.register(OwnLogProb, _batch)
 
 
-def mechanism_log_prob(mechanism: mechanisms.Mechanism, release: Any, value: Any) -> TensorVariable:
-    """Log probability by the mechanism's own numbers, for laws without a formula in PyTensor. No gradient."""
-    release, value = pt.as_tensor_variable(release), pt.as_tensor_variable(value)
-    rank = max(release.ndim, value.ndim)  # equal rank first, so that added axes line up
-    release, value = (pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in (release, value))
-    return MechanismLogProb(mechanism)(release, value)
+def own_log_prob(law: Any, *inputs: Any) -> TensorVariable:
+    """Log probability by a law's own numbers, where there is no formula in PyTensor. No gradient.
+
+    Parameters
+    ----------
+    law : hashable object with `log_prob(*arrays)`, which broadcasts: a mechanism, a post-processed release
+    *inputs : tensor_like
+    """
+    variables = [pt.as_tensor_variable(x) for x in inputs]
+    rank = max(x.ndim for x in variables)  # equal rank first, so that added axes line up
+    return OwnLogProb(law)(*(pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in variables))

@@ -132,6 +132,10 @@ BELIEFS: dict[str, Believed] = {
     "others geometric": Believed(
         adv.Others(scipy.stats.geom(0.3, loc=-1)), oracles.others(_pmf(scipy.stats.geom(0.3, loc=-1)))
     ),
+    "unknown rate": Believed(adv.GammaPoisson(3.0, 1.5, 2.0), oracles.others(_pmf(scipy.stats.nbinom(3.0, 1.5 / 3.5)))),
+    "unknown chance": Believed(
+        adv.BetaBinomial(5, 1.5, 4.0), oracles.others(_pmf(scipy.stats.betabinom(5, 1.5, 4.0), 6))
+    ),
 }
 
 PROPER = [name for name, one in BELIEFS.items() if one.belief.proper]

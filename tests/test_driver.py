@@ -13,6 +13,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
+from adversary.reader.truths import settle_truth
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 
 SCALARS = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -95,7 +96,7 @@ def test_release_weights_and_posteriors_give_the_mean(name: str) -> None:
 
 
 def _target(story: Story) -> int:
-    return adv.risk.settle_truth(story.plan, story.reader, story.truth).target
+    return settle_truth(story.plan, story.reader, story.truth).target
 
 
 def test_posterior_of_the_audit_is_the_readers() -> None:
@@ -427,14 +428,14 @@ def test_simulated_audits_carry_their_error() -> None:
 
 
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.reader import risk
+    from adversary.reader import laws
 
     stories = [
         STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")
     ]
     exact = [audit(story) for story in stories]
-    monkeypatch.setattr(risk, "MAX_GRID", 10)
-    monkeypatch.setattr(risk, "_TABLE_GRID", 10)
+    monkeypatch.setattr(laws, "MAX_GRID", 10)
+    monkeypatch.setattr(laws, "_TABLE_GRID", 10)
     for story, known in zip(stories, exact, strict=True):
         tree = audit(story, rng=2020, draws=20_000)
         assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"

@@ -52,10 +52,18 @@ WINGS = (
         "privacy.invariants",
     ),
     (
+        "reader.factors",
         "reader.releases",
+        "reader.rounding",
         "reader.postprocessing",
+        "reader.releasing",
         "reader.plans",
+        "reader.elicited",
         "reader.beliefs",
+        "reader.rates",
+        "reader.each",
+        "reader.links",
+        "reader.steps",
         "reader.paths",
         "reader.inference",
         "reader.enumeration",
@@ -63,10 +71,13 @@ WINGS = (
         "reader.ratios",
         "reader.counterfactual",
         "reader.spine",
-        "reader.factors",
+        "reader.attacks",
+        "reader.truths",
+        "reader.laws",
         "reader.risk",
+        "reader.sensitivity",
     ),
-    ("driver",),
+    ("cases", "modelled", "driver"),
     ("policy.budget", "policy.allocations", "policy.census", "policy.explain"),
     ("analyst.bounded", "analyst.regression", "analyst.study"),
     (
@@ -93,7 +104,15 @@ WINGS = (
 )
 """Section 3 of the design, with the modules that were split off beside the one they came from."""
 
-WING_ORDER = {"_numeric": 0, "runner": 0, "privacy": 1, "reader": 2, "driver": 3, "policy": 4, "analyst": 4, "desk": 5}
+WINGS_IN_ORDER = (
+    ("_numeric", "runner"),
+    ("privacy",),
+    ("reader",),
+    ("cases", "modelled", "driver"),
+    ("policy", "analyst"),
+    ("desk",),
+)
+WING_ORDER = {name: i for i, names in enumerate(WINGS_IN_ORDER) for name in names}
 PLACE = {module: i for wing in WINGS for i, module in enumerate(wing)}
 LATE = {"pymc", "pytensor", "arviz", "nutpie", "preliz", "matplotlib", "numba", "dask", "zarr", "typer", "jinja2"}
 

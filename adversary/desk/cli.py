@@ -40,7 +40,7 @@ from adversary.desk.tables import console, json_text
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
-from adversary.reader.risk import DRAWS
+from adversary.reader.laws import DRAWS
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""

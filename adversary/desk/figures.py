@@ -36,19 +36,17 @@ from adversary.desk.scenarios import Scenario
 from adversary.desk.sweeps import (
     MULTIPLIERS,
     affordable_points,
-    at_prior,
     bound_name,
     law_of,
     reaches,
-    same_law,
     swept,
 )
 from adversary.desk.words import called, of_reader, outward, percent, readers_of
-from adversary.privacy.mechanisms import (
-    Exact,
-)
+from adversary.privacy.mechanisms import Exact
 from adversary.privacy.noise import ContinuousNoise
-from adversary.reader.risk import invariant_factor, settle_truth
+from adversary.reader.laws import invariant_factor
+from adversary.reader.sensitivity import at_prior, same_law
+from adversary.reader.truths import settle_truth
 
 
 @styled

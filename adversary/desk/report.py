@@ -21,14 +21,15 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary._numeric import logit
-from adversary.desk import words
+from adversary.desk import portraits, words
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import between, figure_of, of_reader, readers_of, share
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Uniform
 from adversary.reader.inference import Adversary
+from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.plans import Plan
-from adversary.reader.risk import factor_law, invariant_factor, settle_truth
+from adversary.reader.truths import settle_truth
 
 NAMES = ("report.html", "audit.nc")
 ALTERNATIVES = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
@@ -101,7 +102,7 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
         summary=[line for name, one, part in every for line in _summary(name, one, part)],
         published=_published(scenario.plan),
         levels=_levels(scenario),
-        readers=[words.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
+        readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
         warnings=_warnings(every[0][1]),
         neighbours=_neighbours(scenario, every[0][0]),
         alternatives=_alternatives(every[0][1], every[0][2]),
@@ -155,7 +156,7 @@ def _levels(scenario: Scenario) -> Table:
     for level in scenario.plan.levels:
         rho, deviation = level.mechanism.rho, float(np.sqrt(level.mechanism.variance))
         siblings = "–" if level.siblings is None else str(level.siblings)
-        table.add(level.name, words.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings)
+        table.add(level.name, portraits.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings)
     return table
 
 
@@ -250,7 +251,7 @@ def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     target = settle_truth(scenario.plan, first, scenario.truth).target
     return {
         "name": name,
-        "truth": words.truth(scenario.truth, target),
+        "truth": portraits.truth(scenario, target),
         "results": _results(scenario, tree),
         "notes": _notes(scenario, tree),
         "bounds": _bounds(scenario, tree),

@@ -10,51 +10,22 @@ from dataclasses import replace
 import numpy as np
 
 from adversary import runner
-from adversary._numeric import Floats, logit
+from adversary._numeric import Floats
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import percent, readers_of
 from adversary.privacy.definitions import ZeroConcentratedDP
-from adversary.privacy.mechanisms import (
-    DiscreteGaussian,
-    Exact,
-    Gaussian,
-    Geometric,
-    Laplace,
-    Mechanism,
-    RandomizedResponse,
-)
+from adversary.privacy.mechanisms import Exact
 from adversary.privacy.noise import ContinuousNoise
 from adversary.reader.factors import Atoms, FactorLaw
 from adversary.reader.inference import Adversary
-from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import factor_law, settle_truth
+from adversary.reader.laws import factor_law
+from adversary.reader.plans import Plan
+from adversary.reader.sensitivity import at_prior, same_law, scaled_plan
+from adversary.reader.truths import settle_truth
 
 MULTIPLIERS = (0.1, 10.0)
 SWEPT_DRAWS = 4096
 GROUPS, SIMULATED_GROUPS = 2000, 200
-
-
-def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    """The same kind of noise with its budget (rho for the Gaussians, epsilon for the others) multiplied."""
-    match mechanism:
-        case DiscreteGaussian():
-            return DiscreteGaussian.from_rho(mechanism.rho * factor)
-        case Gaussian():
-            return Gaussian(mechanism.sigma / np.sqrt(factor))
-        case Geometric():
-            return Geometric(mechanism.epsilon * factor)
-        case Laplace():
-            return Laplace(mechanism.scale / factor)
-        case RandomizedResponse():
-            return RandomizedResponse(mechanism.epsilon * factor, mechanism.categories)
-        case _:
-            return mechanism
-
-
-def scaled_plan(plan: Plan, factor: float) -> Plan:
-    """The plan with every level's budget multiplied."""
-    levels = [Level(level.name, scaled(level.mechanism, factor), level.siblings) for level in plan.levels]
-    return Plan(levels, plan.cells, neighbours=plan.neighbours)
 
 
 def affordable_points(plan: Plan) -> int:
@@ -90,16 +61,6 @@ def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool =
     truth = settle_truth(plan, reader, scenario.truth)
     law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
     return coarse_law(law) if grouped else law
-
-
-def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
-    """The same law for a reader with another prior."""
-    return replace(law, log_odds=float(logit(prior)))
-
-
-def same_law(one: Adversary, other: Adversary) -> bool:
-    """Whether two readers differ in their prior only, so that one law of the Bayes factor serves both."""
-    return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
 
 
 def coarse_law(law: FactorLaw) -> FactorLaw:

@@ -1,27 +1,23 @@
-"""Numbers and nouns in words, for tables, figures and the report.
+"""Numbers in words, and the parts of an audit by name, for tables, figures and the report.
 
 Bounds are rounded outward: a lower end down, an upper end up, so that a rounded bound never promises more.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary.desk.scenarios import Scenario
-from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
-from adversary.privacy.mechanisms import RandomizedResponse as Response
-from adversary.reader.beliefs import Belief, Known, Others, Point, Uniform
 from adversary.reader.inference import Adversary
-from adversary.reader.plans import Plan
 
 PERCENT = "\u00a0%"
+UNRELIABLE = "unreliable"
+"""Said in place of a number that a sampler could not give."""
 
 STATUS = {
     "holds": "holds",
@@ -80,6 +76,16 @@ def share(p: float) -> str:
     return (figure_of(100.0 * p) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
 
 
+def unreliable(risk: xr.Dataset) -> bool:
+    """Whether the sampler's diagnostics failed, so that a reader's averages must not be told."""
+    return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
+
+
+def stated(risk: xr.Dataset, text: str) -> str:
+    """The text of a reader's number, or the word "unreliable" in its place."""
+    return UNRELIABLE if unreliable(risk) else text
+
+
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
     if "mcse" not in risk or np.isnan(float(risk["mcse"].sel(measure=measure))):
@@ -118,81 +124,6 @@ def called(name: str) -> str:
     return "the plan's own loss" if name == "privacy loss" else name
 
 
-def noise(mechanism: Mechanism) -> str:
-    """The kind of noise, with the parameter that fixes it."""
-    match mechanism:
-        case DiscreteGaussian():
-            return f"discrete Gaussian, sigma² = {figure_of(float(mechanism.sigma) ** 2)}"
-        case Gaussian():
-            return f"Gaussian, sigma = {figure_of(mechanism.sigma)}"
-        case Geometric():
-            return f"two-sided geometric, epsilon = {figure_of(mechanism.epsilon)}"
-        case Laplace():
-            return f"Laplace, scale = {figure_of(mechanism.scale)}"
-        case Response():
-            return f"randomized response, epsilon = {figure_of(mechanism.epsilon)}, {mechanism.categories} categories"
-        case Exact():
-            return "none: published exactly"
-        case _:
-            return repr(mechanism)
-
-
 def beyond(p: float) -> str:
     """A probability in percent, rounded up."""
     return (outward(100.0 * p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
-
-
-def belief(one: Belief, level: str, inside: str) -> str:
-    """What a reader believes of one level's total."""
-    match one:
-        case Uniform(upper=None):
-            return f"of the {level}'s total, every number from the {inside}'s count upwards is equally likely"
-        case Uniform():
-            return f"of the {level}'s total, every number from the {inside}'s count up to {one.upper} is equally likely"
-        case Point():
-            return f"the {level}'s total is {one.total}, for certain"
-        case Known():
-            return f"everybody of the {level} outside the {inside}: {one.count} in the cell"
-        case Others() if isinstance(one.law, np.ndarray):
-            mean = float(np.arange(one.law.size) @ one.law)
-            law = f"a law of {one.law.size} probabilities, mean {figure_of(mean)}"
-            return f"the {level}'s people outside the {inside} follow {law}"
-        case Others():
-            given = [*map(figure_of, one.law.args), *(f"{key} = {figure_of(v)}" for key, v in one.law.kwds.items())]
-            return f"the {level}'s people outside the {inside} follow {one.law.dist.name}({', '.join(given)})"
-        case _:
-            return f"of the {level}: {one!r}"
-
-
-def reader(plan: Plan, one: Adversary, name: str) -> str:
-    """A reader's prior, knowledge and beliefs in a sentence."""
-    chain = one.chain(plan)
-    lowest = plan.names[0]
-    knows = (
-        f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
-        if isinstance(chain[0], Known)
-        else f"does not know the others in the {lowest}: {belief(chain[0], lowest, 'target')}"
-    )
-    parts = [
-        belief(given, level, inside)
-        for given, level, inside in zip(chain[1:], plan.names[1:], plan.names[:-1], strict=True)
-        if given != Known(0)
-    ]
-    believes = f"; believes that {'; that '.join(parts)}" if parts else ""
-    k = one.records(plan)
-    differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
-    who = f"Reader {name}" if name else "The reader"
-    start = f"starts from a probability of {share(one.prior)} that the target is in the cell"
-    return f"{who} {start}; {knows}{believes}. For this reader {differ}."
-
-
-def _counts(known: Any) -> str:
-    counts = np.ravel(known)
-    return f"{counts[0]}, and {counts[1]} in the second cell" if counts.size > 1 else f"{counts[0]}"
-
-
-def truth(one: Mapping[str, Any], target: int) -> str:
-    """The true counts these averages are taken at."""
-    shown = {name: json.dumps(np.asarray(value).tolist()) for name, value in one.items() if name != "in"}
-    counts = ", ".join(f"{name} {count}" for name, count in shown.items())
-    return f"True counts of the cell: {counts}; in truth the target is “{'in' if target else 'out'}”."

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_whole, scalar_or_array
+from adversary.reader.elicited import PrelizLaw, as_law, is_law
 
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
@@ -151,13 +152,54 @@ class Known(Belief):
         return 0
 
 
+class Independent(Belief):
+    """A belief about the count outside the target's unit that does not depend on what is inside.
+
+    To write one: `log_pmf` of the outside count, `outside` (its support) and `bulk` (where the mass lies).
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_pmf(self, count: Floats) -> Floats:
+        """Log probability of each count outside, up to a constant if improper; minus infinity where impossible."""
+
+    @abstractmethod
+    def outside(self) -> tuple[int, int | None]:
+        """Smallest and largest possible count outside; None for no largest."""
+
+    @abstractmethod
+    def bulk(self) -> tuple[int, int] | None:
+        """Counts outside that carry all but 2e-18 of the mass; None for an improper law."""
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        return scalar_or_array(self.log_pmf(as_array(total) - as_array(inside)))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        low, high = self.outside()
+        return inside + low, None if high is None else inside + high
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        bulk = self.bulk()
+        return None if bulk is None else (inside + bulk[0], inside + bulk[1])
+
+    @property
+    def proper(self) -> bool:
+        return self.bulk() is not None
+
+    def others_gap(self, gap: int) -> int:
+        del gap
+        return 0
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Others(Belief):
+class Others(Independent):
     """A law for the count outside the target's unit, independent of what is inside.
 
     Parameters
     ----------
-    law : a pmf over 0, 1, 2, ... as an array, or any frozen discrete `scipy.stats` law with support in {0, 1, ...}
+    law : a pmf over 0, 1, 2, ... as an array, or any frozen discrete `scipy.stats` or PreliZ law with support in
+        {0, 1, ...}
 
     >>> Others([0.5, 0.5]).log_prob(4, 3) == Others([0.5, 0.5]).log_prob(3, 3)
     True
@@ -166,7 +208,8 @@ class Others(Belief):
     law: Any
 
     def __post_init__(self) -> None:
-        if _is_scipy_law(self.law):
+        object.__setattr__(self, "law", as_law(self.law))
+        if is_law(self.law):
             low = self.law.support()[0]
             if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
@@ -176,7 +219,9 @@ class Others(Belief):
         try:
             pmf = np.array(self.law, dtype=np.float64)
         except (TypeError, ValueError):
-            raise TypeError(f"a law must be a pmf or a frozen discrete scipy.stats law, got {self.law!r}") from None
+            raise TypeError(
+                f"a law must be a pmf or a frozen discrete scipy.stats or PreliZ law, got {self.law!r}"
+            ) from None
         if pmf.ndim != 1 or not np.isfinite(pmf).all() or (pmf < 0).any():
             raise ValueError(f"a pmf must be a list of non-negative probabilities over 0, 1, 2, ..., got {self.law!r}")
         if not pmf.sum() > 0:
@@ -186,55 +231,41 @@ class Others(Belief):
         pmf.setflags(write=False)
         object.__setattr__(self, "law", pmf)
 
-    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
-        count = as_array(total) - as_array(inside)
+    def log_pmf(self, count: Floats) -> Floats:
         if not isinstance(self.law, np.ndarray):
-            return scalar_or_array(np.where(count >= 0, self.law.logpmf(np.maximum(count, 0.0)), -np.inf))
+            return np.where(count >= 0, self.law.logpmf(np.maximum(count, 0.0)), -np.inf)
         with np.errstate(divide="ignore"):
             table = np.log(self.law)
-        inside_table = (count >= 0) & (count < self.law.size)
-        return scalar_or_array(
-            np.where(inside_table, table[np.where(inside_table, count, 0).astype(np.int64)], -np.inf)
-        )
+        listed = (count >= 0) & (count < self.law.size)
+        return np.where(listed, table[np.where(listed, count, 0).astype(np.int64)], -np.inf)
 
-    def support(self, inside: int) -> tuple[int, int | None]:
+    def outside(self) -> tuple[int, int | None]:
         if isinstance(self.law, np.ndarray):
             positive = np.flatnonzero(self.law)
-            return inside + int(positive[0]), inside + int(positive[-1])
+            return int(positive[0]), int(positive[-1])
         low, high = self.law.support()
-        return inside + int(low), inside + int(high) if np.isfinite(high) else None
+        return int(low), int(high) if np.isfinite(high) else None
 
-    def window(self, inside: int) -> tuple[int, int] | None:
-        low, high = self.support(inside)
-        if high is None or high - low > 4096:
-            low, high = inside + self._edges[0], inside + self._edges[1]
-        return low, high
+    def bulk(self) -> tuple[int, int]:
+        low, high = self.outside()
+        return self._edges if high is None or high - low > 4096 else (low, high)
 
     def __repr__(self) -> str:
         if isinstance(self.law, np.ndarray):
             return f"Others({self.law.tolist()})"
+        if isinstance(self.law, PrelizLaw):
+            return f"Others({self.law!r})"
         shown = [*map(str, self.law.args), *(f"{key}={value}" for key, value in self.law.kwds.items())]
         return f"Others({self.law.dist.name}({', '.join(shown)}))"
 
     def __reduce__(self) -> tuple[type[Others], tuple[Any]]:
-        return Others, (self.law,)  # without what is remembered along the way
+        return Others, (self.law.distribution if isinstance(self.law, PrelizLaw) else self.law,)
 
     @cached_property
     def _edges(self) -> tuple[int, int]:
-        """Counts with at most LAW_MASS below and above, by doubling steps (a law's own quantiles fail that far out)."""
+        """Counts with at most LAW_MASS below and above (a law's own quantiles fail that far out)."""
         low, high = self.law.support()
-        median = int(self.law.ppf(0.5))
-        below = _outwards(lambda step: median - step <= low or self.law.cdf(median - step - 1) <= LAW_MASS)
-        above = _outwards(lambda step: median + step >= high or self.law.sf(median + step) <= LAW_MASS)
-        return int(max(median - below, low)), int(min(median + above, high))
-
-    @property
-    def proper(self) -> bool:
-        return True
-
-    def others_gap(self, gap: int) -> int:
-        del gap
-        return 0
+        return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +323,16 @@ def _quantile_gap(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> int:
     return int(np.abs(quantiles[0] - quantiles[1]).max())
 
 
+def law_edges(
+    median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
+) -> tuple[int, int]:
+    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
+    low, high = ends
+    below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
+    above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
+    return int(max(median - below, low)), int(min(median + above, high))
+
+
 def _outwards(far_enough: Callable[[int], bool]) -> int:
     """Smallest step that is far enough: doubled until one is, then halved into."""
     step = 1
@@ -304,17 +345,13 @@ def _outwards(far_enough: Callable[[int], bool]) -> int:
     return step
 
 
-def _is_scipy_law(law: Any) -> bool:
-    return all(callable(getattr(law, name, None)) for name in ("logpmf", "ppf", "isf", "support"))
-
-
 def as_belief(name: str, belief: Any) -> Belief:
-    """A belief as given, or `Others(law)` for a bare scipy.stats law or pmf; TypeError naming the level otherwise."""
+    """A belief as given, or `Others(law)` for a bare law (scipy.stats, PreliZ) or pmf; TypeError naming the level."""
     if isinstance(belief, Belief):
         return belief
-    if _is_scipy_law(belief) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
+    if is_law(as_law(belief)) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
         return Others(belief)
     raise TypeError(
-        f"belief about {name!r} must be Uniform(), Point(total), Others(law), a frozen discrete scipy.stats law or "
-        f"a pmf, got {belief!r}"
+        f"belief about {name!r} must be Uniform(), Point(total), Others(law), Each(law), GammaPoisson(shape, rate), "
+        f"BetaBinomial(n, alpha, beta), a frozen discrete scipy.stats or PreliZ law or a pmf, got {belief!r}"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,8 @@ def enumerate_posterior(
     Returns
     -------
     xarray.Dataset
-        ``probability`` ([release], [target's dims], target) and ``prior_probability``, the law before the release;
+        ``probability`` ([release], [target's dims], target) and ``prior_probability``, the law before the release; the
+        target's dims keep the model's coordinates;
         for a target in {0, 1} also ``posterior`` = P(target = 1) and ``prior``; ``log_evidence`` ([release]) in nats;
         ``edge_mass`` ([release]), the posterior mass of states where a latent sits at an end of its given `support`
         (0 at the natural start of a count law). With several targets the first four carry the name: ``posterior[in]``.
@@ -71,11 +72,16 @@ def enumerate_posterior(
 
 
 def compile_enumerator(
-    model: Any, observed: Iterable[str] = (), target: str | Sequence[str] = "in", support: Support | None = None
+    model: Any,
+    observed: Iterable[str] = (),
+    target: str | Sequence[str] = "in",
+    support: Support | None = None,
+    settled: Sequence[str] = (),
 ) -> Enumerator:
     """Compile `enumerate_posterior` for the variables named in `observed`; call the result with their values, often.
 
-    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads.
+    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads. The released
+    variables named in `settled`, the exact levels of a plan, already count as known in ``prior``.
     """
     from adversary.models import graphs
 
@@ -85,7 +91,7 @@ def compile_enumerator(
     latents = {name: conditioned.model[name] for name in conditioned.latents}
     grid = Grid.over({name: graphs.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
     ends = {name: graphs.end_values(rv, grid.axes[name][0]) for name, rv in latents.items() if name in support}
-    log_prior = conditioned.log_prior()
+    log_prior = conditioned.log_prior(settled)
     return Enumerator(
         grid,
         tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
@@ -149,12 +155,15 @@ class Grid:
     shapes: dict[str, tuple[int, ...]]
 
     @classmethod
-    def over(cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]) -> Grid:
+    def over(
+        cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]], largest: int | None = None
+    ) -> Grid:
         """The product of the supports; ValueError when it is too large to go through."""
         grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
-        if grid.size > LARGEST_GRID:
+        limit = LARGEST_GRID if largest is None else largest
+        if grid.size > limit:
             sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
-            raise ValueError(f"{grid.size:.3g} joint states, more than {LARGEST_GRID:.0e}; values per latent: {sizes}")
+            raise ValueError(f"{grid.size:.3g} joint states, more than {limit:.0e}; values per latent: {sizes}")
         return grid
 
     @property
@@ -194,6 +203,7 @@ class Marginal:
     dims: tuple[tuple[str, int], ...]
     values: NDArray[Any]
     index: NDArray[np.int64]
+    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
     def over(cls, grid: Grid, name: str, conditioned: Any) -> Marginal:
@@ -209,7 +219,9 @@ class Marginal:
         values, index = np.unique(table, return_inverse=True)
         labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
         values = values if values.dtype.kind == "f" else values.astype(np.int64)
-        return cls(name, tuple(zip(labels, shape, strict=True)), values, index.reshape(grid.size, -1))
+        coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
+        known = {dim: list(along) for dim, along in coords.items() if along is not None}
+        return cls(name, tuple(zip(labels, shape, strict=True)), values, index.reshape(grid.size, -1), known)
 
     def membership(self, start: int, stop: int) -> csr_array:
         """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
@@ -223,7 +235,7 @@ class Marginal:
         shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
         law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
         dims = ("release", *(dim for dim, _ in self.dims), self.name)
-        return xr.DataArray(law, dims=dims, coords={self.name: self.values})
+        return xr.DataArray(law, dims=dims, coords={**self.coords, self.name: self.values})
 
     def one(self, pmf: xr.DataArray) -> xr.DataArray | None:
         """P(target = 1), or None for a target that takes other values than 0 and 1."""

@@ -15,9 +15,13 @@ from adversary._numeric import Floats, check_probability, check_whole, logit, po
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Belief, Known, as_belief
+from adversary.reader.each import Each
 from adversary.reader.paths import Path
 from adversary.reader.plans import Plan
-from adversary.reader.releases import release_arrays
+from adversary.reader.releases import Released, release_arrays
+
+ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
+"""What a reader may be after (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Adversary:
         lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a pair means one per cell
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
     log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
+    attack : what being in means, one of ATTACKS; the same formulas serve all of them
 
     >>> Adversary(prior=0.5, known=0).hypotheses
     (0, 1)
@@ -42,8 +47,11 @@ class Adversary:
     beliefs: Mapping[str, Any] = field(default_factory=dict)
     hypotheses: tuple[int, int] | None = None
     log_odds: float | None = None
+    attack: str = "characteristics"
 
     def __post_init__(self) -> None:
+        if self.attack not in ATTACKS:
+            raise ValueError(f"attack must be one of {ATTACKS}, got {self.attack!r}")
         prior = check_probability("prior", self.prior)
         if prior.ndim:
             raise TypeError("prior must be one number: several readers are a mapping of adversaries")
@@ -67,7 +75,8 @@ class Adversary:
         return float(logit(self.prior)) if self.log_odds is None else float(self.log_odds)
 
     def __reduce__(self) -> tuple[type[Adversary], tuple[Any, ...]]:
-        return Adversary, (self.prior, self.known, dict(self.beliefs), self.hypotheses, self.log_odds)
+        given = (self.prior, self.known, dict(self.beliefs), self.hypotheses, self.log_odds, self.attack)
+        return Adversary, given
 
     def contributions(self, cell: int = 0) -> tuple[int, int]:
         """What the target adds to a cell if (out, in): in the second cell the other way round."""
@@ -84,10 +93,10 @@ class Adversary:
             raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
         if isinstance(self.known, tuple) and len(self.known) != plan.cells:
             raise ValueError(f"known must be one count, or one for each of {plan.cells} cells, got {self.known}")
-        same = [False] + [level.siblings == 0 for level in plan.levels[:-1]]
+        below = [None, *(level.siblings for level in plan.levels[:-1])]
         return tuple(
-            self._belief(name, i == 0, alike, cell)
-            for i, (name, alike) in enumerate(zip(plan.names, same, strict=True))
+            _bound(name, self._belief(name, i == 0, siblings == 0, cell), siblings)
+            for i, (name, siblings) in enumerate(zip(plan.names, below, strict=True))
         )
 
     def _belief(self, name: str, lowest: bool, same: bool, cell: int) -> Belief:
@@ -129,8 +138,8 @@ class Adversary:
         Dataset of `posterior` = P(target in | release), `log_odds`, `ratio` = posterior / prior (its limit at prior 0),
         and `count`, dims ([release,] level[, cell], value).
         """
-        noisy, sums = release_arrays(plan, release)
-        factor = log_bayes_factor(plan, self, noisy, sums)
+        released = release_arrays(plan, release)
+        factor = log_bayes_factor(plan, self, released)
         odds = self.updated(factor)
         single = "release" not in release.dims
         dims = () if single else ("release",)
@@ -138,14 +147,13 @@ class Adversary:
         result = xr.Dataset({name: (dims, v[0] if single else v) for name, v in variables.items()})
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
-        if counts or (counts is None and single and self._countable(plan, noisy, sums)):
-            count = _count_pmfs(plan, self, noisy, sums, expit(odds))
+        if counts or (counts is None and single and self._countable(plan, released)):
+            count = _count_pmfs(plan, self, released, expit(odds))
             result["count"] = count.isel(release=0) if single else count
         return result
 
-    def _countable(self, plan: Plan, noisy: Floats, sums: Floats) -> bool:
-        cells = range(plan.cells)
-        return all(self.path(plan, cell).countable(noisy[:, :, cell], sums[:, :, cell]) for cell in cells)
+    def _countable(self, plan: Plan, released: Released) -> bool:
+        return all(self.path(plan, cell).countable(released.cell(cell)) for cell in range(plan.cells))
 
     def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
         """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
@@ -154,15 +162,15 @@ class Adversary:
         """
         if "release" in release.dims:
             raise ValueError("after takes one release: select it with release.isel(release=i)")
-        noisy, sums = release_arrays(plan, release)
-        odds = float(self.updated(log_bayes_factor(plan, self, noisy, sums))[0])
+        released = release_arrays(plan, release)
+        odds = float(self.updated(log_bayes_factor(plan, self, released))[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
             path = self.path(plan, cell)
-            for name, belief in path.learned(noisy[:, :, cell], sums[:, :, cell]).items():
+            for name, belief in path.learned(released.cell(cell)).items():
                 learned.setdefault(plan.names[name], []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
-        return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds)
+        return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack)
 
     def updated(self, log_factor: Floats) -> Floats:
         """Posterior log-odds after these log Bayes factors; certainty stays, and is refused what it rules out."""
@@ -208,6 +216,15 @@ class Adversary:
         return abs(present - out)
 
 
+def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
+    """A belief about each sibling, told how many there are; any other as it is."""
+    if not isinstance(belief, Each):
+        return belief
+    if siblings is None:
+        raise ValueError(f"beliefs: level {name!r} is the lowest: no siblings lie below it for Each to be about")
+    return belief.among(siblings)
+
+
 def _per_cell(name: str, belief: Any) -> Any:
     """A belief, or a pair of beliefs, checked; anything else that is a tuple of numbers is a pmf."""
     if isinstance(belief, tuple) and any(isinstance(part, Belief) for part in belief):
@@ -225,28 +242,28 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int
     return max(most + further, loose)
 
 
-def log_bayes_factor(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats) -> Floats:
-    """log P(release | in) - log P(release | out) of releases (release, level, cell), cells added up."""
-    total = np.zeros(noisy.shape[0])
+def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Floats:
+    """log P(release | in) - log P(release | out) of every release, cells added up."""
+    total = np.zeros(len(released))
     for cell in range(plan.cells):
-        total += reader.path(plan, cell).log_bayes_factor(noisy[:, :, cell], sums[:, :, cell])
+        total += reader.path(plan, cell).log_bayes_factor(released.cell(cell))
     return total
 
 
-def _count_pmfs(plan: Plan, reader: Adversary, noisy: Floats, sums: Floats, posterior: Floats) -> xr.DataArray:
+def _count_pmfs(plan: Plan, reader: Adversary, released: Released, posterior: Floats) -> xr.DataArray:
     """Marginal posterior pmfs, dims (release, level[, cell], value)."""
     pieces: dict[tuple[int, int], tuple[Floats, Floats]] = {}
     for cell in range(plan.cells):
         path = reader.path(plan, cell)
         weight = np.stack([1.0 - posterior, posterior], axis=1)
-        for step, (total, table) in zip(path.steps, path.joint(noisy[:, :, cell], sums[:, :, cell]), strict=True):
+        for step, (total, table) in zip(path.steps, path.joint(released.cell(cell)), strict=True):
             weight = np.einsum("ri,rij->rj", weight, np.exp(table))
             for level in step.levels:
                 pieces[level, cell] = (total, weight)
     first = int(min(total.min() for total, _ in pieces.values()))
     last = int(max(total.max() for total, _ in pieces.values()))
-    pmf = np.zeros((noisy.shape[0], len(plan.levels), plan.cells, last - first + 1))
-    rows = np.arange(noisy.shape[0])[:, None]
+    pmf = np.zeros((len(released), len(plan.levels), plan.cells, last - first + 1))
+    rows = np.arange(len(released))[:, None]
     for (level, cell), (total, weight) in pieces.items():
         pmf[rows, level, cell, (total - first).astype(np.int64)] = weight
     used = np.flatnonzero((pmf > 1e-18).any(axis=(0, 1, 2)))

@@ -13,7 +13,7 @@ published sampler leaves that constraint out of one of its two updates).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,48 +23,14 @@ from adversary._numeric import Floats, Integers, as_array, log_sum_exp, log_tail
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Exact, Mechanism, RandomizedResponse
 from adversary.reader.beliefs import Belief, Known, Learned, Uniform
+from adversary.reader.links import REACH_NATS, AdjustedLink, SumLink
 from adversary.reader.plans import Plan
-
-REACH_NATS = 45.0
-"""Counts are followed until a level's own likelihood has fallen by exp(-45)."""
+from adversary.reader.releases import Released
+from adversary.reader.steps import Step, by_value, link_above
 
 MAX_STATES = 50_000_000
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
-
-
-@dataclass(frozen=True)
-class Step:
-    """One distinct count on the path: the levels that publish it, and what links it to the next."""
-
-    levels: tuple[int, ...]
-    noises: tuple[Mechanism, ...]
-    belief: Belief
-    link: Mechanism | None  # noise of the sibling sum to the next step
-    link_level: int
-
-    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
-        """Log P(its releases | count x), for x (release, count)."""
-        return sum(
-            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)),
-            np.zeros(x.shape),
-        )
-
-    def exact_part(self) -> Step:
-        """The step with only its exact releases, and no sibling sum."""
-        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
-        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
-
-    def log_link(self, sums: Floats, gap: Floats) -> Floats:
-        """Log P(sibling sum | others' count), for gap (release, count, total); 0 where no sum is read."""
-        if self.link is None:
-            return np.zeros(gap.shape)
-        return self.link.log_likelihood(sums[:, self.link_level, None, None], gap)
-
-    @property
-    def reach(self) -> float:
-        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
-        return min(noise.reach(REACH_NATS) for noise in self.noises)
 
 
 @dataclass(frozen=True)
@@ -87,10 +53,10 @@ class Path:
                 groups.append([i])
         steps = []
         for group in groups:
-            top = plan.levels[group[-1]]
-            link = top.mechanism.total(top.siblings) if top.siblings else None
-            noises = tuple(plan.levels[i].mechanism for i in group)
-            steps.append(Step(tuple(group), noises, chain[group[0]], link, group[-1]))
+            last = group[-1]
+            link = link_above(plan, last, chain[last + 1]) if plan.levels[last].siblings else None
+            noises = () if isinstance(link, AdjustedLink) else tuple(plan.levels[i].mechanism for i in group)
+            steps.append(Step(tuple(group), noises, chain[group[0]], link, last))
         if exact_only:
             steps = [step.exact_part() for step in steps]
             steps = steps[: max((i + 1 for i, step in enumerate(steps) if step.noises), default=0)]
@@ -114,45 +80,43 @@ class Path:
             raise TypeError("this reader does not know the others at the lowest level")
         return self.contributions + belief.count
 
-    def log_bayes_factor(self, noisy: Floats, sums: Floats) -> Floats:
-        """log P(release | in) - log P(release | out) for releases (release, level)."""
-        first = self.steps[0]
+    def log_bayes_factor(self, released: Released) -> Floats:
+        """log P(release | in) - log P(release | out) of one cell's releases."""
+        first, noisy = self.steps[0], released.noisy
         if not self.known:
-            return self._difference(self._log_likelihoods(noisy, sums, -1, self.contributions))
+            return self._difference(self._log_likelihoods(released, -1, self.contributions))
         x = self.known_counts()
         own = sum(
-            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=True)),
-            np.zeros(noisy.shape[0]),
+            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=False)),
+            np.zeros(len(released)),
         )
         _refuse(np.isnan(own))
         if len(self.steps) == 1:
             return own
-        return own + self.evidence_above(noisy, sums, x)
+        return own + self.evidence_above(released, x)
 
-    def evidence_above(self, noisy: Floats, sums: Floats, x: Floats) -> Floats:
+    def evidence_above(self, released: Released, x: Floats) -> Floats:
         """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
         used = [i for step in self.steps[1:] for i in step.levels]
-        linked = [step.link_level for step in self.steps[:-1]]
-        if noisy.shape[0] == 1:
-            return self._difference(self._log_likelihoods(noisy, sums, 0, x))
-        key = np.concatenate([noisy[:, used], sums[:, linked]], axis=1)
+        if len(released) == 1:
+            return self._difference(self._log_likelihoods(released, 0, x))
+        linked = [step.link.columns(released) for step in self.steps[:-1] if step.link]
+        key = np.concatenate([released.noisy[:, used], *linked], axis=1)
         _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
-        return self._difference(self._log_likelihoods(noisy[index], sums[index], 0, x))[inverse.ravel()]
+        return self._difference(self._log_likelihoods(released.rows(index), 0, x))[inverse.ravel()]
 
     @staticmethod
     def _difference(log_likelihoods: Floats) -> Floats:
         _refuse(np.isneginf(log_likelihoods).all(-1))
         return log_likelihoods[:, 1] - log_likelihoods[:, 0]
 
-    def _log_likelihoods(self, noisy: Floats, sums: Floats, step: int, x: Floats) -> Floats:
+    def _log_likelihoods(self, released: Released, step: int, x: Floats) -> Floats:
         """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
-        windows = self.windows(noisy, sums, step, x, closed=True)
-        result = np.full((noisy.shape[0], x.size), np.nan)
-        for rows in self._chunks(windows, x.size, noisy.shape[0]):
+        windows = self.windows(released, step, x, closed=True)
+        result = np.full((len(released), x.size), np.nan)
+        for rows in self._chunks(windows, x.size, len(released)):
             part = [(low[rows], size) for low, size in _common(windows, rows)]
-            result[rows] = self._transition(
-                step, np.broadcast_to(x, (rows.size, x.size)), noisy[rows], sums[rows], part
-            )
+            result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), released.rows(rows), part)
         return result
 
     def _chunks(self, windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
@@ -179,98 +143,99 @@ class Path:
         """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
         above = self.steps[step + 1]
         flat = isinstance(above.belief, Uniform) and above.belief.upper is None
-        return (
-            step >= 0
-            and step + 2 == len(self.steps)
-            and flat
-            and all(noise is not None and noise.parabola for noise in (*above.noises, self.steps[step].link))
-        )
+        if step < 0 or step + 2 < len(self.steps) or not flat:
+            return False
+        link = self.steps[step].link
+        return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
 
-    def windows(
-        self, noisy: Floats, sums: Floats, step: int, x: Floats, *, closed: bool
-    ) -> list[tuple[Floats, Integers]]:
+    def windows(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
         """For every step above `step`: the first count and the number of counts to follow, per release."""
-        low, high = np.full(noisy.shape[0], x.min()), np.full(noisy.shape[0], x.max())
+        low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
         result = []
         for i in range(step + 1, len(self.steps)):
             if closed and self._closed_form(i - 1):
                 break
-            low, high = self._window(i, low, high, noisy, sums)
+            low, high = self._window(i, low, high, released)
             result.append((low, (high - low + 1).astype(np.int64)))
         return result
 
-    def _window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
+    def _window(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
 
         Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
         """
-        step = self.steps[i]
-        for noise, level in zip(step.noises, step.levels, strict=True):
+        step, noisy = self.steps[i], released.noisy
+        for noise, level in zip(step.noises, step.levels, strict=False):
             if isinstance(noise, Exact):
                 return noisy[:, level], noisy[:, level]
-        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
-        top = _by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high)
+        bottom = by_value(lambda k: float(step.belief.support(k)[0]), low)
+        top = by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high)
         if np.all(top - bottom < _WHOLE_SUPPORT):
             return bottom, np.maximum(top, bottom)
-        if not step.noises:  # only exact levels are read: everything up to the next of them
-            ceiling = next(noisy[:, s.levels[0]] for s in self.steps[i + 1 :] if s.noises)
+        if not step.noises:  # no release of its own: everything up to the next level that has one
+            above = next(s for s in self.steps[i + 1 :] if s.noises)
+            ceiling = noisy[:, above.levels[0]] + above.reach
+            if step.belief.proper:
+                ceiling = np.maximum(ceiling, by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
             return bottom, np.maximum(bottom, np.minimum(top, ceiling))
         if i and self._closed_form(i - 1):
-            return self._parabola_window(i, low, high, noisy, sums)
+            return self._parabola_window(i, low, high, released)
         sources = [noisy[:, level] for level in step.levels]
-        if i:
-            rise = np.maximum(sums[:, self.steps[i - 1].link_level], 0.0)
+        below = self.steps[i - 1].link if i else None
+        if below is not None:
+            rise = below.rise(released)
             sources += [low + rise, high + rise]
-        fall = np.zeros(noisy.shape[0])
+        fall = np.zeros(len(released))
         for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
-            fall = fall + np.maximum(sums[:, lower.link_level], 0.0)
+            fall = fall + (lower.link.rise(released) if lower.link else 0.0)
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
-            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
-            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
+            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
         first = np.clip(np.floor(np.min(sources, 0) - step.reach), bottom, top)
-        last = np.clip(np.ceil(np.max(sources, 0) + step.reach), bottom, top)
+        last = np.clip(np.ceil(np.max(sources, 0) + step.reach + step.drift(low, np.max(sources, 0))), bottom, top)
         return first, last
 
-    def _parabola_window(self, i: int, low: Floats, high: Floats, noisy: Floats, sums: Floats) -> tuple[Floats, Floats]:
+    def _parabola_window(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
-        step = self.steps[i]
+        step, noisy = self.steps[i], released.noisy
         rho = sum(noise.rho for noise in step.noises)
         link = self.steps[i - 1].link
-        a = link.rho if link else 0.0
+        a = link.noise.rho if link else 0.0
         centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
         reach = np.sqrt(REACH_NATS / (rho + a))
         modes = [
-            (rho * centre + a * (edge + sums[:, self.steps[i - 1].link_level])) / (rho + a) for edge in (low, high)
+            (rho * centre + a * (edge + released.sums[:, self.steps[i - 1].link_level])) / (rho + a)
+            for edge in (low, high)
         ]
         return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
 
-    def _transition(
-        self, step: int, x: Floats, noisy: Floats, sums: Floats, windows: list[tuple[Floats, int]]
-    ) -> Floats:
+    def _transition(self, step: int, x: Floats, released: Released, windows: list[tuple[Floats, int]]) -> Floats:
         """log P(all that lies above step | its count x), (release, count)."""
         if self._closed_form(step):
-            return self._tail_form(step, x, noisy, sums)
+            return self._tail_form(step, x, released.noisy, released.sums)
         above, total = self.steps[step + 1], _counts(windows[0])
-        kernel = self.kernel(step, x, total, sums)
-        message = above.log_likelihood(noisy, total)
+        kernel = self.kernel(step, x, total, released)
+        message = above.log_likelihood(released.noisy, total)
         if step + 2 < len(self.steps):
-            message = message + self._transition(step + 1, total, noisy, sums, windows[1:])
+            message = message + self._transition(step + 1, total, released, windows[1:])
         return log_sum_exp(kernel + message[:, None, :])
 
-    def kernel(self, step: int, x: Floats, total: Floats, sums: Floats) -> Floats:
-        """log belief(total | x) + log P(sibling sum | total - x), (release, count, total)."""
-        below, above = x[:, :, None], total[:, None, :]
-        kernel = as_array(self.steps[step + 1].belief.log_prob(above, below))
-        return kernel if step < 0 else kernel + self.steps[step].log_link(sums, above - below)
+    def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
+        """log belief(total | x) + log P(what is released of the others | x, total), (release, count, total)."""
+        link = self.steps[step].link if step >= 0 else None
+        if link is not None and link.believes(released):
+            return link.log_likelihood(released, x, total)
+        kernel = as_array(self.steps[step + 1].belief.log_prob(total[:, None, :], x[:, :, None]))
+        return kernel if link is None else kernel + link.log_likelihood(released, x, total)
 
     def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
         """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
         above = self.steps[step + 1]
         fits = [noise.parabola for noise in above.noises]
         rho = np.array([fit[0] for fit in fits if fit])
-        noise = self.steps[step].link
-        link = noise.parabola if noise else None
+        below = self.steps[step].link
+        link = below.noise.parabola if below else None
         assert link is not None
         releases = noisy[:, list(above.levels)]
         big, a = rho.sum(), link[0]
@@ -281,30 +246,36 @@ class Path:
         mode = (big * big_a + a * b) / w
         return np.asarray(peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w), dtype=np.float64)
 
-    def second_window(self, releases: list[Floats], sums: Floats, beyond: tuple[Floats, Floats]) -> Floats:
-        """Counts of the second step to follow for every combination of these releases and sibling sums."""
+    def second_window(self, releases: list[Floats], sums: Floats, beyond: Released) -> Floats:
+        """Counts of the second step to follow for every combination of these releases and sibling sums.
+
+        `beyond` holds releases of everything further up.
+        """
         second, link_level = self.steps[1], self.steps[0].link_level
         columns = [*releases, sums]
         corners = np.stack(np.meshgrid(*[[c.min(), c.max()] for c in columns], [0, 1], indexing="ij"), -1).reshape(
             -1, len(columns) + 1
         )
-        extremes = [(part.min(0), part.max(0)) for part in beyond]
+        extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
         edge = corners[:, -1].astype(np.int64)
         noisy, links = (np.array([low, high])[edge] for low, high in extremes)
         noisy[:, list(second.levels)] = corners[:, : len(releases)]
         links[:, link_level] = corners[:, -2]
         x = self.known_counts()
-        low, high = self._window(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), noisy, links)
+        corner = Released(noisy, links)
+        low, high = self._window(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), corner)
         return np.arange(low.min(), high.max() + 1)
 
-    def messages_beyond(self, counts: Floats, noisy: Floats, sums: Floats) -> Floats:
+    def messages_beyond(self, counts: Floats, released: Released) -> Floats:
         """log P(all releases above the second step | its count), (release, count)."""
         if len(self.steps) == 2:
-            return np.zeros((noisy.shape[0], counts.size))
-        return self._log_likelihoods(noisy, sums, 1, counts)
+            return np.zeros((len(released), counts.size))
+        return self._log_likelihoods(released, 1, counts)
 
     def averaged_losses(self) -> list[PrivacyLoss]:
         """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
+        if self.steps[0].adjusted:
+            raise ValueError("an averaged pair is not worked out for post-processed counts: ask the plan without it")
         if self.known and len(self.steps) == 1:
             x = self.known_counts()
             return [noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises]
@@ -328,7 +299,10 @@ class Path:
         noisy[:, list(step.levels)] = columns
         own = step.log_likelihood(noisy, np.broadcast_to(total, (columns.shape[0], total.size)))
         laws = []
-        sums = _span(self.steps[i - 1].link, np.arange(total[0] - x.max(), total[-1] - x.min() + 1)) if i else None
+        link = self.steps[i - 1].link if i else None
+        sums = None
+        if link is not None:
+            sums = _span(link.noise, np.arange(total[0] - x.max(), total[-1] - x.min() + 1))
         for k in x:
             weighted = own + as_array(step.belief.log_prob(total, k))
             if sums is None:
@@ -342,21 +316,21 @@ class Path:
         """Log law of a step's sibling sum at these distances from the others' count."""
         link = self.steps[step].link
         assert link is not None
-        return link.log_likelihood(offset, 0.0)
+        return link.noise.log_likelihood(offset, 0.0)
 
-    def joint(self, noisy: Floats, sums: Floats) -> list[tuple[Floats, Floats]]:
+    def joint(self, released: Released) -> list[tuple[Floats, Floats]]:
         """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
-        x = np.broadcast_to(self.contributions, (noisy.shape[0], 2))
-        windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
-        list(self._chunks(windows, 2, noisy.shape[0]))  # refuses what is too wide
-        common = _common(windows, np.arange(noisy.shape[0]))
+        x = np.broadcast_to(self.contributions, (len(released), 2))
+        windows = self.windows(released, -1, self.contributions, closed=False)
+        list(self._chunks(windows, 2, len(released)))  # refuses what is too wide
+        common = _common(windows, np.arange(len(released)))
         result = []
         for i, window in enumerate(common):
             total = _counts(window)
-            message = self.steps[i].log_likelihood(noisy, total)
+            message = self.steps[i].log_likelihood(released.noisy, total)
             if i + 1 < len(self.steps):
-                message = message + self._transition(i, total, noisy, sums, common[i + 1 :])
-            joint = self.kernel(i - 1, x, total, sums) + message[:, None, :]
+                message = message + self._transition(i, total, released, common[i + 1 :])
+            joint = self.kernel(i - 1, x, total, released) + message[:, None, :]
             norm = log_sum_exp(joint)
             result.append(
                 (
@@ -369,16 +343,16 @@ class Path:
             x = total
         return result
 
-    def countable(self, noisy: Floats, sums: Floats) -> bool:
+    def countable(self, released: Released) -> bool:
         """Whether `joint` would stay within MAX_STATES."""
-        windows = self.windows(noisy, sums, -1, self.contributions, closed=False)
-        return bool(_costs(windows, self.contributions.size, noisy.shape[0]).max() <= MAX_STATES)
+        windows = self.windows(released, -1, self.contributions, closed=False)
+        return bool(_costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
 
-    def learned(self, noisy: Floats, sums: Floats) -> dict[int, Belief]:
+    def learned(self, released: Released) -> dict[int, Belief]:
         """Beliefs after one release, for the lowest level of every step."""
         below = np.arange(self.contributions.min(), self.contributions.max() + 1)
         beliefs: dict[int, Belief] = {}
-        for step, (total, table) in zip(self.steps, self.joint(noisy, sums), strict=True):
+        for step, (total, table) in zip(self.steps, self.joint(released), strict=True):
             rows = np.full((below.size, total.shape[1]), -np.inf)
             if step is self.steps[0]:
                 rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
@@ -425,12 +399,6 @@ def _span(noise: Mechanism | None, values: Floats) -> Floats:
 
 def _or_infinity(end: int | None) -> float:
     return float("inf") if end is None else float(end)
-
-
-def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
-    """A function of whole numbers over an array, called once per distinct value."""
-    values, inverse = np.unique(x, return_inverse=True)
-    return np.array([function(int(v)) for v in values])[inverse.ravel()]
 
 
 def _costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:

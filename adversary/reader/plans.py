@@ -6,8 +6,8 @@ target's unit, and below the top also in the `siblings` other units of the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,11 @@ import xarray as xr
 from adversary._numeric import Integers, check_whole
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import Exact, Mechanism
-from adversary.reader.releases import make_release
+from adversary.reader.postprocessing import Clamped, Postprocessing, clamped
+from adversary.reader.releasing import published, simulated
 
+NOT_LEVELS = ("in", "siblings")
+"""Keys of a truth that are not levels: the target, and the true counts of siblings one by one."""
 NEIGHBOURS = ("unbounded", "bounded")
 
 
@@ -56,6 +59,9 @@ class Plan:
     levels : the nested levels; `siblings` is required of all but the last, which has none
     cells : published cells in which the reader's hypotheses differ: 1, the target's own, or 2 when the alternative puts
         the target in another published cell
+    postprocessing : what is done to the noisy numbers before they are published: a `Postprocessing` that makes the
+        lower of two levels fit the upper, or a function from mechanism to mechanism for every level, such as
+        `clamped`. Only the result is published, so sums of siblings are not
     neighbours : which neighbours a promise about this plan speaks of, "unbounded" (a record is added or removed: one
         count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
         The noise itself is in the levels
@@ -67,17 +73,23 @@ class Plan:
 
     levels: tuple[Level, ...]
     cells: int = 1
+    postprocessing: Postprocessing | None = None
     neighbours: str = "unbounded"
 
     def __init__(
-        self, levels: Iterable[Level], cells: int = 1, postprocessing: None = None, *, neighbours: str | None = None
+        self,
+        levels: Iterable[Level],
+        cells: int = 1,
+        postprocessing: Postprocessing | Callable[[Mechanism], Mechanism] | None = None,
+        *,
+        neighbours: str | None = None,
     ) -> None:
-        if postprocessing is not None:
-            raise ValueError(f"postprocessing must be None: releases are published as they are, got {postprocessing!r}")
         if neighbours is None:
             neighbours = "bounded" if cells == 2 else "unbounded"
-        object.__setattr__(self, "levels", tuple(levels))
+        adjusting, levels = _settled(postprocessing, tuple(levels))
+        object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
+        object.__setattr__(self, "postprocessing", adjusting)
         object.__setattr__(self, "neighbours", neighbours)
         if not self.levels:
             raise ValueError("a plan needs at least one level, got none")
@@ -98,6 +110,8 @@ class Plan:
                 )
         if self.levels[-1].siblings is not None:
             raise ValueError(f"level {self.levels[-1].name!r} is the top: siblings must be left out")
+        if adjusting is not None and self.cells != 1:
+            raise ValueError(f"postprocessing fits one cell to its parent's, got cells={self.cells}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,7 +137,7 @@ class Plan:
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
-        unknown = [name for name in truth if name not in self.names and name != "in"]
+        unknown = [name for name in truth if name not in (*self.names, *NOT_LEVELS)]
         if unknown:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
         missing = [name for name in self.names if name not in truth]
@@ -146,27 +160,57 @@ class Plan:
                 raise ValueError(f"truth: {a.name!r} has no siblings, so {b.name!r} must have the same count")
         return counts
 
+    def sibling_noise(self, i: int) -> Mechanism | None:
+        """Noise of the published sum of a level's siblings; None where no such sum is published.
+
+        Without siblings, after post-processing, and where numbers are clamped or rounded one by one, there is none.
+        """
+        level = self.levels[i]
+        if not level.siblings or self.postprocessing is not None:
+            return None
+        try:
+            return level.mechanism.total(level.siblings)
+        except ValueError:
+            return None
+
+    def sibling_counts(self, truth: Mapping[str, Any]) -> dict[str, Integers]:
+        """True counts of the siblings one by one, (sibling, cell), for the levels where a truth gives them."""
+        given = truth.get("siblings", {})
+        if not isinstance(given, Mapping):
+            raise TypeError(f"truth: siblings must be a mapping of level name to a list of counts, got {given!r}")
+        counts = self.counts(truth)
+        result: dict[str, Integers] = {}
+        for name, values in given.items():
+            if name not in self.names[:-1]:
+                raise ValueError(f"truth: siblings of {name!r}: the levels with siblings are {list(self.names[:-1])}")
+            i = self.names.index(name)
+            d, others = self.levels[i].siblings or 0, counts[i + 1] - counts[i]
+            each = check_whole(f"truth: siblings of level {name!r}", values, minimum=0)
+            each = each[:, None] if each.ndim == 1 and self.cells == 1 else each
+            if each.shape != (d, self.cells):
+                raise ValueError(
+                    f"truth: level {name!r} has {d} siblings in {self.cells} cells, got counts of shape {each.shape}"
+                )
+            if (each.sum(0) != others).any():
+                raise ValueError(
+                    f"truth: the siblings of level {name!r} must add up to {others.tolist()} (the level above, without "
+                    f"the unit itself), got {each.sum(0).tolist()}"
+                )
+            result[name] = each
+        return result
+
     def release(self, truth: Mapping[str, Any], rng: Any = None, draws: int | None = None) -> xr.Dataset:
         """Simulated releases of these true counts.
 
         Parameters
         ----------
-        truth : count of the cell at every level, by level name; one per cell when `cells` is 2
+        truth : count of the cell at every level, by level name; one per cell when `cells` is 2. With "siblings", a
+            mapping of level name to the counts of its siblings, their releases are drawn one by one
         rng : seed or numpy Generator
         draws : number of releases, along dim `release`; None for one release without that dim
         """
-        counts, generator = self.counts(truth), np.random.default_rng(rng)
         size = 1 if draws is None else int(check_whole("draws", draws, minimum=1))
-        shape = (size, self.cells)
-        noisy = np.stack(
-            [level.mechanism.sample(row, generator, shape) for level, row in zip(self.levels, counts, strict=True)], 1
-        )
-        sums = np.full(noisy.shape, np.nan)
-        for i, level in enumerate(self.levels[:-1]):
-            if level.siblings:
-                others = counts[i + 1] - counts[i]
-                sums[:, i] = level.mechanism.total(level.siblings).sample(others, generator, shape)
-        release = make_release(self, noisy, sums)
+        release = simulated(self, self.counts(truth), self.sibling_counts(truth), np.random.default_rng(rng), size)
         return release if draws is not None else release.isel(release=0)
 
     def observe(
@@ -182,73 +226,37 @@ class Plan:
         noisy : released count of the target's unit at every level, by level name; a scalar, or an array over releases
             (with a last axis over cells when `cells` is 2)
         sibling_sum : sum of the released counts of the siblings, for every level that has some
-        siblings : instead of their sum, the released counts of the siblings along a last axis; they are added up
+        siblings : instead of their sum, the released counts of the siblings along a last axis (after that of cells);
+            a reader who believes `Each` reads them one by one, any other their sum
         """
-        if siblings is not None:
-            both = sorted(set(siblings) & set(sibling_sum or {}))
-            if both:
-                raise ValueError(f"level {both[0]!r}: give either sibling_sum or siblings, not both")
-            for name, values in siblings.items():
-                wanted = next((level.siblings for level in self.levels if level.name == name), None)
-                if np.ndim(values) == 0 or np.shape(values)[-1] != wanted:
-                    got = np.shape(values)[-1] if np.ndim(values) else "one number"
-                    raise ValueError(
-                        f"siblings of level {name!r} needs a last axis over its {wanted} siblings, got {got}"
-                    )
-            sibling_sum = {
-                **(sibling_sum or {}),
-                **{k: np.asarray(v, dtype=np.float64).sum(-1) for k, v in siblings.items()},
-            }
-        needed = {level.name for level in self.levels[:-1] if level.siblings}
-        columns = [
-            self._columns("noisy", noisy, set(self.names)),
-            self._columns("sibling_sum", sibling_sum or {}, needed),
-        ]
-        scalar = all(values.ndim == 1 for column in columns for values in column.values())
-        size = (
-            max(values.shape[0] for column in columns for values in column.values() if values.ndim == 2)
-            if not scalar
-            else 1
+        return published(self, noisy, sibling_sum or {}, siblings or {})
+
+
+def _settled(postprocessing: Any, levels: tuple[Level, ...]) -> tuple[Postprocessing | None, tuple[Level, ...]]:
+    """The adjustment of the whole plan, if any, and the levels with what is done to each of them."""
+    if postprocessing is None:
+        return None, levels
+    if isinstance(postprocessing, Postprocessing):
+        if len(levels) != 2 or not getattr(levels[0], "siblings", 0):
+            raise ValueError(
+                "postprocessing fits a unit with siblings to its parent: it needs two levels, the lower with siblings, "
+                f"got {[getattr(level, 'name', level) for level in levels]}"
+            )
+        if not postprocessing.exact(levels[0].siblings or 0):
+            raise ValueError(
+                f"{postprocessing!r} has no exact likelihood with {levels[0].siblings} siblings: ask "
+                "postprocessing.consistency_risk, which simulates and states its error"
+            )
+        upper = levels[1]
+        if not isinstance(upper.mechanism, Exact | Clamped):
+            upper = replace(upper, mechanism=clamped(upper.mechanism))
+        return postprocessing, (levels[0], upper)
+    if not callable(postprocessing):
+        raise TypeError(
+            "postprocessing must be a Postprocessing, such as LeastSquares(), or a function from mechanism to "
+            f"mechanism, such as clamped, got {postprocessing!r}"
         )
-        blocks = [np.full((size, len(self.levels), self.cells), np.nan) for _ in columns]
-        for block, column in zip(blocks, columns, strict=True):
-            for name, values in column.items():
-                if values.ndim == 2 and values.shape[0] != size:
-                    raise ValueError(
-                        f"releases must have one length, got {values.shape[0]} and {size} for level {name!r}"
-                    )
-                block[:, self.names.index(name)] = values
-        release = make_release(self, *blocks)
-        if scalar:
-            return release.isel(release=0)
-        given = [*noisy.values(), *(sibling_sum or {}).values()]
-        labels = [one["release"] for one in given if isinstance(one, xr.DataArray) and "release" in one.coords]
-        return release.assign_coords(release=labels[0]) if labels else release
-
-    @staticmethod
-    def _numbers(name: str, value: Any) -> Any:
-        try:
-            return np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name} must be numeric, got {value!r}") from None
-
-    def _columns(self, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Any]:
-        """Each level's values as (cell,) or (release, cell), checked."""
-        unknown = sorted(set(values) - set(self.names))
-        if unknown:
-            raise ValueError(f"{what}: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
-        missing = sorted(needed - set(values))
-        if missing:
-            raise ValueError(f"{what}: no value for level {missing[0]!r}")
-        extra = sorted(set(values) - needed)
-        if extra:
-            raise ValueError(f"{what}: level {extra[0]!r} has no siblings whose releases could be added up")
-        arrays = {name: self._numbers(f"{what} of level {name!r}", value) for name, value in values.items()}
-        if self.cells == 1:
-            return {name: array[..., None] for name, array in arrays.items()}
-        for name, array in arrays.items():
-            if array.ndim == 0 or array.shape[-1] != self.cells:
-                raise ValueError(
-                    f"{what} of level {name!r} needs a last axis over {self.cells} cells, got {array.shape}"
-                )
-        return arrays
+    return None, tuple(
+        replace(level, mechanism=postprocessing(level.mechanism)) if isinstance(level, Level) else level
+        for level in levels
+    )

@@ -11,7 +11,8 @@ import pytest
 import adversary as adv
 from adversary.desk import audited, report
 from adversary.desk.scenarios import Scenario
-from adversary.reader.risk import factor_law, opposite, settle_truth
+from adversary.reader.laws import factor_law
+from adversary.reader.truths import opposite, settle_truth
 from tests.catalogue import STORIES
 
 DATA = Path(__file__).parents[2] / "data"

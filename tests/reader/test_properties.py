@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.reader.risk import factor_law, risk_summary, settle_truth
+from adversary.reader.laws import factor_law
+from adversary.reader.risk import risk_summary
+from adversary.reader.truths import settle_truth
 from tests.catalogue import DG
 
 PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])

@@ -14,7 +14,10 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.reader import risk
-from adversary.reader.risk import FactorLaw, factor_law, invariant_factor, release_table, risk_summary, settle_truth
+from adversary.reader.factors import FactorLaw
+from adversary.reader.laws import factor_law, invariant_factor, release_table
+from adversary.reader.risk import risk_summary
+from adversary.reader.truths import settle_truth
 from tests import oracles
 from tests.catalogue import BELIEFS, DG, STORIES
 

@@ -1,0 +1,81 @@
+"""The section that tells what the same budget would mean for the other neighbours."""
+
+from __future__ import annotations
+
+import xarray as xr
+from scipy.special import expit
+
+from adversary._numeric import logit
+from adversary.desk.grids import Table
+from adversary.desk.scenarios import Scenario
+from adversary.desk.words import figure_of, of_reader, readers_of, share, stated
+from adversary.reader.inference import Adversary
+from adversary.reader.laws import factor_law, invariant_factor
+from adversary.reader.truths import settle_truth
+
+ALTERNATIVES = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
+
+
+def neighbours(scenario: Scenario, truth: str) -> list[str]:
+    """What the budget means here, and what else it could have meant."""
+    unbounded = (
+        "a record is added or removed (unbounded neighbours): one count of every query moves by one, and the budget "
+        "rho buys noise with sigma² = 1/(2 rho)"
+    )
+    bounded = (
+        "a record changes (bounded neighbours, as in the 2020 Census): two counts of every query move by one each, and "
+        "the same rho buys noise with sigma² = 1/rho, twice the variance"
+    )
+    mine, other = (unbounded, bounded) if scenario.neighbours == "unbounded" else (bounded, unbounded)
+    return [
+        f"This scenario's budget speaks of neighbours between which {mine}.",
+        f"The same budget could have been meant for neighbours between which {other}. Under bounded neighbours it also "
+        "matters whether the reader watches the target's cell alone or both cells that a change would move. The table "
+        f"gives the averages under each reading of the budget{f', for the truth {truth}' if truth else ''}.",
+    ]
+
+
+def alternatives(scenario: Scenario, tree: xr.DataTree) -> Table:
+    """The same budget and reader under the other neighbours."""
+    several = isinstance(scenario.adversary, dict)
+    heads = ["neighbours", "cells read", *["reader"] * several, "noise variance, level by level (people²)"]
+    table = Table([*heads, "expected posterior", "ratio", "right guesses"], texts=len(heads) - 1)
+    own = (scenario.neighbours, scenario.plan.cells)
+    for neighbours, cells in sorted({*ALTERNATIVES, own}, key=lambda pair: (pair[0] == "bounded", pair[1])):
+        used = (neighbours, cells) == own
+        try:
+            other = scenario if used else scenario.with_neighbours(neighbours, cells)
+        except (ValueError, TypeError) as error:
+            table.add(neighbours, str(cells), *["–"] * several, f"does not apply: {error}")
+            continue
+        variance = ", ".join(figure_of(level.mechanism.variance) for level in other.plan.levels)
+        for name, one in readers_of(other).items():
+            numbers = _shown(_averages(tree, name) if used else _computed(other, one))
+            if used:
+                numbers = [stated(of_reader(tree["risk"].to_dataset(), name), number) for number in numbers]
+            cell = "one" if cells == 1 else "both"
+            table.add(neighbours, cell, *[name] * several, variance, *numbers, used=used)
+    return table
+
+
+def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:
+    one = of_reader(tree["risk"].to_dataset(), name)
+    return float(one["posterior_mean"]), float(one["ratio_mean"]), float(one["prob_correct"])
+
+
+def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
+    from adversary.desk.sweeps import coarse_law
+
+    truth = settle_truth(scenario.plan, one, scenario.truth)
+    law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
+    correct = law.prob_correct()[0]
+    law = coarse_law(law) if law.simulated else law
+    posterior = law.posterior_mean()[0]
+    invariant = invariant_factor(scenario.plan, one, truth)
+    base = float(expit(logit(one.prior) + invariant)) if invariant else 0.0
+    ratio = posterior / base if base else law.ratio_mean()[0]
+    return posterior, ratio, correct
+
+
+def _shown(numbers: tuple[float, float, float]) -> list[str]:
+    return [share(numbers[0]), figure_of(numbers[1]), share(numbers[2])]

@@ -1,0 +1,114 @@
+"""One table of a scenario file, read key by key: typed, checked, and whatever nobody asked for refused.
+
+Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
+probably meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+_PRODUCT = re.compile(r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*")
+_NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
+
+
+class Keys:
+    """A table of the file; whatever is left over when it is finished is unknown."""
+
+    def __init__(self, values: Any, file: Path, key: str) -> None:
+        if not isinstance(values, Mapping):
+            raise ValueError(f"{file}: {key}: must be a table, got {values!r}")
+        self.values, self.file, self.key, self.asked = values, file, key, set[str]()
+
+    def where(self, key: str) -> str:
+        """File and full key, as errors begin."""
+        return f"{self.file}: {self.key + '.' if self.key else ''}{key}"
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there, which is thereby known."""
+        self.asked.add(key)
+        return key in self.values
+
+    def get(self, key: str, kinds: type | tuple[type, ...], rule: str, default: Any = ...) -> Any:
+        """The value of a key, of one of these kinds; required unless there is a default."""
+        if not self.has(key):
+            if default is ...:
+                raise ValueError(f"{self.where(key)}: is required ({rule}), and missing")
+            return default
+        value = self.values[key]
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
+        return value
+
+    def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
+        """A word out of a few."""
+        value = self.get(key, str, f"one of {choices}", default)
+        if value is not None and value not in choices:
+            raise ValueError(f"{self.where(key)}: must be one of {choices}, got {value!r}")
+        return value  # type: ignore[no-any-return]
+
+    def only(self, *keys: str) -> None:
+        """Refuse any other key, before anything is missed."""
+        self.asked.update(keys)
+        self.finish()
+
+    def number(self, key: str, default: Any = ...) -> Any:
+        """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
+        return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
+
+    def numbers(self, key: str, default: Any = ...) -> Any:
+        """A list of at least one number, each as `number` takes it."""
+        values = self.get(key, list, "a list of numbers", default)
+        if values is None:
+            return None
+        if not values:
+            raise ValueError(f"{self.where(key)}: must hold at least one number, got []")
+        for value in values:
+            if not isinstance(value, (int, float, str)) or isinstance(value, bool):
+                raise ValueError(
+                    f"{self.where(key)}: must be a list of numbers or products of fractions, got {value!r}"
+                )
+        return [self._number(key, value) for value in values]
+
+    def _number(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if not _PRODUCT.fullmatch(value):
+            raise ValueError(
+                f'{self.where(key)}: must be a number or a product of fractions, "64/25 * 165/4099", got {value!r}'
+            )
+        try:
+            product = Fraction(1)
+            for factor in value.split("*"):
+                product *= Fraction(factor.replace(" ", ""))
+        except (ValueError, ZeroDivisionError):
+            raise ValueError(f"{self.where(key)}: is not a fraction, got {value!r}") from None
+        return product
+
+    def table(self, key: str) -> Keys:
+        """The table under a key."""
+        return Keys(self.get(key, dict, "a table"), self.file, f"{self.key + '.' if self.key else ''}{key}")
+
+    def finish(self) -> None:
+        """Refuse what was not asked for."""
+        for key in self.values:
+            if key not in self.asked:
+                folded = {name.casefold(): name for name in sorted(self.asked)}
+                near = [folded[name] for name in get_close_matches(key.casefold(), folded, 1)]
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {sorted(self.asked)}"
+                raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
+
+    def build(self, key: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, its errors told with file and key."""
+        try:
+            return make()
+        except (TypeError, ValueError) as error:
+            if str(error).startswith(f"{self.file}: "):
+                raise
+            message = str(error).removeprefix(f"{key}: ")
+            raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {message}") from None

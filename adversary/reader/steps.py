@@ -1,0 +1,78 @@
+"""One distinct count on the path from the target's unit upwards: the levels that publish it, and what ties it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from adversary._numeric import Floats, as_array
+from adversary.privacy.mechanisms import Exact, Mechanism
+from adversary.reader.beliefs import Belief
+from adversary.reader.each import Each
+from adversary.reader.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
+from adversary.reader.plans import Level, Plan
+
+_DRIFT_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One distinct count on the path: the levels that publish it, and what links it to the next."""
+
+    levels: tuple[int, ...]
+    noises: tuple[Mechanism, ...]
+    belief: Belief
+    link: Link | None  # to the next step
+    link_level: int
+
+    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
+        """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
+        return sum(
+            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)),
+            np.zeros(x.shape),
+        )
+
+    @property
+    def adjusted(self) -> bool:
+        """Whether its own count is published only after it was made to fit the next."""
+        return isinstance(self.link, AdjustedLink)
+
+    def exact_part(self) -> Step:
+        """The step with only its exact releases, and no sibling sum."""
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
+        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
+
+    def drift(self, low: Floats, centre: Floats) -> Floats:
+        """How much further an improper belief that grows with the total can pull its count: until it has lost to the
+        noise what it has gained on the way."""
+        if self.belief.proper:
+            return np.zeros_like(centre)
+        further = np.zeros_like(centre)
+        for _ in range(_DRIFT_ROUNDS):
+            grown = as_array(self.belief.log_prob(np.ceil(centre + further), low)) - self.belief.log_prob(low, low)
+            nats = REACH_NATS + np.where(np.isfinite(grown), grown, 0.0)
+            further = by_value(lambda n: min(noise.reach(float(n)) for noise in self.noises), np.ceil(nats))
+        return further - self.reach
+
+    @property
+    def reach(self) -> float:
+        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
+        return min(noise.reach(REACH_NATS) for noise in self.noises)
+
+
+def link_above(plan: Plan, i: int, above: Belief) -> Link:
+    """How a level's count is tied to the next: by what is released of the siblings."""
+    level: Level = plan.levels[i]
+    if plan.postprocessing is not None:
+        return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)
+    if isinstance(above, Each):
+        return EachLink(i, level.mechanism, above)
+    return SumLink(i, level.mechanism.total(level.siblings or 0))
+
+
+def by_value(function: Callable[[int], float], x: Floats) -> Floats:
+    """A function of whole numbers over an array, called once per distinct value."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return np.array([function(int(v)) for v in values])[inverse.ravel()]

@@ -1,0 +1,59 @@
+"""When draws may be turned into a number: R-hat, effective size and divergences, and the rule that must hold.
+
+A quantity that never varies, the same in every chain, needs no draws. One that is constant within each chain but not
+between them is stuck, and fails, though its R-hat is not a number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+from numpy.typing import NDArray
+
+__all__ = ["LARGEST_DIVERGENCE", "LARGEST_RHAT", "SMALLEST_ESS", "Diagnosis", "diagnose"]
+
+Floats = NDArray[np.float64]
+
+LARGEST_RHAT = 1.05
+SMALLEST_ESS = 50.0
+LARGEST_DIVERGENCE = 0.01
+"""Share of divergent draws a fit may have."""
+
+RULE = f"R-hat at most {LARGEST_RHAT}, effective size at least {SMALLEST_ESS:.0f}, divergences at most 1 %"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, bulk ESS, error of the mean."""
+
+    r_hat: Floats
+    ess: Floats
+    mcse: Floats
+
+    @property
+    def passed(self) -> NDArray[np.bool_]:
+        """Whether the draws of a release may be averaged."""
+        return (self.r_hat <= LARGEST_RHAT) & (self.ess >= SMALLEST_ESS)
+
+
+def diagnose(draws: Floats) -> Diagnosis:
+    """Diagnosis of draws (chain, draw, release).
+
+    A quantity that is the same in every draw of every chain gets R-hat 1, its number of draws and no error; one with a
+    NaN, or stuck at different values in different chains, gets an infinite R-hat.
+    """
+    flat = np.asarray(draws, dtype=np.float64)
+    size, broken = flat.shape[0] * flat.shape[1], ~np.isfinite(flat).all(axis=(0, 1))
+    low, high = flat.min(axis=(0, 1)), flat.max(axis=(0, 1))
+    constant = ~broken & (high - low <= 1e-14 * np.maximum(np.abs(low), np.abs(high)))
+    safe = np.where(broken, 0.0, flat)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r_hat, ess, mcse = (
+            np.asarray(measure(safe, chain_axis=0, draw_axis=1), dtype=np.float64)
+            for measure in (array_stats.rhat, array_stats.ess, array_stats.mcse)
+        )
+    r_hat = np.where(constant, 1.0, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
+    ess = np.where(constant, float(size), np.where(np.isnan(ess) | broken, 0.0, ess))
+    return Diagnosis(r_hat, ess, np.where(constant, 0.0, np.where(broken, np.nan, mcse)))

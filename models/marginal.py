@@ -1,0 +1,314 @@
+r"""A model with its discrete latents summed out, so that NUTS can sample the continuous ones; compiled once.
+
+.. math:: \log p(\theta, y) = c(\theta, y) + \log \sum_s \exp\big(m(\theta, s, y) + \ell(s, y)\big)
+
+over every joint state s of the discrete latents. The terms :math:`\ell` that no continuous latent enters are a table of
+numbers for each release y, worked out in batches and handed to the compiled sampler as data; so laws without a formula
+in PyTensor may stand there. :math:`m` and :math:`c` stay in the graph. :math:`\theta` is on PyMC's unconstrained scale,
+with its Jacobian, and in units of its own prior's spread, so that every chain starts and steps at a fair size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import logsumexp
+
+from adversary.reader.enumeration import Grid, Marginal, Slot
+
+from .graphs import NUMPY_MODE, Conditioned, batched, condition, summed, support_of, vectorized
+from .priors import Priors
+
+__all__ = ["LARGEST_STATES", "Marginalised", "Settings"]
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+LARGEST_STATES = 200_000
+"""Joint states of the discrete latents beyond which they are not summed out."""
+_CELLS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Length of a fit: independent chains, steps to tune each, and draws kept of each."""
+
+    chains: int = 4
+    tune: int = 200
+    draws: int = 250
+
+    def longer(self, times: int) -> Settings:
+        """The same number of chains, each so many times as long."""
+        return Settings(self.chains, self.tune * times, self.draws * times)
+
+
+@dataclass(frozen=True)
+class Marginalised:
+    """A compiled model: `tables` of a batch of releases, `sample` of one, and what its draws say about the target.
+
+    The states of the discrete latents form a table (met, apart): latents that meet a continuous one in some term, by
+    all the others. `one` says in which of them the target is 1.
+    """
+
+    conditioned: Conditioned
+    priors: Priors
+    states: list[NDArray[np.int64]]
+    one: NDArray[np.bool_]
+    slots: tuple[Slot, ...]
+    carried: tuple[str, ...]
+    compiled: Any
+    _table: Callable[..., Any]
+    _density: Callable[..., Any]
+    _restore: Callable[..., Any]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        observed: Sequence[str],
+        target: str = "in",
+        support: Mapping[str, ArrayLike] | None = None,
+        rng: Any = None,
+    ) -> Marginalised:
+        """Compile `model` for releases of the variables named in `observed`.
+
+        Raises
+        ------
+        ValueError : too many joint states, an infinite support, an improper prior, a target that is not binary
+        TypeError : a continuous latent in a term without a gradient
+        """
+        given = condition(model, observed, continuous=True)
+        given.values_of(target)
+        if not given.latents:
+            raise ValueError(f"target {target!r} must be a function of discrete latents; the model has none")
+        given = replace(given, latents=_met_first(given))
+        supports = {name: support_of(given.model[name], support or {}, given.moving) for name in given.latents}
+        grid = Grid.over(supports, LARGEST_STATES)
+        marginal = Marginal.over(grid, target, given)
+        if marginal.dims or not np.isin(marginal.values, (0, 1)).all():
+            raise ValueError(f"target {target!r} must be one number, 0 or 1, got values {marginal.values.tolist()}")
+        smooth, plain = _parted(given)
+        met = int(np.prod([len(axis) for name in _met(given, smooth) for axis in grid.axes[name]]))
+        priors = Priors.of(given, rng)
+        carried = tuple(n for n, v in given.released.items() if v in ancestors(smooth))
+        states = grid.states(0, grid.size)
+        few = [s[:: grid.size // met, 0] for s in states]
+        return cls(
+            given,
+            priors,
+            states,
+            (marginal.values[marginal.index[:, 0]] == 1).reshape(met, -1),
+            tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
+            carried,
+            _sampler(given, smooth, few, priors, carried),
+            batched(given, [summed(plain)]),
+            _over_draws(given, smooth, few, priors, carried),
+            _restored(given, priors, carried),
+        )
+
+    def tables(self, observed: Mapping[str, ArrayLike]) -> Floats:
+        r"""The terms :math:`\ell(s, y)` of every release, shape (met, apart, releases)."""
+        batches = [slot.batch(observed[slot.name])[0] for slot in self.slots]
+        releases, size = max(batch.shape[1] for batch in batches), self.one.size
+        table = np.empty((size, releases))
+        width = max(1, _CELLS_AT_ONCE // size)
+        for start in range(0, releases, width):
+            window = slice(start, min(start + width, releases))
+            part = self._table(*self.states, *(b[:, window] if b.shape[1] > 1 else b for b in batches))[0]
+            table[:, window] = np.broadcast_to(part, (size, window.stop - start))
+        if np.isnan(table).any() or (table == np.inf).any():
+            raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
+        impossible = np.isneginf(table).all(axis=0)
+        if impossible.any():
+            row = int(np.argmax(impossible))
+            raise ValueError(f"every state of the latents is impossible at release {row}: {self.row(observed, row)}")
+        return table.reshape(*self.one.shape, releases)
+
+    def row(self, observed: Mapping[str, ArrayLike], i: int) -> Arrays:
+        """One release of many, as the model's variables hold it."""
+        batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
+        return {name: batch[min(i, len(batch) - 1)] for name, batch in batches.items()}
+
+    def sample(self, table: Floats, row: Arrays, settings: Settings, seed: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Draws (chain, draw, continuous cell) in the prior's units, and which of them diverged (chain, draw).
+
+        NaN throughout where no chain could be started. An interrupt stops the sampler and is passed on.
+        """
+        import nutpie
+
+        data = {name: row[name] for name in self.carried}
+        ready = self.compiled.with_data(log_table=logsumexp(table, axis=1), **data)
+        shape = (settings.chains, settings.draws)
+        options = {"save_warmup": False, "progress_bar": False, "return_raw_trace": True, "store_unconstrained": False}
+        lengths = {"draws": settings.draws, "tune": settings.tune, "chains": settings.chains, "cores": 1, "seed": seed}
+        running = None
+        try:
+            running = nutpie.sample(ready, **lengths, **options, blocking=False)
+            drawn, told = running.wait().get_arrow_trace()
+        except RuntimeError:  # no place with a finite density was found to start from
+            return np.full((*shape, self.priors.size), np.nan), np.zeros(shape, dtype=bool)
+        except KeyboardInterrupt:
+            if running is not None:
+                running.cancel()
+            raise
+        kept = [~np.asarray(one.column("tuning")).astype(bool) for one in told]
+        draws = [np.array(one.column("z").to_pylist(), dtype=np.float64)[keep] for one, keep in zip(drawn, kept, strict=True)]
+        diverged = [np.asarray(one.column("diverging")).astype(bool)[keep] for one, keep in zip(told, kept, strict=True)]
+        return np.stack(draws).reshape(*shape, -1), np.stack(diverged).reshape(shape)
+
+    def log_density(self, points: Floats, table: Floats, row: Arrays) -> Floats:
+        """Marginal log density, up to nothing, at points (point, continuous cell) in the prior's units."""
+        met, alone = self._terms(points, row)
+        return np.asarray(logsumexp(met + logsumexp(table, axis=1), axis=1) + alone[:, 0])
+
+    def chances(self, points: Floats, table: Floats, row: Arrays) -> tuple[Floats, Floats]:
+        """(P(target = 1 | continuous latents, release), P(target = 0 | ...)) at every point."""
+        met, _ = self._terms(points, row)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = [met + logsumexp(np.where(where, table, -np.inf), axis=1) for where in (self.one, ~self.one)]
+            present, out = (logsumexp(part, axis=1) for part in parts)
+            total = np.logaddexp(present, out)
+            return np.exp(present - total), np.exp(out - total)
+
+    def latents(self, points: Floats, table: Floats, row: Arrays, rng: np.random.Generator) -> Arrays:
+        """Draws of every latent, by name, (point, *shape): the discrete ones from their law given the continuous."""
+        met, _ = self._terms(points, row)
+        first = _drawn(met + logsumexp(table, axis=1), rng)
+        place = first * table.shape[1] + _drawn(table[first], rng)
+        discrete = {n: s[place, 0] for n, s in zip(self.conditioned.latents, self.states, strict=True)}
+        extra = [row[name][None] for name in self.carried]
+        values = [discrete[n].astype(v.dtype) for n, v in self.conditioned.latents.items()]
+        smooth = self._restore(*self.priors.split(points), *values, *extra)
+        return discrete | {n: np.asarray(v) for n, v in zip(self.conditioned.continuous, smooth, strict=True)}
+
+    def _terms(self, points: Floats, row: Arrays) -> tuple[Floats, Floats]:
+        """m (point, met) and c (point, 1)."""
+        extra = [row[name][None, None] for name in self.carried]
+        width = max(1, _CELLS_AT_ONCE // self.one.shape[0])
+        parts = []
+        for start in range(0, points.shape[0], width):
+            values = [v[:, None] for v in self.priors.split(points[start : start + width])]
+            size = values[0].shape[0]
+            met, alone = self._density(*values, *extra)
+            parts.append((np.broadcast_to(met, (size, self.one.shape[0])), np.broadcast_to(alone, (size, 1))))
+        met, alone = zip(*parts, strict=True)
+        return np.concatenate(met), np.concatenate(alone)
+
+
+def _parted(given: Conditioned) -> tuple[list[TensorVariable], list[TensorVariable]]:
+    """Terms of the log density that some continuous latent enters, and all others."""
+    smooth = set(given.continuous.values())
+    terms = given.model.logp(sum=False)
+    meets = [not smooth.isdisjoint(ancestors([term])) for term in terms]
+    return [t for t, met in zip(terms, meets, strict=True) if met], [t for t, m in zip(terms, meets, strict=True) if not m]
+
+
+def _met(given: Conditioned, smooth: Sequence[TensorVariable]) -> list[str]:
+    """Discrete latents that meet a continuous one in some term."""
+    found = set(ancestors(smooth)) if smooth else set()
+    return [name for name, value in given.latents.items() if value in found]
+
+
+def _met_first(given: Conditioned) -> dict[str, TensorVariable]:
+    met = _met(given, _parted(given)[0])
+    return {name: given.latents[name] for name in [*met, *(n for n in given.latents if n not in met)]}
+
+
+def _split_smooth(given: Conditioned, smooth: Sequence[TensorVariable]) -> list[TensorVariable]:
+    """[m, c]: the sum of terms that discrete latents enter too, and of those they do not."""
+    discrete = set(given.latents.values())
+    mixed = [t for t in smooth if not discrete.isdisjoint(ancestors([t]))]
+    return [summed(mixed), summed([t for t in smooth if t not in mixed])]
+
+
+def _sampler(
+    given: Conditioned,
+    smooth: Sequence[TensorVariable],
+    states: list[NDArray[np.int64]],
+    priors: Priors,
+    carried: Sequence[str],
+) -> Any:
+    """The marginal density as a flat PyMC model of one vector, compiled by nutpie with everything else as data."""
+    import nutpie
+
+    table = pytensor.shared(np.zeros(states[0].shape[0] if states else 1), name="log_table")
+    centre, scale = pytensor.shared(priors.centre, name="centre"), pytensor.shared(priors.scale, name="scale")
+    data = {
+        given.released[n]: pytensor.shared(np.zeros(_sizes(given, n), given.released[n].dtype), name=n) for n in carried
+    }
+    with pm.Model() as flat:
+        z = pm.Flat("z", shape=priors.size)
+        point = z * scale + centre
+        pieces = {given.continuous[n]: point[part].reshape(shape) for n, part, shape in priors.layout}
+        held = {v: pt.constant(s.astype(v.dtype)) for v, s in zip(given.latents.values(), states, strict=True)}
+        met, alone = vectorized(_split_smooth(given, smooth), {**held, **data, **pieces})
+        pm.Potential("marginal", alone + pt.logsumexp(met + table))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Numba will use object mode")
+            return nutpie.compile_pymc_model(flat)
+    except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TypeError(
+            f"the log density has no compiled gradient in the continuous latents {list(given.continuous)} ({reason}): "
+            "write the laws in which they appear with PyTensor's operations; a law without a formula may only depend "
+            "on discrete latents"
+        ) from error
+
+
+def _sizes(given: Conditioned, name: str) -> tuple[int, ...]:
+    return tuple(n or 0 for n in given.released[name].type.shape)
+
+
+def _over_draws(
+    given: Conditioned,
+    smooth: Sequence[TensorVariable],
+    states: list[NDArray[np.int64]],
+    priors: Priors,
+    carried: Sequence[str],
+) -> Callable[..., Any]:
+    """[m, c] at many points: inputs continuous values (point, 1, *shape), then releases (1, 1, *shape)."""
+    held = {v: pt.constant(s.astype(v.dtype)[None]) for v, s in zip(given.latents.values(), states, strict=True)}
+    values = {given.continuous[n]: pt.tensor(dtype="float64", shape=(None, 1, *s)) for n, _, s in priors.layout}
+    data = {given.released[n]: _placed(given.released[n], (1, 1)) for n in carried}
+    outputs = vectorized(_split_smooth(given, smooth), {**held, **values, **data})
+    compiled: Callable[..., Any] = pytensor.function(
+        [*values.values(), *data.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled
+
+
+def _restored(given: Conditioned, priors: Priors, carried: Sequence[str]) -> Callable[..., Any]:
+    """Continuous latents on their own scale from their values, the discrete latents and the release, all (point, ...)."""
+    values = {given.continuous[n]: pt.tensor(dtype="float64", shape=(None, *s)) for n, _, s in priors.layout}
+    latents = {v: _placed(v, (None,)) for v in given.latents.values()}
+    data = {given.released[n]: _placed(given.released[n], (1,)) for n in carried}
+    graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
+    outputs = vectorized(graphs, {**values, **latents, **data})
+    compiled: Callable[..., Any] = pytensor.function(
+        [*values.values(), *latents.values(), *data.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled
+
+
+def _placed(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:
+    return pt.tensor(dtype=variable.dtype, shape=(*leading, *variable.type.shape))
+
+
+def _drawn(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index from each row of unnormalised log weights."""
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)), axis=1)
+    threshold = rng.random(len(cumulative)) * cumulative[:, -1]
+    return np.asarray((cumulative <= threshold[:, None]).sum(axis=1), dtype=np.int64)

@@ -1,0 +1,207 @@
+"""Posteriors to be calibrated: from many releases to the law of each variable, exact or by draws.
+
+A posterior is any function from released arrays (simulation, ...) to a mapping of variable to its law: either (values
+(value,), pmf (simulation, ..., value)) or independent draws (simulation, draw, ...).
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adversary.reader.enumeration import Enumerator, compile_enumerator
+from adversary.reader.inference import Adversary
+from adversary.reader.plans import Plan
+
+__all__ = [
+    "Enumerated",
+    "Law",
+    "Likelihood",
+    "Pmf",
+    "Posterior",
+    "Sample",
+    "as_law",
+    "latent_names",
+    "likelihoods",
+    "listed_laws",
+    "posterior_of",
+    "released_names",
+    "wanted_names",
+]
+
+Arrays = Mapping[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+Posterior = Callable[[Arrays], Mapping[str, Any]]
+
+_RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """A law of one variable in every simulation: values, shape (simulation, ..., value) or fewer leading axes."""
+
+    values: NDArray[Any]
+
+    @abstractmethod
+    def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
+        """Where the truth (simulation, ...) falls: uniform when the truth has this law."""
+
+
+@dataclass(frozen=True)
+class Pmf(Law):
+    r"""Exact probabilities of the values: :math:`F(x-) + V \, P(x)`."""
+
+    probability: Floats
+
+    def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
+        x = truth[..., None]
+        below = np.where(self.values < x, self.probability, 0.0).sum(axis=-1)
+        at = np.where(self.values == x, self.probability, 0.0).sum(axis=-1)
+        return np.asarray(below + uniform * at)
+
+
+@dataclass(frozen=True)
+class Sample(Law):
+    r"""L independent draws: :math:`(\#\{v < x\} + V (\#\{v = x\} + 1)) / (L + 1)`."""
+
+    def place(self, truth: NDArray[Any], uniform: Floats) -> Floats:
+        x = truth[..., None]
+        below, at = (self.values < x).sum(axis=-1), (self.values == x).sum(axis=-1)
+        return np.asarray((below + uniform * (at + 1)) / (self.values.shape[-1] + 1))
+
+
+def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
+    """(values, pmf) or draws as a law of a variable of this shape, (simulation, ...), checked."""
+    if isinstance(given, tuple):
+        values, pmf = (np.asarray(part) for part in given)
+        if pmf.shape != (*shape, values.shape[-1]):
+            raise ValueError(f"pmf of {name} must have shape {(*shape, values.shape[-1])}, got {pmf.shape}")
+        if not (np.abs(pmf.sum(axis=-1) - 1) < 1e-6).all():
+            raise ValueError(f"pmf of {name} must sum to one in every simulation, got {pmf.sum(axis=-1).min()}")
+        return Pmf(values, pmf)
+    draws = np.asarray(given)
+    if draws.shape[:1] + draws.shape[2:] != shape or not draws.size or np.isnan(draws).any():
+        raise ValueError(
+            f"draws of {name} must have shape (simulations, draws, ...) = {(shape[0], 'L', *shape[1:])} and no NaN, "
+            f"got {draws.shape}"
+        )
+    return Sample(np.moveaxis(draws, 1, -1))
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """The exact posterior of a model with discrete latents, for many releases at once.
+
+    Call it with released arrays (simulation, ...) to get (values, pmf) of each variable. Given to `calibrate` with
+    another model, it says how far wrong assumptions go.
+    """
+
+    enumerator: Enumerator
+    variables: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        model: pm.Model,
+        variables: Sequence[str] | None = None,
+        support: Mapping[str, ArrayLike] | None = None,
+        released: Iterable[str] | None = None,
+    ) -> Enumerated:
+        """Compile the posterior of `variables` (every latent unless given, and "in")."""
+        given = released_names(model, released)
+        names = wanted_names(model, given, variables)
+        return cls(compile_enumerator(model, given, names, support), tuple(names))
+
+    def __call__(self, observed: Arrays) -> dict[str, Any]:
+        return listed_laws(self.enumerator(observed), self.variables)
+
+
+def listed_laws(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Any]:
+    """(values, pmf) of each variable from what an enumerator says."""
+    return {name: (table[name].values, table[f"probability[{name}]"].values) for name in variables}
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """log p(y | v) at values v (value,), for each simulation: (simulation, ..., value)."""
+
+    values: NDArray[Any]
+    log_p: Floats
+
+    def __call__(self, at: NDArray[Any]) -> Floats:
+        """At values (..., k), minus infinity at those that are not listed."""
+        place = np.clip(np.searchsorted(self.values, at), 0, self.values.size - 1)
+        shape = np.broadcast_shapes(place.shape, (*self.log_p.shape[:-1], 1))
+        found = np.take_along_axis(self.log_p, np.broadcast_to(place, shape), axis=-1)
+        return np.where(self.values[place] == at, found, -np.inf)
+
+
+def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Likelihood]:
+    r"""Log likelihood of each variable's values, :math:`\log P(v \mid y) - \log P(v)` up to a constant of y."""
+    result = {}
+    for name in variables:
+        pmf, prior = table[f"probability[{name}]"].values, table[f"prior_probability[{name}]"].values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.where(pmf > 0, np.log(pmf) - np.log(prior), -np.inf)
+        result[name] = Likelihood(table[name].values, log_p)
+    return result
+
+
+def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
+    """The exact reader's P(in | release) as the posterior to calibrate, without PyMC.
+
+    Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, reader),
+    posterior=posterior_of(plan, reader), variables=["in"])`.
+    """
+
+    def posterior(observed: Arrays) -> dict[str, Any]:
+        numbers = {
+            kind: {name: observed[f"{kind}[{name}]"] for name in plan.names if f"{kind}[{name}]" in observed}
+            for kind in ("noisy", "sibling_sum", "siblings")
+        }
+        release = plan.observe(**{kind: values for kind, values in numbers.items() if values})
+        inside = reader.posterior(plan, release, counts=False)["posterior"].values
+        return {"in": (np.array([0, 1]), np.stack([1 - inside, inside], axis=-1))}
+
+    return posterior
+
+
+def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The released variables of a model: those named, or called noisy, sibling_sum or siblings, of a level or alone."""
+    known = [str(v.name) for v in [*model.basic_RVs, *model.deterministics]]
+    if released is None:
+        names = tuple(name for name in known if _RELEASED.fullmatch(name))
+        if not names:
+            raise ValueError(f"no variable is called noisy: name the released ones in released; the model has {known}")
+        return names
+    names = (released,) if isinstance(released, str) else tuple(released)
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise ValueError(f"released must name variables of the model, {known}; got {list(names)}")
+    return names
+
+
+def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
+    """Names of the free variables that were not released."""
+    return [str(rv.name) for rv in model.free_RVs if rv.name not in set(released)]
+
+
+def wanted_names(model: pm.Model, released: Iterable[str], variables: Sequence[str] | None) -> list[str]:
+    """The variables to look at: those named, checked, or every latent and the target."""
+    latents, derived = latent_names(model, released), [str(v.name) for v in model.deterministics]
+    if variables is None:
+        return [*latents, *(name for name in derived if name == "in")]
+    names = [variables] if isinstance(variables, str) else list(variables)
+    if not names or not set(names) <= {*latents, *derived}:
+        raise ValueError(
+            f"variables must be latents or deterministics of the model, {[*latents, *derived]}; got {names}"
+        )
+    return names

@@ -1,0 +1,405 @@
+"""Every model of the zoo against a list of every world, against the exact engine, and against its own prior draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pymc as pm
+import pytest
+import scipy.stats as st
+
+import adversary as adv
+from adversary import models
+from adversary.models.sequences import repeated_plan
+from adversary.reader import attacks
+from adversary.reader.enumeration import compile_enumerator
+from tests import zoo_oracles as zoo
+from tests.zoo_oracles import World
+
+DG = adv.DiscreteGaussian.from_rho
+LOW, HIGH, GEO = DG(2.5), DG(1.8), adv.Geometric(2.2)
+NOISE = {LOW: zoo.gaussian(2.5, 4), HIGH: zoo.gaussian(1.8, 5), GEO: zoo.geometric(2.2), adv.Exact(): zoo.NOTHING}
+SUM_OF_2 = zoo.listed([0.2, 0.5, 0.3])
+
+BLOCK = adv.Plan([adv.Level("block", LOW)])
+TWICE = adv.Plan([adv.Level("block", LOW, siblings=0), adv.Level("tract", GEO)])
+BOTH = adv.Plan([adv.Level("block", LOW)], cells=2)
+TRACT = adv.Plan([adv.Level("block", LOW, siblings=2), adv.Level("tract", HIGH)])
+TRACT_ONE = adv.Plan([adv.Level("block", LOW, siblings=1), adv.Level("tract", HIGH)])
+BOTH_LEVELS = adv.Plan([adv.Level("block", LOW, siblings=1), adv.Level("tract", HIGH)], cells=2)
+SEVERAL = (LOW, GEO, HIGH)
+
+EACH = [0.5, 0.3, 0.2]
+PMF = [0.1, 0.4, 0.0, 0.3, 0.2]
+
+
+class Beast(NamedTuple):
+    """A model, the worlds it stands for, and the same reader for the exact engine.
+
+    `released` names the released variables with their shapes, in the order of a world's numbers.
+    """
+
+    model: Callable[[], pm.Model]
+    worlds: Callable[[], Iterable[World]]
+    released: dict[str, tuple[int, ...]]
+    releases: list[tuple[int, ...]]
+    exact: tuple[adv.Plan, adv.Adversary]
+    dims: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
+    proper: bool = True
+
+
+def one_each(laws: Sequence[zoo.Pmf]) -> Callable[[], Iterator[tuple[float, tuple[int, ...]]]]:
+    return lambda: zoo.each_way(laws)
+
+
+def record(prior: float, known: Sequence[int], noises: Sequence[adv.Mechanism]) -> Callable[[], Iterator[World]]:
+    return lambda: zoo.one_record(prior, known, [NOISE[noise] for noise in noises])
+
+
+def tract(prior: float, known: int, laws: Sequence[zoo.Pmf]) -> Callable[[], Iterator[World]]:
+    return lambda: zoo.two_levels(prior, known, one_each(laws), NOISE[LOW], NOISE[HIGH])
+
+
+def tract_sum(prior: float, known: int, laws: Sequence[zoo.Pmf]) -> Callable[[], Iterator[World]]:
+    return lambda: zoo.summed(tract(prior, known, laws)())
+
+
+ONE: dict[str, tuple[int, ...]] = {"noisy[block]": ()}
+CELLS: dict[str, tuple[int, ...]] = {"noisy[block]": (2,)}
+LEVELS: dict[str, tuple[int, ...]] = {"noisy[block]": (), "noisy[tract]": ()}
+SUMS: dict[str, tuple[int, ...]] = {**LEVELS, "sibling_sum[block]": ()}
+APART: dict[str, tuple[int, ...]] = {**LEVELS, "siblings[block]": (2,)}
+FEW = [(0, 1, 1), (2, 3, 1), (1, 0, -1), (1, 4, 3)]
+SEPARATE = [(1, 2, 0, 1), (0, 4, 2, 2), (2, 1, -1, 0)]
+GAMMA, BETA = adv.GammaPoisson(1.5, 2.0, exposure=1.2), adv.BetaBinomial(6, 1.3, 2.0)
+EXACT_TOP = adv.Plan([adv.Level("block", LOW, siblings=1), adv.Level("tract", adv.Exact())])
+
+ZOO: dict[str, Beast] = {
+    "membership": Beast(
+        lambda: models.membership(BLOCK, adv.Adversary(0.3, 2)),
+        record(0.3, [2], [LOW]),
+        ONE,
+        [(1,), (2,), (3,), (4,)],
+        (BLOCK, adv.Adversary(0.3, 2)),
+    ),
+    "participation": Beast(
+        lambda: models.participation(TWICE, 0.9, 3),
+        record(0.9, [3], [LOW, GEO]),
+        LEVELS,
+        [(3, 3), (4, 2), (2, 5)],
+        (TWICE, attacks.participation(0.9, 3)),
+    ),
+    "misreport": Beast(
+        lambda: models.misreport(BLOCK, 0.6, 1),
+        record(0.6, [1], [LOW]),
+        ONE,
+        [(0,), (2,)],
+        (BLOCK, attacks.misreport(0.6, 1)),
+    ),
+    "misreport, both cells": Beast(
+        lambda: models.misreport(BOTH, 0.6, (1, 3)),
+        record(0.6, [1, 3], [LOW]),
+        CELLS,
+        [(1, 4), (2, 3), (0, 2)],
+        (BOTH, attacks.misreport(0.6, (1, 3))),
+        {"noisy[block]": ("cell",), "record": ("cell",), "count": ("cell",)},
+    ),
+    "unknown attribute": Beast(
+        lambda: models.unknown_attribute(BLOCK, 0.2),
+        record(0.2, [0], [LOW]),
+        ONE,
+        [(0,), (1,), (-2,)],
+        (BLOCK, attacks.unknown_attribute(0.2)),
+    ),
+    "unknown attribute, both cells": Beast(
+        lambda: models.unknown_attribute(BOTH, 0.2, 2),
+        record(0.2, [2, 2], [LOW]),
+        CELLS,
+        [(3, 2), (2, 3), (1, 1)],
+        (BOTH, attacks.unknown_attribute(0.2, 2)),
+        {"noisy[block]": ("cell",), "record": ("cell",), "count": ("cell",)},
+    ),
+    "all but four": Beast(
+        lambda: models.all_but(BLOCK, PMF, 1),
+        lambda: zoo.missing_people(PMF, 1, NOISE[LOW]),
+        ONE,
+        [(0,), (1,), (3,), (5,)],
+        (BLOCK, attacks.all_but(PMF, 1, level="block")),
+    ),
+    "unique target": Beast(
+        lambda: models.unique_target(SEVERAL, 0.2),
+        record(0.2, [0], SEVERAL),
+        {f"noisy[level {i}]": () for i in (1, 2, 3)},
+        [(1, 0, 2), (0, 0, 0), (-1, 3, 1)],
+        (repeated_plan("level", SEVERAL), adv.Adversary(0.2)),
+    ),
+    "sequence": Beast(
+        lambda: models.sequential(SEVERAL, 4, 0.7),
+        record(0.7, [4], SEVERAL),
+        {f"noisy[release {i}]": () for i in (1, 2, 3)},
+        [(5, 4, 4), (3, 6, 5)],
+        (repeated_plan("release", SEVERAL), adv.Adversary(0.7, 4)),
+    ),
+    "siblings each, as a sum": Beast(
+        lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)})),
+        tract_sum(0.3, 0, [zoo.listed(EACH)] * 2),
+        SUMS,
+        FEW,
+        (TRACT, adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)})),
+    ),
+    "siblings each, individually": Beast(
+        lambda: models.hierarchical_counts(
+            TRACT, adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)}), individually=True
+        ),
+        tract(0.3, 0, [zoo.listed(EACH)] * 2),
+        APART,
+        SEPARATE,
+        (TRACT, adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)})),
+        {"siblings[block]": ("sibling of block",), "sibling_count[block]": ("sibling of block",)},
+    ),
+    "siblings each, flat, as a sum": Beast(
+        lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()}), upper=16),
+        tract_sum(0.3, 1, [dict.fromkeys(range(8), 1.0)] * 2),
+        SUMS,
+        FEW,
+        (TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()})),
+        proper=False,
+    ),
+    "siblings each, flat, individually": Beast(
+        lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()}), 10, True),
+        tract(0.3, 1, [dict.fromkeys(range(7), 1.0)] * 2),
+        APART,
+        SEPARATE,
+        (TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()})),
+        proper=False,
+    ),
+    "gamma-Poisson others, rate integrated out": Beast(
+        lambda: models.hierarchical_counts(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": GAMMA})),
+        tract_sum(0.4, 1, [zoo.mixed_poisson(1.5, 2.0, 1.2, 40)]),
+        SUMS,
+        FEW,
+        (TRACT_ONE, adv.Adversary(0.4, 1, {"tract": GAMMA})),
+    ),
+    "beta-binomial others, chance integrated out": Beast(
+        lambda: models.hierarchical_counts(TRACT_ONE, adv.Adversary(0.4, 0, {"tract": BETA})),
+        tract_sum(0.4, 0, [zoo.mixed_binomial(6, 1.3, 2.0)]),
+        SUMS,
+        FEW,
+        (TRACT_ONE, adv.Adversary(0.4, 0, {"tract": BETA})),
+    ),
+}
+
+
+def values_of(beast: Beast, releases: Sequence[Sequence[int]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Released numbers as the model names them, along a first axis."""
+    table, result, start = np.array(releases), {}, 0
+    for name, shape in beast.released.items():
+        stop = start + math.prod(shape)
+        result[name] = table[:, start:stop].reshape(-1, *shape)
+        start = stop
+    return result
+
+
+def observe(plan: adv.Plan, values: dict[str, Any]) -> Any:
+    """The same numbers as a release of the plan."""
+    groups: dict[str, dict[str, Any]] = {"noisy": {}, "sibling_sum": {}, "siblings": {}}
+    for name, value in values.items():
+        kind, level = name[:-1].split("[")
+        groups[kind][level] = value
+    return plan.observe(groups["noisy"], groups["sibling_sum"], groups["siblings"] or None)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_enumeration_equals_a_list_of_worlds(name: str) -> None:
+    beast = ZOO[name]
+    expected = zoo.posteriors(beast.worlds(), beast.releases)
+    values = values_of(beast, beast.releases)
+    result = compile_enumerator(beast.model(), tuple(values))(values)
+    np.testing.assert_allclose(result.posterior, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_exact_engine_says_the_same(name: str) -> None:
+    beast = ZOO[name]
+    plan, reader = beast.exact
+    values = values_of(beast, beast.releases)
+    exact = reader.posterior(plan, observe(plan, values)).posterior
+    result = compile_enumerator(beast.model(), tuple(values))(values)
+    np.testing.assert_allclose(result.posterior, exact, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name, beast in ZOO.items() if beast.proper])
+def test_prior_draws_have_the_means_of_the_worlds(name: str) -> None:
+    beast, draws = ZOO[name], 3000
+    prior = pm.sample_prior_predictive(draws, model=beast.model(), random_seed=11).prior.isel(chain=0)
+    columns = np.concatenate([prior[v].values.reshape(draws, -1) for v in beast.released], axis=1)
+    means, variances = zoo.moments(beast.worlds())
+    errors = np.sqrt(np.array(variances) / draws)
+    assert (np.abs(columns.mean(axis=0) - means) < 4.5 * errors).all()
+    np.testing.assert_allclose(columns.var(axis=0), variances, rtol=0.2)
+    p = beast.exact[1].prior
+    assert float(prior["in"].mean()) == pytest.approx(p, abs=4.5 * math.sqrt(p * (1 - p) / draws))
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_releases_are_left_free_and_densities_are_double(name: str) -> None:
+    beast = ZOO[name]
+    model = beast.model()
+    free = {rv.name for rv in model.free_RVs}
+    assert set(beast.released) | {"in"} <= free
+    assert not model.observed_RVs
+    assert model.logp().dtype == "float64"
+    assert "level" in model.coords
+    for variable, dims in beast.dims.items():
+        assert model.named_vars_to_dims[variable] == dims
+        assert all(dim in model.coords for dim in dims)
+
+
+def test_the_zoo_is_complete() -> None:
+    built = {"membership", "participation", "misreport", "unknown attribute", "all but four", "unique target"}
+    assert built | {"sequence"} <= set(ZOO)
+
+
+def test_individual_siblings_in_two_cells_agree_with_the_exact_engine() -> None:
+    reader = adv.Adversary(0.4, (1, 0), {"tract": adv.Each([0.6, 0.4])})
+    plan = adv.Plan([adv.Level("block", LOW, siblings=2), adv.Level("tract", HIGH)], cells=2)
+    model = models.hierarchical_counts(plan, reader, individually=True)
+    truth = {"block": [2, 0], "tract": [3, 1], "siblings": {"block": [[1, 0], [0, 1]]}}
+    release = plan.release(truth, rng=5, draws=6)
+    values = adv.observed(release, individually=True)
+    assert model.named_vars_to_dims["siblings[block]"] == ("sibling of block", "cell")
+    result = compile_enumerator(model, tuple(values))(values)
+    np.testing.assert_allclose(result.posterior, reader.posterior(plan, release).posterior, atol=1e-10)
+
+
+def test_siblings_one_by_one_tell_more_than_their_sum() -> None:
+    reader = adv.Adversary(0.5, beliefs={"tract": adv.Each(st.poisson(0.4))})
+    together, apart = (models.hierarchical_counts(TRACT, reader, individually=one) for one in (False, True))
+    values = {"noisy[block]": 1, "noisy[tract]": 3, "siblings[block]": np.array([3, -1])}
+    summed = {**values, "sibling_sum[block]": 2}
+    del summed["siblings[block]"]
+    answers = [
+        float(adv.enumerate_posterior(model, one).posterior) for model, one in ((together, summed), (apart, values))
+    ]
+    assert abs(answers[0] - answers[1]) > 1e-3
+
+
+def test_reading_one_by_one_needs_a_belief_about_each() -> None:
+    with pytest.raises(ValueError, match="give some upper level Each"):
+        models.hierarchical_counts(TRACT, adv.Adversary(beliefs={"tract": adv.Uniform()}), 9, individually=True)
+    reader = adv.Adversary(beliefs={"tract": (adv.Each([0.5, 0.5]), adv.Uniform(4))})
+    with pytest.raises(ValueError, match="in every cell or in none"):
+        models.hierarchical_counts(BOTH_LEVELS, reader, individually=True)
+    with pytest.raises(ValueError, match="give upper"):
+        models.hierarchical_counts(TRACT, adv.Adversary(beliefs={"tract": adv.Each()}), individually=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["all but four", "siblings each, individually", "least squares"])
+def test_gibbs_draws_agree_within_four_standard_errors(name: str) -> None:
+    beast = ZOO[name]
+    values = values_of(beast, beast.releases)
+    model = beast.model()
+    exact = compile_enumerator(model, tuple(values))(values).posterior.values
+    draws = models.batched_gibbs(model, values, draws=400, tune=50, chains=2, rng=3, progress=False)
+    assert (draws["r_hat"] < 1.05).all()
+    errors = np.sqrt(exact * (1 - exact) / draws["ess"].values)
+    assert (np.abs(draws["probability"].values - exact) < 4 * errors).all()
+
+
+RATES = {
+    "gamma-Poisson": (GAMMA, 40, [zoo.mixed_poisson(1.5, 2.0, 1.2, 40)]),
+    "beta-binomial": (BETA, 6, [zoo.mixed_binomial(6, 1.3, 2.0)]),
+}
+
+
+def rate_grid(belief: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Nodes for the rate and log weights that hold its prior density: Gauss-Legendre in a variable smooth at 0."""
+    t, w = np.polynomial.legendre.leggauss(160)
+    t, w = (t + 1) / 2, w / 2
+    if isinstance(belief, adv.GammaPoisson):
+        rate = (2.6 * t) ** 4
+        log_p = st.gamma(belief.shape, scale=1 / belief.rate).logpdf(rate)
+        return rate, log_p + np.log(w * 4 * 2.6 * (2.6 * t) ** 3)
+    u = t**4 * (35 - 84 * t + 70 * t**2 - 20 * t**3)
+    return u, st.beta(belief.alpha, belief.beta).logpdf(u) + np.log(w * 140 * t**3 * (1 - t) ** 3)
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_an_unknown_rate_integrated_out_gives_the_exact_posterior(name: str) -> None:
+    belief, high, laws = RATES[name]
+    reader = adv.Adversary(0.4, 1, {"tract": belief})
+    model = models.uncertain_rates(TRACT_ONE, reader)
+    rate, log_weight = rate_grid(belief)
+    at_rate = pm.do(model, {"rate[tract]": rate[0]})
+    names = ("rate[tract]", *SUMS)
+    enumerator = compile_enumerator(at_rate, names, support={"others[tract]": np.arange(high + 1)})
+    for release in FEW:
+        given = dict(zip(SUMS, np.array(release)[:, None].repeat(rate.size, 1), strict=True))
+        result = enumerator({"rate[tract]": rate, **given})
+        mass = np.exp(result.log_evidence.values + log_weight)
+        posterior = float((mass * result.posterior.values).sum() / mass.sum())
+        plan_release = TRACT_ONE.observe({"block": release[0], "tract": release[1]}, {"block": release[2]})
+        assert posterior == pytest.approx(float(reader.posterior(TRACT_ONE, plan_release).posterior), abs=1e-9)
+        assert posterior == pytest.approx(zoo.posterior(tract_sum(0.4, 1, laws)(), release), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_prior_draws_with_an_unknown_rate_have_the_means_of_the_worlds(name: str) -> None:
+    belief, _, laws = RATES[name]
+    model = models.uncertain_rates(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": belief}))
+    prior = pm.sample_prior_predictive(1500, model=model, random_seed=11).prior.isel(chain=0)
+    means, variances = zoo.moments(tract_sum(0.4, 1, laws)())
+    for variable, mean, variance in zip(SUMS, means, variances, strict=True):
+        assert float(prior[variable].mean()) == pytest.approx(mean, abs=4.5 * math.sqrt(variance / 1500))
+    law = st.gamma(1.5, scale=0.5) if name == "gamma-Poisson" else st.beta(1.3, 2.0)
+    assert st.kstest(prior["rate[tract]"].values, law.cdf).pvalue > 1e-3
+
+
+def test_a_rate_has_a_gradient_and_only_the_rate_is_continuous() -> None:
+    reader = adv.Adversary(0.4, 1, {"tract": GAMMA})
+    model = models.uncertain_rates(TRACT_ONE, reader)
+    assert [v.name for v in model.continuous_value_vars] == ["rate[tract]_log__"]
+    assert model.logp().dtype == "float64"
+    given = pm.observe(model, {"noisy[block]": 1, "noisy[tract]": 3, "sibling_sum[block]": 1})
+    point = {"in": np.array(1), "others[tract]": np.array(2), "rate[tract]_log__": np.array(0.3)}
+    log_density, slope = given.compile_logp(), given.compile_dlogp(vars=given.continuous_value_vars)
+    step = 1e-6
+    ends = [float(log_density({**point, "rate[tract]_log__": np.array(0.3 + s)})) for s in (-step, step)]
+    assert float(slope(point)[0]) == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-6)
+
+
+def test_two_cells_have_a_rate_each() -> None:
+    beliefs = {"tract": (adv.GammaPoisson(1.0, 2.0), adv.GammaPoisson(3.0, 1.0, 0.5))}
+    model = models.uncertain_rates(BOTH_LEVELS, adv.Adversary(0.4, (1, 0), beliefs))
+    assert model.named_vars_to_dims["rate[tract]"] == ("cell",)
+    draws = pm.draw(model["rate[tract]"], draws=4000, random_seed=3)
+    np.testing.assert_allclose(draws.mean(axis=0), [0.5, 3.0], rtol=0.1)
+
+
+def test_other_levels_keep_their_laws() -> None:
+    plan = adv.Plan(
+        [adv.Level("block", LOW, siblings=1), adv.Level("tract", HIGH, siblings=1), adv.Level("county", GEO)]
+    )
+    reader = adv.Adversary(0.4, beliefs={"tract": adv.Uniform(), "county": BETA})
+    model = models.uncertain_rates(plan, reader, upper={"tract": 9})
+    assert {rv.name for rv in model.free_RVs} >= {"others[tract]", "others[county]", "rate[county]"}
+    with pytest.raises(ValueError, match="'tract' is improper: give upper"):
+        models.uncertain_rates(plan, reader)
+
+
+def test_a_limit_cuts_the_poisson_law() -> None:
+    model = models.uncertain_rates(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": GAMMA}), upper=5)
+    prior = pm.sample_prior_predictive(400, model=model, random_seed=2).prior
+    assert int(prior["count[tract]"].max()) <= 5
+
+
+def test_rates_without_an_unknown_rate_are_refused() -> None:
+    with pytest.raises(ValueError, match="use hierarchical_counts"):
+        models.uncertain_rates(TRACT, adv.Adversary(beliefs={"tract": adv.Uniform(4)}))
+    mixed = adv.Adversary(beliefs={"tract": (GAMMA, BETA)})
+    with pytest.raises(ValueError, match="give both cells the same kind of belief"):
+        models.uncertain_rates(BOTH_LEVELS, mixed)

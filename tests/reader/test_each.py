@@ -1,0 +1,219 @@
+"""Beliefs about each sibling, and siblings' releases read one by one, against listing every world."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.special import comb
+
+import adversary as adv
+from tests.catalogue import DG
+
+TOP = 24
+"""Counts beyond which nothing of weight lies in these small worlds."""
+
+LAWS: dict[str, tuple[Any, Callable[[int], float]]] = {
+    "flat": (None, lambda k: 1.0),
+    "pmf": ([0.2, 0.5, 0.0, 0.3], lambda k: [0.2, 0.5, 0.0, 0.3][k] if k < 4 else 0.0),
+    "poisson": (scipy.stats.poisson(1.3), lambda k: math.exp(-1.3) * 1.3**k / math.factorial(k)),
+}
+NOISES: dict[str, adv.Mechanism] = {
+    "discrete gaussian": DG(1.5),
+    "geometric": adv.Geometric(1.6),
+    "gaussian": adv.Gaussian(0.6),
+    "clamped": adv.postprocessing.clamped(DG(1.5)),
+}
+
+
+def listed(
+    law: Callable[[int], float],
+    noise: adv.Mechanism,
+    upper: adv.Mechanism,
+    seen: tuple[int, int, list[int]],
+    prior: float,
+) -> float:
+    """P(in | block, tract, siblings one by one), nobody else in the block, by listing the counts of all siblings."""
+    block, tract, siblings = seen
+    own = [[math.exp(noise.log_prob(y, k)) * law(k) for k in range(TOP)] for y in siblings]
+    weight = [0.0, 0.0]
+    for counts in itertools.product(range(TOP), repeat=len(siblings)):
+        there = math.prod(row[k] for row, k in zip(own, counts, strict=True))
+        if there < 1e-40:
+            continue
+        for target in (0, 1):
+            total = target + sum(counts)
+            weight[target] += there * math.exp(noise.log_prob(block, target) + upper.log_prob(tract, total))
+    return prior * weight[1] / (prior * weight[1] + (1 - prior) * weight[0])
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("law", LAWS)
+def test_siblings_one_by_one_equal_listing_every_world(law: str, name: str) -> None:
+    belief, pmf = LAWS[law]
+    plan = adv.Plan([adv.Level("block", NOISES[name], siblings=2), adv.Level("tract", adv.Geometric(1.2))])
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Each(belief)})
+    for seen in [(1, 3, [0, 2]), (0, 0, [1, 0]), (2, 6, [3, 1])]:
+        release = plan.observe({"block": seen[0], "tract": seen[1]}, siblings={"block": seen[2]})
+        got = reader.posterior(plan, release)["posterior"].item()
+        assert got == pytest.approx(listed(pmf, NOISES[name], adv.Geometric(1.2), seen, 0.3), rel=1e-10), seen
+
+
+def test_order_of_siblings_is_irrelevant_and_many_releases_are_read_as_each_alone() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.3))])
+    reader = adv.Adversary(beliefs={"tract": adv.Each(scipy.stats.poisson(0.7))})
+    each = np.array([[0, 1, 4], [4, 0, 1], [2, 2, -1]])
+    many = plan.observe({"block": [1, 1, 0], "tract": [3, 3, 5]}, siblings={"block": each})
+    posterior = reader.posterior(plan, many)["posterior"].values
+    assert posterior[0] == posterior[1]
+    for i in range(3):
+        one = plan.observe({"block": [1, 1, 0][i], "tract": [3, 3, 5][i]}, siblings={"block": each[i]})
+        assert reader.posterior(plan, one)["posterior"].item() == pytest.approx(posterior[i], rel=1e-12)
+
+
+def test_one_sibling_alone_tells_what_the_sum_tells() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", DG(0.3))])
+    apart = plan.observe({"block": 1, "tract": 3}, siblings={"block": [2]})
+    summed = plan.observe({"block": 1, "tract": 3}, {"block": 2})
+    for law in (None, [0.3, 0.3, 0.4], scipy.stats.poisson(2.0)):
+        reader = adv.Adversary(beliefs={"tract": adv.Each(law)})
+        a, b = (reader.posterior(plan, one)["log_odds"].item() for one in (apart, summed))
+        assert a == pytest.approx(b, abs=1e-12)
+
+
+def test_siblings_one_by_one_tell_more_than_their_sum() -> None:
+    """For a proper belief the siblings' releases hold their sum, so on average the reader does no worse."""
+    plan = adv.Plan([adv.Level("block", DG(1.0), siblings=2), adv.Level("tract", DG(3.0))])
+    law = [0.7, 0.0, 0.0, 0.3]
+    reader, sum_reader = (
+        adv.Adversary(beliefs={"tract": b}) for b in (adv.Each(law), adv.Others(np.convolve(law, law)))
+    )
+    gains = []
+    for counts, chance in [((0, 0), 0.49), ((0, 3), 0.42), ((3, 3), 0.09)]:
+        for target in (0, 1):
+            truth = {"block": target, "tract": target + sum(counts), "siblings": {"block": list(counts)}}
+            release = plan.release(truth, rng=7, draws=4000)
+            right = [
+                abs(r.posterior(plan, release)["posterior"] - (1 - target)).mean().item() for r in (reader, sum_reader)
+            ]
+            gains.append(chance * (right[0] - right[1]))
+    assert sum(gains) > 0.001
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("law", LAWS)
+def test_the_total_has_the_d_fold_convolution(law: str, d: int) -> None:
+    belief, pmf = LAWS[law]
+    bound = adv.Each(belief).among(d)
+    single = np.array([pmf(k) for k in range(60)])
+    total = np.ones(1)
+    for _ in range(d):
+        total = np.convolve(total, single)
+    got = np.exp(bound.log_prob(np.arange(3, 43), 3))
+    assert got == pytest.approx(total[:40], rel=1e-11, abs=1e-300)
+
+
+def test_flat_siblings_are_not_a_flat_total() -> None:
+    j = np.arange(8)
+    assert np.exp(adv.Each().among(3).log_prob(j + 2, 2)) == pytest.approx(comb(j + 2, 2), rel=1e-12)
+
+
+def test_three_levels_with_each_sibling_believed_apart_equal_the_sums_of_one_sibling() -> None:
+    levels = [
+        adv.Level("block", DG(2.0), siblings=1),
+        adv.Level("tract", DG(2.0), siblings=1),
+        adv.Level("county", DG(2.0)),
+    ]
+    plan = adv.Plan(levels)
+    law = [0.4, 0.4, 0.2]
+    reader = adv.Adversary(0.4, beliefs={"tract": adv.Each(law), "county": adv.Each(law)})
+    same = adv.Adversary(0.4, beliefs={"tract": adv.Others(law), "county": adv.Others(law)})
+    noisy, each = {"block": 1, "tract": 2, "county": 2}, {"block": [0], "tract": [1]}
+    apart = reader.posterior(plan, plan.observe(noisy, siblings=each))
+    summed = same.posterior(plan, plan.observe(noisy, {"block": 0, "tract": 1}))
+    assert apart["posterior"].item() == pytest.approx(summed["posterior"].item(), rel=1e-12)
+    assert np.allclose(apart["count"], summed["count"], atol=1e-12)
+
+
+def test_a_strong_drift_of_many_flat_siblings_is_followed() -> None:
+    """With 40 flat siblings the weight of a total grows as its 39th power: the window must reach that far."""
+    plan = adv.Plan([adv.Level("block", DG(0.01), siblings=40), adv.Level("tract", DG(0.001))])
+    reader = adv.Adversary(beliefs={"tract": adv.Each()})
+    got = reader.posterior(plan, plan.observe({"block": 1, "tract": 3}, {"block": 5}))["log_odds"].item()
+    j = np.arange(0.0, 4000.0)
+    link = DG(0.01).total(40).log_likelihood(5.0, j) + adv.Each().among(40).log_prob(j, 0)
+    terms = [link + DG(0.001).log_likelihood(3.0, j + k) for k in (0, 1)]
+    peak = max(float(t.max()) for t in terms)
+    out, present = (float(np.log(np.exp(t - peak).sum())) for t in terms)
+    assert got == pytest.approx(0.01 * (2 * 1 - 1) + present - out, abs=1e-11)
+
+
+def test_audit_of_siblings_one_by_one_agrees_with_the_sum_where_the_sum_is_all() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.5), siblings=1), adv.Level("tract", DG(0.3))])
+    reader = adv.Adversary(beliefs={"tract": adv.Each([0.5, 0.3, 0.2])})
+    truth: dict[str, Any] = {"block": 1, "tract": 2}
+    exact = adv.audit(plan, reader, truth)["risk"]
+    apart = adv.audit(plan, reader, {**truth, "siblings": {"block": [1]}}, rng=3, draws=4000)["risk"]
+    assert apart["posterior_mean"].attrs["direction"] == "estimate"
+    error = float(apart["mcse"].sel(measure="posterior_mean"))
+    assert abs(float(apart["posterior_mean"]) - float(exact["posterior_mean"])) < 4 * error
+
+
+def test_observed_gives_siblings_one_by_one_or_their_sum() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.5), siblings=2), adv.Level("tract", DG(0.3))])
+    release = plan.observe({"block": [1, 2], "tract": [2, 2]}, siblings={"block": [[1, 0], [2, -1]]})
+    assert set(adv.observed(release)) == {"noisy[block]", "noisy[tract]", "sibling_sum[block]"}
+    apart = adv.observed(release, individually=True)
+    assert set(apart) == {"noisy[block]", "noisy[tract]", "siblings[block]"}
+    assert apart["siblings[block]"].tolist() == [[1, 0], [2, -1]]
+    assert release["siblings"].dims == ("release", "level", "sibling")
+
+
+def test_a_bound_belief_and_its_law_survive_pickling() -> None:
+    bound = adv.Each(scipy.stats.poisson(2.0)).among(4)
+    again = pickle.loads(pickle.dumps(bound))
+    assert again.log_prob(5, 0) == bound.log_prob(5, 0)
+    assert repr(bound) == "Each(poisson(2.0))"
+    assert repr(adv.Each()) == "Each()"
+
+
+PLAN = adv.Plan([adv.Level("block", DG(0.5), siblings=2), adv.Level("tract", DG(0.3))])
+CLAMPED = adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.5)), siblings=2), adv.Level("tract", DG(0.3))])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: adv.Adversary(beliefs={"block": adv.Each()}).chain(PLAN), "the lowest"),
+        (lambda: adv.Each([0.5, 0.4]), "sum to one"),
+        (lambda: adv.Each(scipy.stats.poisson(2.0)).log_prob(1, 0), "a plan says how many"),
+        (lambda: adv.Each().among(0), "at least 1"),
+        (lambda: PLAN.release({"block": 1, "tract": 3, "siblings": {"block": [1, 0]}}), "add up to"),
+        (lambda: PLAN.release({"block": 1, "tract": 3, "siblings": {"block": [2]}}), "has 2 siblings"),
+        (lambda: PLAN.release({"block": 1, "tract": 3, "siblings": {"street": [1, 1]}}), "the levels with siblings"),
+        (lambda: PLAN.release({"block": 1, "tract": 3, "siblings": {"block": [3, -1]}}), "at least 0"),
+        (lambda: PLAN.observe({"block": 1, "tract": 3}, siblings={"block": [1, 2, 3]}), "2 siblings, got 3"),
+        (lambda: PLAN.observe({"block": 1, "tract": 3}, siblings={"block": [1, 2.5]}), "whole number"),
+        (
+            lambda: adv.Adversary(beliefs={"tract": adv.Uniform()}).posterior(
+                CLAMPED, CLAMPED.observe({"block": 1, "tract": 3})
+            ),
+            "Each",
+        ),
+        (
+            lambda: adv.Adversary(beliefs={"tract": adv.Each()}).posterior(
+                CLAMPED, CLAMPED.observe({"block": 1, "tract": 3})
+            ),
+            "one by one",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
