@@ -1,54 +1,49 @@
 """One call from a plan, a reader and a truth to the risk averaged over releases, with the bounds beside it.
 
 Three engines answer: `exact` (the recursion of `reader.inference`), `enumerate` (the PyMC model's own log probability
-summed over its states) and `mcmc` (the model sampled by its corrected Gibbs step). They must agree.
+summed over its states) and `mcmc` (the model sampled). They must agree. A reader may be a `pymc.Model` of one's own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit
+from numpy.typing import ArrayLike
 
 from adversary import runner
-from adversary._numeric import Floats, check_probability, check_whole, logit, posterior_ratio
-from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary._numeric import check_probability, check_whole
+from adversary.cases import OWN, Case
+from adversary.modelled import ModelCase, is_model, settle_model_truth
 from adversary.privacy.guarantees import Guarantee
-from adversary.privacy.losses import PrivacyLoss
-from adversary.privacy.mechanisms import Exact
-from adversary.reader.factors import NOTHING, Atoms, FactorLaw
 from adversary.reader.inference import Adversary
-from adversary.reader.laws import DRAWS, factor_law, invariant_factor, release_table
 from adversary.reader.plans import Plan
-from adversary.reader.releases import observed
-from adversary.reader.risk import risk_summary
-from adversary.reader.truths import Truth, settle_truth
+from adversary.reader.tables import DRAWS
+from adversary.reader.truths import settle_truth
+from adversary.readings import Groups
+
+__all__ = ["ENGINES", "OWN", "audit"]
 
 ENGINES = ("exact", "enumerate", "mcmc")
-OWN = "privacy loss"
-"""Definition under which the plan's own loss is shown beside every promise."""
-
-MODEL_REACH = 50
-"""An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests."""
 
 
 def audit(
     plan: Plan | Mapping[str, Plan],
-    adversary: Adversary | Mapping[str, Adversary],
+    adversary: Any,
     truth: Mapping[str, Any],
     *,
     guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
     failure: float = 0.05,
     engine: str = "exact",
     target: str = "in",
-    draws: int = DRAWS,
+    support: Mapping[str, ArrayLike] | None = None,
+    records: int = 1,
+    draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
     store: Any = None,
@@ -58,21 +53,29 @@ def audit(
     Parameters
     ----------
     plan, adversary, truth : one each, or a mapping of names for several; the names become dims "plan", "adversary",
-        "truth". A truth is a mapping of level name to count, with "in" where the counts do not settle the target
+        "truth". A truth is a mapping of level name to count, with "in" where the counts do not settle the target.
+        An adversary is an `Adversary` or a `pymc.Model` with its release left free, under the names of `observed`
     guarantee : what was promised, one or a mapping of names; the plan's own privacy loss is always shown beside it
     failure : probability with which a bound that is not certain may fail
-    engine : "exact", "enumerate" or "mcmc"
-    target : name of the target, "in" for every model built from an Adversary
-    draws : number of simulated releases, where releases are simulated: always for "mcmc", otherwise only when they are
-        too many to enumerate
+    engine : "exact", "enumerate" or "mcmc". Of a model, "exact" enumerates where its latents are discrete and finite
+        and otherwise sums out the discrete ones and samples the continuous ones; "mcmc" samples in any case
+    target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
+        "in"). "in" for every Adversary
+    support : of a model, values of latents without a finite support of their own, by name
+    records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
+    draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
+        one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
     rng : seed
-    progress : show a bar on work of more than a few seconds
-    store : folder for finished blocks of simulated work, from which a later call goes on
+    progress : show a bar with the time left on work of more than a few seconds
+    store : folder for finished blocks of simulated or fitted work, from which a later call goes on
 
     Returns
     -------
     DataTree with groups `release` (noisy, sibling_sum, weight), `exact` (posterior, log_odds, ratio per release),
-    `risk` (averages) and `bound` (dims definition, side); `posterior` and `sample_stats` too with "mcmc".
+    `risk` (averages) and `bound` (dims definition, side). Where posteriors are sampled: `estimate` instead of `exact`,
+    with `mcse`, `r_hat`, `ess`, `divergences` and `status` of every fit; `posterior` and `prior` draws of the latents
+    (and `sample_stats`) that open in ArviZ; in `risk`, `status` "ok", or "unreliable" and NaN for every average where
+    the fits of some releases (`unreliable_mass`) failed, with the `reason` among its attributes.
 
     Raises
     ------
@@ -80,43 +83,93 @@ def audit(
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
-    if target != "in":
-        raise ValueError(f'target must be "in", the target of every Adversary, got {target!r}')
     check_probability("failure", failure)
-    size = int(check_whole("draws", draws, minimum=1))
-    promises = _named_guarantees(guarantee)
-    plans, readers = _named(plan, Plan, "plan"), _named(adversary, Adversary, "adversary")
+    plans, readers = _named(plan, "plan"), _named(adversary, "adversary")
+    _check_options(readers, target, support, records)
     if not isinstance(truth, Mapping):
         raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
-    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
+    keys = {"siblings", *(name for one in plans.values() for name in one.names)}
+    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values()) and not keys & set(truth)
     truths: Mapping[Any, Any] = truth if several else {None: truth}
+    size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = runner.seed_sequence(rng)
-    stacked_plans = []
-    for plan_name, one_plan in plans.items():
-        stacked_truths = []
-        for truth_name, one_truth in truths.items():
-            cases = []
-            for reader_name, reader in readers.items():
-                case = _Case(one_plan, reader, settle_truth(one_plan, reader, one_truth), float(failure))
-                groups = case.run(engine, promises, size, _child(seed, one_plan, one_truth), progress, store)
-                cases.append((reader_name, groups))
-            stacked_truths.append((truth_name, _stacked(cases, "adversary")))
-        stacked_plans.append((plan_name, _stacked(stacked_truths, "truth")))
-    groups = _stacked(stacked_plans, "plan")
+    work = _Work(engine, float(failure), target, support or {}, records, _named_guarantees(guarantee), size)
+    groups = _stacked(
+        [
+            (
+                plan_name,
+                _stacked(
+                    [
+                        (
+                            truth_name,
+                            _stacked(
+                                [
+                                    (name, work.run(one_plan, reader, one_truth, seed, progress, store))
+                                    for name, reader in readers.items()
+                                ],
+                                "adversary",
+                            ),
+                        )
+                        for truth_name, one_truth in truths.items()
+                    ],
+                    "truth",
+                ),
+            )
+            for plan_name, one_plan in plans.items()
+        ],
+        "plan",
+    )
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(_attributes(plans, readers, truths, engine, float(failure), size, seed, rng))
+    tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
     return tree
 
 
-def _named(value: Any, kind: type, name: str) -> dict[Any, Any]:
+@dataclass(frozen=True)
+class _Work:
+    """What is asked of every plan, reader and truth."""
+
+    engine: str
+    failure: float
+    target: str
+    support: Mapping[str, ArrayLike]
+    records: int
+    promises: dict[str, Guarantee]
+    draws: int | None
+
+    def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, progress: bool, store: Any) -> Groups:
+        """Groups of one case."""
+        case: Case | ModelCase
+        if is_model(reader):
+            settled = settle_model_truth(plan, truth, self.target)
+            case = ModelCase(plan, reader, settled, self.failure, self.target, self.records, self.support)
+        else:
+            case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure)
+        return case.run(self.engine, self.promises, self.draws, _child(seed, plan, truth), progress, store)
+
+
+def _named(value: Any, name: str) -> dict[Any, Any]:
     named = dict(value) if isinstance(value, Mapping) else {None: value}
     if not named:
         raise ValueError(f"{name} must not be an empty mapping")
     for one in named.values():
-        if not isinstance(one, kind):
-            article = "an" if kind is Adversary else "a"
-            raise TypeError(f"{name} must be {article} {kind.__name__} or a mapping of names to them, got {one!r}")
+        if name == "plan" and not isinstance(one, Plan):
+            raise TypeError(f"plan must be a Plan or a mapping of names to them, got {one!r}")
+        if name == "adversary" and not (isinstance(one, Adversary) or is_model(one)):
+            raise TypeError(f"adversary must be an Adversary, a pymc.Model or a mapping of names to them, got {one!r}")
     return named
+
+
+def _check_options(readers: Mapping[Any, Any], target: str, support: Any, records: Any) -> None:
+    """`target`, `support` and `records` speak of models; an Adversary settles them itself."""
+    models = [reader for reader in readers.values() if is_model(reader)]
+    if target != "in" and len(models) < len(readers):
+        raise ValueError(f'target must be "in", the target of every Adversary, got {target!r}')
+    check_whole("records", records, minimum=1)
+    if support is not None and not isinstance(support, Mapping):
+        raise TypeError(f"support must be a mapping of latent name to its values, got {support!r}")
+    for name, given in (("support", support), ("records", None if records == 1 else records)):
+        if given is not None and not models:
+            raise ValueError(f"{name} is for a pymc.Model; an Adversary says so itself, got {given!r}")
 
 
 def _named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
@@ -143,184 +196,24 @@ def _child(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -
     )
 
 
-@dataclass(frozen=True)
-class _Case:
-    """One plan, one reader, one truth."""
+def _stacked(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
+    """Groups of several cases along a new dim; a single unnamed case stays as it is.
 
-    plan: Plan
-    reader: Adversary
-    truth: Truth
-    failure: float
-
-    def run(
-        self, engine: str, promises: dict[str, Guarantee], draws: int, seed: int, progress: bool, store: Any
-    ) -> dict[str, xr.Dataset]:
-        """Groups of the audit."""
-        if engine == "mcmc":
-            drawn = self.plan.release(self.truth.by_level(self.plan), np.random.default_rng(seed), draws)
-            release, weight = _distinct(drawn)
-        else:
-            release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        groups: dict[str, xr.Dataset] = {}
-        invariant = invariant_factor(self.plan, self.reader, self.truth)
-        base = float(expit(self.reader.prior_log_odds + invariant)) if invariant else self.reader.prior
-        if engine == "exact":
-            law = factor_law(self.plan, self.reader, self.truth, draws=draws, rng=seed, progress=progress, store=store)
-            exact = self.reader.posterior(self.plan, release, counts=False)
-        else:
-            exact, groups = self._modelled(engine, release, seed, progress)
-            simulated = draws if weight.attrs["direction"] == "estimate" else 0
-            law = _tabled_law(self.reader, self.truth.target, exact["log_odds"].values, weight, simulated)
-        groups["release"] = release.assign(weight=weight)
-        groups["exact" if engine != "mcmc" else "estimate"] = self._since(exact, base, invariant)
-        groups["risk"] = risk_summary(law, invariant, base)
-        groups["bound"] = self._bounds(promises, law, base, invariant)
-        return groups
-
-    def _since(self, posterior: xr.Dataset, base: float, invariant: float) -> xr.Dataset:
-        """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
-        pmf = np.stack([1.0 - posterior["posterior"], posterior["posterior"]], axis=-1)
-        result = posterior.assign(pmf=(("release", "target"), pmf)).assign_coords(target=["out", "in"])
-        if not invariant:
-            return result
-        odds, start = posterior["log_odds"].values, self.reader.prior_log_odds
-        settled = np.isinf(invariant) or np.isinf(start)
-        since = np.zeros_like(odds) if settled else odds - start - invariant
-        ratio = ("release", posterior_ratio(base, since))
-        return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(self.reader.prior, invariant)))
-
-    def _modelled(
-        self, engine: str, release: xr.Dataset, seed: int, progress: bool
-    ) -> tuple[xr.Dataset, dict[str, xr.Dataset]]:
-        """Posteriors of every release from the PyMC model, and groups of draws where there are some."""
-        from adversary.models import hierarchical_counts
-
-        model = hierarchical_counts(self.plan, self.reader, upper=_upper(self.plan, self.reader, release))
-        data = observed(release)
-        if engine == "enumerate":
-            from adversary.reader.enumeration import enumerate_posterior
-
-            probability = enumerate_posterior(model, data)["posterior"].values
-            return _posterior_dataset(self.reader.prior, probability), {}
-        if any(isinstance(level.mechanism, Exact) for level in self.plan.levels[1:]):
-            raise ValueError(
-                'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
-                'others: use "exact" or "enumerate"'
-            )
-        from adversary.models import batched_gibbs
-
-        draws = batched_gibbs(model, data, rng=seed, progress=progress)
-        estimate = _posterior_dataset(self.reader.prior, draws["probability"].values)
-        estimate = estimate.assign(r_hat=draws["r_hat"], ess=draws["ess"])
-        return estimate, {"posterior": draws.drop_vars(["probability", "r_hat", "ess"])}
-
-    def _bounds(self, promises: dict[str, Guarantee], law: FactorLaw, base: float, invariant: float) -> xr.Dataset:
-        """The bound group: every promise for the number of records in which the hypotheses differ."""
-        records = self.reader.records(self.plan)
-        rows = {name: (one.group(records), _kept(one, self.plan)) for name, one in promises.items()}
-        rows[OWN] = (_own_loss(self.plan, self.reader.moved(self.plan)), True)
-        table = [self._bound(one, kept, law, base, invariant) for one, kept in rows.values()]
-        columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
-        result = xr.Dataset(
-            {name: (("definition", "side"), values) for name, values in columns.items()},
-            coords={"definition": list(rows), "side": ["lower", "upper"]},
-        )
-        for name in ("loss_bound", "outside", "failure", "k", "status"):
-            values = [records if name == "k" else row[name] for row in table]
-            result[name] = ("definition", np.array(values))
-        for name in ("posterior", "ratio", "difference", "loss_bound"):
-            result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
-        result["outside"].attrs["direction"] = "estimate" if law.simulated else "exact"
-        return result
-
-    def _bound(self, guarantee: Guarantee, kept: bool, law: FactorLaw, base: float, invariant: float) -> dict[str, Any]:
-        failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
-        loss_bound = _loss_bound(guarantee, failure)
-        bound = PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
-        outside, error = law.outside(loss_bound, invariant)
-        exceeded = outside > failure + 3.0 * error + 1e-12
-        return {
-            "posterior": bound.posterior_bounds(base),
-            "ratio": bound.ratio_bounds(base),
-            "difference": bound.difference_bounds(base),
-            "loss_bound": loss_bound,
-            "outside": outside,
-            "failure": failure,
-            "status": "violated" if not kept else "exceeded" if exceeded else "holds",
-        }
-
-
-@lru_cache(maxsize=64)
-def _own_loss(plan: Plan, records: int) -> PrivacyLoss:
-    return plan.privacy_loss(records)
-
-
-@lru_cache(maxsize=256)
-def _loss_bound(guarantee: Guarantee, failure: float) -> float:
-    return guarantee.loss_bound(failure)
-
-
-@lru_cache(maxsize=256)
-def _kept(guarantee: Guarantee, plan: Plan) -> bool:
-    return guarantee.is_kept_by(plan.neighbour_loss())
-
-
-def _upper(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
-    """Where to cut improper beliefs so that the cut does not show: beyond what any of these releases suggests."""
-    if all(belief.proper for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
-        return None
-    top = float(release["noisy"].max())
-    rise = float(
-        np.nansum(np.maximum(release["sibling_sum"].max([d for d in release["sibling_sum"].dims if d != "level"]), 0.0))
-    )
-    reach = max(np.sqrt(level.mechanism.variance) for level in plan.levels) * np.sqrt(2.0 * MODEL_REACH)
-    known = max(np.atleast_1d(reader.known))
-    if all(isinstance(level.mechanism, Exact) for level in plan.levels[1:]):
-        return int(max(top, known + 1))
-    return int(np.ceil(max(top, known + 1 + (rise if len(plan.levels) > 2 else 0.0), 0.0) + reach))
-
-
-def _distinct(release: xr.Dataset) -> tuple[xr.Dataset, xr.DataArray]:
-    """Each distinct release once, with its share of the draws."""
-    flat = np.concatenate(
-        [release[name].values.reshape(release.sizes["release"], -1) for name in ("noisy", "sibling_sum")], 1
-    )
-    _, first, counts = np.unique(flat, axis=0, return_index=True, return_counts=True, equal_nan=True)
-    attrs = {"direction": "estimate", "mass": 1.0}
-    return release.isel(release=first), xr.DataArray(counts / counts.sum(), dims="release", attrs=attrs)
-
-
-def _posterior_dataset(prior: float, probability: Floats) -> xr.Dataset:
-    odds = logit(np.clip(probability, 0.0, 1.0))
-    factor = odds - float(logit(prior)) if 0 < prior < 1 else np.zeros_like(odds)
-    values = {"posterior": probability, "log_odds": odds, "ratio": posterior_ratio(prior, factor)}
-    return xr.Dataset({name: ("release", value) for name, value in values.items()})
-
-
-def _tabled_law(reader: Adversary, target: int, log_odds: Floats, weight: xr.DataArray, draws: int) -> FactorLaw:
-    """The law of the log Bayes factor from a table of releases."""
-    start = reader.prior_log_odds
-    factor = log_odds - start if np.isfinite(start) else np.zeros_like(log_odds)
-    table = Atoms(factor, weight.values / weight.values.sum())
-    return FactorLaw(start, target, NOTHING, table, draws, 1.0, False)
-
-
-def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[str, xr.Dataset]:
-    """Groups of several cases along a new dim; a single unnamed case stays as it is."""
+    A group that only some cases have is stacked over these. Readers of the same releases share one table of them.
+    """
     if cases[0][0] is None:
         return cases[0][1]
-    names = [str(name) for name, _ in cases]
     result = {}
-    for group in cases[0][1]:
-        parts = [groups[group] for _, groups in cases]
-        if group == "release" and dim == "adversary":
+    for group in dict.fromkeys(name for _, groups in cases for name in groups):
+        names, parts = zip(*((str(name), groups[group]) for name, groups in cases if group in groups), strict=True)
+        if group == "release" and dim == "adversary" and all(part.equals(parts[0]) for part in parts):
             result[group] = parts[0]
             continue
-        if "release" in parts[0].dims and len({part.sizes["release"] for part in parts}) > 1:
-            parts = [part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts]
+        if any("release" in part.dims for part in parts) and len({part.sizes.get("release") for part in parts}) > 1:
+            parts = tuple(part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts)
         joined = xr.concat(
-            parts,
-            xr.DataArray(names, dims=dim, name=dim),
+            list(_alike(parts)),
+            xr.DataArray(list(names), dims=dim, name=dim),
             data_vars="all",
             coords="minimal",
             join="outer",
@@ -331,15 +224,15 @@ def _stacked(cases: list[tuple[Any, dict[str, xr.Dataset]]], dim: str) -> dict[s
     return result
 
 
+def _alike(parts: tuple[xr.Dataset, ...]) -> Iterator[xr.Dataset]:
+    """The parts with the statuses that exact ones leave out: they are always "ok"."""
+    for part in parts:
+        missing = "status" not in part and any("status" in other and not other["status"].dims for other in parts)
+        yield part.assign(status="ok", unreliable_mass=0.0) if missing else part
+
+
 def _attributes(
-    plans: Mapping[Any, Plan],
-    readers: Mapping[Any, Adversary],
-    truths: Mapping[Any, Any],
-    engine: str,
-    failure: float,
-    draws: int,
-    seed: Any,
-    rng: Any,
+    plans: Mapping[Any, Plan], readers: Mapping[Any, Any], truths: Mapping[Any, Any], work: _Work, seed: Any, rng: Any
 ) -> dict[str, Any]:
     """What was done, in values that NetCDF can hold."""
     allocation = {
@@ -348,17 +241,21 @@ def _attributes(
         }
         for name, one in plans.items()
     }
-    named = {str(name or "truth"): {k: np.asarray(v).tolist() for k, v in one.items()} for name, one in truths.items()}
+    named = {str(name or "truth"): dict(one) for name, one in truths.items()}
+    shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
+    packages = ["adversary", "numpy", "scipy", "xarray"]
+    packages += ["pymc", "nutpie"] if work.engine != "exact" or any(is_model(one) for one in readers.values()) else []
     return {
-        "engine": engine,
-        "failure": failure,
-        "draws": draws,
+        "engine": work.engine,
+        "target": work.target,
+        "failure": work.failure,
+        "draws": DRAWS if work.draws is None else work.draws,
         "seed": str(seed.entropy if rng is None or isinstance(rng, (int, np.integer)) else "given as a generator"),
         "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
         "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
-        "sensitivity": ", ".join(dict.fromkeys(str(one.shift) for one in readers.values())),
+        "sensitivity": ", ".join(dict.fromkeys(shifts)),
         "allocation": json.dumps(allocation),
-        "truth": json.dumps(named),
+        "truth": json.dumps(named, default=lambda value: np.asarray(value).tolist()),
         "truncation_mass": 1e-12,
-        "versions": json.dumps({name: version(name) for name in ("adversary", "numpy", "scipy", "xarray")}),
+        "versions": json.dumps({name: version(name) for name in packages}),
     }

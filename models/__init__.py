@@ -12,6 +12,7 @@ from .attacks import misreport as misreport
 from .attacks import participation as participation
 from .attacks import unknown_attribute as unknown_attribute
 from .batched import batched_gibbs as batched_gibbs
+from .consistent import postprocessed as postprocessed
 from .counts import hierarchical_counts as hierarchical_counts
 from .counts import membership as membership
 from .gibbs import ExactGibbs as ExactGibbs

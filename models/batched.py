@@ -135,13 +135,17 @@ class BatchedGibbs:
         """A point of positive probability for every release: random states, tried until all are possible."""
         point = self._random(size, rng)
         for _ in range(_TRIES):
-            impossible = ~np.isfinite(self._density(self.log_density, point, released))
+            impossible = ~np.isfinite(self.density(point, released))
             if not impossible.any():
                 return point
             fresh = self._random(size, rng)
             for name, value in point.items():
                 value[impossible] = fresh[name][impossible]
         raise ValueError(f"no possible state was found for release {int(np.argmax(impossible))} in {_TRIES} tries")
+
+    def density(self, point: Point, released: dict[str, Floats]) -> Floats:
+        """Log joint density of every release at its own state, (release,)."""
+        return self._density(self.log_density, point, released)
 
     def _random(self, size: int, rng: np.random.Generator) -> Point:
         def cells(shape: tuple[int, ...], values: list[NDArray[np.int64]]) -> NDArray[np.int64]:

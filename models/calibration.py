@@ -35,6 +35,7 @@ from adversary._numeric import check_whole
 from .posteriors import (
     Enumerated,
     Posterior,
+    Sampled,
     as_law,
     latent_names,
     likelihoods,
@@ -74,8 +75,8 @@ def calibrate(
     variables : names of latents and deterministics to look at; every latent unless given, and "in"
     simulations : how many
     posterior : what is to be calibrated: a function from released arrays (simulation, ...) to the law of each variable,
-        as (values, pmf) or as independent draws; see `Enumerated`, `posterior_of`. The model's own exact posterior
-        unless given
+        as (values, pmf) or as independent draws; see `Enumerated`, `Sampled`, `posterior_of`. Unless given, the model's
+        own: enumerated where its latents are discrete, otherwise 100 draws of each with nutpie
     support : values of discrete latents without a finite support of their own, as in `enumerate_posterior`
     released : names of the released variables; those called noisy, sibling_sum or siblings unless given
     likelihood : whether to look at log p(y | variable) too; the model is then enumerated, whatever `posterior` is, and
@@ -100,18 +101,14 @@ def calibrate(
     True
     """
     simulations = int(check_whole("simulations", simulations, minimum=1))
-    given = released_names(model, released)
-    continuous = [name for name in latent_names(model, given) if model[name].dtype not in discrete_types]
-    if continuous and posterior is None:
-        raise ValueError(
-            f"latent {continuous[0]!r} is continuous and cannot be enumerated: give posterior, a function from "
-            "released arrays to draws of each variable"
-        )
+    given, seeds = released_names(model, released), runner.seed_sequence(rng)
     names = wanted_names(model, given, variables)
-    enumerable = not continuous and (likelihood or posterior is None)
-    exact = Enumerated.of(model, names, support, given) if enumerable else None
+    discrete = all(model[name].dtype in discrete_types for name in latent_names(model, given))
+    exact = Enumerated.of(model, names, support, given) if discrete and (likelihood or posterior is None) else None
+    engine = "given" if posterior is not None else "enumeration" if discrete else "nutpie"
+    if engine == "nutpie":
+        posterior = Sampled.of(model, support, given, rng=seeds.spawn(1)[0])
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
-    seeds = runner.seed_sequence(rng)
     sizes = [min(runner.BLOCK, simulations - start) for start in range(0, simulations, runner.BLOCK)]
     work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
     parts, shares = [], []
@@ -122,7 +119,7 @@ def calibrate(
         parts.append(_placed(worlds, names, {name: worlds[name] for name in given}, exact, posterior, generator))
     groups = [group for group in _GROUPS if group in parts[0] and (likelihood or group == "prior_sbc")]
     attrs = {
-        "engine": "enumeration" if posterior is None else "given",
+        "engine": engine,
         "seed": str(seeds.entropy),
         "simulations": simulations,
         "acceptance": float(np.average(shares, weights=sizes)),

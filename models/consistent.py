@@ -54,7 +54,8 @@ def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mode
     pymc.Model
         Free: ``in``, ``others[level]``, and the published ``noisy[level]``: t1 at the lower level, t2 at the upper.
         Deterministic: ``count[level]``. Draws run the algorithm itself on drawn noises; the density is
-        `Postprocessing.log_prob`. With clamped or rounded levels, the model of `hierarchical_counts`.
+        `Postprocessing.log_prob`. With clamped or rounded levels, the model of `hierarchical_counts`; several siblings
+        of such a level have no sum to release and are read individually, under an `Each` belief.
     """
     if plan.postprocessing is None:
         if not any(isinstance(level.mechanism, Clamped | Rounded) for level in plan.levels):
@@ -62,7 +63,8 @@ def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mode
                 "postprocessed needs a plan with postprocessing, or with clamped or rounded levels: for releases as they "
                 "are use hierarchical_counts"
             )
-        return hierarchical_counts(plan, reader, upper)
+        apart = any(level.siblings and plan.sibling_noise(i) is None for i, level in enumerate(plan.levels))
+        return hierarchical_counts(plan, reader, upper, individually=apart)
     model, ((lower, own, _), (higher, total, _)) = latent_counts(plan, reader, upper, believed)
     law = _Adjusted(plan.postprocessing, lower.mechanism, lower.siblings or 0)
     with model:
@@ -81,7 +83,7 @@ def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mode
     return model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Adjusted:
     """Law of the unit's published count given the true counts and the parent's published count."""
 

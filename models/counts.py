@@ -72,7 +72,7 @@ def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None, indi
     ----------
     plan : Plan
         Levels, lowest first; a level without siblings holds the same people as the next one, which then shares its
-        count and has no sibling sum, as have levels whose numbers are clamped or rounded one by one. With two cells, variables have dim ``cell``: the target counts in cell 0 if in, in
+        count and has no sibling sum. With two cells, variables have dim ``cell``: the target counts in cell 0 if in, in
         cell 1 if out.
     reader : Adversary
         Prior, hypotheses, beliefs.
@@ -151,10 +151,15 @@ def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tupl
 
 
 def _release_siblings(plan: Plan, i: int, outside: Found, dims: tuple[str, ...] | None) -> None:
-    """What the siblings of a level's unit publish: each its own count, or their sum, or nothing that is read."""
+    """What the siblings of a level's unit publish: each its own count, or their sum."""
     level = plan.levels[i]
     if outside.siblings is not None:
         both = (sibling_dim(level.name), *(dims or ()))
         released(f"siblings[{level.name}]", level.mechanism, outside.siblings, dims=both)
-    elif plan.sibling_noise(i) is not None:
+    elif plan.sibling_noise(i) is None:
+        raise ValueError(
+            f"the {level.siblings} siblings of level {level.name!r} have no sum to release, they are read one by one: "
+            "give the next level a belief Each(law), and individually=True"
+        )
+    else:
         released(f"sibling_sum[{level.name}]", level.mechanism, outside.others, level.siblings or 0, dims=dims)

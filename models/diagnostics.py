@@ -7,6 +7,7 @@ between them is stuck, and fails, though its R-hat is not a number.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
@@ -38,7 +39,7 @@ class Diagnosis:
         return (self.r_hat <= LARGEST_RHAT) & (self.ess >= SMALLEST_ESS)
 
 
-def diagnose(draws: Floats) -> Diagnosis:
+def diagnose(draws: NDArray[Any]) -> Diagnosis:
     """Diagnosis of draws (chain, draw, release).
 
     A quantity that is the same in every draw of every chain gets R-hat 1, its number of draws and no error; one with a
@@ -51,8 +52,8 @@ def diagnose(draws: Floats) -> Diagnosis:
     safe = np.where(broken, 0.0, flat)
     with np.errstate(invalid="ignore", divide="ignore"):
         r_hat, ess, mcse = (
-            np.asarray(measure(safe, chain_axis=0, draw_axis=1), dtype=np.float64)
-            for measure in (array_stats.rhat, array_stats.ess, array_stats.mcse)
+            np.asarray(getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1), dtype=np.float64)
+            for name in ("rhat", "ess", "mcse")
         )
     r_hat = np.where(constant, 1.0, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
     ess = np.where(constant, float(size), np.where(np.isnan(ess) | broken, 0.0, ess))

@@ -10,25 +10,19 @@ with its Jacobian, and in units of its own prior's spread, so that every chain s
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pymc as pm
-import pytensor
-import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
-from pytensor.gradient import NullTypeGradError
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import MethodNotDefined
-from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from adversary.reader.enumeration import Grid, Marginal, Slot
 
-from .graphs import NUMPY_MODE, Conditioned, batched, condition, summed, support_of, vectorized
+from .densities import compiled_sampler, latents_met, over_points, parted, restored
+from .graphs import Conditioned, batched, condition, summed, support_of
 from .priors import Priors
 
 __all__ = ["LARGEST_STATES", "Marginalised", "Settings"]
@@ -93,14 +87,14 @@ class Marginalised:
         given.values_of(target)
         if not given.latents:
             raise ValueError(f"target {target!r} must be a function of discrete latents; the model has none")
-        given = replace(given, latents=_met_first(given))
+        given = _met_first(given)
         supports = {name: support_of(given.model[name], support or {}, given.moving) for name in given.latents}
         grid = Grid.over(supports, LARGEST_STATES)
         marginal = Marginal.over(grid, target, given)
         if marginal.dims or not np.isin(marginal.values, (0, 1)).all():
             raise ValueError(f"target {target!r} must be one number, 0 or 1, got values {marginal.values.tolist()}")
-        smooth, plain = _parted(given)
-        met = int(np.prod([len(axis) for name in _met(given, smooth) for axis in grid.axes[name]]))
+        smooth, plain = parted(given)
+        met = int(np.prod([len(axis) for name in latents_met(given, smooth) for axis in grid.axes[name]]))
         priors = Priors.of(given, rng)
         carried = tuple(n for n, v in given.released.items() if v in ancestors(smooth))
         states = grid.states(0, grid.size)
@@ -112,10 +106,10 @@ class Marginalised:
             (marginal.values[marginal.index[:, 0]] == 1).reshape(met, -1),
             tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
             carried,
-            _sampler(given, smooth, few, priors, carried),
+            compiled_sampler(given, smooth, few, priors, carried),
             batched(given, [summed(plain)]),
-            _over_draws(given, smooth, few, priors, carried),
-            _restored(given, priors, carried),
+            over_points(given, smooth, few, priors, carried),
+            restored(given, priors, carried),
         )
 
     def tables(self, observed: Mapping[str, ArrayLike]) -> Floats:
@@ -146,7 +140,7 @@ class Marginalised:
 
         NaN throughout where no chain could be started. An interrupt stops the sampler and is passed on.
         """
-        import nutpie
+        import nutpie  # type: ignore[import-untyped]
 
         data = {name: row[name] for name in self.carried}
         ready = self.compiled.with_data(log_table=logsumexp(table, axis=1), **data)
@@ -163,10 +157,10 @@ class Marginalised:
             if running is not None:
                 running.cancel()
             raise
-        kept = [~np.asarray(one.column("tuning")).astype(bool) for one in told]
-        draws = [np.array(one.column("z").to_pylist(), dtype=np.float64)[keep] for one, keep in zip(drawn, kept, strict=True)]
-        diverged = [np.asarray(one.column("diverging")).astype(bool)[keep] for one, keep in zip(told, kept, strict=True)]
-        return np.stack(draws).reshape(*shape, -1), np.stack(diverged).reshape(shape)
+        kept = [_column(one, "tuning") == 0 for one in told]
+        draws = [_column(one, "z")[keep] for one, keep in zip(drawn, kept, strict=True)]
+        diverged = [_column(one, "diverging")[keep] for one, keep in zip(told, kept, strict=True)]
+        return np.stack(draws).reshape(*shape, -1), np.stack(diverged).reshape(shape) == 1
 
     def log_density(self, points: Floats, table: Floats, row: Arrays) -> Floats:
         """Marginal log density, up to nothing, at points (point, continuous cell) in the prior's units."""
@@ -207,104 +201,15 @@ class Marginalised:
         return np.concatenate(met), np.concatenate(alone)
 
 
-def _parted(given: Conditioned) -> tuple[list[TensorVariable], list[TensorVariable]]:
-    """Terms of the log density that some continuous latent enters, and all others."""
-    smooth = set(given.continuous.values())
-    terms = given.model.logp(sum=False)
-    meets = [not smooth.isdisjoint(ancestors([term])) for term in terms]
-    return [t for t, met in zip(terms, meets, strict=True) if met], [t for t, m in zip(terms, meets, strict=True) if not m]
+def _met_first(given: Conditioned) -> Conditioned:
+    met = latents_met(given, parted(given)[0])
+    order = [*met, *(name for name in given.latents if name not in met)]
+    return replace(given, latents={name: given.latents[name] for name in order})
 
 
-def _met(given: Conditioned, smooth: Sequence[TensorVariable]) -> list[str]:
-    """Discrete latents that meet a continuous one in some term."""
-    found = set(ancestors(smooth)) if smooth else set()
-    return [name for name, value in given.latents.items() if value in found]
-
-
-def _met_first(given: Conditioned) -> dict[str, TensorVariable]:
-    met = _met(given, _parted(given)[0])
-    return {name: given.latents[name] for name in [*met, *(n for n in given.latents if n not in met)]}
-
-
-def _split_smooth(given: Conditioned, smooth: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """[m, c]: the sum of terms that discrete latents enter too, and of those they do not."""
-    discrete = set(given.latents.values())
-    mixed = [t for t in smooth if not discrete.isdisjoint(ancestors([t]))]
-    return [summed(mixed), summed([t for t in smooth if t not in mixed])]
-
-
-def _sampler(
-    given: Conditioned,
-    smooth: Sequence[TensorVariable],
-    states: list[NDArray[np.int64]],
-    priors: Priors,
-    carried: Sequence[str],
-) -> Any:
-    """The marginal density as a flat PyMC model of one vector, compiled by nutpie with everything else as data."""
-    import nutpie
-
-    table = pytensor.shared(np.zeros(states[0].shape[0] if states else 1), name="log_table")
-    centre, scale = pytensor.shared(priors.centre, name="centre"), pytensor.shared(priors.scale, name="scale")
-    data = {
-        given.released[n]: pytensor.shared(np.zeros(_sizes(given, n), given.released[n].dtype), name=n) for n in carried
-    }
-    with pm.Model() as flat:
-        z = pm.Flat("z", shape=priors.size)
-        point = z * scale + centre
-        pieces = {given.continuous[n]: point[part].reshape(shape) for n, part, shape in priors.layout}
-        held = {v: pt.constant(s.astype(v.dtype)) for v, s in zip(given.latents.values(), states, strict=True)}
-        met, alone = vectorized(_split_smooth(given, smooth), {**held, **data, **pieces})
-        pm.Potential("marginal", alone + pt.logsumexp(met + table))
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message="Numba will use object mode")
-            return nutpie.compile_pymc_model(flat)
-    except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TypeError(
-            f"the log density has no compiled gradient in the continuous latents {list(given.continuous)} ({reason}): "
-            "write the laws in which they appear with PyTensor's operations; a law without a formula may only depend "
-            "on discrete latents"
-        ) from error
-
-
-def _sizes(given: Conditioned, name: str) -> tuple[int, ...]:
-    return tuple(n or 0 for n in given.released[name].type.shape)
-
-
-def _over_draws(
-    given: Conditioned,
-    smooth: Sequence[TensorVariable],
-    states: list[NDArray[np.int64]],
-    priors: Priors,
-    carried: Sequence[str],
-) -> Callable[..., Any]:
-    """[m, c] at many points: inputs continuous values (point, 1, *shape), then releases (1, 1, *shape)."""
-    held = {v: pt.constant(s.astype(v.dtype)[None]) for v, s in zip(given.latents.values(), states, strict=True)}
-    values = {given.continuous[n]: pt.tensor(dtype="float64", shape=(None, 1, *s)) for n, _, s in priors.layout}
-    data = {given.released[n]: _placed(given.released[n], (1, 1)) for n in carried}
-    outputs = vectorized(_split_smooth(given, smooth), {**held, **values, **data})
-    compiled: Callable[..., Any] = pytensor.function(
-        [*values.values(), *data.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return compiled
-
-
-def _restored(given: Conditioned, priors: Priors, carried: Sequence[str]) -> Callable[..., Any]:
-    """Continuous latents on their own scale from their values, the discrete latents and the release, all (point, ...)."""
-    values = {given.continuous[n]: pt.tensor(dtype="float64", shape=(None, *s)) for n, _, s in priors.layout}
-    latents = {v: _placed(v, (None,)) for v in given.latents.values()}
-    data = {given.released[n]: _placed(given.released[n], (1,)) for n in carried}
-    graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
-    outputs = vectorized(graphs, {**values, **latents, **data})
-    compiled: Callable[..., Any] = pytensor.function(
-        [*values.values(), *latents.values(), *data.values()], outputs, mode=NUMPY_MODE, on_unused_input="ignore"
-    )
-    return compiled
-
-
-def _placed(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:
-    return pt.tensor(dtype=variable.dtype, shape=(*leading, *variable.type.shape))
+def _column(table: Any, name: str) -> Floats:
+    """A column of nutpie's trace, one row per step."""
+    return np.array(table.column(name).to_pylist(), dtype=np.float64)
 
 
 def _drawn(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -17,9 +17,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from adversary._numeric import check_whole
 from adversary.reader.enumeration import Enumerator, compile_enumerator
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
+from adversary.runner import seed_sequence
+
+from .diagnostics import diagnose
+from .marginal import Marginalised, Settings
 
 __all__ = [
     "Enumerated",
@@ -28,6 +33,7 @@ __all__ = [
     "Pmf",
     "Posterior",
     "Sample",
+    "Sampled",
     "as_law",
     "latent_names",
     "likelihoods",
@@ -88,9 +94,10 @@ def as_law(name: str, given: Any, shape: tuple[int, ...]) -> Law:
             raise ValueError(f"pmf of {name} must sum to one in every simulation, got {pmf.sum(axis=-1).min()}")
         return Pmf(values, pmf)
     draws = np.asarray(given)
-    if draws.shape[:1] + draws.shape[2:] != shape or not draws.size or np.isnan(draws).any():
+    rest = draws.shape[:1] + draws.shape[2:]
+    if draws.ndim != len(shape) + 1 or rest != shape or draws.size == 0 or not np.isfinite(draws).all():
         raise ValueError(
-            f"draws of {name} must have shape (simulations, draws, ...) = {(shape[0], 'L', *shape[1:])} and no NaN, "
+            f"draws of {name} must have shape (simulations, draws, ...) = {(shape[0], 'L', *shape[1:])}, finite, "
             f"got {draws.shape}"
         )
     return Sample(np.moveaxis(draws, 1, -1))
@@ -172,6 +179,61 @@ def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
         return {"in": (np.array([0, 1]), np.stack([1 - inside, inside], axis=-1))}
 
     return posterior
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Draws from the posterior of a model with continuous latents too, release after release, compiled once.
+
+    The discrete latents are summed out and drawn afterwards (see `marginal`). A fit whose effective size is below
+    `keep` is repeated four times as long, and refused if that is not enough, so that the draws kept, evenly spaced,
+    are nearly independent.
+
+    Parameters
+    ----------
+    fit : the compiled model
+    keep : draws kept of each fit
+    settings : chains and their length
+    rng : of the seeds of the fits
+    """
+
+    fit: Marginalised
+    keep: int
+    settings: Settings
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        model: pm.Model,
+        support: Mapping[str, ArrayLike] | None = None,
+        released: Iterable[str] | None = None,
+        *,
+        keep: int = 100,
+        settings: Settings | None = None,
+        rng: Any = None,
+    ) -> Sampled:
+        """Compile the model for releases of the variables named in `released`; it must have a target "in"."""
+        generator = np.random.default_rng(seed_sequence(rng))
+        fit = Marginalised.of(model, released_names(model, released), "in", support, int(generator.integers(2**31)))
+        return cls(fit, int(check_whole("keep", keep, minimum=1)), settings or Settings(), generator)
+
+    def __call__(self, observed: Arrays) -> dict[str, Any]:
+        tables = self.fit.tables(observed)
+        fits = [self._one(tables[..., i], self.fit.row(observed, i)) for i in range(tables.shape[-1])]
+        return {name: np.stack([draws[name] for draws in fits]) for name in fits[0]}
+
+    def _one(self, table: Floats, row: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        for settings in (self.settings, self.settings.longer(4)):
+            draws, _ = self.fit.sample(table, row, settings, int(self.rng.integers(2**31)))
+            if diagnose(draws).ess.min() >= self.keep:
+                points = draws.reshape(-1, draws.shape[-1])
+                kept = points[np.linspace(0, len(points) - 1, self.keep).astype(np.int64)]
+                return self.fit.latents(kept, table, row, self.rng)
+        raise ValueError(
+            f"the posterior of {row} has an effective size of {diagnose(draws).ess.min():.0f}, "
+            f"fewer than the {self.keep} to keep: give longer settings"
+        )
 
 
 def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:

@@ -160,7 +160,7 @@ def _all_at_once(model: pm.Model, outputs: list[TensorVariable], terms: list[Ten
         shape = _shape(rv)[: rv.ndim - node.op.ndim_supp]
         size = pt.stack([worlds, *map(np.int64, shape)])
         draw = node.op.make_node(node.op.rng_param(node), size, *batched(node.op.dist_params(node)))
-        batches[roots[rv]] = draw.outputs[1]
+        batches[roots[rv]] = draw.outputs[1].copy()  # some operations take the node of their input for its one output
     values = [spread(batch, v.ndim) for v, batch in zip(outputs, batched(outputs), strict=True)]
     weights = [spread(batch, v.ndim) for v, batch in zip(terms, batched(terms), strict=True)]
     weight = sum((w.reshape((worlds, -1)).sum(axis=1) for w in weights), start=pt.zeros(worlds, dtype="float64"))

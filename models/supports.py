@@ -118,9 +118,7 @@ def _within(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, 
     return cut
 
 
-def _bounds(
-    rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
-) -> tuple[Any, Any] | None:
+def _bounds(rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]) -> tuple[Any, Any] | None:
     rule = _rule(rv.owner)
     if rule is None:
         return None

@@ -59,29 +59,31 @@ def two_sided(prior: float) -> Iterator[tuple[float, int]]:
 
 def posterior(worlds: Iterable[World], release: Release) -> float:
     """P(in | release): the worlds with this release, and those of them with the target in."""
-    return posteriors(worlds, [release])[0]
+    return summary(worlds, [release]).posteriors[0]
 
 
-def posteriors(worlds: Iterable[World], releases: Sequence[Release]) -> list[float]:
-    """P(in | release) for several releases in one pass."""
+class Summary(NamedTuple):
+    """P(in | release) for some releases, and mean and variance of every released number."""
+
+    posteriors: list[float]
+    means: list[float]
+    variances: list[float]
+
+
+def summary(worlds: Iterable[World], releases: Sequence[Release]) -> Summary:
+    """All of it in one pass."""
     masses: dict[Release, list[list[float]]] = {release: [[], []] for release in releases}
+    total, firsts, seconds, width = 0.0, [0.0] * 8, [0.0] * 8, 0
     for probability, target, release in worlds:
         if release in masses:
             masses[release][target].append(probability)
-    return [math.fsum(present) / math.fsum(out + present) for out, present in masses.values()]
-
-
-def moments(worlds: Iterable[World]) -> tuple[list[float], list[float]]:
-    """Mean and variance of every released number."""
-    total, firsts, seconds = 0.0, [0.0] * 8, [0.0] * 8
-    for p, _, release in worlds:
-        total += p
+        total, width = total + probability, len(release)
         for i, value in enumerate(release):
-            firsts[i] += p * value
-            seconds[i] += p * value * value
-        width = len(release)
+            firsts[i] += probability * value
+            seconds[i] += probability * value * value
     means = [first / total for first in firsts[:width]]
-    return means, [second / total - mean**2 for second, mean in zip(seconds[:width], means, strict=True)]
+    variances = [second / total - mean**2 for second, mean in zip(seconds, means, strict=False)]
+    return Summary([math.fsum(yes) / math.fsum(no + yes) for no, yes in masses.values()], means, variances)
 
 
 def mixed_poisson(shape: float, rate: float, exposure: float, size: int) -> Pmf:
@@ -164,6 +166,12 @@ def summed(worlds: Iterable[World]) -> Iterator[World]:
     """The same worlds, of which only the sum of the siblings' releases is read."""
     for probability, target, (own, parent, *siblings) in worlds:
         yield World(probability, target, (own, parent, sum(siblings)))
+
+
+def changed(worlds: Iterable[World], change: Callable[[int], int]) -> Iterator[World]:
+    """The same worlds with every number changed on its own."""
+    for probability, target, release in worlds:
+        yield World(probability, target, tuple(change(value) for value in release))
 
 
 def consistent(worlds: Iterable[World], adjust: Callable[[int, int, Sequence[int]], int]) -> Iterator[World]:

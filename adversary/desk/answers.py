@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adversary.desk import words
+from adversary.desk import capabilities, diagnostics, portraits, words
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import add, finite, numbers, table
 
@@ -33,13 +34,52 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         "truth": scenario.truth,
     }
     for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
-        result[name] = _keyed(risk[name], lambda one: finite(one.item()))
+        result[name] = _keyed(risk, partial(_number, name))
     if "mcse" in risk:
         errors = risk["mcse"]
         measures = [str(name) for name in errors["measure"].values]
         result["mcse"] = _keyed(errors, lambda one: dict(zip(measures, map(finite, one.values), strict=True)))
+    if "status" in risk:
+        result["status"] = _keyed(risk, lambda one: words.UNRELIABLE if words.unreliable(one) else "reliable")
+    if diagnostics.is_sampled(tree):
+        result["diagnostics"] = _by_reader(scenario, tree, diagnostics.worst)
     result["bounds"] = _keyed(bound, _bounds)
+    result["both_truths"] = _by_reader(scenario, tree, _capable)
     return result
+
+
+def _number(name: str, risk: xr.Dataset) -> Any:
+    """One average, or the word "unreliable" in its place."""
+    return finite(risk[name].item()) if name == "prior" or not words.unreliable(risk) else words.UNRELIABLE
+
+
+def _by_reader(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], dict[str, Any]]) -> Any:
+    """What `read` says of every reader under every truth, in the same shape as `_keyed`."""
+    found = {truth: read(one, part) for truth, one, part in words.cases(scenario, tree)}
+    nested = {
+        name: rows if "truths" in scenario.document else rows[""]
+        for name in words.readers_of(scenario)
+        if (rows := {truth: each[name] for truth, each in found.items()})
+    }
+    return nested if isinstance(scenario.adversary, dict) else nested[""]
+
+
+def _capable(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
+    """Every reader under both truths, with their own epsilon beside what the accounting allows."""
+    return {
+        name: {
+            "posterior_mean": {truth: _given(p) for truth, p in one.posterior.items()},
+            "prob_correct": {truth: _given(p) for truth, p in one.correct.items()},
+            "empirical_epsilon": _given(one.epsilon),
+            "failure": one.failure,
+            "allowed": {definition: finite(value) for definition, value in one.allowed.items()},
+        }
+        for name, one in capabilities.capabilities(scenario, tree).items()
+    }
+
+
+def _given(x: float | None) -> float | None:
+    return None if x is None else finite(x)
 
 
 def _keyed(data: Any, read: Callable[[Any], Any]) -> Any:
@@ -69,14 +109,28 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
     """The audit as tables: readers and what they learn, then every bound with its status."""
     console.print(Text(scenario.title or scenario.path.name, style="bold"))
     for name, one, part in words.cases(scenario, tree):
-        counts = ", ".join(f"{level} {count}" for level, count in one.truth.items())
+        counts = portraits.counts(one)
         where = f"{name}: " if name else ""
         console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {_how(part)}"))
         console.print(_learned(one, part))
         console.print(_promised(one, part))
+        for sentence in _said(one, part):
+            console.print(Text(sentence))
         for status in np.unique(part["bound"].to_dataset()["status"].values):
             if status != "holds":
                 console.print(Text(words.STATUS[str(status)], style="red"))
+
+
+def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    """What is done to the numbers, what each reader could do, and why a sampler is not believed."""
+    yield from portraits.processing(scenario.plan)
+    yield from capabilities.told(capabilities.capabilities(scenario, tree))
+    if diagnostics.is_sampled(tree):
+        every = diagnostics.worst(scenario, tree)
+        for name, row in every.items():
+            pairs = zip(diagnostics.HEADS.values(), diagnostics.cells(row), strict=True)
+            yield f"diagnostics{f' of reader {name}' if name else ''}: " + ", ".join(f"{k} {v}" for k, v in pairs)
+        yield from diagnostics.reasons(every)
 
 
 def _how(tree: xr.DataTree) -> str:
@@ -97,8 +151,9 @@ def _learned(scenario: Scenario, tree: xr.DataTree) -> Table:
         posterior, correct = (
             words.share(float(one[key])) + words.error(one, key, 100.0) for key in ("posterior_mean", "prob_correct")
         )
-        cells = [name or "the reader", words.share(float(one["prior"])), posterior, ratio, correct]
-        add(learned, *cells, words.share(float(one["tie_mass"])))
+        numbers = [posterior, ratio, correct, words.share(float(one["tie_mass"]))]
+        shown = [words.stated(one, number) for number in numbers]
+        add(learned, name or "the reader", words.share(float(one["prior"])), *shown)
     return learned
 
 

@@ -1,4 +1,4 @@
-"""The command line: `adversary audit`, `bounds` and `census` print tables or one JSON object, or write a directory.
+"""The command line: `adversary audit`, `sensitivity`, `bounds` and `census` print tables or one JSON object, or write a directory.
 
 PyMC, matplotlib and Jinja2 are imported only where an engine, a figure or a report needs them. What is wrong with the
 input is said in one line on standard error, with exit code 2 and nothing written.
@@ -19,7 +19,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from adversary.desk import answers, bounds, concerns
+from adversary.desk import answers, bounds, concerns, sensitivities, words
 from adversary.desk.answers import MEASURES as MEASURES
 from adversary.desk.options import (
     Cells,
@@ -28,6 +28,7 @@ from adversary.desk.options import (
     Json,
     Levels,
     Priors,
+    Truths,
     directory,
     number,
     remove_empty,
@@ -40,7 +41,7 @@ from adversary.desk.tables import console, json_text
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
-from adversary.reader.laws import DRAWS
+from adversary.reader.tables import DRAWS
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -79,10 +80,7 @@ def audit_command(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
     out: Annotated[Path | None, typer.Option(help="Directory for report.html and audit.nc.", metavar="DIR")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
-    truth: Annotated[
-        list[str] | None,
-        typer.Option(help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
-    ] = None,
+    truth: Truths = None,
     failure: Annotated[
         float | None, typer.Option(help="Probability with which a bound that is not certain may fail.")
     ] = None,
@@ -113,6 +111,34 @@ def audit_command(
         answers.show(read, tree, console())
     if out is not None:
         print(f"report and data in {out}", file=sys.stderr)
+
+
+@app.command("sensitivity")
+def sensitivity_command(
+    scenario: Annotated[
+        Path, typer.Argument(help="Scenario file with a table [sensitivity].", metavar="SCENARIO.toml")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for figures, SVG and PNG, and sensitivity.nc.", metavar="DIR")
+    ] = None,
+    as_json: Json = False,
+    truth: Truths = None,
+) -> None:
+    """How far the answers move with prior, budget, siblings and beliefs, with the target in and with the target out."""
+    with told(), directory(out) as folder:
+        read = _read(scenario, truth or [])
+        every = {name: sensitivities.gone_over(one) for name, one in words.truths(read).items()}
+        if folder is not None:
+            from adversary.desk import exhibits
+
+            drawn = {
+                f"{name} {figure}".strip().replace(" ", "_").replace("/", "_"): draw
+                for name, gone in every.items()
+                for figure, (draw, _) in sensitivities.figures_of(gone).items()
+            }
+            exhibits.write(exhibits.of_sweeps(drawn), folder, sensitivities.data_of(every), "sensitivity.nc")
+        answer = sensitivities.answers(read, every)
+    _print(answer, lambda _, to: [sensitivities.show(gone, to, name) for name, gone in every.items()], out, as_json)
 
 
 @app.command("bounds")

@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from matplotlib.figure import Figure
 
 from adversary import runner
@@ -52,6 +53,11 @@ def of_concern(made: CensusScenario, priors: Sequence[float], failure: float) ->
     )
 
 
+def of_sweeps(draw: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
+    """The figures of a sensitivity analysis, by name."""
+    return _drawn(draw)
+
+
 def _gaussian(rho: float) -> Guarantee:
     return GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair
 
@@ -60,9 +66,14 @@ def _drawn(figures: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
     return {name: figures[name]() for name in runner.track(list(figures), "drawing")}
 
 
-def write(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Every figure as SVG and PNG, made in a hidden folder inside this one and moved out when all are whole."""
+def write(figures: Mapping[str, Figure], folder: Path, data: xr.DataTree | None = None, name: str = "") -> list[Path]:
+    """Every figure as SVG and PNG, made in a hidden folder inside this one and moved out when all are whole.
+
+    `data`, if any, is written with them as NetCDF under `name`.
+    """
     with TemporaryDirectory(dir=folder, prefix=".") as hidden:
+        if data is not None:
+            data.to_netcdf(Path(hidden) / name, engine="h5netcdf")
         for name, figure in figures.items():
             for kind in KINDS:
                 figure.savefig(Path(hidden) / f"{name}.{kind}", metadata={"Date": None} if kind == "svg" else None)

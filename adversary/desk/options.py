@@ -36,6 +36,10 @@ Levels = Annotated[
         show_default=_usual(LEVELS),
     ),
 ]
+Truths = Annotated[
+    list[str] | None,
+    typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
+]
 Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
 Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
 Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]

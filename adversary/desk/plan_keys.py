@@ -25,6 +25,7 @@ from adversary.reader.coarsening import clamped, rounded
 from adversary.reader.consistency import LeastSquares, Postprocessing
 from adversary.reader.plans import Level, Plan
 from adversary.reader.rounding import RULES
+from adversary.reader.simplex import NonNegative
 
 NOISES = {
     "discrete gaussian": ("rho", "sigma"),
@@ -132,8 +133,6 @@ def _postprocessing(table: Keys) -> Postprocessing:
     table.only(*keys)
     rounding = table.one_of("rounding", RULES, RULES[0])
     if kind == ADJUSTMENTS[1]:
-        from adversary.reader.simplex import NonNegative  # PENDING
-
         return NonNegative(rounding)
     weights = [table.number(key, 1) for key in keys[2:]]
     made: Postprocessing = table.build("", partial(LeastSquares, rounding, *weights))

@@ -14,11 +14,14 @@ from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geom
 from adversary.privacy.mechanisms import RandomizedResponse as Response
 from adversary.reader.attacks import MEANINGS
 from adversary.reader.beliefs import Belief, Known, Learned, Others, Point, Uniform
+from adversary.reader.coarsening import Clamped, Coarsened, Rounded
+from adversary.reader.consistency import LeastSquares, Postprocessing
 from adversary.reader.each import Each
 from adversary.reader.elicited import PrelizLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.rates import BetaBinomial, GammaPoisson
+from adversary.reader.simplex import NonNegative
 
 
 def noise(mechanism: Mechanism) -> str:
@@ -36,6 +39,8 @@ def noise(mechanism: Mechanism) -> str:
             return f"randomized response, epsilon = {figure_of(mechanism.epsilon)}, {mechanism.categories} categories"
         case Exact():
             return "none: published exactly"
+        case Coarsened():
+            return "; then ".join([noise(mechanism.noise), *_steps(mechanism)])
         case _:
             return repr(mechanism)
 
@@ -57,18 +62,18 @@ def belief(one: Belief, level: str, inside: str) -> str:
         case Each(law=None):
             return f"each other unit of the {level} holds any number of people, all equally likely"
         case Each():
-            return f"each other unit of the {level} holds a number of people, independent of the others, after {_law(one.law)}"
+            return f"each other unit of the {level} holds a number of its own, all after {_law(one.law)}"
         case GammaPoisson():
-            rate = f"a rate of its own that is not known: a Gamma law of shape {figure_of(one.shape)} and rate {figure_of(one.rate)}"
+            law = f"a Gamma law of shape {figure_of(one.shape)} and rate {figure_of(one.rate)}"
             mean = one.shape * one.exposure / one.rate
             exposure = f", times {figure_of(one.exposure)}" * (one.exposure != 1.0)
-            return f"{others} are Poisson with {rate}{exposure} ({figure_of(mean)} people expected)"
+            return f"{others} are Poisson with a rate not known: {law}{exposure} ({figure_of(mean)} people expected)"
         case BetaBinomial():
             chance = f"a Beta law, alpha = {figure_of(one.alpha)}, beta = {figure_of(one.beta)}"
             mean = one.n * one.alpha / (one.alpha + one.beta)
             return (
-                f"each of {one.n} people of the {level} outside the {inside} is in the cell with the same chance, which is "
-                f"not known: {chance} ({figure_of(mean)} people expected)"
+                f"each of {one.n} people of the {level} outside the {inside} is in the cell with the same chance, "
+                f"which is not known: {chance} ({figure_of(mean)} people expected)"
             )
         case Learned():
             return f"the {level}'s count in the cell is {_unknown(one)}"
@@ -93,7 +98,8 @@ def _unknown(one: Learned) -> str:
     for row in np.exp(one.table):
         means.append(float((row * one.totals).sum()))
     low, high = int(one.totals[0]), int(one.totals[-1])
-    return f"between {low} and {high}, {figure_of(means[0])} on average if the target is out and {figure_of(means[-1])} if in"
+    out, present = figure_of(means[0]), figure_of(means[-1])
+    return f"between {low} and {high}, {out} on average if the target is out and {present} if in"
 
 
 def reader(plan: Plan, one: Adversary, name: str) -> str:
@@ -115,9 +121,7 @@ def reader(plan: Plan, one: Adversary, name: str) -> str:
     differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
     who = f"Reader {name}" if name else "The reader"
     start = f"starts from a probability of {share(one.prior)} that {MEANINGS[one.attack]}"
-    attack = (
-        "" if one.attack == "characteristics" else f" (a {one.attack} attack: “in” means that {MEANINGS[one.attack]})"
-    )
+    attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
     return f"{who} {start}{attack}; {knows}{believes}. For this reader {differ}."
 
 
@@ -149,3 +153,58 @@ def counts(scenario: Scenario, between: str = ", ") -> str:
 
 def _number(value: Any) -> str:
     return json.dumps(np.asarray(value).tolist())
+
+
+def processing(plan: Plan) -> list[str]:
+    """What is done to the numbers after the noise, one sentence for each thing done."""
+    found = [
+        f"At the {level.name}, {'; then '.join(steps)}."
+        for level in plan.levels
+        if (steps := _steps(level.mechanism)) and not (plan.postprocessing is not None and level is plan.levels[-1])
+    ]
+    if plan.postprocessing is not None:
+        lower, upper = plan.names
+        found.append(_adjusting(plan.postprocessing, lower, upper))
+    return found
+
+
+def _steps(mechanism: Mechanism) -> list[str]:
+    """What the wrappers of a mechanism do, the innermost first."""
+    match mechanism:
+        case Clamped(lower=None):
+            step = f"numbers above {mechanism.upper} are published as {mechanism.upper}"
+        case Clamped(upper=None):
+            step = f"numbers below {mechanism.lower} are published as {mechanism.lower}"
+        case Clamped():
+            step = f"numbers outside {mechanism.lower} to {mechanism.upper} are published as the nearer end"
+        case Rounded():
+            step = f"numbers are rounded to multiples of {mechanism.base}, {_TIES[mechanism.ties]}"
+        case _:
+            return []
+    return [*_steps(mechanism.mechanism), step]
+
+
+def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:
+    start = f"The {upper}'s number comes first, at least 0. The noisy counts of the {lower} and its siblings are then"
+    match postprocessing:
+        case LeastSquares():
+            w0, w = postprocessing.own_weight, postprocessing.sibling_weight
+            weights = "" if w0 == w else f", the {lower}'s own squares weighing {w0} and each sibling's {w}"
+            return (
+                f"{start} moved as little as possible, in squares{weights}, to add up to it; the {lower}'s is rounded, "
+                f"{_TIES[postprocessing.rounding]}, and kept between 0 and the {upper}'s."
+            )
+        case NonNegative():
+            return (
+                f"{start} replaced by the nearest non-negative numbers that add up to it; the {lower}'s is rounded, "
+                f"{_TIES[postprocessing.rounding]}."
+            )
+        case _:
+            return f"{start} put through {postprocessing!r}."
+
+
+_TIES = {
+    "half_even": "those half way to the even one",
+    "half_up": "those half way upwards",
+    "half_down": "those half way downwards",
+}

@@ -41,8 +41,8 @@ def _all_but(
     for key in ("prior", "hypotheses"):
         if table.has(key):
             raise ValueError(
-                f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the reader misses: "
-                f"it follows from their law, got {table.values[key]!r}"
+                f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the reader "
+                f"misses: it follows from their law, got {table.values[key]!r}"
             )
     if attack != "characteristics" or isinstance(known, list) or plan.cells > 1:
         raise ValueError(

@@ -11,19 +11,25 @@ import xarray as xr
 from adversary.desk import portraits, words
 from adversary.desk.grids import Table
 from adversary.desk.scenarios import Scenario
-from adversary.desk.words import figure_of, of_reader, readers_of, share
+from adversary.desk.words import figure_of, readers_of, share
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.attacks import MEANINGS
-from adversary.reader.beliefs import Uniform
+from adversary.reader.beliefs import Belief, Uniform
 from adversary.reader.each import Each
 from adversary.reader.truths import settle_truth
 
 
-def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     """What came out, in two sentences per truth."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     where = f"Under the truth {name}: " if name else ""
     start = f"{where}{'a' if where else 'A'}"
+    if words.unreliable(risk):
+        yield (
+            f"{where}{'t' if where else 'T'}he sampler's diagnostics failed on too many releases. What follows from "
+            f"them is called {words.UNRELIABLE}, and no number is given; the section on diagnostics says why."
+        )
+        return
     if "adversary" in risk.dims:
         ratio = risk["ratio_mean"]
         least, most = str(ratio.idxmin("adversary").item()), str(ratio.idxmax("adversary").item())
@@ -35,8 +41,10 @@ def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     else:
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
         prior, mean, correct = (share(float(risk[name])) for name in ("prior", "posterior_mean", "prob_correct"))
+        attack = next(iter(readers_of(scenario).values())).attack
+        meaning = "the target is in" if attack == "characteristics" else MEANINGS[attack]
         yield (
-            f"{start} reader who starts at {prior} ends, averaged over releases, at {mean} that the target is in, "
+            f"{start} reader who starts at {prior} ends, averaged over releases, at {mean} that {meaning}, "
             f"{figure_of(float(risk['ratio_mean']))} times the prior. Nine releases in ten leave them between "
             f"{share(low)} and {share(high)}. Their best guess is right in {correct} of releases."
         )
@@ -49,25 +57,48 @@ def _summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         )
 
 
-def _published(plan: Plan) -> str:
+def published(scenario: Scenario) -> str:
+    """What is released, in a few sentences."""
+    plan = scenario.plan
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
-    text = f"Noisy counts of {one}, at {len(plan.levels)} level{'s' * (len(plan.levels) > 1)}, lowest first."
+    text = f"Noisy counts of {one}, at {portraits.published_levels(scenario)}."
     if any(level.siblings for level in plan.levels):
-        text += " Siblings are the other units of the same parent; the reader uses the sum of their noisy counts too."
+        text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
     return text
 
 
-def _levels(scenario: Scenario) -> Table:
-    table = Table(["level", "noise", "rho of the noise, one count", "standard deviation (people)", "siblings"], texts=2)
-    for level in scenario.plan.levels:
+def _siblings_read(scenario: Scenario) -> str:
+    plan = scenario.plan
+    single = [level.name for level in plan.levels if level.name in scenario.truth.get("siblings", {})]
+    if plan.postprocessing is not None:
+        return "; their noisy counts enter the unit's own published count."
+    if single:
+        return (
+            "; their noisy counts are published one by one, and a reader who believes something of each reads them so."
+        )
+    if any(plan.sibling_noise(i) is not None for i in range(len(plan.levels))):
+        return "; the reader uses the sum of their noisy counts too."
+    return "; their own counts are not read."
+
+
+def levels(scenario: Scenario) -> Table:
+    """Every level of the file: its noise, what is done to its numbers, its siblings, and how often it is published."""
+    repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
+    heads = ["level", "noise", "rho of the noise, one count", "standard deviation (people)", "siblings"]
+    table = Table([*heads, *["published"] * bool(repeated)], texts=2)
+    by_name = {level.name: level for level in scenario.plan.levels}
+    for name, published_as in last.items():
+        level = by_name[published_as]
         rho, deviation = level.mechanism.rho, float(np.sqrt(level.mechanism.variance))
         siblings = "–" if level.siblings is None else str(level.siblings)
-        table.add(level.name, portraits.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings)
+        times = repeated.get(name, 1)
+        often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
+        table.add(name, portraits.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings, *often)
     return table
 
 
-def _warnings(scenario: Scenario) -> list[str]:
+def warnings(scenario: Scenario) -> list[str]:
     """Improper beliefs that a small count turns into evidence."""
     plan = scenario.plan
     found: dict[str, int] = {}
@@ -77,7 +108,7 @@ def _warnings(scenario: Scenario) -> list[str]:
             for i, given in enumerate(one.chain(plan, cell)):
                 inside = counts[i - 1, cell] if i else 0
                 near = 4.0 * np.sqrt(plan.levels[i].mechanism.variance)
-                if isinstance(given, Uniform) and given.upper is None and counts[i, cell] - inside < near:
+                if _flat(given) and counts[i, cell] - inside < near:
                     found.setdefault(plan.names[i], int(counts[i, cell]))
     return [
         f"The belief about the {name} is uniform without an upper end, and the true count there is small ({count}). "
@@ -90,12 +121,24 @@ def _warnings(scenario: Scenario) -> list[str]:
     ]
 
 
-def _reading(tree: xr.DataTree) -> list[str]:
+def _flat(belief: Belief) -> bool:
+    """Whether every total, or every sibling's count, is equally likely without end."""
+    return isinstance(belief, Uniform | Each) and not belief.proper
+
+
+def reading(scenario: Scenario, tree: xr.DataTree) -> list[str]:
+    """How to read the numbers."""
     definitions = [str(name) for name in tree["bound"].to_dataset()["definition"].values]
     itself = ", except that of probabilistic DP, which speaks of the release itself"
     after = (itself if "probabilistic DP" in definitions else "") + "."
+    attacks = dict.fromkeys(one.attack for one in readers_of(scenario).values())
     return [
         "Posterior and ratio always speak of “in”, also where the target is in truth out.",
+        *(
+            f"“In” means here, for a {name} attack, that {MEANINGS[name]}."
+            for name in attacks
+            if name != "characteristics"
+        ),
         "A bound is an inequality: whatever the release, and whatever a reader covered by it believes of others, the "
         "posterior is at least the lower end and at most the upper end, except with the probability under “may fail "
         "in”. Lower ends are rounded down, upper ends up.",
@@ -111,7 +154,8 @@ def _reading(tree: xr.DataTree) -> list[str]:
     ]
 
 
-def _provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
+def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
+    """Where the numbers come from."""
     attrs = tree.attrs
     simulated = tree["risk"]["posterior_mean"].attrs.get("direction") != "exact"
     versions = ", ".join(f"{name} {number}" for name, number in json.loads(attrs["versions"]).items())
@@ -124,9 +168,11 @@ def _provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
         ("Versions", versions),
     ]
+    if scenario.plan.postprocessing is not None:
+        rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
     for level in scenario.plan.levels:
         spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
-        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level.name)))
+        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, scenario.origins[level.name])))
     for name, promise in (scenario.guarantee or {}).items():
         rows.append((f"Promise: {name}", repr(promise)))
     return rows

@@ -16,9 +16,10 @@ from adversary.desk.words import percent, readers_of
 from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.mechanisms import Exact
 from adversary.privacy.noise import ContinuousNoise
-from adversary.reader.factors import Atoms, FactorLaw
+from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law
+from adversary.reader.parts import Atoms
 from adversary.reader.plans import Plan
 from adversary.reader.sensitivity import at_prior, same_law, scaled_plan
 from adversary.reader.truths import settle_truth

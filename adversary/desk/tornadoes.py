@@ -1,4 +1,4 @@
-"""How far a reader's conclusions move with what went in: one input at a time, and release by release as one input grows.
+"""How far a reader's conclusions move with what went in: one input at a time, or along one of them.
 
 A tornado shows the range of one measure as each input goes over its values, all others as they are, longest bar on top.
 A fan shows the posteriors of nine releases in ten, and of the middle half, along one input. Both show both truths:
@@ -127,8 +127,7 @@ def _possible(values: xr.DataArray, truth: str | None) -> list[str]:
     if truth is not None and truth not in TRUTHS:
         raise ValueError(f"truth must be one of {TRUTHS}, got {truth!r}")
     asked = TRUTHS if truth is None else (truth,)
-    other = [dim for dim in values.dims if dim != "truth"]
-    found = [side for side in asked if bool(np.isfinite(values.sel(truth=side)).any(other))]
+    found = [side for side in asked if bool(np.isfinite(values.sel(truth=side).values).any())]
     if not found:
         raise ValueError(f"the reader holds no truth of {asked} possible")
     return found
@@ -138,7 +137,7 @@ def _possible(values: xr.DataArray, truth: str | None) -> list[str]:
 def fan(swept: xr.Dataset, along: str, truth: str | None = None) -> Figure:
     """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
 
-    Along priors of more than a factor of twenty the ratio is drawn instead, since all posteriors follow the prior there.
+    Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
 
     Parameters
     ----------

@@ -38,19 +38,29 @@ def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
     return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
 
 
-def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
-    """(name, scenario, audit) of every truth; a single truth has the name ""."""
+def truths(scenario: Scenario) -> dict[str, Scenario]:
+    """The scenario with one truth at a time, by the truth's name; a single truth has the name ""."""
     if "truths" not in scenario.document:
-        return [("", scenario, tree)]
-    found = []
+        return {"": scenario}
+    found = {}
     for name, truth in scenario.truth.items():
         document = {key: value for key, value in scenario.document.items() if key != "truths"}
-        one = replace(scenario, truth=truth, document={**document, "truth": scenario.document["truths"][name]})
+        document = {**document, "truth": scenario.document["truths"][name]}
+        found[str(name)] = replace(scenario, truth=truth, document=document)
+    return found
+
+
+def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
+    """(name, scenario, audit) of every truth; a single truth has the name ""."""
+    found = []
+    for name, one in truths(scenario).items():
+        if not name:
+            return [("", scenario, tree)]
         groups = {group: node.to_dataset() for group, node in tree.children.items()}
-        parts = {group: data.sel(truth=str(name)) if "truth" in data.dims else data for group, data in groups.items()}
+        parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
         part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()})
         part.attrs.update(tree.attrs)
-        found.append((str(name), one, part))
+        found.append((name, one, part))
     return found
 
 

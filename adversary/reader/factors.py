@@ -11,123 +11,19 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._numeric import (
-    Floats,
-    as_array,
-    check_probability,
-    log_sum_exp,
-    logit,
-    scalar_or_array,
-    solve_decreasing,
-)
-from adversary.privacy.losses import PrivacyLoss
+from adversary._numeric import Floats, as_array, check_probability, logit, scalar_or_array, solve_decreasing
 from adversary.privacy.posteriors import PosteriorOf, side_of
+from adversary.reader.parts import COINCIDENT, Atoms, Part, outer_sum, tails, weighed
 
 TIE = 1e-9
 """Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
 
-COINCIDENT = 1e-12
-"""Sums of losses this close (times their size, if above 1) are one value reached in several ways."""
-
 _ATOMS = 2_000_000
 _EXPIT_WIDTH = 45.0
 _SMALL = 2_000
-
-
-def _dot(weights: Floats, values: Floats) -> float:
-    """Sum of products, pairwise: accurate over millions of terms."""
-    return float((weights * values).sum())
-
-
-def _tails(weights: Floats) -> Floats:
-    """Sums of the weights from each place on, and 0 past the end."""
-    return np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-
-
-class Atoms:
-    """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
-
-    def __init__(
-        self, values: Floats, weights: Floats, log_exponential_mean: Callable[[], float] | None = None
-    ) -> None:
-        self._log_exponential_mean = log_exponential_mean
-        order = np.argsort(values, kind="stable")
-        self.values, self.weights = values[order], weights[order]
-        self._below = np.append(0.0, np.cumsum(self.weights))
-        self._above = _tails(self.weights)
-
-    @property
-    def log_exponential_mean(self) -> float:
-        """log E[exp(part)], infinite where a value is; from its closed form where that is known."""
-        if self._log_exponential_mean is not None:
-            return self._log_exponential_mean()
-        used = self.weights > 0
-        return float(log_sum_exp(np.log(self.weights[used]) + self.values[used]))
-
-    def plus(self, other: Atoms) -> Atoms:
-        """The sum of two independent parts, coincident values put together."""
-        values, weights = outer_sum(self, other)
-        return _merged(Atoms(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean))
-
-    def without(self, lost: float) -> Atoms:
-        """The part without its least probable values, which weigh at most `lost` in all."""
-        keep = probable(self.weights, lost)
-        return self if keep.all() else Atoms(self.values[keep], self.weights[keep], lambda: self.log_exponential_mean)
-
-    @property
-    def spacing(self) -> float:
-        """Smallest step between values, rounding apart."""
-        finite = self.values[np.isfinite(self.values)]
-        gaps = np.diff(finite)
-        gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
-        return float(gaps.min()) if gaps.size else 1.0
-
-    def sf(self, threshold: Floats) -> Floats:
-        """P(part > threshold)."""
-        return self._above[np.searchsorted(self.values, threshold, side="right")]
-
-    def cdf(self, threshold: Floats) -> Floats:
-        """P(part < threshold)."""
-        return self._below[np.searchsorted(self.values, threshold, side="left")]
-
-    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
-        """E[function(shift + part)] for every shift."""
-        if shift.size < self.values.size:
-            return np.array([_dot(self.weights, function(one + self.values)) for one in shift])
-        total = np.zeros_like(shift)
-        for value, weight in zip(self.values, self.weights, strict=True):
-            total += weight * function(shift + value)
-        return total
-
-
-class LossPart:
-    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
-
-    def __init__(self, loss: PrivacyLoss, target: int) -> None:
-        self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
-
-    def sf(self, threshold: Floats) -> Floats:
-        return as_array(self.loss.tail(threshold)[self.side])
-
-    @property
-    def log_exponential_mean(self) -> float:
-        """log E[exp(part)]: 0 under Q, that of the second moment of the ratio under P."""
-        return 0.0 if self.side else float(self.loss.log_moment(1.0))
-
-    def cdf(self, threshold: Floats) -> Floats:
-        return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
-
-    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
-        def at(one: float) -> float:
-            return float(self.loss.expect(lambda z: function(one + z))[self.side])
-
-        return np.array([at(float(one)) for one in shift])
-
-
-NOTHING = Atoms(np.zeros(1), np.ones(1))
 
 
 @dataclass(frozen=True)
@@ -142,7 +38,7 @@ class FactorLaw:
 
     log_odds: float
     target: int
-    first: Any
+    first: Part
     rest: Atoms
     draws: int
     spacing: float
@@ -183,8 +79,8 @@ class FactorLaw:
         return -self.log_odds - width, -self.log_odds + width
 
     def _average(self, per_rest: Floats) -> tuple[float, float]:
-        mean = _dot(self.rest.weights, per_rest)
-        spread = _dot(self.rest.weights, (per_rest - mean) ** 2)
+        mean = weighed(self.rest.weights, per_rest)
+        spread = weighed(self.rest.weights, (per_rest - mean) ** 2)
         return mean, float(np.sqrt(spread / self.draws)) if self.simulated else 0.0
 
     def posterior_mean(self) -> tuple[float, float]:
@@ -230,8 +126,8 @@ class FactorLaw:
         alone = self.first.sf(np.full(1, self._tie - self.log_odds))[0]
         gain = self.first.sf(self._tie - self.log_odds - self.rest.values) - alone
         to_in, to_out = (
-            _dot(self.rest.weights, np.maximum(gain, 0.0)),
-            _dot(self.rest.weights, np.maximum(-gain, 0.0)),
+            weighed(self.rest.weights, np.maximum(gain, 0.0)),
+            weighed(self.rest.weights, np.maximum(-gain, 0.0)),
         )
         return (to_in, to_out) if self.target else (to_out, to_in)
 
@@ -254,7 +150,7 @@ class FactorLaw:
             return solve_decreasing(lambda e: self._mass_beyond(e) - failure * (1.0 + 1e-9), 0.0, 1.0)
         values, weights = outer_sum(self.first, self.rest)
         order = np.argsort(np.abs(values))
-        size, above = np.abs(values)[order], _tails(weights[order])
+        size, above = np.abs(values)[order], tails(weights[order])
         last = np.searchsorted(size, size + COINCIDENT * np.maximum(1.0, size), side="right")
         enough = int(np.argmax(above[last] <= failure * (1.0 + 1e-9)))
         return float(size[last[enough] - 1])
@@ -282,7 +178,7 @@ class FactorLaw:
 
     def _searched_quantile(self, level: float) -> float:
         def missing(z: float) -> float:
-            return level - 1e-12 - _dot(self.rest.weights, 1.0 - self.first.sf(z - self.rest.values))
+            return level - 1e-12 - weighed(self.rest.weights, 1.0 - self.first.sf(z - self.rest.values))
 
         low = -1.0
         if isinstance(self.first, Atoms):
@@ -326,41 +222,6 @@ class AuditedPosterior(PosteriorOf):
         law = self.laws[side_of(truth)]
         threshold = logit(check_probability("x", x)) - law.log_odds
         return np.clip(law.sf(threshold), 0.0, 1.0).reshape(np.shape(x))
-
-
-def outer_sum(a: Atoms, b: Atoms) -> tuple[Floats, Floats]:
-    """(values, weights) of every sum of one value of each; -inf and +inf do not meet."""
-    with np.errstate(invalid="ignore"):
-        values = (a.values[:, None] + b.values[None, :]).ravel()
-    weights = (a.weights[:, None] * b.weights[None, :]).ravel()
-    keep = ~np.isnan(values)
-    return (values, weights) if keep.all() else (values[keep], weights[keep])
-
-
-def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
-    """All but the least weights, which sum to at most `lost`."""
-    ascending = np.sort(weights, axis=None)
-    kept: NDArray[np.bool_] = weights >= ascending[np.searchsorted(np.cumsum(ascending), lost)]
-    return kept
-
-
-def _merged(part: Atoms) -> Atoms:
-    """The same law with coincident values put together, at their weighted mean."""
-    value, weight = part.values, part.weights
-    with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart
-        gap = np.diff(value)
-        apart = np.isinf(gap) | (gap > COINCIDENT * np.maximum(1.0, np.abs(value[1:])))
-    starts = np.append(0, np.flatnonzero(apart) + 1)
-    if starts.size == value.size:
-        return part
-    first, total = value[starts], np.add.reduceat(weight, starts)
-    offset = (
-        np.where(np.isfinite(value), value, 0.0)
-        - np.where(np.isfinite(first), first, 0.0)[np.cumsum(np.append(False, apart))]
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shift = np.add.reduceat(offset * weight, starts) / total
-    return Atoms(first + np.where(total > 0, shift, 0.0), total, lambda: part.log_exponential_mean)
 
 
 def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from adversary import runner
 from adversary._numeric import Floats, as_array
@@ -24,12 +23,14 @@ from adversary.privacy.composition import powered
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
 from adversary.reader.beliefs import Point
-from adversary.reader.factors import NOTHING, Atoms, FactorLaw, LossPart, probable
+from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary, log_bayes_factor
 from adversary.reader.links import EachLink
+from adversary.reader.parts import NOTHING, Atoms, LossPart, Part, probable
 from adversary.reader.paths import Path, log_matrix_product
 from adversary.reader.plans import Plan
-from adversary.reader.releases import Released, make_release, release_arrays
+from adversary.reader.releases import Released, release_arrays
+from adversary.reader.tables import DRAWS, columns, grid, listed, placed
 from adversary.reader.truths import Truth
 
 MAX_GRID = 20_000_000
@@ -37,27 +38,12 @@ PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 FAINT = 1e-20
 """The same for a small one: what the supports themselves leave out is more."""
-DRAWS = 20_000
 _SMALL = 200_000
 _APART = 4_000_000
 _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _UNSEEN = 1e-22
 _ROWS = 4096
-_TABLE_GRID = 2_000_000
-_TABLE_ROWS = 200_000
-_TABLE_LOST = 1e-12
-
-type Part = Atoms | LossPart
-
-
-class Column(NamedTuple):
-    """One published number: where it stands in `Released`, the values it can take and their probabilities."""
-
-    kind: str
-    place: tuple[int, ...]
-    values: Floats
-    weights: Floats
 
 
 def factor_law(
@@ -195,18 +181,15 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
     if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
         return _evidence_part(path, truth, cell, progress)
     lowest = path.steps[0].levels
-    listed = _placed(
-        plan,
-        [
-            column
-            for column in _columns(plan, truth)
-            if column.place[-1] == cell and not (column.kind == "noisy" and column.place[0] in lowest)
-        ],
-        MAX_GRID // 20,
+    numbers = (
+        column
+        for column in columns(plan, truth)
+        if column.place[-1] == cell and not (column.kind == "noisy" and column.place[0] in lowest)
     )
-    if listed is None:
+    found = placed(plan, numbers, MAX_GRID // 20)
+    if found is None:
         return None
-    released, weights = listed
+    released, weights = found
     keep = weights > _UNSEEN
     return Atoms(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
 
@@ -222,7 +205,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     second = path.steps[1]
     assert link is not None
     sums, sum_weight = link.noise.releases(int(counts[second.levels[0]] - counts[low]))
-    rows, row_weight = _grid([n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)])
+    rows, row_weight = grid([n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)])
     further: list[tuple[Floats, Floats]] = []
     columns: list[tuple[str, int]] = []
     for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
@@ -235,7 +218,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     size = len(sums) * len(rows) * int(np.prod([len(values) for values, _ in further]) if further else 1)
     if size > MAX_GRID:
         return None
-    beyond, beyond_weight = _grid(further) if further else (np.zeros((1, 0)), np.ones(1))
+    beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
     noisy = np.full((beyond.shape[0], counts.size), 0.0)
     links = np.full((beyond.shape[0], counts.size), np.nan)
     for j, (kind, level) in enumerate(columns):
@@ -273,84 +256,12 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     return Atoms(evidence[keep], weight[keep])
 
 
-def _grid(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """All combinations of independent releases (combination, column), with their probabilities."""
-    values = np.stack([g.ravel() for g in np.meshgrid(*[v for v, _ in columns], indexing="ij")], axis=1)
-    weights = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[w for _, w in columns], indexing="ij")]), axis=0)
-    return values, weights
-
-
-def _columns(plan: Plan, truth: Truth) -> Iterator[Column]:
-    """Every released number, level by level, cell by cell; siblings one by one where the truth gives their counts.
-
-    Raises
-    ------
-    TypeError : continuous noise has no list of releases
-    """
-    for i, level in enumerate(plan.levels):
-        total = plan.sibling_noise(i)
-        for cell in range(plan.cells):
-            yield Column("noisy", (i, cell), *level.mechanism.releases(int(truth.counts[i, cell])))
-            if level.name in truth.siblings:
-                for j, count in enumerate(truth.siblings[level.name][:, cell]):
-                    yield Column("siblings", (i, j, cell), *level.mechanism.releases(int(count)))
-            elif total is not None:
-                others = int(truth.counts[i + 1, cell] - truth.counts[i, cell])
-                yield Column("sums", (i, cell), *total.releases(others))
-
-
-def _placed(plan: Plan, columns: Iterable[Column], limit: int) -> tuple[Released, Floats] | None:
-    """Every combination of these numbers, with its probability; None if there are more than `limit`."""
-    columns = list(columns)
-    if np.prod([float(column.values.size) for column in columns]) > limit:
-        return None
-    values, weights = _grid([(column.values, column.weights) for column in columns])
-    apart = max((column.place[1] + 1 for column in columns if column.kind == "siblings"), default=0)
-    shape = len(plan.levels), plan.cells
-    released = Released(
-        np.full((len(values), *shape), np.nan),
-        np.full((len(values), *shape), np.nan),
-        np.full((len(values), shape[0], apart, shape[1]), np.nan) if apart else None,
-    )
-    for column, value in zip(columns, values.T, strict=True):
-        getattr(released, column.kind)[(slice(None), *column.place)] = value
-        if column.kind == "siblings" and plan.sibling_noise(column.place[0]) is not None:
-            total = released.sums[:, column.place[0], column.place[-1]]
-            total[:] = np.nan_to_num(total) + value
-    return released, weights
-
-
-def _listed(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
-    """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
-    if plan.postprocessing is not None:
-        return _adjusted(plan, truth, limit)
-    if any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels):
-        return None
-    return _placed(plan, _columns(plan, truth), limit)
-
-
-def _adjusted(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | None:
-    """Every pair (t1, t2) of a post-processed plan, with P(t2 | x2) P(t1 | t2, x1, others); None if too many."""
-    (lower, upper), (own, total) = plan.levels, truth.counts[:, 0]
-    parents, weight = upper.mechanism.releases(int(total))
-    sizes = parents.astype(np.int64) + 1
-    if plan.postprocessing is None or sizes.sum() > limit or len(truth.siblings.get(lower.name, ())) > 1:
-        return None
-    parent = np.repeat(parents, sizes)
-    children = np.concatenate([np.arange(size, dtype=np.float64) for size in sizes])
-    log_p = plan.postprocessing.log_prob(
-        children, parent, float(own), float(total - own), lower.mechanism, lower.siblings or 0
-    )
-    noisy = np.stack([children, parent], axis=1)[..., None]
-    return Released(noisy, np.full(noisy.shape, np.nan)), np.repeat(weight, sizes) * np.exp(as_array(log_p))
-
-
 def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, Atoms] | None:
     """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
-    listed = _listed(plan, truth, MAX_GRID // 20)
-    if listed is None:
+    found = listed(plan, truth, MAX_GRID // 20)
+    if found is None:
         return None
-    released, weights = listed
+    released, weights = found
     keep = weights > _UNSEEN
     return NOTHING, Atoms(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
 
@@ -409,24 +320,3 @@ def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
         if path.steps:
             total += float(path.log_bayes_factor(Released(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell])))[0])
     return total
-
-
-def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
-    """(releases, weights): every release that matters under this truth, or simulated ones if there are too many.
-
-    The least probable releases, 1e-12 in all, are left out; `weight.attrs` says what the table is.
-    """
-    listed = _listed(plan, truth, _TABLE_GRID)
-    if listed is not None:
-        released, weights = listed
-        keep = np.flatnonzero(probable(weights, _TABLE_LOST))
-        if keep.size <= _TABLE_ROWS:
-            kept = released.rows(keep)
-            weight = xr.DataArray(
-                weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())}
-            )
-            return make_release(plan, kept.noisy, kept.sums, kept.siblings), weight
-    generator = np.random.default_rng(runner.seed_sequence(rng))
-    size = min(draws, _TABLE_ROWS)
-    weight = xr.DataArray(np.full(size, 1.0 / size), dims="release", attrs={"direction": "estimate", "mass": 1.0})
-    return plan.release(truth.by_level(plan), generator, size), weight

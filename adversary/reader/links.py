@@ -122,7 +122,13 @@ class EachLink(Link):
             return first, np.log(total) + peak
 
     def _each(self, released: Released) -> Floats | None:
-        return released.individual(self.level, self.belief.count)
+        each = released.individual(self.level, self.belief.count)
+        if each is None and np.isnan(released.sums[:, self.level]).any():
+            raise ValueError(
+                "these siblings have no published sum and are read one by one: give their releases as siblings to "
+                'plan.observe, or their true counts as "siblings" in the truth'
+            )
+        return each
 
     def columns(self, released: Released) -> Floats:
         each = self._each(released)

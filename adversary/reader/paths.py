@@ -12,25 +12,20 @@ published sampler leaves that constraint out of one of its two updates).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from adversary._numeric import Floats, Integers, as_array, log_sum_exp, log_tail_sum
+from adversary._numeric import Floats, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
-from adversary.privacy.mechanisms import Exact, Mechanism, RandomizedResponse
-from adversary.reader.beliefs import Belief, Known, Learned, Uniform
-from adversary.reader.links import REACH_NATS, AdjustedLink, SumLink
+from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
+from adversary.reader.beliefs import Belief, Known, Learned
+from adversary.reader.links import AdjustedLink
 from adversary.reader.plans import Plan
 from adversary.reader.releases import Released
-from adversary.reader.steps import Step, by_value, link_above
-
-MAX_STATES = 50_000_000
-_CHUNK_STATES = 4_000_000
-_WHOLE_SUPPORT = 4096
+from adversary.reader.steps import Step, link_above
+from adversary.reader.windows import MAX_STATES, Windows, chunks, common, costs
 
 
 @dataclass(frozen=True)
@@ -67,6 +62,11 @@ class Path:
                     count = steps[0].belief.support(int(k))[0]
                     raise ValueError(f"a count of {count} has no answer among {noise.categories} categories")
         return path
+
+    @property
+    def windows(self) -> Windows:
+        """The counts that matter at each of its steps."""
+        return Windows(self.steps)
 
     @property
     def known(self) -> bool:
@@ -112,107 +112,16 @@ class Path:
 
     def _log_likelihoods(self, released: Released, step: int, x: Floats) -> Floats:
         """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
-        windows = self.windows(released, step, x, closed=True)
+        windows = self.windows.above(released, step, x, closed=True)
         result = np.full((len(released), x.size), np.nan)
-        for rows in self._chunks(windows, x.size, len(released)):
-            part = [(low[rows], size) for low, size in _common(windows, rows)]
+        for rows in chunks(windows, x.size, len(released)):
+            part = [(low[rows], size) for low, size in common(windows, rows)]
             result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), released.rows(rows), part)
         return result
 
-    def _chunks(self, windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
-        """Row numbers in groups of similar window size, so that padding and memory stay small."""
-        cost = _costs(windows, first, rows)
-        if cost.max() > MAX_STATES:
-            worst = int(np.argmax(cost))
-            widths = [int(size[worst]) for _, size in windows]
-            raise ValueError(
-                f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
-                "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
-            )
-        order = np.argsort(cost, kind="stable")
-        start = 0
-        while start < rows:
-            # widest row of the group, found by halving the group until it fits
-            stop = rows
-            while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
-                stop = start + (stop - start) // 2
-            yield order[start:stop]
-            start = stop
-
-    def _closed_form(self, step: int) -> bool:
-        """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
-        above = self.steps[step + 1]
-        flat = isinstance(above.belief, Uniform) and above.belief.upper is None
-        if step < 0 or step + 2 < len(self.steps) or not flat:
-            return False
-        link = self.steps[step].link
-        return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
-
-    def windows(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
-        """For every step above `step`: the first count and the number of counts to follow, per release."""
-        low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
-        result = []
-        for i in range(step + 1, len(self.steps)):
-            if closed and self._closed_form(i - 1):
-                break
-            low, high = self._window(i, low, high, released)
-            result.append((low, (high - low + 1).astype(np.int64)))
-        return result
-
-    def _window(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
-        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
-
-        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
-        """
-        step, noisy = self.steps[i], released.noisy
-        for noise, level in zip(step.noises, step.levels, strict=False):
-            if isinstance(noise, Exact):
-                return noisy[:, level], noisy[:, level]
-        bottom = by_value(lambda k: float(step.belief.support(k)[0]), low)
-        top = by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high)
-        if np.all(top - bottom < _WHOLE_SUPPORT):
-            return bottom, np.maximum(top, bottom)
-        if not step.noises:  # no release of its own: everything up to the next level that has one
-            above = next(s for s in self.steps[i + 1 :] if s.noises)
-            ceiling = noisy[:, above.levels[0]] + above.reach
-            if step.belief.proper:
-                ceiling = np.maximum(ceiling, by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
-            return bottom, np.maximum(bottom, np.minimum(top, ceiling))
-        if i and self._closed_form(i - 1):
-            return self._parabola_window(i, low, high, released)
-        sources = [noisy[:, level] for level in step.levels]
-        below = self.steps[i - 1].link if i else None
-        if below is not None:
-            rise = below.rise(released)
-            sources += [low + rise, high + rise]
-        fall = np.zeros(len(released))
-        for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
-            fall = fall + (lower.link.rise(released) if lower.link else 0.0)
-            sources += [noisy[:, level] - fall for level in upper.levels]
-        if step.belief.proper:
-            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
-            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
-        first = np.clip(np.floor(np.min(sources, 0) - step.reach), bottom, top)
-        last = np.clip(np.ceil(np.max(sources, 0) + step.reach + step.drift(low, np.max(sources, 0))), bottom, top)
-        return first, last
-
-    def _parabola_window(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
-        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
-        step, noisy = self.steps[i], released.noisy
-        rho = sum(noise.rho for noise in step.noises)
-        link = self.steps[i - 1].link
-        a = link.noise.rho if link else 0.0
-        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
-        reach = np.sqrt(REACH_NATS / (rho + a))
-        modes = [
-            (rho * centre + a * (edge + released.sums[:, self.steps[i - 1].link_level])) / (rho + a)
-            for edge in (low, high)
-        ]
-        return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
-
     def _transition(self, step: int, x: Floats, released: Released, windows: list[tuple[Floats, int]]) -> Floats:
         """log P(all that lies above step | its count x), (release, count)."""
-        if self._closed_form(step):
+        if self.windows.closed_form(step):
             return self._tail_form(step, x, released.noisy, released.sums)
         above, total = self.steps[step + 1], _counts(windows[0])
         kernel = self.kernel(step, x, total, released)
@@ -251,20 +160,7 @@ class Path:
 
         `beyond` holds releases of everything further up.
         """
-        second, link_level = self.steps[1], self.steps[0].link_level
-        columns = [*releases, sums]
-        corners = np.stack(np.meshgrid(*[[c.min(), c.max()] for c in columns], [0, 1], indexing="ij"), -1).reshape(
-            -1, len(columns) + 1
-        )
-        extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
-        edge = corners[:, -1].astype(np.int64)
-        noisy, links = (np.array([low, high])[edge] for low, high in extremes)
-        noisy[:, list(second.levels)] = corners[:, : len(releases)]
-        links[:, link_level] = corners[:, -2]
-        x = self.known_counts()
-        corner = Released(noisy, links)
-        low, high = self._window(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), corner)
-        return np.arange(low.min(), high.max() + 1)
+        return self.windows.of_second(self.known_counts(), releases, sums, beyond)
 
     def messages_beyond(self, counts: Floats, released: Released) -> Floats:
         """log P(all releases above the second step | its count), (release, count)."""
@@ -321,15 +217,15 @@ class Path:
     def joint(self, released: Released) -> list[tuple[Floats, Floats]]:
         """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
         x = np.broadcast_to(self.contributions, (len(released), 2))
-        windows = self.windows(released, -1, self.contributions, closed=False)
-        list(self._chunks(windows, 2, len(released)))  # refuses what is too wide
-        common = _common(windows, np.arange(len(released)))
+        windows = self.windows.above(released, -1, self.contributions, closed=False)
+        list(chunks(windows, 2, len(released)))  # refuses what is too wide
+        alike = common(windows, np.arange(len(released)))
         result = []
-        for i, window in enumerate(common):
+        for i, window in enumerate(alike):
             total = _counts(window)
             message = self.steps[i].log_likelihood(released.noisy, total)
             if i + 1 < len(self.steps):
-                message = message + self._transition(i, total, released, common[i + 1 :])
+                message = message + self._transition(i, total, released, alike[i + 1 :])
             joint = self.kernel(i - 1, x, total, released) + message[:, None, :]
             norm = log_sum_exp(joint)
             result.append(
@@ -345,8 +241,8 @@ class Path:
 
     def countable(self, released: Released) -> bool:
         """Whether `joint` would stay within MAX_STATES."""
-        windows = self.windows(released, -1, self.contributions, closed=False)
-        return bool(_costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
+        windows = self.windows.above(released, -1, self.contributions, closed=False)
+        return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
 
     def learned(self, released: Released) -> dict[int, Belief]:
         """Beliefs after one release, for the lowest level of every step."""
@@ -395,20 +291,6 @@ def _span(noise: Mechanism | None, values: Floats) -> Floats:
     if noise is None:
         raise ValueError("no sibling sum is published here")
     return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
-
-
-def _or_infinity(end: int | None) -> float:
-    return float("inf") if end is None else float(end)
-
-
-def _costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:
-    """Largest number of states a step adds up, per release, from `first` counts below."""
-    sizes = [np.full(rows, first), *(size for _, size in windows)]
-    return np.asarray(np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0))
-
-
-def _common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
-    return [(low, int(size[rows].max())) for low, size in windows]
 
 
 def _counts(window: tuple[Floats, int]) -> Floats:

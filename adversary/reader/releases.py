@@ -16,7 +16,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adversary._numeric import Floats, check_whole
-from adversary.privacy.mechanisms import ContinuousNoise
+from adversary.reader.coarsening import is_continuous
 
 if TYPE_CHECKING:
     from adversary.reader.plans import Plan
@@ -72,7 +72,7 @@ def make_release(plan: Plan, noisy: Any, sibling_sum: Any, siblings: Any = None)
         if given.siblings is not None and level.siblings and not np.isnan(given.siblings[:, i]).all():
             columns.append((f"siblings of level {level.name!r}", given.siblings[:, i, : level.siblings]))
         for name, column in columns:
-            if not isinstance(level.mechanism, ContinuousNoise):
+            if not is_continuous(level.mechanism):
                 check_whole(name, column)
             elif not np.isfinite(column).all():
                 raise ValueError(f"{name} must be finite, got {column[~np.isfinite(column)][0]}")

@@ -19,9 +19,10 @@ from adversary.privacy.mechanisms import Mechanism
 from adversary.privacy.posteriors import side_of
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary, log_bayes_factor
-from adversary.reader.laws import DRAWS, factor_law
+from adversary.reader.laws import factor_law
 from adversary.reader.plans import Level, Plan
 from adversary.reader.releases import release_arrays
+from adversary.reader.tables import DRAWS
 from adversary.reader.truths import Truth, opposite, settle_truth
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -99,6 +100,11 @@ def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str =
     ----------
     Kazan and Reiter 2025, section 2.6.3, eq. (2.12): a reader who knows that nobody else is there, on levels without
     siblings.
+
+    >>> from adversary.privacy.mechanisms import Gaussian
+    >>> twice, once = unique_target([Gaussian(2.0)] * 4, 0.1), unique_target([Gaussian(1.0)], 0.1)
+    >>> bool(abs(twice["posterior_mean"] - once["posterior_mean"]) < 1e-12)
+    True
     """
     return _average_risk(_same_people("level", mechanisms), Adversary(prior), truth, rng)
 
@@ -142,6 +148,10 @@ def sequential(
     References
     ----------
     Kazan and Reiter 2025, section 2.10. The reader is `Adversary.after` repeated.
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> sequential([3, 0], DiscreteGaussian.from_rho(0.5), known=0, prior=0.5)["log_factor"].values.tolist()
+    [2.5, -0.5]
     """
     values = check_number("releases", releases)
     if values.ndim != 1:
@@ -224,6 +234,10 @@ def empirical_epsilon(
     References
     ----------
     Kazan and Reiter 2024, section 3; `PrivacyLoss.loss_bound` is the same over every reader.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0)
+    0.7
     """
     settled = settle_truth(plan, reader, truth)
     laws = [factor_law(plan, reader, one, draws=draws, rng=rng) for one in _both(plan, reader, settled)]

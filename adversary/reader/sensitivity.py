@@ -27,9 +27,10 @@ from adversary.privacy.mechanisms import (
 from adversary.reader.coarsening import Clamped, Rounded
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
-from adversary.reader.laws import DRAWS, factor_law, invariant_factor
+from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.plans import Plan
 from adversary.reader.risk import QUANTILES, risk_summary
+from adversary.reader.tables import DRAWS
 from adversary.reader.truths import Truth, settle_truth
 
 TRUTHS = ("in", "out")

@@ -1,4 +1,4 @@
-"""Non-negative consistency: a unit and its siblings moved as little as possible onto the simplex of their parent's count.
+"""Non-negative consistency: a unit and its siblings moved as little as possible onto the simplex of their parent.
 
 The 2020 Census solved such a problem for every parent, with an integer programme at the end; this is it in spirit. The
 unit's count then depends on every sibling's noisy count, not only on their sum.
@@ -12,21 +12,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from adversary._numeric import Floats, Integers, as_array, check_non_negative, check_whole, log_sum_exp
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.consistency import Postprocessing, check_noise, check_parent, check_siblings
-from adversary.reader.elicited import as_law
 from adversary.reader.intervals import log_between
 from adversary.reader.rounding import check_rule, nearest, ties_go_down
+from adversary.reader.shares import Shares
 
 PARTS = 50
 """A simulation is made of so many parts, whose spread gives its standard error."""
 
 _EXACT_NATS = 60.0
 _MAX_STATES = 4_000_000
-_CHUNK = 2_000_000
+_CHUNK = 1_000_000
 
 
 def project(values: ArrayLike, total: ArrayLike) -> Floats:
@@ -57,18 +56,19 @@ def project(values: ArrayLike, total: ArrayLike) -> Floats:
     return np.maximum(x - np.take_along_axis(tau, size - 1, axis=-1), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class NonNegative(Postprocessing):
     """The noisy counts projected on {t >= 0, sum t = t2} (`project`), then the unit's own rounded.
 
-    Rounded one by one, the children need not add up to t2 exactly; an agency would settle that by an integer
-    optimisation (the 2020 Census did), which moves a count by less than one more.
+    Rounded one by one, the children need not add up to t2 exactly. The 2020 Census settled that by an integer
+    optimisation over all children; this rounding is the same in spirit, not in every digit.
 
     Given the siblings' total Y, their counts are d independent draws from `law` under the condition that they add up to
     Y; by default Y people live in the siblings independently and evenly. The siblings' noisy counts z are enumerated
-    for d <= 2 (but for those less likely than exp(-60)), and simulated for more, with the same random numbers for
-    every hypothesis. The unit's own noise is always summed: t1 >= a if and only if v >= a - 1/2 =: c (or >, by the rule
-    for ties), that is x >= c + tau(c) with sum_i max(z_i - tau, 0) = t2 - c, so every z gives a whole law of t1.
+    for d <= 2 (but for those less likely than exp(-60)), and simulated for more, with the same random numbers for every
+    hypothesis; the standard error means something for releases likelier than 1 / draws or so. The unit's own noise is
+    always summed: t1 >= a if and only if v >= a - 1/2 =: c (or v > c, by the rule for ties), that is x >= c + tau(c)
+    with sum_i max(z_i - tau, 0) = t2 - c, so every z gives a whole law of t1.
 
     Parameters
     ----------
@@ -90,10 +90,15 @@ class NonNegative(Postprocessing):
 
     def __post_init__(self) -> None:
         check_rule("rounding", self.rounding)
-        object.__setattr__(self, "law", _read_law(self.law))
+        object.__setattr__(self, "law", Shares(self.law).law)
         draws = int(check_whole("draws", self.draws, minimum=PARTS))
         object.__setattr__(self, "draws", -(-draws // PARTS) * PARTS)
         object.__setattr__(self, "seed", int(check_whole("seed", self.seed, minimum=0)))
+
+    @property
+    def shares(self) -> Shares:
+        """How the siblings' total falls on them."""
+        return Shares(self.law)
 
     def exact(self, siblings: int) -> bool:
         """For one or two siblings."""
@@ -132,9 +137,9 @@ class NonNegative(Postprocessing):
             totals = np.broadcast_to(check_whole("others", others, minimum=0), shape)
             for one in np.unique(totals):
                 here = totals == one
-                if not possible(self.law, d, int(one)):
+                if not self.shares.possible(d, int(one)):
                     raise ValueError(f"others must be a total that {d} draws from the law can give, got {one}")
-                counts[here] = spread(self.law, d, int(one), int(here.sum()), rng)
+                counts[here] = self.shares.draw(d, int(one), int(here.sum()), rng)
         return self.adjusted(x, check_noise(mechanism).sample(counts, rng), t2, d)
 
     def parts(
@@ -153,7 +158,7 @@ class NonNegative(Postprocessing):
         result = np.full((1 if self.exact(d) else PARTS, each.shape[1]), -np.inf)
         for total in np.unique(each[3]):
             here = np.flatnonzero((each[3] == total) & (each[0] >= 0) & (each[0] <= each[1]))
-            if here.size and total >= 0 and possible(self.law, d, int(total)):
+            if here.size and self.shares.possible(d, int(total)):
                 result[:, here] = _averaged(self, noise, d, int(total), *each[:3, here])
         return result[:, inverse.ravel()].reshape(-1, *cases[0].shape)
 
@@ -215,9 +220,8 @@ def _averaged(
 def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Siblings:
     """The siblings' noisy counts given their true total: all of them for d <= 2, simulated ones for more."""
     if d > 2:
-        noisy = _noise_draws(noise, d, rule.draws, rule.seed) + spread(
-            rule.law, d, total, rule.draws, np.random.default_rng([rule.seed, 1])
-        )
+        counts = rule.shares.draw(d, total, rule.draws, np.random.default_rng([rule.seed, 1]))
+        noisy = _noise_draws(noise, d, rule.draws, rule.seed) + counts
         size = rule.draws // PARTS
         return Siblings.of(noisy, np.full((PARTS, size), -np.log(size)))
     reach = int(noise.reach(_EXACT_NATS))
@@ -229,7 +233,7 @@ def _vectors(rule: NonNegative, noise: IntegerNoise, d: int, total: int) -> Sibl
         return _probable(z[:, None], log_p)
     y = np.arange(total + 1)
     log_f = as_array(noise.log_noise((z - y[:, None]).astype(np.float64)))
-    pairs = [log_f[k][:, None] + log_f[total - k][None, :] + w for k, w in enumerate(_log_split(rule.law, total))]
+    pairs = [log_f[k][:, None] + log_f[total - k][None, :] + w for k, w in enumerate(rule.shares.log_pair(total))]
     log_p = pairs[0]
     for one in pairs[1:]:
         log_p = np.logaddexp(log_p, one)
@@ -246,84 +250,3 @@ def _probable(noisy: Integers, log_p: Floats) -> Siblings:
 def _noise_draws(noise: IntegerNoise, d: int, draws: int, seed: int) -> Integers:
     """(vector, sibling): the same for every total, so that hypotheses share their random numbers."""
     return noise.draw(np.random.default_rng([seed, 0]), (draws, d))
-
-
-def _read_law(law: Any) -> Any:
-    """A law as a tuple of probabilities, or with a `logpmf`; None as it is."""
-    law = as_law(law)
-    if law is None or callable(getattr(law, "logpmf", None)):
-        return law
-    pmf = check_non_negative("law", law)
-    if pmf.ndim != 1 or abs(float(pmf.sum()) - 1.0) > 1e-9:
-        raise ValueError(f"law must be a pmf over 0, 1, 2, ... that adds up to 1, got {law!r}")
-    return tuple((pmf / pmf.sum()).tolist())
-
-
-def _table(law: Any, total: int) -> Any:
-    """Probabilities of 0, ..., total, up to a constant, in extended precision for its range."""
-    if isinstance(law, tuple):
-        return np.pad(np.array(law[: total + 1], dtype=np.longdouble), (0, max(0, total + 1 - len(law))))
-    log_p = as_array(law.logpmf(np.arange(total + 1)))
-    top = float(log_p.max(initial=-np.inf))
-    return np.exp((log_p - (top if np.isfinite(top) else 0.0)).astype(np.longdouble))
-
-
-@lru_cache(maxsize=32)
-def _powers(law: Any, d: int, total: int) -> list[Any]:
-    """Probabilities of 0, ..., total for the sum of 0, 1, ..., d draws from the law, up to constants."""
-    one = _table(law, total)
-    powers = [np.append(np.ones(1, np.longdouble), np.zeros(total, np.longdouble))]
-    for _ in range(d):
-        powers.append(np.convolve(powers[-1], one)[: total + 1])
-    return powers
-
-
-def possible(law: Any, d: int, total: int) -> bool:
-    """Whether d draws from the law can add up to the total."""
-    return law is None or bool(_powers(law, d, total)[d][total] > 0)
-
-
-def _log_split(law: Any, total: int) -> Floats:
-    """log P(one of two siblings has k | both have `total`), for k = 0, ..., total."""
-    k = np.arange(total + 1)
-    if law is None:
-        ways = gammaln(total + 1.0) - gammaln(k + 1.0) - gammaln(total - k + 1.0)
-        return np.asarray(ways - total * np.log(2.0), dtype=np.float64)
-    one = _table(law, total)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(one * one[::-1] / (one * one[::-1]).sum()), dtype=np.float64)
-
-
-def spread(law: Any, d: int, total: int, draws: int, rng: np.random.Generator) -> Integers:
-    """Counts (draw, sibling) of d siblings that add up to the total: independent draws from the law, so conditioned.
-
-    Without a law every person chooses a sibling evenly. Either way a larger total uses the random numbers of a smaller
-    one: without a law it only adds people.
-    """
-    counts = np.zeros((draws, d), dtype=np.int64)
-    if law is None:
-        for _ in range(total):
-            counts[np.arange(draws), rng.integers(d, size=draws)] += 1
-        return counts
-    one, powers = _table(law, total), _powers(law, d, total)
-    uniform, left = rng.random((d - 1, draws)) * (1.0 - 1e-9), np.full(draws, total)
-    for i in range(d - 1):
-        counts[:, i] = _conditional(one, powers[d - 1 - i], left, uniform[i])
-        left = left - counts[:, i]
-    counts[:, -1] = left
-    return counts
-
-
-def _conditional(one: Any, rest: Any, left: Integers, uniform: Floats) -> Integers:
-    """Draws of one count given what is left for it and the rest: P(k | r) proportional to one(k) rest(r - k).
-
-    The tables for r = 0, 1, ... are laid end to end, each raised by r, and searched at once.
-    """
-    size = one.size
-    gap = np.arange(size)[:, None] - np.arange(size)
-    mass = np.where(gap >= 0, one * rest[np.maximum(gap, 0)], 0.0)
-    cumulative = np.cumsum(mass, axis=1)
-    with np.errstate(invalid="ignore"):
-        table = np.where(cumulative[:, -1:] > 0, cumulative / cumulative[:, -1:], 1.0).astype(np.float64)
-    laid = (table + np.arange(size)[:, None]).ravel()
-    return np.asarray(np.searchsorted(laid, left + uniform, side="right") - left * size, dtype=np.int64)

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import report, words
+from adversary.desk import learned, report, summaries, words
 from adversary.desk.report import check_directory, render, write_report
 from adversary.desk.scenarios import Scenario
 
@@ -94,9 +94,9 @@ def test_an_improper_belief_with_a_small_count_is_warned_about(tmp_path: Path) -
     assert "not neutral about the target" in text_of(page("granville_1940"))
     assert "not neutral" not in text_of(page("dare_1940"))
     large = adv.load_scenario(DATA / "granville_1940.toml").with_truth({"block group": 10})
-    assert report._warnings(large) == []
+    assert summaries.warnings(large) == []
     proper = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { upper = 10 } ')
-    assert report._warnings(proper) == []
+    assert summaries.warnings(proper) == []
 
 
 def test_every_status_is_explained(tmp_path: Path) -> None:
@@ -196,9 +196,9 @@ def test_estimates_say_so_with_their_standard_errors(tmp_path: Path) -> None:
     scenario = adv.load_scenario(path)
     tree = audit_of(scenario, draws=1024)
     assert "mcse" in tree["risk"]
-    results = text_of("".join(" ".join(row["cells"]) for row in report._results(scenario, tree).rows))
+    results = text_of("".join(" ".join(row["cells"]) for row in learned.results(scenario, tree).rows))
     assert results.count("±") == 4
-    assert "estimates from 1024 simulated releases" in " ".join(report._notes(scenario, tree))
+    assert "estimates from 1024 simulated releases" in " ".join(learned.notes(scenario, tree))
 
 
 def test_netcdf_keeps_every_value(tmp_path: Path) -> None:

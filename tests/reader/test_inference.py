@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.reader import paths
+from adversary.reader import windows
 from tests import oracles
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
 
@@ -195,7 +195,7 @@ def test_results_do_not_depend_on_chunks(name: str, chunk: int, monkeypatch: pyt
     plan, reader, truth = STORIES[name]
     release = plan.release({k: v for k, v in truth.items() if k != "in"}, rng=5, draws=80)
     whole = reader.posterior(plan, release)
-    monkeypatch.setattr(paths, "_CHUNK_STATES", chunk)
+    monkeypatch.setattr(windows, "_CHUNK_STATES", chunk)
     xr.testing.assert_allclose(reader.posterior(plan, release), whole, rtol=1e-12, atol=1e-13)
 
 

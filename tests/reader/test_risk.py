@@ -15,8 +15,9 @@ from scipy.special import expit
 import adversary as adv
 from adversary.reader import risk
 from adversary.reader.factors import FactorLaw
-from adversary.reader.laws import factor_law, invariant_factor, release_table
+from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.risk import risk_summary
+from adversary.reader.tables import release_table
 from adversary.reader.truths import settle_truth
 from tests import oracles
 from tests.catalogue import BELIEFS, DG, STORIES

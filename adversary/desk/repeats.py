@@ -1,0 +1,74 @@
+"""The section on counts that are published more than once: what each further release adds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from adversary import runner
+from adversary.desk.grids import Section, Table, shown
+from adversary.desk.scenarios import Scenario
+from adversary.desk.sweeps import SWEPT_DRAWS
+from adversary.desk.words import figure_of, readers_of, share
+from adversary.reader.sensitivity import TRUTHS, sweep
+
+
+def after_each(scenario: Scenario, level: str, name: str = "") -> xr.Dataset:
+    """Risk under both truths after 1, 2, ... releases of a level: a sweep with the dim `releases`.
+
+    Parameters
+    ----------
+    level : published more than once
+    name : of the reader
+    """
+    numbers = np.arange(1, scenario.sequences[level] + 1)
+    rows = []
+    for number in runner.track(list(numbers), f"releases of the {level}"):
+        one = scenario.with_releases(level, int(number))
+        reader = readers_of(one)[name]
+        rows.append(sweep(one.plan, reader, one.truth, draws=SWEPT_DRAWS, rng=0, progress=False))
+    return xr.concat(rows, xr.DataArray(numbers, dims="releases", name="releases"))
+
+
+def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The part of the report; None where everything is published once."""
+    del tree
+    if not scenario.sequences:
+        return None
+    from adversary.desk import tornadoes
+
+    several = isinstance(scenario.adversary, dict)
+    heads = ["level", *["reader"] * several, "releases", "expected posterior, target in", "target out"]
+    table = Table([*heads, "expected ratio, target in", "right guesses, target in", "target out"], texts=1 + several)
+    figures = []
+    for level in scenario.sequences:
+        for name in readers_of(scenario):
+            found = after_each(scenario, level, name)
+            for number in found["releases"].values:
+                row = found.sel(releases=number)
+                table.add(level, *[name] * several, str(number), *_cells(row))
+            if name == next(iter(readers_of(scenario))):
+                text = f"Posteriors{f' of reader {name}' if name else ''} after 1, 2, ... releases of the {level}."
+                figures.append(shown(partial(tornadoes.fan, found, "releases"), text))
+    often = ", ".join(f"the {level} {number} times" for level, number in scenario.sequences.items())
+    lines = [
+        f"The same count is published again and again with fresh noise: {often}. Log Bayes factors add up, in any "
+        "order; expected ratios do not multiply. The siblings' own counts, where there are any, are published once.",
+    ]
+    return Section("What each further release adds", lines, table, figures=figures)
+
+
+def _cells(row: xr.Dataset) -> list[str]:
+    def at(measure: str, truth: str, told: str) -> str:
+        if not bool(row["possible"].sel(truth=truth)):
+            return "not held possible"
+        value = float(row[measure].sel(truth=truth))
+        return share(value) if told == "share" else figure_of(value)
+
+    return [
+        *(at("posterior_mean", truth, "share") for truth in TRUTHS),
+        at("ratio_mean", "in", "figure"),
+        *(at("prob_correct", truth, "share") for truth in TRUTHS),
+    ]

@@ -1,0 +1,250 @@
+"""The section on sensitivity: how far the answers move with prior, budget, siblings and beliefs, under both truths.
+
+Every input is gone over alone, all others as they are in the file. Of several readers the first is the one whose inputs
+move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from rich.console import Console
+from rich.text import Text
+
+from adversary.desk import portraits
+from adversary.desk.grids import Section, Table, shown
+from adversary.desk.range_keys import Ranges
+from adversary.desk.scenarios import Scenario
+from adversary.desk.sweeps import SWEPT_DRAWS
+from adversary.desk.tables import add, finite, table
+from adversary.desk.words import figure_of, readers_of, share
+from adversary.reader.sensitivity import TRUTHS, each_alone, extremes, sweep
+
+SMOOTH = {"prior": 41, "rho": 21}
+"""Points of a fan between the ends of what the file asks for."""
+HEADS = (
+    "expected posterior, target in",
+    "target out",
+    "expected ratio, target in",
+    "right guesses, target in",
+    "target out",
+)
+MOVED = 0.005
+"""A change of an expected posterior below this is called small."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What a scenario's [sensitivity] asks for, gone over.
+
+    Parameters
+    ----------
+    scenario : with one truth
+    reader : name of the reader whose inputs move
+    base : risk under both truths, everything as it is
+    swept : a sweep over each input alone, by dim
+    """
+
+    scenario: Scenario
+    reader: str
+    base: xr.Dataset
+    swept: dict[str, xr.Dataset]
+
+    @cached_property
+    def extremes(self) -> xr.Dataset:
+        """What a tornado draws."""
+        return extremes(self.base, self.swept)
+
+    def rows(self) -> Iterator[tuple[str, Any, xr.Dataset]]:
+        """(input, value, risk by truth), first everything as it is."""
+        yield "", None, self.base
+        for dim, one in self.swept.items():
+            for value in one[dim].values:
+                yield dim, value.item() if hasattr(value, "item") else value, one.sel({dim: value})
+
+    def smooth(self, dim: str) -> xr.Dataset:
+        """A denser sweep over prior or rho, between the ends of what the file asks for."""
+        ends = self.swept[dim][dim].values
+        if ends.size < 2:
+            raise ValueError(f"a fan needs two values of {dim} at least, got {ends.tolist()}")
+        values = np.geomspace(max(ends.min(), 1e-6), ends.max(), SMOOTH[dim])
+        values[[0, -1]] = max(ends.min(), 1e-6), ends.max()
+        reader = readers_of(self.scenario)[self.reader]
+        plan, truth = self.scenario.plan, self.scenario.truth
+        given: Any = {dim: values}
+        return sweep(plan, reader, truth, **given, draws=SWEPT_DRAWS, rng=0)
+
+
+def gone_over(scenario: Scenario, *, progress: bool = True) -> Gone:
+    """The sweeps a scenario of one truth asks for.
+
+    Raises
+    ------
+    ValueError : the file asks for none
+    """
+    if scenario.sensitivity is None:
+        raise ValueError(
+            f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "
+            "beliefs), and missing"
+        )
+    ranges: Ranges = scenario.sensitivity
+    name = next(iter(readers_of(scenario)))
+    reader = readers_of(scenario)[name]
+    base, swept = each_alone(
+        scenario.plan, reader, scenario.truth, **ranges.given, draws=SWEPT_DRAWS, rng=0, progress=progress
+    )
+    return Gone(scenario, name, base, swept)
+
+
+def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
+    """Every figure by name: how to draw it, and its caption."""
+    from adversary.desk import tornadoes
+
+    whose = f" of reader {gone.reader}" if gone.reader else ""
+    drawn: dict[str, tuple[Callable[[], Any], str]] = {
+        "tornado": (
+            partial(tornadoes.tornado, gone.extremes),
+            f"How far the expected posterior{whose} moves as one input goes over its values, all others as they are. "
+            "Ends are labelled with the input's value there.",
+        )
+    }
+    for dim in SMOOTH:
+        if dim in gone.swept and gone.swept[dim].sizes[dim] > 1:
+            what = {"prior": "priors", "rho": "budgets, every level with the same factor"}[dim]
+            drawn[f"fan_{dim}"] = (partial(_fan, gone, dim), f"What releases do to the reader{whose} at other {what}.")
+    return drawn
+
+
+def _fan(gone: Gone, dim: str) -> Any:
+    from adversary.desk import tornadoes
+
+    return tornadoes.fan(gone.smooth(dim), dim)
+
+
+def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The part of the report; None where the file asks for none."""
+    del tree
+    if scenario.sensitivity is None:
+        return None
+    gone = gone_over(scenario)
+    rows = Table(["input", "value", *HEADS], texts=2)
+    for dim, value, risk in gone.rows():
+        rows.add(*named(dim, value), *cells(risk), used=not dim)
+    whose = f" Reader {gone.reader}'s inputs move." if gone.reader else ""
+    lines = [
+        f"What if the reader, or the plan, were otherwise? One input moves at a time, all others as they are.{whose}"
+    ]
+    figures = [shown(draw, text) for draw, text in figures_of(gone).values()]
+    return Section("Sensitivity", lines, rows, notes=list(belief_lines(gone)), figures=figures)
+
+
+def named(dim: str, value: Any) -> tuple[str, str]:
+    """An input and its value in words."""
+    if not dim:
+        return "as it is", ""
+    from adversary.desk.tornadoes import INPUTS, input_value
+
+    return INPUTS.get(dim, dim), input_value(dim, str(value))
+
+
+def cells(risk: xr.Dataset) -> list[str]:
+    """One row: expected posterior, ratio and right guesses under both truths."""
+
+    def at(measure: str, truth: str, say: Callable[[float], str]) -> str:
+        return say(float(risk[measure].sel(truth=truth))) if bool(risk["possible"].sel(truth=truth)) else "not possible"
+
+    return [
+        *(at("posterior_mean", truth, share) for truth in TRUTHS),
+        at("ratio_mean", "in", figure_of),
+        *(at("prob_correct", truth, share) for truth in TRUTHS),
+    ]
+
+
+def belief_lines(gone: Gone) -> Iterator[str]:
+    """What each belief does beside the reader's own: one sentence for each, always of both truths."""
+    if "beliefs" not in gone.swept:
+        return
+    swept = gone.swept["beliefs"]
+    for name in swept["beliefs"].values:
+        yield belief_line(str(name), gone.base, swept.sel(beliefs=name))
+    if swept.attrs.get("impossible"):
+        yield f"Truths that a belief rules out: {swept.attrs['impossible']}."
+
+
+def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
+    """Where a belief takes the reader, the target in and the target out."""
+    if not bool((risk["possible"] & base["possible"]).all()):
+        return f"With the belief “{name}” only one truth is possible: there is nothing left to guess."
+    moved = {t: float(risk["posterior_mean"].sel(truth=t) - base["posterior_mean"].sel(truth=t)) for t in TRUTHS}
+    now = {t: share(float(risk["posterior_mean"].sel(truth=t))) for t in TRUTHS}
+    was = {t: share(float(base["posterior_mean"].sel(truth=t))) for t in TRUTHS}
+    right = {t: share(float(risk["prob_correct"].sel(truth=t))) for t in TRUTHS}
+    numbers = (
+        f"the expected posterior is {now['in']} with the target in (as it is: {was['in']}) and {now['out']} with the "
+        f"target out ({was['out']}); guesses are right in {right['in']} and {right['out']} of releases"
+    )
+    return f"The belief “{name}” {_effect(moved)}: {numbers}."
+
+
+def _effect(moved: dict[str, float]) -> str:
+    present, out = moved["in"], moved["out"]
+    if abs(present) < MOVED and abs(out) < MOVED:
+        return "makes little difference"
+    if present > -MOVED and out > -MOVED:
+        return "pushes towards “in” whatever the truth, which helps with the target in and misleads with it out"
+    if present < MOVED and out < MOVED:
+        return "pushes towards “out” whatever the truth, which helps with the target out and misleads with it in"
+    return "tells the two truths apart better" if present > 0 else "tells the two truths apart worse"
+
+
+def answer(gone: Gone) -> dict[str, Any]:
+    """The rows as JSON can hold them."""
+    rows = []
+    for dim, value, risk in gone.rows():
+        row: dict[str, Any] = {"input": dim or "as it is", "value": value}
+        for truth in TRUTHS:
+            one = risk.sel(truth=truth)
+            if not bool(one["possible"]):
+                row[truth] = None
+                continue
+            row[truth] = {name: finite(one[name].item()) for name in ("posterior_mean", "ratio_mean", "prob_correct")}
+            row[truth]["posterior_quantile"] = [finite(p) for p in one["posterior_quantile"].values]
+        rows.append(row)
+    return {"reader": gone.reader or None, "quantiles": gone.base["quantile"].values.tolist(), "rows": rows}
+
+
+def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
+    """The sweeps of every truth as one JSON object: rows, or rows by truth where the file has several."""
+    found = {name: answer(gone) for name, gone in every.items()}
+    start = {"title": scenario.title, "neighbours": scenario.neighbours, "truth": scenario.truth}
+    return {**start, **(found[""] if "" in found else {"sensitivity": found})}
+
+
+def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
+    """The sweeps as groups: `base`, `tornado`, and one for each input, under the name of the truth if it has one."""
+    groups: dict[str, xr.Dataset] = {}
+    for name, gone in every.items():
+        start = f"{name.replace('/', '_')}/" if name else ""
+        groups |= {
+            f"{start}{dim}": one for dim, one in {"base": gone.base, "tornado": gone.extremes, **gone.swept}.items()
+        }
+    return xr.DataTree.from_dict(groups)
+
+
+def show(gone: Gone, console: Console, name: str = "") -> None:
+    """The sweeps as one table, with what each belief does; `name` is that of the truth."""
+    console.print(Text(gone.scenario.title or gone.scenario.path.name, style="bold"))
+    whose = f"; the inputs of reader {gone.reader} move" if gone.reader else ""
+    where = f"{name}: " if name else ""
+    console.print(Text(f"{where}true counts {portraits.counts(gone.scenario)}; one input at a time{whose}"))
+    made = table("How far the answers move, under both truths", ["input", "value"], HEADS)
+    for dim, value, risk in gone.rows():
+        add(made, *named(dim, value), *cells(risk))
+    console.print(made)
+    for line in belief_lines(gone):
+        console.print(Text(line))

@@ -1,0 +1,391 @@
+"""Calibration of every model by simulation, and of deliberately wrong readers, who must fail it."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import xarray as xr
+from scipy.stats import poisson
+
+import adversary as adv
+from adversary import models
+from adversary.models import noise
+from adversary.models.calibration import calibrate, uniformity
+from adversary.models.marginal import Settings
+from adversary.models.posteriors import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
+from adversary.models.predictive import PriorPredictive
+from adversary.models.tables import Tabulated
+from adversary.reader.each import Each
+from adversary.reader.postprocessing import LeastSquares, NonNegative, clamped
+from adversary.reader.rates import BetaBinomial, GammaPoisson
+from tests.catalogue import STORIES
+
+DG = adv.DiscreteGaussian.from_rho
+ONE = adv.Plan([adv.Level("block", DG(0.4))])
+ONE_OF_TWO_CELLS = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
+NOISES = [DG(0.3), adv.Geometric(0.8), adv.Laplace(1.5)]
+SIMULATIONS = 3000
+
+
+def levels(**options: Any) -> adv.Plan:
+    return adv.Plan([adv.Level("block", DG(0.4), siblings=3), adv.Level("tract", DG(0.6))], **options)
+
+
+def reader(belief: Any, prior: float = 0.4) -> adv.Adversary:
+    return adv.Adversary(prior, beliefs={"tract": belief})
+
+
+def nested(name: str) -> pm.Model:
+    story = STORIES[name]
+    return models.hierarchical_counts(story.plan, story.reader, upper=9)
+
+
+PEOPLE = xr.DataArray([0.2, 0.5, 0.3], dims="rest")
+RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=("rest", "record"))
+ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
+WORLD = (PEOPLE, RECORD, DG(0.5), ANSWERS)
+
+CASES: dict[str, Callable[[], pm.Model]] = {
+    "membership": lambda: models.membership(ONE, adv.Adversary(0.3, known=2)),
+    "membership, others unknown": lambda: models.membership(ONE, adv.Adversary(0.3, beliefs={"block": poisson(2.0)})),
+    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in STORIES},  # type: ignore[misc]
+    "hierarchical_counts, siblings one by one": lambda: models.hierarchical_counts(
+        adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.6))]),
+        reader(Each([0.5, 0.3, 0.2])),
+        individually=True,
+    ),
+    "participation": lambda: models.participation(ONE, 0.8, 3),
+    "misreport": lambda: models.misreport(ONE_OF_TWO_CELLS, 0.7, (2, 1)),
+    "unknown_attribute": lambda: models.unknown_attribute(ONE_OF_TWO_CELLS, 0.2, (0, 4)),
+    "all_but": lambda: models.all_but(ONE, [0.1, 0.2, 0.3, 0.4], known=1),
+    "unique_target": lambda: models.unique_target(NOISES, 0.3),
+    "sequential": lambda: models.sequential(NOISES, 2, 0.6),
+    "postprocessed, least squares": lambda: models.postprocessed(
+        levels(postprocessing=LeastSquares()), reader(adv.Uniform(5))
+    ),
+    "postprocessed, projected": lambda: models.postprocessed(
+        adv.Plan([adv.Level("block", DG(0.9), siblings=1), adv.Level("tract", DG(0.9))], postprocessing=NonNegative()),
+        reader(adv.Uniform(4)),
+    ),
+    "postprocessed, clamped": lambda: models.postprocessed(
+        adv.Plan([adv.Level("block", clamped(DG(0.4)))]), adv.Adversary(0.4, known=1)
+    ),
+    "actual_world": lambda: models.actual_world(*WORLD),
+    "counterfactual_world": lambda: models.counterfactual_world(*WORLD),
+    "counterfactual_world, a record instead": lambda: models.counterfactual_world(*WORLD, default=1),
+}
+"""Models whose latents are all discrete, by the name of the function that builds them."""
+
+SAMPLED = {"uncertain_rates": lambda: models.uncertain_rates(levels(), reader(BetaBinomial(4, 2.0, 3.0)))}
+"""Models with continuous latents."""
+
+
+def builders() -> set[str]:
+    """Exported functions that return a model."""
+    functions = {name: value for name, value in vars(models).items() if inspect.isfunction(value)}
+    return {
+        name
+        for name, value in functions.items()
+        if inspect.signature(value).return_annotation in ("pm.Model", pm.Model)
+    }
+
+
+def overall(tree: xr.DataTree) -> float:
+    return float(uniformity(tree)["overall"])
+
+
+def test_every_exported_model_is_calibrated_here() -> None:
+    assert builders() == {name.split(",")[0] for name in (*CASES, *SAMPLED)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_the_posterior_of_a_model_is_calibrated(name: str) -> None:
+    tree = calibrate(CASES[name](), simulations=SIMULATIONS, rng=20, progress=False)
+    assert set(tree["prior_sbc"].data_vars) == set(tree["likelihood_sbc"].data_vars)
+    assert overall(tree) > 1e-3, uniformity(tree)["adjusted"].to_series()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["one block, two cells", "two levels, poisson", "two levels, invariant", "two levels, two cells", "three levels"],
+)
+def test_the_exact_reader_is_calibrated(name: str) -> None:
+    story = STORIES[name]
+    model = models.hierarchical_counts(story.plan, story.reader)
+    posterior = posterior_of(story.plan, story.reader)
+    tree = calibrate(model, variables=["in"], simulations=SIMULATIONS, posterior=posterior, rng=21, progress=False)
+    assert overall(tree) > 1e-3, uniformity(tree)["adjusted"].to_series()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("belief", [GammaPoisson(2.0, 1.0), BetaBinomial(4, 2.0, 3.0)], ids=["poisson", "binomial"])
+def test_the_exact_reader_of_unknown_rates_is_calibrated(belief: Any) -> None:
+    model = models.uncertain_rates(levels(), reader(belief))
+    posterior = posterior_of(levels(), reader(belief))
+    tree = calibrate(model, variables=["in"], simulations=SIMULATIONS, posterior=posterior, rng=22, progress=False)
+    assert list(tree) == ["prior_sbc"]
+    assert overall(tree) > 1e-3
+
+
+@pytest.mark.slow
+def test_draws_of_continuous_latents_are_calibrated() -> None:
+    tree = calibrate(SAMPLED["uncertain_rates"](), simulations=150, rng=23, progress=False)
+    assert tree.attrs["engine"] == "nutpie"
+    assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}
+    assert overall(tree) > 1e-3
+
+
+WRONG_PLAN, WRONG_READER = levels(), reader(adv.Uniform(2), 0.5)
+
+
+def faulty_chain(observed: Any) -> dict[str, Any]:
+    """What the published chain says: its update of the count inside forgets that the total is not below it."""
+    inside = models.published_gibbs_law(WRONG_PLAN, WRONG_READER, observed)
+    return {"in": (np.array([0, 1]), np.stack([1 - inside, inside], axis=-1))}
+
+
+@pytest.mark.slow
+def test_the_published_chain_is_not_calibrated() -> None:
+    model = models.hierarchical_counts(WRONG_PLAN, WRONG_READER)
+    options: dict[str, Any] = {"variables": ["in"], "simulations": 20_000, "rng": 5, "progress": False}
+    assert overall(calibrate(model, posterior=faulty_chain, **options)) < 1e-6
+    assert overall(calibrate(model, posterior=posterior_of(WRONG_PLAN, WRONG_READER), **options)) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.8, 1.25])
+def test_a_reader_who_is_told_the_wrong_scale_is_not_calibrated(scale: float) -> None:
+    told = adv.Plan([adv.Level("block", adv.DiscreteGaussian(scale * DG(0.4).sigma))])
+    model = models.membership(ONE, adv.Adversary(0.5))
+    wrong = Enumerated.of(models.membership(told, adv.Adversary(0.5)))
+    assert overall(calibrate(model, simulations=20_000, posterior=wrong, rng=6, progress=False)) < 1e-6
+
+
+@pytest.mark.slow
+def test_only_the_likelihood_finds_a_reader_who_ignores_the_release() -> None:
+    """With everybody else known, the counterfactual posterior of a record is its prior, whatever is released."""
+    world = (1.0, [0.5, 0.3, 0.2], DG(0.5), [0, 1, 2])
+    model, other = models.actual_world(*world), models.counterfactual_world(*world)
+    options: dict[str, Any] = {"variables": ["record"], "simulations": SIMULATIONS, "rng": 7, "progress": False}
+    adjusted = uniformity(calibrate(model, posterior=Enumerated.of(other, ["record"]), **options))["adjusted"]
+    assert adjusted.sel(quantity="record").min() > 1e-3
+    assert adjusted.sel(quantity="log p(y | record)").max() < 1e-6
+    assert overall(calibrate(other, **options)) > 1e-3
+
+
+def test_the_place_of_a_truth_is_its_randomised_cdf() -> None:
+    rng = np.random.default_rng(1)
+    values, pmf = np.array([0, 2, 3]), rng.dirichlet([1.0, 2.0, 3.0], size=(4, 2))
+    truth, v = rng.choice(values, size=(4, 2)), rng.random((4, 2))
+    expected = [
+        sum(p for x, p in zip(values, pmf[i], strict=True) if x < truth[i])
+        + v[i] * sum(p for x, p in zip(values, pmf[i], strict=True) if x == truth[i])
+        for i in itertools.product(range(4), range(2))
+    ]
+    np.testing.assert_allclose(Pmf(values, pmf).place(truth, v).ravel(), expected, rtol=1e-14)
+
+
+def test_the_rank_of_a_truth_among_draws_is_uniform_when_it_is_one_of_them() -> None:
+    """Every place 1..L+1 of the truth among L draws is equally likely, ties shared out."""
+    draws = np.array([0, 1, 1, 2, 5])
+    places = []
+    for i in range(5):  # the truth is one of the five and the others are its draws
+        law = Sample(np.delete(draws, i)[None])
+        ends = [law.place(draws[i : i + 1], np.array([v]))[0] for v in (0.0, 1.0)]
+        places.append(ends)
+    measure = np.zeros(5)
+    for low, high in places:
+        cells = slice(round(5 * low), round(5 * high))
+        measure[cells] += 1 / (cells.stop - cells.start)
+    np.testing.assert_allclose(measure, 1.0, rtol=1e-14)
+
+
+def test_worlds_follow_the_density_even_where_it_rejects_draws() -> None:
+    """A potential excludes states, and rows of unlike mass weigh them: draws are kept in that proportion."""
+    with pm.Model() as model:
+        inside = pm.Bernoulli("in", p=np.float64(0.4))
+        others = Tabulated("others", np.log([[0.2, 0.2, 0.2], [0.1, 0.2, 0.6]]), row=inside)
+        pm.Potential("bound", pt.switch(inside + others <= 2, np.float64(0), np.float64(-np.inf)))
+        noise.released("noisy", DG(0.5), inside + others)
+    worlds, accepted = PriorPredictive.of(model, ["in", "others", "noisy"]).draw(40_000, np.random.default_rng(2))
+    masses = np.array([[0.6 * 0.2] * 3, [0.4 * 0.1, 0.4 * 0.2, 0.0]])
+    seen = np.histogram2d(worlds["in"], worlds["others"], bins=(2, 3), range=((0, 2), (0, 3)))[0] / 40_000
+    np.testing.assert_allclose(seen, masses / masses.sum(), atol=0.01)
+    np.testing.assert_allclose(accepted, masses.sum() / 0.9, atol=0.01)
+    np.testing.assert_allclose((worlds["noisy"] - worlds["in"] - worlds["others"]).var(), DG(0.5).variance, rtol=0.05)
+    tree = calibrate(model, simulations=SIMULATIONS, rng=3, progress=False)
+    assert 0.4 < tree.attrs["acceptance"] < 0.6
+    assert overall(tree) > 1e-3
+
+
+def test_worlds_drawn_at_once_are_those_drawn_one_by_one() -> None:
+    """A law that is a graph of other laws is drawn in a loop; the plain ones, with an axis added, agree with it."""
+    with pm.Model(coords={"cell": [0, 1]}) as model:
+        rate = pm.Gamma("rate", np.float64(3), np.float64(2), dims="cell")
+        count = pm.Poisson("count", rate * np.array([1.0, 4.0]), dims="cell")
+        shared = pm.Binomial("shared", np.int64(4), np.float64(0.3))
+        noise.released("noisy", DG(0.5), count + shared, dims="cell")
+    with pm.Model(coords={"cell": [0, 1]}) as looped:
+        rate = pm.Gamma("rate", np.float64(3), np.float64(2), dims="cell")
+        law = pm.Poisson.dist(mu=rate * np.array([1.0, 4.0]))
+        count = pm.Truncated("count", law, lower=np.float64(0), upper=np.float64(100), dims="cell")
+        shared = pm.Binomial("shared", np.int64(4), np.float64(0.3))
+        noise.released("noisy", DG(0.5), count + shared, dims="cell")
+    names = ["rate", "count", "shared", "noisy"]
+    fast, _ = PriorPredictive.of(model, names).draw(20_000, np.random.default_rng(4))
+    slow, _ = PriorPredictive.of(looped, names).draw(2_000, np.random.default_rng(5))
+    for name in names:
+        assert fast[name].shape == (20_000, *slow[name].shape[1:])
+        assert fast[name].dtype == slow[name].dtype
+        error = fast[name].std(axis=0) / np.sqrt(2_000)
+        assert (np.abs(fast[name].mean(axis=0) - slow[name].mean(axis=0)) < 5 * error).all(), name
+    together = np.corrcoef(fast["count"][:, 0], fast["noisy"][:, 0])[0, 1]
+    np.testing.assert_allclose(together, np.corrcoef(slow["count"][:, 0], slow["noisy"][:, 0])[0, 1], atol=0.08)
+    assert abs(np.corrcoef(fast["shared"][:-1], fast["shared"][1:])[0, 1]) < 0.03
+
+
+def test_a_seed_settles_the_result() -> None:
+    model = CASES["membership, others unknown"]()
+    first, again, other = (calibrate(model, simulations=50, rng=rng, progress=False) for rng in (1, 1, 2))
+    xr.testing.assert_identical(first, again)
+    assert not first["prior_sbc"].dataset.equals(other["prior_sbc"].dataset)
+    assert first.attrs["seed"] == "1"
+    assert first.attrs["simulations"] == 50
+    assert "pymc" in first.attrs["versions"]
+
+
+def test_variables_may_be_named_and_cells_keep_their_dims() -> None:
+    tree = calibrate(nested("two levels, two cells"), simulations=40, rng=1, progress=False)
+    assert tree["prior_sbc"]["others[tract]"].dims == ("chain", "draw", "cell")
+    assert tree["prior_sbc"]["cell"].values.tolist() == [0, 1]
+    assert "others[tract][1]" in uniformity(tree)["quantity"].values
+    story = STORIES["one block, others unknown"]
+    model = models.hierarchical_counts(story.plan, story.reader)
+    tree = calibrate(model, variables=["count[block]"], simulations=40, likelihood=False, rng=1, progress=False)
+    assert list(tree) == ["prior_sbc"]
+    assert tree["prior_sbc"]["count[block]"].dims == ("chain", "draw")
+
+
+@pytest.mark.parametrize("group", ["prior_sbc", "likelihood_sbc"])
+def test_arviz_draws_the_result_without_warnings(group: str) -> None:
+    import matplotlib.pyplot as plt
+
+    tree = calibrate(nested("two levels, two cells"), simulations=200, rng=1, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        az.plot_ecdf_pit(tree, group=group, backend="matplotlib")
+        az.plot_ecdf_pit(tree, group=group, coverage=True, backend="matplotlib")
+    plt.close("all")
+
+
+def test_uniformity_corrects_for_the_number_of_tests() -> None:
+    rng = np.random.default_rng(8)
+    even, uneven = rng.random((1, 2000)), rng.random((1, 2000)) ** 1.3
+    tree = xr.DataTree.from_dict(
+        {"prior_sbc": xr.Dataset({"a": (("chain", "draw"), even), "b": (("chain", "draw"), uneven)})}
+    )
+    result = uniformity(tree)
+    assert result["p_value"].dims == ("quantity", "test")
+    p = np.sort(result["p_value"].values, axis=None)
+    expected = [min(1.0, max((4 - k) * p[k] for k in range(j + 1))) for j in range(4)]
+    np.testing.assert_allclose(np.sort(result["adjusted"].values, axis=None), expected, rtol=1e-14)
+    assert float(result["overall"]) == min(1.0, 4 * p[0]) < 1e-6
+    assert result["p_value"].sel(quantity="a").min() > 1e-3
+    assert result.attrs["simulations"] == 2000
+
+
+def test_models_that_cannot_be_drawn_are_refused() -> None:
+    with pm.Model() as impossible:
+        inside = pm.Bernoulli("in", p=np.float64(0.4))
+        pm.Potential("never", pt.switch(inside > 1, np.float64(0), np.float64(-np.inf)))
+        noise.released("noisy", DG(0.5), inside)
+    with pytest.raises(ValueError, match="positive prior probability"):
+        PriorPredictive.of(impossible, ["in"]).draw(10, np.random.default_rng(1))
+    with pm.Model() as unbounded:
+        inside = pm.Bernoulli("in", p=np.float64(0.4))
+        pm.Potential("weight", inside * np.float64(2))
+        noise.released("noisy", DG(0.5), inside)
+    with pytest.raises(ValueError, match="potentials must be at most 0"):
+        calibrate(unbounded, simulations=20, rng=1)
+    story = STORIES["two levels, flat to 8"]
+    excluded = models.hierarchical_counts(story.plan, adv.Adversary(0.2, known=8, beliefs=story.reader.beliefs))
+    with pytest.raises(ValueError, match="no prior to draw from"):
+        calibrate(excluded, simulations=200, rng=1)
+    with pm.Model() as shapeless:
+        inside = pm.Bernoulli("in", p=np.float64(0.4))
+        pm.CustomDist(
+            "noisy",
+            inside.astype("float64"),
+            logp=lambda value, mu: -((value - mu) ** 2),
+            random=lambda mu, rng=None, size=None: rng.normal(),
+            signature="()->()",
+        )
+    with pytest.raises(ValueError, match="as many values as the size it is given"):
+        calibrate(shapeless, simulations=20, rng=1)
+
+
+def test_bad_arguments_are_named() -> None:
+    model = models.membership(ONE, adv.Adversary(0.3))
+    with pytest.raises(ValueError, match="simulations must be at least 1, got 0"):
+        calibrate(model, simulations=0)
+    with pytest.raises(ValueError, match=r"released must name variables of the model.*got \['loud'\]"):
+        calibrate(model, released=["loud"])
+    with pytest.raises(ValueError, match=r"variables must be latents or deterministics.*got \['noisy\[block\]'\]"):
+        calibrate(model, variables=["noisy[block]"])
+    with pm.Model() as silent:
+        pm.Bernoulli("in", p=np.float64(0.5))
+    with pytest.raises(ValueError, match="no variable is called noisy"):
+        calibrate(silent)
+    with pytest.raises(ValueError, match="posterior must give a law of 'in', got"):
+        calibrate(model, posterior=lambda observed: {"out": np.zeros((5, 2))}, simulations=5)
+    with pytest.raises(ValueError, match="must sum to one in every simulation"):
+        as_law("in", (np.array([0, 1]), np.array([[0.5, 0.4]])), (1,))
+    with pytest.raises(ValueError, match="pmf of in must have shape"):
+        as_law("in", (np.array([0, 1]), np.array([0.5, 0.5])), (1,))
+    with pytest.raises(ValueError, match="draws of in must have shape"):
+        as_law("in", np.zeros(3), (3,))
+    with pytest.raises(ValueError, match="draws of in must have shape"):
+        as_law("in", np.zeros((3, 0)), (3,))
+    with pytest.raises(ValueError, match="give what calibrate returns"):
+        uniformity(xr.DataTree())
+
+
+class Autocorrelated:
+    """Stands for a compiled model: its draws repeat themselves 20 times."""
+
+    def tables(self, observed: Any) -> Any:
+        return np.zeros((1, 1, len(observed["noisy"])))
+
+    def row(self, observed: Any, i: int) -> Any:
+        return {name: values[i] for name, values in observed.items()}
+
+    def sample(self, table: Any, row: Any, settings: Settings, seed: int) -> Any:
+        fresh = np.random.default_rng(seed).normal(size=(settings.chains, settings.draws // 20, 1))
+        return fresh.repeat(20, axis=1), np.zeros((settings.chains, settings.draws), dtype=bool)
+
+    def latents(self, points: Any, table: Any, row: Any, rng: Any) -> Any:
+        return {"rate": points[:, 0] + row["noisy"]}
+
+
+def test_draws_are_thinned_to_their_effective_size_or_refused() -> None:
+    fit: Any = Autocorrelated()
+    observed = {"noisy": np.array([0, 1000, 2000])}
+    draws = Sampled(fit, 60, Settings(2, 0, 800), np.random.default_rng(1))(observed)["rate"]
+    assert draws.shape == (3, 60)
+    assert all(len(np.unique(row)) == 60 for row in draws)  # 80 are different
+    np.testing.assert_allclose(draws.mean(axis=1), observed["noisy"], atol=1)
+    longer = Sampled(fit, 150, Settings(2, 0, 800), np.random.default_rng(1))(observed)["rate"]
+    assert all(len(np.unique(row)) == 150 for row in longer)  # of 320, four times as many draws
+    with pytest.raises(ValueError, match="fewer than the 1000 to keep: give longer settings"):
+        Sampled(fit, 1000, Settings(2, 0, 800), np.random.default_rng(1))(observed)

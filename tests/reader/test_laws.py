@@ -1,0 +1,426 @@
+"""Laws of the log Bayes factor for siblings one by one, post-processed counts and wrapped noise; the empirical epsilon.
+
+Every law is held against a listing of raw noise in which nothing of the package is used but its names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import expit, logit
+
+import adversary as adv
+from adversary.reader import laws, risk
+from adversary.reader.laws import factor_law
+from adversary.reader.tables import release_table
+from adversary.reader.truths import Truth, opposite, settle_truth
+from tests.catalogue import DG, RHO1, STORIES
+
+RHO = 2.0
+REACH = 5
+
+
+def noise(offset: Any, rho: float = RHO) -> Any:
+    """Discrete Gaussian pmf."""
+    return np.exp(-rho * np.asarray(offset, dtype=float) ** 2) / sum(math.exp(-rho * k * k) for k in range(-40, 41))
+
+
+def around(count: int) -> range:
+    return range(count - REACH, count + REACH + 1)
+
+
+def averages(weight: Any, factor: Any, prior: float, target: int) -> dict[str, float]:
+    """What follows from every release, by plain sums."""
+    odds = logit(prior) + factor
+    assert weight.sum() == pytest.approx(1.0, abs=1e-11)
+    return {
+        "posterior_mean": float((weight * expit(odds)).sum()),
+        "ratio_mean": float((weight * expit(odds)).sum() / prior),
+        "prob_correct": float(weight[(odds > 1e-9) == bool(target)].sum()),
+        "tie_mass": float(weight[np.abs(odds) <= 1e-9].sum()),
+    }
+
+
+def agree(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any], expected: dict[str, float]) -> None:
+    law = factor_law(plan, reader, settle_truth(plan, reader, truth))
+    assert not law.simulated
+    summary = risk.risk_summary(law)
+    for name, value in expected.items():
+        assert float(summary[name]) == pytest.approx(value, abs=1e-10), name
+
+
+# Siblings one by one
+
+PMF = (0.5, 0.3, 0.2)
+
+
+def blocks(siblings: int = 2) -> adv.Plan:
+    return adv.Plan([adv.Level("block", DG(RHO), siblings=siblings), adv.Level("tract", DG(RHO))])
+
+
+def each_factor(y: Any, others: Any, parent: Any) -> Any:
+    """Log Bayes factor of a block, its siblings' releases and its tract, every state listed."""
+    like = []
+    for k in (0, 1):
+        total = 0.0
+        for counts in itertools.product(range(3), repeat=len(others)):
+            chance = math.prod(PMF[c] for c in counts) * noise(parent - k - sum(counts))
+            for release, count in zip(others, counts, strict=True):
+                chance = chance * noise(release - count)
+            total = total + chance
+        like.append(noise(y - k) * total)
+    return np.log(like[1]) - np.log(like[0])
+
+
+@pytest.mark.parametrize(("target", "siblings"), [(1, [0, 2]), (0, [1, 1]), (1, [2])])
+def test_siblings_read_one_by_one_visit_every_release(target: int, siblings: list[int]) -> None:
+    plan, total = blocks(len(siblings)), target + sum(siblings)
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    truth = {"block": target, "tract": total, "siblings": {"block": siblings}}
+    axes = [around(target), *(around(k) for k in siblings), around(total)]
+    y, *rest = (g.ravel() for g in np.meshgrid(*axes, indexing="ij"))
+    centre = [target, *siblings, total]
+    weight = np.prod([noise(column - c) for column, c in zip((y, *rest), centre, strict=True)], axis=0)
+    expected = averages(weight, each_factor(y, rest[:-1], rest[-1]), 0.3, target)
+    agree(plan, reader, truth, expected)
+    release, mass = release_table(plan, settle_truth(plan, reader, truth))
+    assert mass.attrs["direction"] == "exact"
+    assert release["siblings"].dims == ("release", "level", "sibling")
+    posterior = reader.posterior(plan, release)["posterior"].values
+    assert float((mass.values * posterior).sum()) == pytest.approx(expected["posterior_mean"], abs=1e-10)
+
+
+def test_who_lives_where_matters_to_a_reader_of_single_siblings_only() -> None:
+    plan = blocks()
+    truths = [{"block": 1, "tract": 3, "siblings": {"block": one}} for one in ([0, 2], [1, 1])]
+    single, summed = (adv.Adversary(0.3, beliefs={"tract": b}) for b in (adv.Each(PMF), adv.Others([0.25, 0.3, 0.45])))
+    means = [
+        [factor_law(plan, r, settle_truth(plan, r, t)).posterior_mean()[0] for t in truths] for r in (single, summed)
+    ]
+    assert abs(means[0][0] - means[0][1]) > 1e-4
+    assert means[1][0] == pytest.approx(means[1][1], abs=1e-12)
+    alone = {"block": 1, "tract": 3}
+    assert factor_law(plan, summed, settle_truth(plan, summed, alone)).posterior_mean()[0] == means[1][0]
+
+
+def test_many_siblings_are_simulated_beside_the_blocks_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [0, 2]}})
+    exact = factor_law(plan, reader, truth)
+    monkeypatch.setattr(laws, "MAX_GRID", 100)
+    found = factor_law(plan, reader, truth, draws=20_000, rng=1)
+    assert found.simulated
+    assert found.separable
+    for name in ("posterior_mean", "prob_correct"):
+        value, error = getattr(found, name)()
+        assert 0 < error < 0.01
+        assert value == pytest.approx(getattr(exact, name)()[0], abs=4 * error)
+
+
+def test_stored_blocks_of_other_siblings_are_not_taken(tmp_path: Any) -> None:
+    plan = adv.Plan([adv.Level("block", adv.Gaussian(1.0), siblings=2), adv.Level("tract", adv.Gaussian(1.0))])
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    means = []
+    for siblings in ([0, 2], [1, 1], [0, 2]):
+        truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": siblings}})
+        means.append(factor_law(plan, reader, truth, draws=500, rng=1, store=tmp_path).posterior_mean())
+    assert means[0] == means[2]
+    assert means[0] != means[1]
+
+
+def test_truths_carry_siblings_there_and_back() -> None:
+    plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [0, 2]}})
+    assert isinstance(truth, Truth)
+    again = settle_truth(plan, reader, truth.by_level(plan) | {"in": 1})
+    np.testing.assert_array_equal(again.siblings["block"], truth.siblings["block"])
+    other = opposite(plan, reader, truth)
+    assert other.counts.ravel().tolist() == [0, 2]
+    np.testing.assert_array_equal(other.siblings["block"], [[0], [2]])
+    assert "siblings" not in settle_truth(plan, reader, {"block": 1, "tract": 3}).by_level(plan)
+    release = plan.release(truth.by_level(plan), 1, 5)
+    assert release["siblings"].sel(level="block").shape == (5, 2)
+
+
+def test_two_cells_take_the_siblings_of_one() -> None:
+    plan = adv.Plan([adv.Level("block", DG(1.5), siblings=2), adv.Level("tract", DG(1.5))], cells=2)
+    reader = adv.Adversary(beliefs={"tract": adv.Each(PMF)})
+    truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [0, 2]}})
+    np.testing.assert_array_equal(truth.counts, [[1, 0], [3, 2]])
+    np.testing.assert_array_equal(truth.siblings["block"], [[0, 0], [2, 2]])
+
+
+@pytest.mark.parametrize(
+    ("siblings", "message"),
+    [
+        ({"block": [0, 1]}, r"must add up to \[2\].*got \[1\]"),
+        ({"block": [2]}, "has 2 siblings"),
+        ({"block": [-1, 3]}, "must be at least 0, got -1"),
+        ({"block": [0.5, 1.5]}, "must be a whole number"),
+        ({"tract": [0, 2]}, "siblings of 'tract'"),
+        ({"ward": [0, 2]}, "siblings of 'ward'"),
+    ],
+)
+def test_siblings_that_cannot_be_are_refused(siblings: Any, message: str) -> None:
+    plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    with pytest.raises(ValueError, match=message):
+        settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": siblings})
+
+
+def test_a_belief_about_each_sibling_can_exclude_a_truth() -> None:
+    plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each([0.5, 0.0, 0.5])})
+    assert settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [2, 0]}}).target == 1
+    with pytest.raises(ValueError, match="a sibling of level 'block' has a count of 1, outside the reader's"):
+        settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [1, 1]}})
+
+
+# Post-processing
+
+
+@pytest.mark.parametrize("target", [0, 1])
+@pytest.mark.parametrize("siblings", [1, 2])
+@pytest.mark.parametrize("parent", ["noisy", "exact"])
+def test_least_squares_visits_every_noisy_count(target: int, siblings: int, parent: str) -> None:
+    """Children of a tract made to add up to it: v = (d x + t2 - ys) / (d + 1), rounded half to even, cut to 0..t2."""
+    mechanism = DG(RHO) if parent == "noisy" else adv.Exact()
+    levels = [adv.Level("block", DG(RHO), siblings=siblings), adv.Level("tract", mechanism)]
+    plan = adv.Plan(levels, postprocessing=adv.postprocessing.LeastSquares())
+    reader, total = adv.Adversary(0.3, beliefs={"tract": adv.Uniform(3)}), 2
+    shifts = np.arange(-REACH * siblings, REACH * siblings + 1)
+    summed = np.ones(1)
+    for _ in range(siblings):
+        summed = np.convolve(summed, noise(np.arange(-REACH, REACH + 1)))
+
+    def published(own: int, upper: int) -> dict[tuple[int, int], float]:
+        law: dict[tuple[int, int], float] = {}
+        releases = [(upper, 1.0)] if parent == "exact" else [(y, float(noise(y - upper))) for y in around(upper)]
+        for y, chance in releases:
+            t2 = max(y, 0)
+            x = np.array(around(own))[:, None]
+            v = np.rint((siblings * x + t2 - (upper - own + shifts[None, :])) / (siblings + 1))
+            t1 = np.clip(v, 0, t2).astype(int)
+            mass = np.bincount(t1.ravel(), (noise(x - own) * summed[None, :]).ravel(), t2 + 1)
+            for child, one in enumerate(mass):
+                law[child, t2] = law.get((child, t2), 0.0) + chance * one
+        return law
+
+    like = []
+    for k in (0, 1):
+        mixture: dict[tuple[int, int], float] = {}
+        for upper in range(k, 4):
+            for pair, mass in published(k, upper).items():
+                mixture[pair] = mixture.get(pair, 0.0) + mass / (4 - k)
+        like.append(mixture)
+    truth = {pair: mass for pair, mass in published(target, total).items() if mass > 1e-15}
+    weight = np.array(list(truth.values()))
+    factor = np.array([math.log(like[1][pair]) - math.log(like[0][pair]) for pair in truth])
+    expected = averages(weight, factor, 0.3, target)
+    agree(plan, reader, {"block": target, "tract": total}, expected)
+    release, mass = release_table(plan, settle_truth(plan, reader, {"block": target, "tract": total}))
+    assert mass.attrs["direction"] == "exact"
+    posterior = reader.posterior(plan, release)["posterior"].values
+    assert float((mass.values * posterior).sum()) == pytest.approx(expected["posterior_mean"], abs=1e-10)
+
+
+def test_named_siblings_change_nothing_that_only_reads_their_sum() -> None:
+    plan = adv.Plan(blocks().levels, postprocessing=adv.postprocessing.LeastSquares())
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform()})
+    plain, named = (
+        factor_law(plan, reader, settle_truth(plan, reader, {"block": 1, "tract": 3, **siblings}))
+        for siblings in ({}, {"siblings": {"block": [0, 2]}})
+    )
+    assert not named.simulated
+    assert named.posterior_mean() == plain.posterior_mean()
+
+
+def test_a_wide_parent_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = adv.Plan(blocks().levels, postprocessing=adv.postprocessing.LeastSquares())
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform()})
+    truth = settle_truth(plan, reader, {"block": 1, "tract": 3})
+    exact = factor_law(plan, reader, truth)
+    monkeypatch.setattr(laws, "MAX_GRID", 100)
+    found = factor_law(plan, reader, truth, draws=5000, rng=3)
+    assert found.simulated
+    value, error = found.posterior_mean()
+    assert value == pytest.approx(exact.posterior_mean()[0], abs=4 * error)
+
+
+# Wrapped noise
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("rho", [RHO1, 1.0])
+def test_clamping_never_tells_more(rho: float, prior: float) -> None:
+    """Data processing; every negative release pooled at 0, at any prior, limits included."""
+    raw = adv.Plan([adv.Level("block", DG(rho))])
+    plan = adv.Plan(raw.levels, postprocessing=adv.postprocessing.clamped)
+    reader = adv.Adversary(prior)
+    y = np.arange(-20, 22)
+    p, q = (np.array([noise(y[y <= 0] - k, rho).sum(), *noise(y[y > 0] - k, rho)]) for k in (1, 0))
+    for target, law in enumerate((q, p)):
+        truth = settle_truth(plan, reader, {"block": target})
+        found, unclamped = factor_law(plan, reader, truth), factor_law(raw, reader, truth)
+        ratio = float((law * p / (prior * p + (1 - prior) * q)).sum())
+        assert found.ratio_mean()[0] == pytest.approx(ratio, rel=1e-10)
+        gain = unclamped.ratio_mean()[0] - found.ratio_mean()[0]
+        assert gain > 1e-7 if target else gain < 1e-15
+
+
+def test_long_sequences_of_clamped_releases_keep_their_limit() -> None:
+    """At prior 0 the mean ratio of n releases is the n-th power of one's."""
+    noises = [adv.postprocessing.clamped(DG(0.3))] * 40
+    one = float(risk.unique_target(noises[:1], 0.0)["ratio_mean"])
+    assert float(risk.unique_target(noises, 0.0)["ratio_mean"]) == pytest.approx(one**40, rel=1e-9)
+
+
+def test_clamped_siblings_are_read_one_by_one() -> None:
+    plan = adv.Plan(blocks(1).levels, postprocessing=adv.postprocessing.clamped)
+    reader = adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
+    truth = {"block": 1, "tract": 2, "siblings": {"block": [1]}}
+
+    def clamped(count: int) -> Any:
+        y = np.arange(-20, 20)
+        return np.bincount(np.maximum(y, 0), noise(y - count), 20)
+
+    like = [
+        sum(
+            chance * np.einsum("i,j,k->ijk", clamped(k), clamped(other), clamped(k + other))
+            for other, chance in enumerate(PMF)
+        )
+        for k in (0, 1)
+    ]
+    weight = np.einsum("i,j,k->ijk", clamped(1), clamped(1), clamped(2)).ravel()
+    keep = weight > 1e-18
+    factor = np.log(np.ravel(like[1])[keep]) - np.log(np.ravel(like[0])[keep])
+    agree(plan, reader, truth, averages(weight[keep], factor, 0.3, 1))
+
+
+# What one attack could do
+
+LISTED = [
+    name for name in STORIES if not name.endswith(("gaussian", "laplace", "three levels", "two levels, two cells"))
+]
+
+
+def every_factor(plan: adv.Plan, reader: adv.Adversary, truth: Truth) -> tuple[Any, Any]:
+    """|log Bayes factor| of every release, and its probability."""
+    release, weight = release_table(plan, truth)
+    assert weight.attrs["direction"] == "exact"
+    return np.abs(reader.posterior(plan, release)["log_odds"].values - reader.prior_log_odds), weight.values
+
+
+@pytest.mark.parametrize("failure", [0.3, 0.05, 0.001])
+@pytest.mark.parametrize("name", LISTED)
+def test_empirical_epsilon_is_the_smallest_that_holds_under_both_truths(name: str, failure: float) -> None:
+    plan, reader, truth = STORIES[name]
+    settled = settle_truth(plan, reader, truth)
+    found = risk.empirical_epsilon(plan, reader, truth, failure)
+    above, at_least, nearest = [], [], []
+    for one in (settled, opposite(plan, reader, settled)):
+        size, weight = every_factor(plan, reader, one)
+        above.append(weight[size > found + 1e-9].sum())
+        at_least.append(weight[size > found - 1e-9].sum())
+        nearest.append(np.abs(size - found).min())
+    assert max(above) <= failure + 2e-12
+    assert max(at_least) > failure - 2e-12
+    assert min(nearest) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["one block", "one block, two cells", "two levels, same people"])
+def test_one_attack_stays_below_what_the_accounting_allows(name: str) -> None:
+    plan, reader, truth = STORIES[name]
+    failures = [0.5, 0.2, 0.05, 0.01, 1e-4, 1e-9]
+    found = [risk.empirical_epsilon(plan, reader, truth, failure) for failure in failures]
+    assert np.all(np.diff(found) >= 0)
+    for value, failure in zip(found, failures, strict=True):
+        assert value <= plan.privacy_loss().loss_bound(failure) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "largest"),
+    [
+        (DG(0.2), math.inf),
+        (adv.Gaussian(1.0), math.inf),
+        (adv.Exact(), math.inf),
+        (adv.postprocessing.clamped(DG(0.2)), math.inf),
+        (adv.Geometric(0.7), 0.7),
+        (adv.Laplace(2.0), 0.5),
+        (adv.RandomizedResponse(1.2), 1.2),
+    ],
+    ids=["discrete gaussian", "gaussian", "exact", "clamped", "geometric", "laplace", "randomized response"],
+)
+def test_without_failure_it_is_the_largest_of_all(mechanism: adv.Mechanism, largest: float) -> None:
+    plan = adv.Plan([adv.Level("block", mechanism)])
+    assert risk.empirical_epsilon(plan, adv.Adversary(), {"block": 1}, 0) == pytest.approx(largest, rel=1e-12)
+    assert risk.empirical_epsilon(plan, adv.Adversary(), {"block": 1}, 1) == 0.0
+    twice = adv.Plan([adv.Level("block", mechanism, siblings=0), adv.Level("tract", mechanism)])
+    if not isinstance(mechanism, adv.Laplace):  # two of those are simulated
+        found = risk.empirical_epsilon(twice, adv.Adversary(), {"block": 1, "tract": 1}, 0)
+        assert found == pytest.approx(2 * largest, rel=1e-12)
+
+
+def test_noise_above_a_total_the_reader_is_sure_of_tells_nothing() -> None:
+    levels = [adv.Level("block", adv.Geometric(0.7), siblings=1), adv.Level("tract", DG(0.2))]
+    sure, unsure = (adv.Adversary(beliefs={"tract": belief}) for belief in (adv.Point(1), adv.Uniform()))
+    truth = {"block": 1, "tract": 1}
+    assert risk.empirical_epsilon(adv.Plan(levels), sure, truth, 0) <= 1.4 + 1e-12
+    assert risk.empirical_epsilon(adv.Plan(levels), unsure, truth, 0) == math.inf
+
+
+def test_only_truths_the_reader_holds_possible_count() -> None:
+    """With the target in, the tract would hold 4, and the reader is sure it holds at most 3."""
+    plan, reader, truth = blocks(1), adv.Adversary(beliefs={"tract": adv.Uniform(3)}), {"block": 0, "tract": 3}
+    settled = settle_truth(plan, reader, truth)
+    with pytest.raises(ValueError, match="outside the reader's belief"):
+        opposite(plan, reader, settled)
+    size, weight = every_factor(plan, reader, settled)
+    found = risk.empirical_epsilon(plan, reader, truth, 0.05)
+    assert weight[size > found + 1e-9].sum() <= 0.05 < weight[size > found - 1e-9].sum()
+
+
+def test_many_levels_and_two_parts_agree() -> None:
+    """The listing of all sums and the search in two halves: 3 of 4 levels' atoms fit, those of 6 do not."""
+    noises = [DG(rho) for rho in adv.census.DETAILED_RHO.values()]
+    plan = adv.Plan(adv.Level(f"level {i}", one, None if i == 5 else 0) for i, one in enumerate(noises))
+    reader, truth = adv.Adversary(), {f"level {i}": 1 for i in range(6)}
+    found = risk.empirical_epsilon(plan, reader, truth, 0.05)
+    rng, draws = np.random.default_rng(7), 200_000
+    factor = np.abs(sum(one.log_ratio(one.sample(1, rng, draws), 1, 0) for one in noises))
+    assert np.mean(factor > found) == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / draws))
+
+
+def test_simulated_laws_give_an_estimate() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", adv.Gaussian(1.2))])
+    reader, truth = adv.Adversary(beliefs={"tract": adv.Uniform(8)}), {"block": 1, "tract": 3}
+    found = risk.empirical_epsilon(plan, reader, truth, 0.05, draws=20_000, rng=4)
+    shares = []
+    for one in (truth, {"block": 0, "tract": 2}):
+        odds = reader.posterior(plan, plan.release(one, 2020, 40_000))["log_odds"]
+        shares.append(float((np.abs(odds) > found).mean()))
+    assert max(shares) == pytest.approx(0.05, abs=0.008)
+
+
+@pytest.mark.parametrize("failure", [-0.1, 1.5, math.nan])
+def test_failures_that_are_no_probability_are_refused(failure: float) -> None:
+    plan, reader, truth = STORIES["one block"]
+    with pytest.raises(ValueError, match=r"failure must be in \[0, 1\]"):
+        risk.empirical_epsilon(plan, reader, truth, failure)
+
+
+def test_failures_below_what_is_listed_are_refused_where_noise_is_unbounded() -> None:
+    plan, reader, truth = STORIES["one block"]
+    with pytest.raises(ValueError, match="failure must be 0 or at least 1e-14, got 1e-17"):
+        risk.empirical_epsilon(plan, reader, truth, 1e-17)
+    bounded = adv.Plan([adv.Level("block", adv.Geometric(0.4))])
+    assert risk.empirical_epsilon(bounded, reader, truth, 1e-17) == pytest.approx(0.4, rel=1e-12)
+
+
+def test_summaries_of_halved_laws_have_no_share_of_the_lowest_release() -> None:
+    found = risk.unique_target([DG(rho) for rho in adv.census.DETAILED_RHO.values()], 0.2)
+    assert "wrong_to_right" not in found
+    assert isinstance(found, xr.Dataset)
