@@ -88,37 +88,19 @@ def audit(
     _check_options(readers, target, support, records)
     if not isinstance(truth, Mapping):
         raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
-    keys = {"siblings", *(name for one in plans.values() for name in one.names)}
-    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values()) and not keys & set(truth)
+    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
     truths: Mapping[Any, Any] = truth if several else {None: truth}
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = runner.seed_sequence(rng)
     work = _Work(engine, float(failure), target, support or {}, records, _named_guarantees(guarantee), size)
-    groups = _stacked(
-        [
-            (
-                plan_name,
-                _stacked(
-                    [
-                        (
-                            truth_name,
-                            _stacked(
-                                [
-                                    (name, work.run(one_plan, reader, one_truth, seed, progress, store))
-                                    for name, reader in readers.items()
-                                ],
-                                "adversary",
-                            ),
-                        )
-                        for truth_name, one_truth in truths.items()
-                    ],
-                    "truth",
-                ),
-            )
-            for plan_name, one_plan in plans.items()
-        ],
-        "plan",
-    )
+    by_plan = []
+    for plan_name, one_plan in plans.items():
+        by_truth = []
+        for truth_name, one_truth in truths.items():
+            cases = [(k, work.run(one_plan, one, one_truth, seed, progress, store)) for k, one in readers.items()]
+            by_truth.append((truth_name, _stacked(cases, "adversary")))
+        by_plan.append((plan_name, _stacked(by_truth, "truth")))
+    groups = _stacked(by_plan, "plan")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
     return tree
@@ -220,6 +202,9 @@ def _stacked(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
             compat="override",
             combine_attrs="override",
         )
+        for name, array in joined.items():
+            if any(name in part and part[name].attrs.get("direction") == "estimate" for part in parts):
+                array.attrs["direction"] = "estimate"
         result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
     return result
 

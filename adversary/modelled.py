@@ -207,8 +207,8 @@ def released_names(plan: Plan, model: Any, truth: Truth) -> list[str]:
     found = [name for name in accepted if name in free]
     if not found:
         raise ValueError(
-            f"the model leaves no release free. Its free variables are {list(free) or 'none'}; name those that the plan "
-            f"publishes {', '.join(accepted)}, and do not observe them: the audit draws its own releases"
+            f"the model leaves no release free. Its free variables are {list(free) or 'none'}; name those that the "
+            f"plan publishes {', '.join(accepted)}, and do not observe them: the audit draws its own releases"
         )
     if "noisy" in found and len(found) > 1 and f"noisy[{plan.names[0]}]" in found:
         raise ValueError(f"the model has both noisy and {expected[0]}, which are the same release: keep one of them")

@@ -200,5 +200,6 @@ def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.
 def first_of_each(columns: list[NDArray[np.float64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(where each distinct row first stands, which of these every row is like)."""
     rows = np.concatenate(columns, axis=1)
-    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True, equal_nan=True)
+    rows = np.where(np.isnan(rows), np.inf, rows)  # of whole rows numpy finds no two alike where one has a NaN
+    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, place.ravel()

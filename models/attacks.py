@@ -175,8 +175,8 @@ def _coords(plan: Plan) -> dict[str, Sequence[Any]]:
     linked = [level.name for level in plan.levels if level.siblings]
     if linked:
         raise ValueError(
-            f"the model of an attack is about one count, but level {linked[0]!r} has siblings: give the attack's reader "
-            "(adversary.reader.attacks) and its beliefs to hierarchical_counts"
+            f"the model of an attack is about one count, but level {linked[0]!r} has siblings: give the reader of "
+            "adversary.reader.attacks, with its beliefs, to hierarchical_counts"
         )
     coords: dict[str, Sequence[Any]] = {"level": plan.names}
     return coords if plan.cells == 1 else {**coords, "cell": range(plan.cells)}

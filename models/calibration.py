@@ -52,6 +52,7 @@ Floats = NDArray[np.float64]
 
 _GROUPS = ("prior_sbc", "likelihood_sbc")
 _BINS = 20
+_FITS = 32  # simulations between two steps of the progress bar where each is a fit
 
 
 def calibrate(
@@ -109,7 +110,8 @@ def calibrate(
     if engine == "nutpie":
         posterior = Sampled.of(model, support, given, rng=seeds.spawn(1)[0])
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
-    sizes = [min(runner.BLOCK, simulations - start) for start in range(0, simulations, runner.BLOCK)]
+    block = _FITS if isinstance(posterior, Sampled) else runner.BLOCK
+    sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
     work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
     parts, shares = [], []
     for size, seed in runner.track(work, "simulations", enabled=progress and len(work) > 2):
@@ -152,6 +154,9 @@ def uniformity(tree: xr.DataTree) -> xr.Dataset:
     columns = dict(_columns(tree))
     if not columns:
         raise ValueError(f"the tree has none of the groups {_GROUPS}: give what calibrate returns")
+    outside = [name for name, u in columns.items() if not ((u >= 0) & (u <= 1)).all()]
+    if outside:
+        raise ValueError(f"{outside[0]} must lie between 0 and 1: divide ranks by the number of draws plus one")
     bins = max(2, min(_BINS, min(u.size for u in columns.values()) // 5))
     tests = []
     for u in columns.values():

@@ -1,9 +1,9 @@
-"""Counts published after post-processing: made to add up to their parent's, or clamped and rounded one by one.
+r"""Counts published after post-processing: made to add up to their parent's, or clamped and rounded one by one.
 
 .. math::
-   \\text{in} &\\sim \\text{Bernoulli}(p), \\qquad X_1 = m + \\text{in}, \\qquad X_2 \\mid X_1 \\sim \\text{belief} \\\\
-   t_2 &= \\max(0, X_2 + \\text{noise}) \\\\
-   t_1 &= f(X_1 + \\text{noise}, \\text{the siblings' noisy counts}, t_2)
+   \text{in} &\sim \text{Bernoulli}(p), \qquad X_1 = m + \text{in}, \qquad X_2 \mid X_1 \sim \text{belief} \\
+   t_2 &= \max(0, X_2 + \text{noise}) \\
+   t_1 &= f(X_1 + \text{noise}, \text{the siblings' noisy counts}, t_2)
 
 with f the agency's own algorithm. Only t1 and t2 are published; the noisy counts behind them are summed out exactly, as
 latents of a chain they would freeze it.
@@ -30,8 +30,8 @@ from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import Clamped, Postprocessing, Rounded
 
 from .counts import hierarchical_counts, latent_counts
-from .laws import Upper, believed
 from .lattice import float64
+from .laws import Upper, believed
 from .noise import own_log_prob, released
 
 __all__ = ["postprocessed"]
@@ -60,8 +60,8 @@ def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mode
     if plan.postprocessing is None:
         if not any(isinstance(level.mechanism, Clamped | Rounded) for level in plan.levels):
             raise ValueError(
-                "postprocessed needs a plan with postprocessing, or with clamped or rounded levels: for releases as they "
-                "are use hierarchical_counts"
+                "postprocessed needs a plan with postprocessing, or with clamped or rounded levels: for releases as "
+                "they are use hierarchical_counts"
             )
         apart = any(level.siblings and plan.sibling_noise(i) is None for i, level in enumerate(plan.levels))
         return hierarchical_counts(plan, reader, upper, individually=apart)

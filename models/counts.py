@@ -1,13 +1,13 @@
-"""The generative story of noisy nested counts as PyMC models, their release left free.
+r"""The generative story of noisy nested counts as PyMC models, their release left free.
 
 .. math::
-   \\text{in} &\\sim \\text{Bernoulli}(p), \\qquad k_0 = \\text{out or in contribution} \\\\
-   X_1 \\mid k_0 &\\sim \\text{belief}_1, \\qquad X_{l+1} \\mid X_l \\sim \\text{belief}_{l+1} \\\\
-   \\text{noisy}_l &= X_l + \\text{noise}_l \\\\
-   \\text{sibling sum}_l &= (X_{l+1} - X_l) + \\text{sum of } d_l \\text{ noises of level } l
+   \text{in} &\sim \text{Bernoulli}(p), \qquad k_0 = \text{out or in contribution} \\
+   X_1 \mid k_0 &\sim \text{belief}_1, \qquad X_{l+1} \mid X_l \sim \text{belief}_{l+1} \\
+   \text{noisy}_l &= X_l + \text{noise}_l \\
+   \text{sibling sum}_l &= (X_{l+1} - X_l) + \text{sum of } d_l \text{ noises of level } l
 
-or, where siblings are read one by one, :math:`\\text{sibling}_{l,i} = Y_{l,i} + \\text{noise}_{l,i}` with
-:math:`X_{l+1} = X_l + \\sum_i Y_{l,i}`. One story serves prior prediction, calibration, `pm.observe`, `pm.do`,
+or, where siblings are read one by one, :math:`\text{sibling}_{l,i} = Y_{l,i} + \text{noise}_{l,i}` with
+:math:`X_{l+1} = X_l + \sum_i Y_{l,i}`. One story serves prior prediction, calibration, `pm.observe`, `pm.do`,
 enumeration and sampling.
 
 References

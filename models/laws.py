@@ -117,7 +117,7 @@ def believed(outside: Outside) -> Found:
 
 
 def one_by_one(outside: Outside) -> Found:
-    """As `believed`, but under `Each` every sibling's count is a latent: ``sibling_count[level]`` of the level below."""
+    """As `believed`, but under `Each` every sibling's count is a latent, ``sibling_count[level below]``."""
     each = [belief for belief in outside.beliefs if isinstance(belief, Each)]
     if not each:
         return believed(outside)

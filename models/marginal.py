@@ -135,7 +135,9 @@ class Marginalised:
         batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
         return {name: batch[min(i, len(batch) - 1)] for name, batch in batches.items()}
 
-    def sample(self, table: Floats, row: Arrays, settings: Settings, seed: int) -> tuple[Floats, NDArray[np.bool_]]:
+    def sample(
+        self, table: Floats, row: Arrays, settings: Settings, seed: int, progress: bool = False
+    ) -> tuple[Floats, NDArray[np.bool_]]:
         """Draws (chain, draw, continuous cell) in the prior's units, and which of them diverged (chain, draw).
 
         NaN throughout where no chain could be started. An interrupt stops the sampler and is passed on.
@@ -145,7 +147,12 @@ class Marginalised:
         data = {name: row[name] for name in self.carried}
         ready = self.compiled.with_data(log_table=logsumexp(table, axis=1), **data)
         shape = (settings.chains, settings.draws)
-        options = {"save_warmup": False, "progress_bar": False, "return_raw_trace": True, "store_unconstrained": False}
+        options = {
+            "save_warmup": False,
+            "progress_bar": progress,
+            "return_raw_trace": True,
+            "store_unconstrained": False,
+        }
         lengths = {"draws": settings.draws, "tune": settings.tune, "chains": settings.chains, "cores": 1, "seed": seed}
         running = None
         try:

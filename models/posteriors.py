@@ -166,7 +166,15 @@ def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
     """The exact reader's P(in | release) as the posterior to calibrate, without PyMC.
 
     Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, reader),
-    posterior=posterior_of(plan, reader), variables=["in"])`.
+    posterior=posterior_of(plan, reader), variables=["in"])`. Improper beliefs have no prior to be calibrated under.
+
+    Examples
+    --------
+    >>> from adversary import DiscreteGaussian, Level, models
+    >>> plan, noisy = Plan([Level("block", DiscreteGaussian(2.0))]), {"noisy[block]": np.array([-1, 0, 3])}
+    >>> exact = Enumerated.of(models.membership(plan, Adversary()))
+    >>> bool(np.allclose(posterior_of(plan, Adversary())(noisy)["in"][1], exact(noisy)["in"][1], rtol=1e-12))
+    True
     """
 
     def posterior(observed: Arrays) -> dict[str, Any]:

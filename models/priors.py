@@ -115,7 +115,24 @@ class Priors:
         settled: Sequence[str] = (),
         row: Mapping[str, Any] | None = None,
     ) -> tuple[float, float]:
-        """(P(target = 1) before the release, its Monte Carlo standard error: 0 where no draw changes it).
+        """(P(target = 1) before the release, its Monte Carlo standard error: 0 where no draw changes it)."""
+        inside, weight = self.shares(given, states, one, settled, row)
+        if not weight.sum() > 0:
+            raise ValueError("what is published exactly is impossible under the model")
+        chance = float(inside.sum() / weight.sum())
+        if np.ptp(inside) <= _SAME and np.ptp(weight) <= _SAME:
+            return chance, 0.0
+        return chance, float(np.sqrt(((inside - chance * weight) ** 2).sum()) / weight.sum())
+
+    def shares(
+        self,
+        given: Conditioned,
+        states: Sequence[NDArray[np.int64]],
+        one: NDArray[np.bool_],
+        settled: Sequence[str] = (),
+        row: Mapping[str, Any] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """(P(target = 1, known | theta), P(known | theta)) of every draw of the continuous latents theta.
 
         `states` are those of the discrete latents, (state, 1, *shape) each, and `one` where the target is 1.
         """
@@ -137,21 +154,23 @@ class Priors:
             log_own, log_known = (np.broadcast_to(x, shape) for x in density(*grid, *batch, *told))
             shares.append(_shares(log_own, log_own + log_known, one.ravel()))
         inside, weight = np.concatenate(shares, axis=1)
-        if not weight.sum() > 0:
-            raise ValueError("what is published exactly is impossible under the model")
-        chance = float(inside.sum() / weight.sum())
-        if np.ptp(inside) <= _SAME and np.ptp(weight) <= _SAME:
-            return chance, 0.0
-        return chance, float(np.sqrt(((inside - chance * weight) ** 2).sum()) / weight.sum())
+        return inside, weight
 
-    def drawn(self, weights: Floats, size: tuple[int, int], rng: np.random.Generator) -> Arrays:
-        """Draws of the latents from the weighted prior, (chain, draw, *shape)."""
+    def drawn(
+        self,
+        weights: Floats,
+        size: tuple[int, int],
+        rng: np.random.Generator,
+        extra: Mapping[str, Floats] | None = None,
+    ) -> Arrays:
+        """Draws of the latents from the weighted prior, (chain, draw, *shape), and of `extra` with them."""
         count = size[0] * size[1]
         if np.ptp(weights) > _SAME or count > weights.size:
             place = rng.choice(weights.size, count, p=weights / weights.sum())
         else:
             place = np.arange(count)
-        return {name: value[place].reshape(*size, *value.shape[1:]) for name, value in self.latents.items()}
+        every = {**self.latents, **(extra or {})}
+        return {name: value[place].reshape(*size, *value.shape[1:]) for name, value in every.items()}
 
     def _placed(
         self, given: Conditioned, leading: tuple[int | None, ...]

@@ -1,9 +1,9 @@
-"""Readers who do not know how common the trait is: the rate behind other people's counts is a latent of its own.
+r"""Readers who do not know how common the trait is: the rate behind other people's counts is a latent of its own.
 
 .. math::
-   \\lambda_l \\sim \\text{Gamma}(a, b), \\qquad X_{l+1} - X_l \\mid \\lambda_l \\sim \\text{Poisson}(\\lambda_l e)
-   \\qquad \\text{or} \\qquad
-   \\theta_l \\sim \\text{Beta}(\\alpha, \\beta), \\qquad X_{l+1} - X_l \\mid \\theta_l \\sim \\text{Binomial}(n, \\theta_l)
+   \lambda_l \sim \text{Gamma}(a, b), \qquad X_{l+1} - X_l \mid \lambda_l \sim \text{Poisson}(\lambda_l e)
+   \qquad \text{or} \qquad
+   \theta_l \sim \text{Beta}(\alpha, \beta), \quad X_{l+1} - X_l \mid \theta_l \sim \text{Binomial}(n, \theta_l)
 
 and all else as in `counts`. Integrating the rate out gives `hierarchical_counts` of the same reader.
 

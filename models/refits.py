@@ -22,7 +22,7 @@ from .diagnostics import LARGEST_DIVERGENCE, diagnose
 from .marginal import Marginalised, Settings
 from .records import SUMMARY, Layout, Refits, estimate, file_for, kept, labelled, release_axis_last, rows_of
 
-__all__ = ["BLOCK", "FITS", "LONGER", "fit_once", "refit"]
+__all__ = ["BLOCK", "FITS", "LONGER", "fit_once", "fit_twice", "refit"]
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -73,7 +73,7 @@ def refit(
 
         def block(data: Arrays = data, tables: Floats = tables, seeds: Any = seeds) -> Floats:
             releases = zip(range(len(seeds)), seeds, strict=True)
-            found = [_fitted(fitter, tables[..., i], fitter.row(data, i), settings, seed) for i, seed in releases]
+            found = [fit_twice(fitter, tables[..., i], fitter.row(data, i), settings, seed) for i, seed in releases]
             return np.stack([layout.packed(one) for one in found])
 
         told = ([*priors.latents], settings, LONGER, version("nutpie"))
@@ -103,9 +103,10 @@ def fit_once(
     settings: Settings,
     seed: np.random.SeedSequence,
     thinning: int = 1,
+    progress: bool = False,
 ) -> dict[str, Any]:
     """One fit of one release: summaries of all its draws, and every `thinning`-th of them, (chain, draw, *shape)."""
-    z, diverging = fitter.sample(table, row, settings, int(seed.generate_state(1, np.uint64)[0] >> 1))
+    z, diverging = fitter.sample(table, row, settings, int(seed.generate_state(1, np.uint64)[0] >> 1), progress)
     sizes, shapes = (settings.chains, settings.draws), {n: v.shape[1:] for n, v in fitter.priors.latents.items()}
     points = z.reshape(-1, fitter.priors.size)
     if np.isfinite(points).all():
@@ -128,17 +129,23 @@ def fit_once(
         "passed": diagnosis.passed.all() and diverging.mean() <= LARGEST_DIVERGENCE,
         "probability": present[:, ::thinning],
         "diverging": diverging[:, ::thinning],
+        "points": z[:, ::thinning],
         **{name: value[:, ::thinning] for name, value in drawn.items()},
     }
 
 
-def _fitted(
-    fitter: Marginalised, table: Floats, row: Arrays, settings: Settings, seed: np.random.SeedSequence
+def fit_twice(
+    fitter: Marginalised,
+    table: Floats,
+    row: Arrays,
+    settings: Settings,
+    seed: np.random.SeedSequence,
+    progress: bool = False,
 ) -> dict[str, Any]:
-    """One release: a first try, and a longer second one if that fails."""
+    """One release: `fit_once`, and if that fails once more and longer."""
     first, second = runner.seed_sequence(seed).spawn(2)
-    found = fit_once(fitter, table, row, settings, first)
-    return found if found["passed"] else fit_once(fitter, table, row, settings.longer(LONGER), second, LONGER)
+    found = fit_once(fitter, table, row, settings, first, progress=progress)
+    return found if found["passed"] else fit_once(fitter, table, row, settings.longer(LONGER), second, LONGER, progress)
 
 
 def _layout(fitter: Marginalised, settings: Settings) -> Layout:

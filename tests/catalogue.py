@@ -44,6 +44,11 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
     "exact": adv.Exact(),
+    "clamped": adv.postprocessing.clamped(DG(RHO1)),
+    "clamped at both ends": adv.postprocessing.clamped(adv.Geometric(0.8), 0, 6),
+    "rounded": adv.postprocessing.rounded(DG(0.3), 5),
+    "rounded, then clamped": adv.postprocessing.clamped(adv.postprocessing.rounded(DG(0.05), 3)),
+    "rounded laplace": adv.postprocessing.rounded(adv.Laplace(1.5), 2, "half_up"),
 }
 
 
@@ -211,6 +216,36 @@ STORIES: dict[str, Story] = {
     ),
     "two levels, census": Story(
         _CENSUS, adv.Adversary(beliefs={"block group": adv.Uniform()}), {"block": 1, "block group": 1}
+    ),
+    "one block, clamped": Story(
+        adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.4)))]), adv.Adversary(0.3, known=1), {"block": 2}
+    ),
+    "one block, rounded, others unknown": Story(
+        adv.Plan([adv.Level("block", adv.postprocessing.rounded(DG(0.4), 3))]),
+        adv.Adversary(0.4, beliefs={"block": adv.BetaBinomial(3, 1.0, 2.0)}),
+        {"block": 1, "in": 0},
+    ),
+    "two levels, each sibling": Story(
+        _two(siblings=2), adv.Adversary(0.3, beliefs={"tract": adv.Each([0.6, 0.3, 0.1])}), {"block": 1, "tract": 2}
+    ),
+    "two levels, unknown rate": Story(
+        _two(siblings=3), adv.Adversary(0.3, beliefs={"tract": adv.GammaPoisson(2.0, 1.0)}), {"block": 0, "tract": 2}
+    ),
+    "two levels, least squares": Story(
+        adv.Plan(
+            [adv.Level("block", DG(0.6), siblings=2), adv.Level("tract", DG(0.8))],
+            postprocessing=adv.postprocessing.LeastSquares(),
+        ),
+        adv.Adversary(0.4, beliefs={"tract": adv.Uniform(4)}),
+        {"block": 1, "tract": 2},
+    ),
+    "two levels, same people, clamped": Story(
+        adv.Plan(
+            [adv.Level("block", DG(0.4), siblings=0), adv.Level("tract", DG(0.6))],
+            postprocessing=adv.postprocessing.clamped,
+        ),
+        adv.Adversary(0.3, known=2),
+        {"block": 3, "tract": 3},
     ),
     "three levels": Story(
         _THREE,

@@ -12,6 +12,7 @@ from adversary.desk.words import figure_of, of_reader, readers_of, share, stated
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.truths import settle_truth
+from adversary.reader.variants import coarse_law
 
 ALTERNATIVES = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
@@ -64,8 +65,6 @@ def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:
 
 
 def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
-    from adversary.desk.sweeps import coarse_law
-
     truth = settle_truth(scenario.plan, one, scenario.truth)
     law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
     correct = law.prob_correct()[0]

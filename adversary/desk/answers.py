@@ -40,7 +40,7 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         measures = [str(name) for name in errors["measure"].values]
         result["mcse"] = _keyed(errors, lambda one: dict(zip(measures, map(finite, one.values), strict=True)))
     if "status" in risk:
-        result["status"] = _keyed(risk, lambda one: words.UNRELIABLE if words.unreliable(one) else "reliable")
+        result["status"] = _keyed(risk, lambda one: words.UNRELIABLE if words.unreliable(one) else "ok")
     if diagnostics.is_sampled(tree):
         result["diagnostics"] = _by_reader(scenario, tree, diagnostics.worst)
     result["bounds"] = _keyed(bound, _bounds)

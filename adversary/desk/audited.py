@@ -14,15 +14,15 @@ from matplotlib.figure import Figure
 
 from adversary.desk.curves import posterior_law, trade_off
 from adversary.desk.scenarios import Scenario
-from adversary.desk.sweeps import SWEPT_DRAWS, coarse_law
+from adversary.desk.sweeps import SWEPT_DRAWS
 from adversary.desk.words import called, readers_of
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.posteriors import PosteriorOf
 from adversary.reader.factors import AuditedPosterior, FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law
-from adversary.reader.sensitivity import same_law
 from adversary.reader.truths import Truth, opposite, settle_truth
+from adversary.reader.variants import coarse_law, same_law
 
 OWN = "this release, others known"
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01])

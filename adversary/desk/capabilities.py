@@ -23,8 +23,9 @@ from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.parts import Atoms
 from adversary.reader.risk import empirical_epsilon_of
-from adversary.reader.sensitivity import TRUTHS, at_prior, same_law
+from adversary.reader.sensitivity import TRUTHS
 from adversary.reader.truths import opposite, settle_truth
+from adversary.reader.variants import at_prior, same_law
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command line: `adversary audit`, `sensitivity`, `bounds` and `census` print tables or one JSON object, or write a directory.
+"""The command line: `adversary audit`, `sensitivity`, `bounds` and `census` print tables or JSON, or write a directory.
 
 PyMC, matplotlib and Jinja2 are imported only where an engine, a figure or a report needs them. What is wrong with the
 input is said in one line on standard error, with exit code 2 and nothing written.
@@ -76,7 +76,12 @@ def adversary(
 def audit_command(
     scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="SCENARIO.toml")],
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
-    draws: Annotated[int, typer.Option(help="Simulated releases, where releases are simulated.")] = DRAWS,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulated releases, where releases are simulated.", show_default=f"{DRAWS}; fitted ones 1000"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
     out: Annotated[Path | None, typer.Option(help="Directory for report.html and audit.nc.", metavar="DIR")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -138,7 +143,7 @@ def sensitivity_command(
             }
             exhibits.write(exhibits.of_sweeps(drawn), folder, sensitivities.data_of(every), "sensitivity.nc")
         answer = sensitivities.answers(read, every)
-    _print(answer, lambda _, to: [sensitivities.show(gone, to, name) for name, gone in every.items()], out, as_json)
+    _print(answer, lambda _, to: sensitivities.show_every(every, to), out, as_json)
 
 
 @app.command("bounds")

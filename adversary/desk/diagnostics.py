@@ -28,7 +28,7 @@ def worst(scenario: Scenario, tree: xr.DataTree) -> dict[str, dict[str, Any]]:
     for name in readers_of(scenario):
         risk, estimate = (of_reader(tree[group].to_dataset(), name) for group in ("risk", "estimate"))
         weight = tree["release"].to_dataset()["weight"].values > 0
-        rows: dict[str, Any] = {"status": UNRELIABLE if unreliable(risk) else "reliable"}
+        rows: dict[str, Any] = {"status": UNRELIABLE if unreliable(risk) else "ok"}
         if "unreliable_mass" in risk:
             rows["unreliable_mass"] = finite(risk["unreliable_mass"].item())
         if "status" in estimate:
@@ -92,11 +92,10 @@ def reasons(every: dict[str, dict[str, Any]]) -> Iterator[str]:
         if row["status"] != UNRELIABLE:
             continue
         who = f"Reader {name}" if name else "The reader"
-        share_of = row.get("unreliable_mass")
-        how = (
-            f"releases with a share of {share(share_of)} in all failed their diagnostics" if share_of else "they failed"
-        )
+        mass = row.get("unreliable_mass")
+        what = f"releases with a share of {share(mass)} in all" if mass else "some releases"
         yield (
-            f"{who}: {UNRELIABLE}. {how[:1].upper() + how[1:]}, too many for an average to mean anything. More tuning, "
-            "more draws, or the exact engine where it applies, are the remedies."
+            f"{who}: {UNRELIABLE}, because the posteriors of {what} could not be sampled so that the diagnostics hold, "
+            "and an average without them would be of other releases. A model that is easier to sample, or the exact "
+            "engine where it applies, are the remedies."
         )

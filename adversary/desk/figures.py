@@ -45,8 +45,8 @@ from adversary.desk.words import called, of_reader, outward, percent, readers_of
 from adversary.privacy.mechanisms import Exact
 from adversary.privacy.noise import ContinuousNoise
 from adversary.reader.laws import invariant_factor
-from adversary.reader.sensitivity import at_prior, same_law
 from adversary.reader.truths import settle_truth
+from adversary.reader.variants import at_prior, same_law
 
 
 @styled

@@ -23,10 +23,11 @@ from adversary.desk.scenarios import Scenario
 from adversary.desk.sweeps import SWEPT_DRAWS
 from adversary.desk.tables import add, finite, table
 from adversary.desk.words import figure_of, readers_of, share
+from adversary.reader.plans import Plan
 from adversary.reader.sensitivity import TRUTHS, each_alone, extremes, sweep
 
-SMOOTH = {"prior": 41, "rho": 21}
-"""Points of a fan between the ends of what the file asks for."""
+SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
+"""Inputs of which a fan is drawn between the ends of what the file asks for."""
 HEADS = (
     "expected posterior, target in",
     "target out",
@@ -72,12 +73,16 @@ class Gone:
         ends = self.swept[dim][dim].values
         if ends.size < 2:
             raise ValueError(f"a fan needs two values of {dim} at least, got {ends.tolist()}")
-        values = np.geomspace(max(ends.min(), 1e-6), ends.max(), SMOOTH[dim])
+        values = np.geomspace(max(ends.min(), 1e-6), ends.max(), _points(dim, self.scenario.plan))
         values[[0, -1]] = max(ends.min(), 1e-6), ends.max()
-        reader = readers_of(self.scenario)[self.reader]
+        reader, given = readers_of(self.scenario)[self.reader], {dim: values}
         plan, truth = self.scenario.plan, self.scenario.truth
-        given: Any = {dim: values}
-        return sweep(plan, reader, truth, **given, draws=SWEPT_DRAWS, rng=0)
+        return sweep(plan, reader, truth, **given, draws=SWEPT_DRAWS, rng=0, coarse=True)  # type: ignore[arg-type]
+
+
+def _points(dim: str, plan: Plan) -> int:
+    """Points of a fan: many along priors, which share a law; few along budgets of a plan of many levels."""
+    return 41 if dim == "prior" else 21 if len(plan.levels) < 3 else 9
 
 
 def gone_over(scenario: Scenario, *, progress: bool = True) -> Gone:
@@ -113,9 +118,8 @@ def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
             "Ends are labelled with the input's value there.",
         )
     }
-    for dim in SMOOTH:
+    for dim, what in SMOOTH.items():
         if dim in gone.swept and gone.swept[dim].sizes[dim] > 1:
-            what = {"prior": "priors", "rho": "budgets, every level with the same factor"}[dim]
             drawn[f"fan_{dim}"] = (partial(_fan, gone, dim), f"What releases do to the reader{whose} at other {what}.")
     return drawn
 
@@ -222,7 +226,7 @@ def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
     """The sweeps of every truth as one JSON object: rows, or rows by truth where the file has several."""
     found = {name: answer(gone) for name, gone in every.items()}
     start = {"title": scenario.title, "neighbours": scenario.neighbours, "truth": scenario.truth}
-    return {**start, **(found[""] if "" in found else {"sensitivity": found})}
+    return start | found.get("", {"sensitivity": found})
 
 
 def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
@@ -234,6 +238,12 @@ def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
             f"{start}{dim}": one for dim, one in {"base": gone.base, "tornado": gone.extremes, **gone.swept}.items()
         }
     return xr.DataTree.from_dict(groups)
+
+
+def show_every(every: Mapping[str, Gone], console: Console) -> None:
+    """The sweeps of every truth, by name."""
+    for name, gone in every.items():
+        show(gone, console, name)
 
 
 def show(gone: Gone, console: Console, name: str = "") -> None:

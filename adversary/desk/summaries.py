@@ -26,7 +26,7 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     start = f"{where}{'a' if where else 'A'}"
     if words.unreliable(risk):
         yield (
-            f"{where}{'t' if where else 'T'}he sampler's diagnostics failed on too many releases. What follows from "
+            f"{where}{'t' if where else 'T'}he sampler's diagnostics failed on some releases. What follows from "
             f"them is called {words.UNRELIABLE}, and no number is given; the section on diagnostics says why."
         )
         return

@@ -5,8 +5,6 @@ Sweeps go through the exact law of the log Bayes factor, never through simulatio
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from adversary import runner
@@ -19,14 +17,12 @@ from adversary.privacy.noise import ContinuousNoise
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law
-from adversary.reader.parts import Atoms
 from adversary.reader.plans import Plan
-from adversary.reader.sensitivity import at_prior, same_law, scaled_plan
 from adversary.reader.truths import settle_truth
+from adversary.reader.variants import at_prior, coarse_law, same_law, scaled_plan
 
 MULTIPLIERS = (0.1, 10.0)
 SWEPT_DRAWS = 4096
-GROUPS, SIMULATED_GROUPS = 2000, 200
 
 
 def affordable_points(plan: Plan) -> int:
@@ -62,25 +58,6 @@ def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool =
     truth = settle_truth(plan, reader, scenario.truth)
     law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
     return coarse_law(law) if grouped else law
-
-
-def coarse_law(law: FactorLaw) -> FactorLaw:
-    """The law with each part on at most 2000 values (200 if simulated): good to about 1e-5 in a smooth average."""
-    groups = SIMULATED_GROUPS if law.simulated else GROUPS
-    first = gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
-    return replace(law, first=first, rest=gathered(law.rest, groups))
-
-
-def gathered(part: Atoms, groups: int) -> Atoms:
-    """The part's weight in equally wide groups, each at its mean."""
-    if part.values.size <= groups or not np.isfinite(part.values).all():
-        return part
-    edges = np.linspace(part.values[0], part.values[-1], groups + 1)
-    bins = np.clip(np.searchsorted(edges, part.values, side="right") - 1, 0, groups - 1)
-    weight = np.bincount(bins, part.weights, groups)
-    value = np.bincount(bins, part.weights * part.values, groups)
-    used = weight > 0
-    return Atoms(value[used] / weight[used], weight[used])
 
 
 def promises_zcdp(scenario: Scenario) -> bool:

@@ -23,6 +23,7 @@ STATUS = {
     "holds": "holds",
     "exceeded": "exceeded: this reader's beliefs are mistaken or improper; the promise is true",
     "violated": "violated: the promise is false; the plan's own privacy loss exceeds it",
+    "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
 }
 """What the status of a bound means."""
 
@@ -135,5 +136,7 @@ def called(name: str) -> str:
 
 
 def beyond(p: float) -> str:
-    """A probability in percent, rounded up."""
+    """A probability in percent, rounded up; the word "unreliable" where a sampler could not give it."""
+    if np.isnan(p):
+        return UNRELIABLE
     return (outward(100.0 * p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT

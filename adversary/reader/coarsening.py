@@ -17,15 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._numeric import (
-    TAIL_NATS,
-    Floats,
-    Integers,
-    as_array,
-    check_whole,
-    labelled,
-    scalar_or_array,
-)
+from adversary._numeric import TAIL_NATS, Floats, Integers, as_array, check_whole, labelled, scalar_or_array
 from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
 from adversary.reader.intervals import log_between
@@ -199,13 +191,8 @@ class Clamped(Coarsened):
         return self.mechanism.variance
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        """For counts, which are not negative: that of the mechanism inside, counted from 0; infinite with an upper end.
-
-        Every count far above `upper` explains a release of `upper` equally well.
-        """
-        if self.upper is not None:
-            return float("inf")
-        return self.mechanism.reach(nats) + abs(self.lower or 0)
+        """Of counts, which start at 0. Infinite with an upper end: every count far above explains it equally well."""
+        return np.inf if self.upper is not None else self.mechanism.reach(nats) + abs(self.lower or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,10 +203,9 @@ class Rounded(Coarsened):
     to the even multiple, the larger, or the smaller ("up" is towards +inf, for negative numbers too). Continuous noise
     becomes a law on the multiples.
 
-    `variance` is averaged over values: that of the mechanism inside plus the mean square of the rounding error over
-    all remainders, (base^2 - 1) / 12 for odd and (base^2 + 2) / 12 for even bases, base^2 / 12 of continuous noise.
-    The mean square about one value depends on its remainder. (Where what is rounded was itself rounded, the two errors
-    are added as if independent.)
+    `variance` is averaged over values, since it depends on their remainders: that inside plus the mean square rounding
+    error, (base^2 - 1) / 12 for odd and (base^2 + 2) / 12 for even bases, base^2 / 12 of continuous noise. (Errors of
+    two roundings are added as if independent.)
 
     Parameters
     ----------

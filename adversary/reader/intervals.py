@@ -74,10 +74,13 @@ def _added(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
 
 
 def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:
-    """log P(noise >= offset), at infinities too."""
+    """log P(noise >= offset), at infinities too; of many offsets close together, each once."""
     finite = np.isfinite(offset)
-    result = np.where(offset > 0, -np.inf, 0.0)
-    result[finite] = noise.log_survival(offset[finite].astype(np.int64))
+    result, whole = np.where(offset > 0, -np.inf, 0.0), offset[finite].astype(np.int64)
+    if whole.size and int(whole.max()) - int(whole.min()) < whole.size:
+        result[finite] = noise.log_survival(np.arange(whole.min(), whole.max() + 1))[whole - whole.min()]
+    else:
+        result[finite] = noise.log_survival(whole)
     return result
 
 

@@ -18,10 +18,9 @@ from adversary._numeric import Floats, check_number, check_probability, check_wh
 from adversary.privacy.mechanisms import Mechanism
 from adversary.privacy.posteriors import side_of
 from adversary.reader.factors import FactorLaw
-from adversary.reader.inference import Adversary, log_bayes_factor
+from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law
 from adversary.reader.plans import Level, Plan
-from adversary.reader.releases import release_arrays
 from adversary.reader.tables import DRAWS
 from adversary.reader.truths import Truth, opposite, settle_truth
 
@@ -166,7 +165,9 @@ def sequential(
     with np.errstate(invalid="ignore"):
         total = np.cumsum(factors)
     if np.isnan(total).any():
-        raise ValueError(f"release number {int(np.isnan(total).argmax())} is impossible: an earlier one rules it out")
+        worst = int(np.isnan(total).argmax())
+        why = "neither count could give it" if np.isnan(factors[worst]) else "an earlier one rules it out"
+        raise ValueError(f"release {worst + 1} is impossible: {why}")
     odds = np.append(reader.prior_log_odds, reader.updated(total))
     variables = {
         "factor": _change(odds, factors),
@@ -188,9 +189,11 @@ def _same_people(name: str, mechanisms: Iterable[Mechanism]) -> Plan:
 
 
 def _factor(level: Level, reader: Adversary, value: float) -> float:
-    """Log Bayes factor of one release alone."""
+    """Log Bayes factor of one release alone; NaN where neither count could give it."""
     plan = Plan([Level(level.name, level.mechanism)])
-    return float(log_bayes_factor(plan, reader, release_arrays(plan, plan.observe({level.name: value})))[0])
+    plan.observe({level.name: value})
+    out, present = reader.path(plan).known_counts()
+    return float(level.mechanism.log_ratio(value, present, out))
 
 
 def _change(odds: Floats, factors: Floats) -> Floats:
@@ -236,7 +239,7 @@ def empirical_epsilon(
     Kazan and Reiter 2024, section 3; `PrivacyLoss.loss_bound` is the same over every reader.
 
     >>> from adversary.privacy.mechanisms import Geometric
-    >>> empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0)
+    >>> round(empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0), 9)
     0.7
     """
     settled = settle_truth(plan, reader, truth)

@@ -22,7 +22,7 @@ class Step:
     """One distinct count on the path: the levels that publish it, and what links it to the next."""
 
     levels: tuple[int, ...]
-    noises: tuple[Mechanism, ...]
+    noises: tuple[Mechanism, ...]  # one per level, none where the count is only read through its link
     belief: Belief
     link: Link | None  # to the next step
     link_level: int
@@ -30,7 +30,7 @@ class Step:
     def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
         """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
         return sum(
-            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=True)),
+            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=False)),
             np.zeros(x.shape),
         )
 

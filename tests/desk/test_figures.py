@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.desk import drawing, figures
 from adversary.desk.scenarios import Scenario
-from adversary.reader import sensitivity
+from adversary.reader import variants
 from adversary.reader.risk import prob_correct
 
 DATA = Path(__file__).parents[2] / "data"
@@ -166,7 +166,7 @@ def test_the_sweep_meets_exact_values() -> None:
     (line,) = lines(figure, "correct")
     factors = np.geomspace(0.1, 10.0, 81)
     for i in (0, 40, 80):
-        plan = sensitivity.scaled_plan(scenario.plan, float(factors[i]))
+        plan = variants.scaled_plan(scenario.plan, float(factors[i]))
         assert line.get_ydata()[i] == pytest.approx(prob_correct(plan, scenario.adversary, scenario.truth), abs=1e-9)  # type: ignore[arg-type]
     (mean,) = lines(figure, "expected")
     assert mean.get_ydata()[40] == pytest.approx(0.435613, abs=2e-5)
@@ -174,12 +174,12 @@ def test_the_sweep_meets_exact_values() -> None:
 
 
 def test_the_budget_of_every_kind_of_noise_can_be_scaled() -> None:
-    assert sensitivity.scaled(adv.DiscreteGaussian.from_rho(0.1), 4.0).rho == pytest.approx(0.4)  # type: ignore[attr-defined]
-    assert sensitivity.scaled(adv.Gaussian(2.0), 4.0) == adv.Gaussian(1.0)
-    assert sensitivity.scaled(adv.Geometric(1.0), 9.0) == adv.Geometric(3.0)
-    assert sensitivity.scaled(adv.Laplace(2.0), 4.0) == adv.Laplace(1.0)
-    assert sensitivity.scaled(adv.RandomizedResponse(1.0, 3), 4.0) == adv.RandomizedResponse(2.0, 3)
-    assert sensitivity.scaled(adv.Exact(), 2.0) == adv.Exact()
+    assert variants.scaled(adv.DiscreteGaussian.from_rho(0.1), 4.0).rho == pytest.approx(0.4)  # type: ignore[attr-defined]
+    assert variants.scaled(adv.Gaussian(2.0), 4.0) == adv.Gaussian(1.0)
+    assert variants.scaled(adv.Geometric(1.0), 9.0) == adv.Geometric(3.0)
+    assert variants.scaled(adv.Laplace(2.0), 4.0) == adv.Laplace(1.0)
+    assert variants.scaled(adv.RandomizedResponse(1.0, 3), 4.0) == adv.RandomizedResponse(2.0, 3)
+    assert variants.scaled(adv.Exact(), 2.0) == adv.Exact()
 
 
 def test_every_reader_stands_beside_every_bound() -> None:

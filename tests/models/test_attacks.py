@@ -58,7 +58,7 @@ def test_a_count_that_settles_the_target(pmf: list[float], answer: float) -> Non
 
 BAD: list[tuple[Callable[[], Any], str]] = [
     (lambda: models.participation(BOTH), "did not respond is in no cell"),
-    (lambda: models.misreport(TRACT), "level 'block' has siblings: give the attack's reader"),
+    (lambda: models.misreport(TRACT), "level 'block' has siblings: give the reader of"),
     (lambda: models.unknown_attribute(BLOCK, 1.5), r"prior must be in \[0, 1\], got 1\.5"),
     (lambda: models.misreport(BLOCK, 0.5, (1, 2)), "one for each of 1 cells"),
     (lambda: models.misreport(BLOCK, 0.5, -1), "known must be at least 0, got -1"),

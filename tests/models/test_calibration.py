@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import itertools
 import warnings
@@ -18,7 +19,7 @@ from scipy.stats import poisson
 
 import adversary as adv
 from adversary import models
-from adversary.models import noise
+from adversary.models import calibration, noise, posteriors, predictive
 from adversary.models.calibration import calibrate, uniformity
 from adversary.models.marginal import Settings
 from adversary.models.posteriors import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
@@ -49,6 +50,10 @@ def nested(name: str) -> pm.Model:
     return models.hierarchical_counts(story.plan, story.reader, upper=9)
 
 
+ADJUSTED = [name for name, story in STORIES.items() if story.plan.postprocessing is not None]
+NESTED = [name for name in STORIES if name not in ADJUSTED]
+
+
 PEOPLE = xr.DataArray([0.2, 0.5, 0.3], dims="rest")
 RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=("rest", "record"))
 ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
@@ -57,7 +62,11 @@ WORLD = (PEOPLE, RECORD, DG(0.5), ANSWERS)
 CASES: dict[str, Callable[[], pm.Model]] = {
     "membership": lambda: models.membership(ONE, adv.Adversary(0.3, known=2)),
     "membership, others unknown": lambda: models.membership(ONE, adv.Adversary(0.3, beliefs={"block": poisson(2.0)})),
-    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in STORIES},  # type: ignore[misc]
+    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in NESTED},  # type: ignore[misc]
+    **{
+        f"postprocessed, {name}": lambda story=STORIES[name]: models.postprocessed(story.plan, story.reader, upper=9)  # type: ignore[misc]
+        for name in ADJUSTED
+    },
     "hierarchical_counts, siblings one by one": lambda: models.hierarchical_counts(
         adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.6))]),
         reader(Each([0.5, 0.3, 0.2])),
@@ -359,6 +368,14 @@ def test_bad_arguments_are_named() -> None:
         as_law("in", np.zeros((3, 0)), (3,))
     with pytest.raises(ValueError, match="give what calibrate returns"):
         uniformity(xr.DataTree())
+    ranks = xr.Dataset({"a": (("chain", "draw"), np.arange(50)[None])})
+    with pytest.raises(ValueError, match="a must lie between 0 and 1: divide ranks"):
+        uniformity(xr.DataTree.from_dict({"prior_sbc": ranks}))
+
+
+@pytest.mark.parametrize("module", [calibration, posteriors, predictive], ids=lambda module: module.__name__)
+def test_examples_run(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 class Autocorrelated:

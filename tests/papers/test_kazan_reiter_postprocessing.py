@@ -17,6 +17,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.reader.postprocessing import LeastSquares, clamped, consistency_risk, posterior_of
+from tests import postprocessing_oracles as slow
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 RHO1 = BLOCK.rho
@@ -109,15 +110,16 @@ def test_e6_the_processed_risk_can_exceed_the_raw_one() -> None:
 
 
 def test_e6_the_bound_is_not_tight_for_narrow_noise() -> None:
-    """ "The reduction is minor" near the census's rho; at rho1 >= 2 rounding destroys much of the signal for t2 = 100.
+    """That the reduction is minor is true near the census's rho; at rho1 >= 2 rounding destroys signal for t2 = 100.
 
-    v moves by 27/28 for a person, but for a baseline that need not lie on a whole number: with little noise, a person
-    more or less often ends at the same rounded count.
+    Without noise v would be 99/28 = 3.54 or 127/28 = 4.54: so near a half, the siblings' noise decides the rounding.
     """
-    for rho, processed, raw in ((2.0, 0.690769, 0.811216), (5.0, 0.872546, 0.986816)):
-        found = risk(100, rho)
-        assert float(found["posterior_mean"]) == pytest.approx(processed, abs=1e-6)
-        assert float(found["raw_posterior_mean"]) == pytest.approx(raw, abs=1e-6)
+    for rho, processed, raw in ((2.0, 0.690769, 0.811950), (5.0, 0.872546, 0.986792)):
+        found, noise = risk(100, rho), slow.discrete_gaussian(rho, 6)
+        laws = [slow.least_squares_law(k, 1 - k, 100, 27, noise, "half_even") for k in (0, 1)]
+        assert float(found["posterior_mean"]) == pytest.approx(slow.posterior_mean(0.5, *laws), rel=1e-11)
+        assert float(found["posterior_mean"]) == pytest.approx(processed, abs=5e-7)
+        assert float(found["raw_posterior_mean"]) == pytest.approx(raw, abs=5e-7)
         assert not bool(found["exceeds_raw"])
     for parent in (1, 10, 100):
         near = risk(parent)
@@ -125,7 +127,7 @@ def test_e6_the_bound_is_not_tight_for_narrow_noise() -> None:
 
 
 def test_the_published_approximation_of_the_siblings_noise() -> None:
-    """Propositions 2: one discrete Gaussian for the sum of 27, exact to rounding at the census's rho, not at rho1 = 2."""
+    """Proposition 2: one discrete Gaussian for the sum; exact to rounding at the census's rho, not at rho1 = 2."""
     exact, near = (consistency_risk(10, BLOCK, 27, 1, 0.5, approximate=one) for one in (False, True))
     xr.testing.assert_allclose(exact, near, rtol=1e-12)
     noise = adv.DiscreteGaussian.from_rho(2.0)

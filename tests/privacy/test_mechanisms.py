@@ -14,6 +14,7 @@ import scipy.stats
 
 import adversary as adv
 from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise
+from adversary.reader.coarsening import Coarsened
 from tests import oracles
 from tests.catalogue import DG, MECHANISMS, RHO1
 
@@ -91,7 +92,7 @@ def test_far_releases_are_finite_numbers(noise: Any) -> None:
         assert 0.0 <= noise.cdf(release, 0) <= 1.0
 
 
-@over(FINITE)
+@over({k: m for k, m in FINITE.items() if not isinstance(m, Coarsened)})  # theirs depends on the value
 def test_variance_is_the_second_moment(noise: adv.Mechanism) -> None:
     if isinstance(noise, adv.RandomizedResponse):
         values = range(noise.categories)
@@ -166,6 +167,7 @@ def test_log_ratio_is_the_difference_of_log_probabilities(noise: adv.Mechanism) 
     if isinstance(noise, adv.Exact):
         np.testing.assert_array_equal(noise.log_ratio(answers, 1, 0), [np.nan, -np.inf, np.inf, np.nan, np.nan])
         return
+    answers = noise.support(0)[:5] if isinstance(noise, Coarsened) else answers
     difference = noise.log_prob(answers, 1) - noise.log_prob(answers, 0)
     np.testing.assert_allclose(noise.log_ratio(answers, 1, 0), difference, rtol=1e-12, atol=1e-13)
 
@@ -176,7 +178,8 @@ def test_support_leaves_out_at_most_its_stated_mass(noise: adv.Mechanism) -> Non
     if isinstance(noise, IntegerNoise):
         assert noise.sf(support[-1], 0) < 1e-18
         assert noise.cdf(support[0] - 1, 0) < 1e-18
-    assert np.all(np.diff(support) == 1)
+    step = support[1] - support[0] if isinstance(noise, Coarsened) and support.size > 1 else 1  # rounding has its base
+    assert np.all(np.diff(support) == step)
 
 
 @over(MECHANISMS)

@@ -91,6 +91,8 @@ def test_siblings_read_one_by_one_visit_every_release(target: int, siblings: lis
     release, mass = release_table(plan, settle_truth(plan, reader, truth))
     assert mass.attrs["direction"] == "exact"
     assert release["siblings"].dims == ("release", "level", "sibling")
+    each = release["siblings"].sel(level="block")
+    np.testing.assert_array_equal(release["sibling_sum"].sel(level="block"), each.sum("sibling"))
     posterior = reader.posterior(plan, release)["posterior"].values
     assert float((mass.values * posterior).sum()) == pytest.approx(expected["posterior_mean"], abs=1e-10)
 

@@ -1,0 +1,235 @@
+"""One release of one model, for ArviZ: draws before and after, diagnostics, and the terms that power-scaling needs.
+
+Where all latents are discrete the draws are independent ones from the enumerated joint posterior, so that diagnostics
+are perfect; otherwise the discrete latents are summed out, the continuous ones sampled, and the discrete drawn back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from pymc.vartypes import discrete_types
+from pytensor.tensor.variable import TensorVariable
+
+from adversary import runner
+from adversary._numeric import check_whole
+from adversary.reader.enumeration import Grid, Marginal, Slot
+
+from .graphs import NUMPY_MODE, Conditioned, batched, condition, summed, support_of, vectorized
+from .marginal import Marginalised, Settings
+from .priors import Priors
+from .records import SUMMARY, labelled
+from .refits import fit_twice
+
+__all__ = ["fit"]
+
+Arrays = dict[str, NDArray[Any]]
+Seeds = list[np.random.SeedSequence]
+
+LARGEST_JOINT = 5_000_000
+"""Joint states from which independent draws are taken."""
+
+TIED = 1e-9
+_SAME = 1e-12
+_CHAIN_DRAW = ("chain", "draw")
+
+
+def fit(
+    model: Any,
+    observed: Mapping[str, ArrayLike],
+    target: str = "in",
+    *,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    support: Mapping[str, ArrayLike] | None = None,
+    rng: Any = None,
+    progress: bool = True,
+) -> xr.DataTree:
+    """Posterior draws of every latent given one release.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    observed : one release, by the names of the model's variables: see `adversary.observed`
+    target : binary latent or Deterministic
+    draws, tune, chains : draws kept of each chain, steps to tune it, and independent chains
+    support : values of latents without a finite support of their own
+    rng : seed
+    progress : show nutpie's bar
+
+    Returns
+    -------
+    DataTree with groups `posterior` and `prior` (every latent; `probability` = P(target = 1 | continuous latents)
+    where it varies), `sample_stats` (diverging, lp), `log_prior` (a variable per latent and potential),
+    `log_likelihood` (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior`
+    = P(target = 1 | release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences` and `status`.
+    A fit that fails is run once more, four times as long; one that fails again is "unreliable" and has no `posterior`.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     present = pm.Bernoulli("in", np.float64(0.5))
+    ...     noisy = pm.Normal("noisy", present, np.float64(2.0))
+    >>> float(fit(model, {"noisy": 1.5}, draws=10, rng=1)["exact"]["posterior"].round(4))
+    0.5622
+    """
+    lengths = ("chains", chains), ("tune", tune), ("draws", draws)
+    settings = Settings(*(int(check_whole(name, value, minimum=1)) for name, value in lengths))
+    seeds = runner.seed_sequence(rng).spawn(3)
+    unknown = [rv for rv in model.free_RVs if rv.name not in observed]
+    smooth = any(rv.dtype not in discrete_types for rv in unknown)
+    if smooth:
+        found = _sampled(model, observed, target, support or {}, settings, seeds, progress)
+    else:
+        found = _enumerated(model, observed, target, support or {}, settings, seeds)
+    log_prior, log_likelihood = found.terms()
+    lp = sum(log_prior.values()) + sum(log_likelihood.values())
+    groups = {
+        "posterior": labelled(found.given, found.latents, _CHAIN_DRAW),
+        "prior": labelled(found.given, found.prior, _CHAIN_DRAW),
+        "sample_stats": xr.Dataset({"diverging": (_CHAIN_DRAW, found.diverging), "lp": (_CHAIN_DRAW, lp)}),
+        "log_prior": _untied(log_prior),
+        "log_likelihood": _untied(log_likelihood),
+        "observed_data": labelled(found.given, found.row, ()),
+        "estimate" if smooth else "exact": xr.Dataset(found.summary),
+    }
+    axes = {"chain": np.arange(settings.chains), "draw": np.arange(settings.draws)}
+    groups = {name: group.assign_coords(axes) if "chain" in group.dims else group for name, group in groups.items()}
+    return xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Draws of one release: latents (chain, draw, *shape) on their own scale, `values` on the sampler's."""
+
+    given: Conditioned
+    row: Arrays
+    latents: Arrays
+    values: Arrays
+    diverging: NDArray[np.bool_]
+    prior: Arrays
+    summary: Mapping[str, Any]
+
+    def terms(self) -> tuple[Arrays, Arrays]:
+        """Log densities at every draw (chain, draw): of latents and potentials, and of what was observed."""
+        model, given = self.given.model, self.given
+        values = model.replace_rvs_by_values(model.potentials)
+        told = [p for p, v in zip(model.potentials, values, strict=True) if given.uses_release(v)]
+        untold = [p for p in model.potentials if p not in told]
+        return self._at_draws([*model.free_RVs, *untold]), self._at_draws([*model.observed_RVs, *told])
+
+    def _at_draws(self, variables: Sequence[TensorVariable]) -> Arrays:
+        if not variables:
+            return {}
+        given, shape = self.given, self.diverging.shape
+        drawn = {v: self.latents[n].astype(v.dtype) for n, v in given.latents.items()}
+        drawn |= {v: self.values[n] for n, v in given.continuous.items()}
+        inputs = {v: array.reshape(-1, *array.shape[2:]) for v, array in drawn.items()}
+        places = {v: pt.tensor(dtype=v.dtype, shape=(None, *array.shape[1:])) for v, array in inputs.items()}
+        for name, variable in given.released.items():
+            inputs[variable] = np.asarray(self.row[name], variable.dtype)[None]
+            places[variable] = pt.tensor(dtype=variable.dtype, shape=inputs[variable].shape)
+        graphs = [summed(given.model.logp(vars=[one], sum=False, jacobian=False)) for one in variables]
+        outputs = vectorized(graphs, places)
+        evaluate = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+        size = shape[0] * shape[1]
+        terms = [np.broadcast_to(np.ravel(term), (size,)).reshape(shape) for term in evaluate(*inputs.values())]
+        return {one.name: term for one, term in zip(variables, terms, strict=True)}
+
+
+def _sampled(
+    model: Any,
+    observed: Mapping[str, ArrayLike],
+    target: str,
+    support: Mapping[str, ArrayLike],
+    settings: Settings,
+    seeds: Seeds,
+    progress: bool,
+) -> _Found:
+    """Draws of a model with continuous latents."""
+    fitter = Marginalised.of(model, tuple(observed), target, support, seeds[0])
+    given, priors, row = fitter.conditioned, fitter.priors, _row(fitter.slots, observed)
+    table = fitter.tables({name: value[None] for name, value in row.items()})[..., 0]
+    found = fit_twice(fitter, table, row, settings, seeds[1], progress)
+    inside, weight = priors.shares(given, fitter.states, fitter.one)
+    shares = {"probability": inside / np.where(weight > 0, weight, 1.0)} if _varies(found["probability"]) else {}
+    sizes = (settings.chains, settings.draws)
+    points = priors.split(found["points"].reshape(-1, priors.size))
+    values = {name: one.reshape(*sizes, *one.shape[1:]) for name, one in zip(given.continuous, points, strict=True)}
+    passed = bool(found["passed"])
+    summary = {
+        **{name: found[name] for name in SUMMARY[2:-1]},
+        "posterior": found["posterior"] if passed else np.nan,
+        "prior": priors.chance(given, fitter.states, fitter.one)[0],
+        "status": "ok" if passed else "unreliable",
+    }
+    latents = {name: found[name] for name in [*shares, *priors.latents]}
+    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]), shares)
+    return _Found(given, row, latents, values, found["diverging"] == 1, prior, summary)
+
+
+def _enumerated(
+    model: Any,
+    observed: Mapping[str, ArrayLike],
+    target: str,
+    support: Mapping[str, ArrayLike],
+    settings: Settings,
+    seeds: Seeds,
+) -> _Found:
+    """Independent draws from the joint posterior of a model with discrete latents alone."""
+    given = condition(model, tuple(observed))
+    grid = Grid.over({n: support_of(given.model[n], support, given.moving) for n in given.latents}, LARGEST_JOINT)
+    marginal = Marginal.over(grid, target, given)
+    row = _row([Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()], observed)
+    density, extra = batched(given, [given.log_joint()]), [value[None, None] for value in row.values()]
+    parts = [np.broadcast_to(density(*grid.states(a, b), *extra)[0], (b - a, 1))[:, 0] for a, b in grid.blocks]
+    log_p = np.concatenate(parts)
+    if not np.isfinite(log_p.max()):
+        raise ValueError(f"the release has probability zero, or no density, in every state of the latents: {row}")
+    weights = np.exp(log_p - log_p.max())
+    sizes, generator = (settings.chains, settings.draws), np.random.default_rng(seeds[1])
+    place = generator.choice(grid.size, sizes[0] * sizes[1], p=weights / weights.sum())
+    shapes = zip(given.latents, grid.axes.values(), grid.shapes.values(), strict=True)
+    indices = iter(np.unravel_index(place, grid.lengths))
+    latents = {n: np.stack([v[next(indices)] for v in axes], -1).reshape(*sizes, *shape) for n, axes, shape in shapes}
+    priors = Priors.of(given, seeds[0])
+    one = (marginal.values[marginal.index] == 1).all(axis=1)
+    summary = {
+        "posterior": float(weights[one].sum() / weights.sum()),
+        "prior": priors.chance(given, grid.states(0, grid.size), one)[0],
+    }
+    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
+    return _Found(given, row, latents, {}, np.zeros(sizes, dtype=bool), prior, summary)
+
+
+def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
+    """The release as the model's variables hold it; ValueError for several releases."""
+    row = {}
+    for slot in slots:
+        batch, _ = slot.batch(observed[slot.name])
+        if batch.shape[1] != 1:
+            raise ValueError(f"fit takes one release, got {batch.shape[1]} of {slot.name}; adversary.audit takes many")
+        row[slot.name] = batch[0, 0]
+    return row
+
+
+def _untied(terms: Arrays) -> xr.Dataset:
+    """Terms as a Dataset, spread by a billionth of a nat: ArviZ's power-scaling refuses tails of equal values, which
+    the terms of discrete latents always have."""
+    spread = {
+        name: TIED * np.random.default_rng(i).uniform(-1.0, 1.0, t.shape) for i, (name, t) in enumerate(terms.items())
+    }
+    return xr.Dataset({name: (_CHAIN_DRAW, term + spread[name]) for name, term in terms.items()})
+
+
+def _varies(array: NDArray[Any]) -> bool:
+    return not np.ptp(array) <= _SAME
