@@ -199,6 +199,7 @@ def _stacked(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
             data_vars="all",
             coords="minimal",
             join="outer",
+            fill_value={"status": ""},
             compat="override",
             combine_attrs="override",
         )

@@ -37,7 +37,6 @@ LARGEST_JOINT = 5_000_000
 """Joint states from which independent draws are taken."""
 
 TIED = 1e-9
-_SAME = 1e-12
 _CHAIN_DRAW = ("chain", "draw")
 
 
@@ -67,11 +66,11 @@ def fit(
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (every latent; `probability` = P(target = 1 | continuous latents)
-    where it varies), `sample_stats` (diverging, lp), `log_prior` (a variable per latent and potential),
-    `log_likelihood` (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior`
-    = P(target = 1 | release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences` and `status`.
-    A fit that fails is run once more, four times as long; one that fails again is "unreliable" and has no `posterior`.
+    DataTree with groups `posterior` and `prior` (every latent), `sample_stats` (diverging, lp, and `probability` =
+    P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
+    (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior` = P(target = 1 |
+    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences` and `status`. A fit that fails is run
+    once more, four times as long; one that fails again is "unreliable" and has no `posterior`.
 
     Examples
     --------
@@ -96,7 +95,7 @@ def fit(
     groups = {
         "posterior": labelled(found.given, found.latents, _CHAIN_DRAW),
         "prior": labelled(found.given, found.prior, _CHAIN_DRAW),
-        "sample_stats": xr.Dataset({"diverging": (_CHAIN_DRAW, found.diverging), "lp": (_CHAIN_DRAW, lp)}),
+        "sample_stats": xr.Dataset({n: (_CHAIN_DRAW, v) for n, v in {**found.told, "lp": lp}.items()}),
         "log_prior": _untied(log_prior),
         "log_likelihood": _untied(log_likelihood),
         "observed_data": labelled(found.given, found.row, ()),
@@ -115,7 +114,7 @@ class _Found:
     row: Arrays
     latents: Arrays
     values: Arrays
-    diverging: NDArray[np.bool_]
+    told: Arrays
     prior: Arrays
     summary: Mapping[str, Any]
 
@@ -130,7 +129,7 @@ class _Found:
     def _at_draws(self, variables: Sequence[TensorVariable]) -> Arrays:
         if not variables:
             return {}
-        given, shape = self.given, self.diverging.shape
+        given, shape = self.given, self.told["diverging"].shape
         drawn = {v: self.latents[n].astype(v.dtype) for n, v in given.latents.items()}
         drawn |= {v: self.values[n] for n, v in given.continuous.items()}
         inputs = {v: array.reshape(-1, *array.shape[2:]) for v, array in drawn.items()}
@@ -160,8 +159,6 @@ def _sampled(
     given, priors, row = fitter.conditioned, fitter.priors, _row(fitter.slots, observed)
     table = fitter.tables({name: value[None] for name, value in row.items()})[..., 0]
     found = fit_twice(fitter, table, row, settings, seeds[1], progress)
-    inside, weight = priors.shares(given, fitter.states, fitter.one)
-    shares = {"probability": inside / np.where(weight > 0, weight, 1.0)} if _varies(found["probability"]) else {}
     sizes = (settings.chains, settings.draws)
     points = priors.split(found["points"].reshape(-1, priors.size))
     values = {name: one.reshape(*sizes, *one.shape[1:]) for name, one in zip(given.continuous, points, strict=True)}
@@ -172,9 +169,10 @@ def _sampled(
         "prior": priors.chance(given, fitter.states, fitter.one)[0],
         "status": "ok" if passed else "unreliable",
     }
-    latents = {name: found[name] for name in [*shares, *priors.latents]}
-    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]), shares)
-    return _Found(given, row, latents, values, found["diverging"] == 1, prior, summary)
+    latents = {name: found[name] for name in priors.latents}
+    told = {"diverging": found["diverging"] == 1, "probability": found["probability"]}
+    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
+    return _Found(given, row, latents, values, told, prior, summary)
 
 
 def _enumerated(
@@ -208,7 +206,8 @@ def _enumerated(
         "prior": priors.chance(given, grid.states(0, grid.size), one)[0],
     }
     prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
-    return _Found(given, row, latents, {}, np.zeros(sizes, dtype=bool), prior, summary)
+    told = {"diverging": np.zeros(sizes, dtype=bool), "probability": np.full(sizes, summary["posterior"])}
+    return _Found(given, row, latents, {}, told, prior, summary)
 
 
 def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
@@ -225,11 +224,5 @@ def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
 def _untied(terms: Arrays) -> xr.Dataset:
     """Terms as a Dataset, spread by a billionth of a nat: ArviZ's power-scaling refuses tails of equal values, which
     the terms of discrete latents always have."""
-    spread = {
-        name: TIED * np.random.default_rng(i).uniform(-1.0, 1.0, t.shape) for i, (name, t) in enumerate(terms.items())
-    }
-    return xr.Dataset({name: (_CHAIN_DRAW, term + spread[name]) for name, term in terms.items()})
-
-
-def _varies(array: NDArray[Any]) -> bool:
-    return not np.ptp(array) <= _SAME
+    rng = np.random.default_rng(0)
+    return xr.Dataset({n: (_CHAIN_DRAW, term + rng.uniform(-TIED, TIED, term.shape)) for n, term in terms.items()})

@@ -169,8 +169,7 @@ class Priors:
             place = rng.choice(weights.size, count, p=weights / weights.sum())
         else:
             place = np.arange(count)
-        every = {**self.latents, **(extra or {})}
-        return {name: value[place].reshape(*size, *value.shape[1:]) for name, value in every.items()}
+        return {name: value[place].reshape(*size, *value.shape[1:]) for name, value in self.latents.items()}
 
     def _placed(
         self, given: Conditioned, leading: tuple[int | None, ...]

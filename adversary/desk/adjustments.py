@@ -70,8 +70,8 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if not is_processed(scenario.plan):
         return None
     several = isinstance(scenario.adversary, dict)
-    heads = [*["reader"] * several, "release", "expected posterior, target in", "target out"]
-    table = Table([*heads, "expected ratio, target in", "right guesses, target in"], texts=1 + several)
+    heads = [*["reader"] * several, "release", "expected posterior, in", "expected posterior, out"]
+    table = Table([*heads, "expected ratio, in", "right guesses, in"], texts=1 + several)
     more: list[str] = []
     for name, reader in readers_of(scenario).items():
         found = compared(scenario, reader)

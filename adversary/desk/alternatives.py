@@ -36,18 +36,21 @@ def neighbours(scenario: Scenario, truth: str) -> list[str]:
     ]
 
 
-def alternatives(scenario: Scenario, tree: xr.DataTree) -> Table:
-    """The same budget and reader under the other neighbours."""
+def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[Table, list[str]]:
+    """The same budget and reader under the other neighbours, and why some do not apply."""
     several = isinstance(scenario.adversary, dict)
     heads = ["neighbours", "cells read", *["reader"] * several, "noise variance, level by level (people²)"]
     table = Table([*heads, "expected posterior", "ratio", "right guesses"], texts=len(heads) - 1)
-    own = (scenario.neighbours, scenario.plan.cells)
+    own, notes = (scenario.neighbours, scenario.plan.cells), list[str]()
     for neighbours, cells in sorted({*ALTERNATIVES, own}, key=lambda pair: (pair[0] == "bounded", pair[1])):
         used = (neighbours, cells) == own
         try:
             other = scenario if used else scenario.with_neighbours(neighbours, cells)
         except (ValueError, TypeError) as error:
-            table.add(neighbours, str(cells), *["–"] * several, f"does not apply: {error}")
+            cell = "one" if cells == 1 else "both"
+            table.add(neighbours, cell, *["–"] * several, "does not apply")
+            reason = str(error).removeprefix(f"{scenario.path}: ")
+            notes.append(f"Neighbours {neighbours}, {cell} read: {reason}.")
             continue
         variance = ", ".join(figure_of(level.mechanism.variance) for level in other.plan.levels)
         for name, one in readers_of(other).items():
@@ -56,7 +59,7 @@ def alternatives(scenario: Scenario, tree: xr.DataTree) -> Table:
                 numbers = [stated(of_reader(tree["risk"].to_dataset(), name), number) for number in numbers]
             cell = "one" if cells == 1 else "both"
             table.add(neighbours, cell, *[name] * several, variance, *numbers, used=used)
-    return table
+    return table, notes
 
 
 def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:

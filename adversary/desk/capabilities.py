@@ -107,18 +107,18 @@ def _allowed(bound: xr.Dataset) -> dict[str, float]:
 def section(scenario: Scenario, tree: xr.DataTree) -> Section:
     """The part of the report: both truths, and the reader's own epsilon beside the accounting's."""
     several = isinstance(scenario.adversary, dict)
-    heads = [*["reader"] * several, "expected posterior, target in", "target out", "right guesses, target in"]
-    table = Table([*heads, "target out", "own epsilon", "promised", "the plan's own loss"], texts=int(several))
+    heads = [*["reader"] * several, "expected posterior, in", "expected posterior, out", "right guesses, in"]
+    table = Table([*heads, "right guesses, out", "own epsilon", "promised", "the plan's own loss"], texts=int(several))
     found = capabilities(scenario, tree)
     for name, one in found.items():
         table.add(*[name] * several, *_cells(one))
     failure = next(iter(found.values())).failure
     lines = [
-        "Under one truth alone a reader may look clever for being biased. The table has both, everybody else being as "
-        "they truly are.",
+        "Under one truth alone a reader may look clever for being biased. The table has both, the target truly in and "
+        "truly out, everybody else being as they are.",
         "A reader's own epsilon is the least e such that their odds change by more than a factor exp(e), up or down, "
         f"in no more than {share(failure)} of releases, whichever truth holds. The accounting covers every reader, so "
-        "it allows more.",
+        "it usually allows more.",
     ]
     return Section("Both truths, and what a reader could do", lines, table, notes=told(found))
 

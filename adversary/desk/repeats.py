@@ -40,8 +40,8 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     from adversary.desk import tornadoes
 
     several = isinstance(scenario.adversary, dict)
-    heads = ["level", *["reader"] * several, "releases", "expected posterior, target in", "target out"]
-    table = Table([*heads, "expected ratio, target in", "right guesses, target in", "target out"], texts=1 + several)
+    heads = ["level", *["reader"] * several, "releases", "expected posterior, in", "expected posterior, out"]
+    table = Table([*heads, "expected ratio, in", "right guesses, in", "right guesses, out"], texts=1 + several)
     figures = []
     for level in scenario.sequences:
         for name in readers_of(scenario):
@@ -49,7 +49,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             for number in found["releases"].values:
                 row = found.sel(releases=number)
                 table.add(level, *[name] * several, str(number), *_cells(row))
-            if name == next(iter(readers_of(scenario))):
+            if name == next(iter(readers_of(scenario))) and found.sizes["releases"] > 2:
                 text = f"Posteriors{f' of reader {name}' if name else ''} after 1, 2, ... releases of the {level}."
                 figures.append(shown(partial(tornadoes.fan, found, "releases"), text))
     often = ", ".join(f"the {level} {number} times" for level, number in scenario.sequences.items())

@@ -83,6 +83,7 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
     loader = FileSystemLoader(Path(__file__).parent)
     page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
     every = words.cases(scenario, tree)
+    other, inapplicable = alternatives.alternatives(every[0][1], every[0][2])
     return page.render(
         title=scenario.title or scenario.path.name,
         description=scenario.description,
@@ -93,7 +94,8 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
         readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
         warnings=summaries.warnings(every[0][1]),
         neighbours=alternatives.neighbours(scenario, every[0][0]),
-        alternatives=alternatives.alternatives(every[0][1], every[0][2]),
+        alternatives=other,
+        inapplicable=inapplicable,
         cases=[_case(name, one, part) for name, one, part in every],
         reading=summaries.reading(scenario, tree),
         provenance=summaries.provenance(scenario, tree),

@@ -29,11 +29,11 @@ from adversary.reader.sensitivity import TRUTHS, each_alone, extremes, sweep
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
 """Inputs of which a fan is drawn between the ends of what the file asks for."""
 HEADS = (
-    "expected posterior, target in",
-    "target out",
-    "expected ratio, target in",
-    "right guesses, target in",
-    "target out",
+    "expected posterior, in",
+    "expected posterior, out",
+    "expected ratio, in",
+    "right guesses, in",
+    "right guesses, out",
 )
 MOVED = 0.005
 """A change of an expected posterior below this is called small."""
@@ -141,7 +141,8 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         rows.add(*named(dim, value), *cells(risk), used=not dim)
     whose = f" Reader {gone.reader}'s inputs move." if gone.reader else ""
     lines = [
-        f"What if the reader, or the plan, were otherwise? One input moves at a time, all others as they are.{whose}"
+        f"What if the reader, or the plan, were otherwise? One input moves at a time, all others as they "
+        f"are; the target is truly in, or truly out.{whose}"
     ]
     figures = [shown(draw, text) for draw, text in figures_of(gone).values()]
     return Section("Sensitivity", lines, rows, notes=list(belief_lines(gone)), figures=figures)

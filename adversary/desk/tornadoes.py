@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, panel_title, plain_log_axis, styled
 from adversary.desk.marks import in_percent, title
-from adversary.desk.words import figure_of, percent
+from adversary.desk.words import figure_of, percent, share
 from adversary.reader.sensitivity import TRUTHS
 
 INPUTS = {"prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings"}
@@ -219,5 +219,6 @@ def _fan_finding(mean: xr.DataArray, along: str, measure: str, sides: list[str])
     said, told = _said(f"{measure}_mean"), []
     for side in sides:
         ends = mean.sel(truth=side).values[[0, -1]]
-        told.append(f"from {said(ends[0])} to {said(ends[1])} with the target {side}")
+        exactly = share if measure == "posterior" and said(ends[0]) == said(ends[1]) else said
+        told.append(f"from {exactly(ends[0])} to {exactly(ends[1])} with the target {side}")
     return f"{start} the expected {measure} {', '.join(told)}"

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adversary._numeric import Floats, as_array
+from adversary._numeric import Floats
 from adversary.privacy.mechanisms import Exact, Mechanism
 from adversary.reader.beliefs import Belief
 from adversary.reader.each import Each
 from adversary.reader.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
 from adversary.reader.plans import Level, Plan
-
-_DRIFT_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,6 @@ class Step:
         """The step with only its exact releases, and no sibling sum."""
         kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
         return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
-
-    def drift(self, low: Floats, centre: Floats) -> Floats:
-        """How much further an improper belief that grows with the total can pull its count: until it has lost to the
-        noise what it has gained on the way."""
-        if self.belief.proper:
-            return np.zeros_like(centre)
-        further = np.zeros_like(centre)
-        for _ in range(_DRIFT_ROUNDS):
-            grown = as_array(self.belief.log_prob(np.ceil(centre + further), low)) - self.belief.log_prob(low, low)
-            nats = REACH_NATS + np.where(np.isfinite(grown), grown, 0.0)
-            further = by_value(lambda n: min(noise.reach(float(n)) for noise in self.noises), np.ceil(nats))
-        return further - self.reach
 
     @property
     def reach(self) -> float:

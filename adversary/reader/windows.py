@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adversary._numeric import Floats, Integers
+from adversary._numeric import Floats, Integers, as_array
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Uniform
 from adversary.reader.links import REACH_NATS, SumLink
@@ -18,6 +18,7 @@ from adversary.reader.steps import Step, by_value
 MAX_STATES = 50_000_000
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
+_DRIFT_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,39 @@ class Windows:
         if step.belief.proper:
             sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
             sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
-        first = np.clip(np.floor(np.min(sources, 0) - step.reach), bottom, top)
-        last = np.clip(np.ceil(np.max(sources, 0) + step.reach + step.drift(low, np.max(sources, 0))), bottom, top)
+        centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
+        first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
+        last = np.clip(np.ceil(centre + self._drifted(i, low, centre)), bottom, top)
         return first, last
+
+    def _drifted(self, i: int, low: Floats, centre: Floats) -> Floats:
+        """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
+        what it has gained on the way."""
+        further = self._reach(i, np.zeros_like(centre))
+        belief = self.steps[i].belief
+        for _ in range(0 if belief.proper else _DRIFT_ROUNDS):
+            grown = as_array(belief.log_prob(np.ceil(centre + further), low)) - belief.log_prob(low, low)
+            further = self._reach(i, np.where(np.isfinite(grown), np.ceil(grown), 0.0))
+        return further
+
+    def _reach(self, i: int, nats: Floats) -> Floats:
+        """How far from what is released a step's counts are followed, for so many nats beyond REACH_NATS.
+
+        Where its numbers are clamped from above every larger count fits them as well, and the siblings' releases or the
+        belief must hold the count.
+        """
+        step, below = self.steps[i], self.steps[i - 1].link if i else None
+        holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
+        if not holding and isinstance(below, SumLink):
+            holding = [below.noise]
+        if holding:
+            return by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
+        if step.belief.proper:
+            return np.zeros_like(nats)
+        raise ValueError(
+            f"a count clamped from above fits every larger count: the improper belief {step.belief} leaves it without "
+            "an end; give one with an end, such as Uniform(upper)"
+        )
 
     def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
         """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""

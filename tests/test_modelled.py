@@ -1,0 +1,438 @@
+"""Any PyMC model as an adversary: it answers as the Adversary of the same story does, or says why it cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytest
+import scipy.stats as st
+import xarray as xr
+
+import adversary as adv
+from adversary.models import hierarchical_counts, noise, refits
+from tests.catalogue import DG
+
+SCALARS = ("prior", "posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
+ONE = adv.Plan([adv.Level("block", DG(0.4))])
+TWO = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3.0))])
+LAW = [0.1, 0.4, 0.3, 0.2]
+READER = adv.Adversary(0.3, 0, {"tract": adv.Others(LAW)})
+TRUTH = {"block": 1, "tract": 2, "in": 1}
+
+
+def one_block(name: str = "noisy[block]", prior: float = 0.3, **options: Any) -> pm.Model:
+    with pm.Model() as model:
+        noise.released(name, ONE.levels[0].mechanism, pm.Bernoulli("in", np.float64(prior)), **options)
+    return model
+
+
+def two_levels(plan: adv.Plan = TWO, *, sums: bool = True) -> pm.Model:
+    low, high = (level.mechanism for level in plan.levels)
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        others = pm.Categorical("others", np.array(LAW))
+        noise.released("noisy[block]", low, present)
+        if sums:
+            noise.released("sibling_sum[block]", low, others, 1)
+        noise.released("noisy[tract]", high, present + others)
+    return model
+
+
+def agree(found: xr.DataTree, expected: xr.DataTree) -> None:
+    for name in SCALARS:
+        assert float(found["risk"][name]) == pytest.approx(float(expected["risk"][name]), abs=1e-9)
+    for name in ("posterior", "log_odds", "ratio"):
+        np.testing.assert_allclose(found["exact"][name], expected["exact"][name], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        found["risk"]["posterior_quantile"].values, expected["risk"]["posterior_quantile"].values, atol=1e-9
+    )
+    xr.testing.assert_allclose(
+        found["bound"].to_dataset().drop_vars("status"), expected["bound"].to_dataset().drop_vars("status")
+    )
+    assert found["bound"]["status"].values.tolist() == expected["bound"]["status"].values.tolist()
+    xr.testing.assert_equal(found["release"].to_dataset(), expected["release"].to_dataset())
+
+
+# The same story told twice
+
+
+@pytest.mark.parametrize("name", ["noisy", "noisy[block]"])
+@pytest.mark.parametrize("target", [0, 1])
+def test_one_block_as_a_model_is_one_block(name: str, target: int) -> None:
+    truth = {"block": target, "in": target}
+    found = adv.audit(ONE, one_block(name), truth, guarantee=adv.ZeroConcentratedDP(0.4), progress=False)
+    agree(found, adv.audit(ONE, adv.Adversary(0.3), truth, guarantee=adv.ZeroConcentratedDP(0.4), progress=False))
+    assert found["exact"].attrs["method"] == "enumeration of the model"
+
+
+@pytest.mark.parametrize("engine", ["exact", "enumerate"])
+def test_two_levels_as_a_model_are_two_levels(engine: str) -> None:
+    options: dict[str, Any] = {"guarantee": {"zCDP": adv.ZeroConcentratedDP(6.0), "false": adv.ZeroConcentratedDP(1.0)}}
+    found = adv.audit(TWO, two_levels(), TRUTH, engine=engine, **options)
+    agree(found, adv.audit(TWO, READER, TRUTH, **options))
+    assert found["bound"]["status"].values.tolist() == ["holds", "violated", "holds"]
+
+
+def test_the_builders_of_the_toolkit_are_models_like_any_other() -> None:
+    agree(adv.audit(TWO, hierarchical_counts(TWO, READER), TRUTH), adv.audit(TWO, READER, TRUTH))
+
+
+def test_what_a_model_leaves_unread_it_does_not_learn_from() -> None:
+    """Without the sibling sum, the exact twin has no sums to read: siblings that publish nothing but noise."""
+    found = adv.audit(TWO, two_levels(sums=False), TRUTH)
+    noisy = found["release"]["noisy"].values
+    low, high = (level.mechanism for level in TWO.levels)
+    others = np.arange(4)
+    likelihood = [
+        np.exp(low.log_prob(noisy[:, 0], k))
+        * np.sum(np.array(LAW) * np.exp(high.log_prob(noisy[:, 1, None], k + others)), axis=1)
+        for k in (0, 1)
+    ]
+    expected = 0.3 * likelihood[1] / (0.3 * likelihood[1] + 0.7 * likelihood[0])
+    np.testing.assert_allclose(found["exact"]["posterior"].values, expected, rtol=1e-10)
+    weight = found["release"]["weight"].values
+    assert float(found["risk"]["posterior_mean"]) == pytest.approx(float(weight @ expected), abs=1e-12)
+
+
+def test_a_target_may_be_a_deterministic_under_any_name() -> None:
+    with pm.Model() as model:
+        others = pm.Binomial("others", 3, np.float64(0.5))
+        pm.Deterministic("alone", pm.math.eq(others, 0).astype("int64"))
+        noise.released("noisy", ONE.levels[0].mechanism, others)
+    tree = adv.audit(ONE, model, {"block": 0, "alone": 1}, target="alone")
+    noisy, k = tree["release"]["noisy"].values[:, 0], np.arange(4)
+    joint = st.binom(3, 0.5).pmf(k) * np.exp(ONE.levels[0].mechanism.log_prob(noisy[:, None], k))
+    np.testing.assert_allclose(tree["exact"]["posterior"].values, joint[:, 0] / joint.sum(axis=1), rtol=1e-10)
+    assert float(tree["risk"]["prior"]) == pytest.approx(1 / 8, abs=1e-15)
+    assert tree.attrs["target"] == "alone"
+
+
+def test_log_odds_keep_their_precision_near_certainty() -> None:
+    plan = adv.Plan([adv.Level("block", DG(20.0))])
+    with pm.Model() as model:
+        noise.released("noisy", plan.levels[0].mechanism, pm.Bernoulli("in", np.float64(0.5)))
+    found, expected = (adv.audit(plan, who, {"block": 1, "in": 1}) for who in (model, adv.Adversary(0.5)))
+    assert expected["exact"]["log_odds"].values.max() > 50
+    np.testing.assert_allclose(found["exact"]["log_odds"].values, expected["exact"]["log_odds"].values, rtol=1e-12)
+
+
+def test_two_cells_are_arrays_in_the_model() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noise.released("noisy", plan.levels[0].mechanism, pm.math.stack([present, 1 - present]))
+    truth = {"block": [1, 0], "in": 1}
+    agree(adv.audit(plan, model, truth), adv.audit(plan, adv.Adversary(0.3, (0, 0)), truth))
+
+
+def test_siblings_may_be_read_one_by_one() -> None:
+    plan = adv.Plan([adv.Level("block", DG(8.0), siblings=2), adv.Level("tract", DG(8.0))])
+    law = st.binom(2, 0.4)
+    reader = adv.Adversary(0.3, 0, {"tract": adv.Each(law)})
+    truth = {"block": 1, "tract": 2, "in": 1, "siblings": {"block": [0, 1]}}
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        each = pm.Binomial("each", 2, np.float64(0.4), shape=2)
+        noise.released("noisy[block]", plan.levels[0].mechanism, present)
+        noise.released("siblings[block]", plan.levels[0].mechanism, each)
+        noise.released("noisy[tract]", plan.levels[1].mechanism, present + each.sum())
+    found, expected = adv.audit(plan, model, truth), adv.audit(plan, reader, truth)
+    np.testing.assert_allclose(found["exact"]["posterior"], expected["exact"]["posterior"], atol=1e-9)
+    assert float(found["risk"]["posterior_mean"]) == pytest.approx(float(expected["risk"]["posterior_mean"]), abs=1e-9)
+
+
+def test_exact_levels_condition_the_prior_of_a_model() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", adv.Exact())])
+    truth = {"block": 1, "tract": 2, "in": 1}
+    tree = adv.audit(plan, two_levels(plan), truth, records=2)
+    agree(tree, adv.audit(plan, READER, truth))
+    base = 0.3 * LAW[1] / (0.3 * LAW[1] + 0.7 * LAW[2])
+    assert float(tree["risk"]["prior"]) == pytest.approx(base, abs=1e-12)
+    assert float(tree["risk"]["invariant_ratio"]) == pytest.approx(base / 0.3, abs=1e-12)
+
+
+def test_models_and_adversaries_are_audited_together(tmp_path: Path) -> None:
+    readers = {"model": two_levels(), "told": READER, "half": adv.Adversary(0.5, 0, READER.beliefs)}
+    tree = adv.audit(TWO, readers, {"a": TRUTH, "b": {"block": 0, "tract": 2, "in": 0}})
+    risk = tree["risk"]
+    assert dict(risk["posterior_mean"].sizes) == {"truth": 2, "adversary": 3}
+    np.testing.assert_allclose(
+        risk["posterior_mean"].sel(adversary="model"), risk["posterior_mean"].sel(adversary="told")
+    )
+    assert "adversary" not in tree["release"].dims
+    assert "wrong_to_right" in risk
+    tree.to_netcdf(tmp_path / "audit.nc")
+
+
+def test_records_of_a_model_are_what_one_says() -> None:
+    promise = adv.ZeroConcentratedDP(6.0)
+    tree = adv.audit(TWO, two_levels(), TRUTH, guarantee=promise, records=3)
+    bound = tree["bound"].sel(definition="zCDP")
+    assert int(bound["k"]) == 3
+    np.testing.assert_allclose(bound["posterior"], promise.group(3).posterior_bounds(0.3, failure=0.05), rtol=1e-12)
+
+
+def test_support_makes_an_infinite_latent_finite() -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        others = pm.Poisson("others", np.float64(1.2))
+        noise.released("noisy[block]", TWO.levels[0].mechanism, present)
+        noise.released("sibling_sum[block]", TWO.levels[0].mechanism, others, 1)
+        noise.released("noisy[tract]", TWO.levels[1].mechanism, present + others)
+    reader = adv.Adversary(0.3, 0, {"tract": adv.Others(st.poisson(1.2))})
+    with pytest.raises(ValueError, match=r"latent 'others' has no finite support.*pm\.Truncated.*support="):
+        adv.audit(TWO, model, TRUTH)
+    tree = adv.audit(TWO, model, TRUTH, support={"others": range(30)})
+    agree(tree, adv.audit(TWO, reader, TRUTH))
+    assert float(tree["exact"]["edge_mass"].max()) < 1e-12
+
+
+def test_simulated_releases_of_a_model_carry_their_error() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Gaussian(1.2))])
+    with pm.Model() as model:
+        noise.released("noisy", plan.levels[0].mechanism, pm.Bernoulli("in", np.float64(0.5)))
+    tree = adv.audit(plan, model, {"block": 1, "in": 1}, draws=4000, rng=3)
+    exact = float(adv.audit(plan, adv.Adversary(0.5), {"block": 1})["risk"]["posterior_mean"])
+    error = float(tree["risk"]["mcse"].sel(measure="posterior_mean"))
+    assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
+    assert 0 < error < 0.01
+    assert abs(float(tree["risk"]["posterior_mean"]) - exact) < 4 * error
+
+
+# Refusals: the reason and the remedy
+
+
+def build(*released: Any, latents: bool = True) -> pm.Model:
+    with pm.Model() as model:
+        count = pm.Bernoulli("in", 0.5) if latents else 1
+        for make in released:
+            make(count)
+    return model
+
+
+def block(name: str, **options: Any) -> Any:
+    return lambda count: noise.released(name, ONE.levels[0].mechanism, count, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (
+            build(block("other")),
+            {},
+            r"leaves no release free. Its free variables are \['in', 'other'\]; name.*noisy\[bl",
+        ),
+        (build(block("noisy[block]", observed=2)), {}, r"'noisy\[block\]' is already observed: leave it free"),
+        (build(lambda x: pm.Deterministic("noisy", x + 1)), {}, "'noisy' is not random: give it the law"),
+        (build(block("noisy[blocks]")), {}, r"'noisy\[blocks\]' is not in the plan: did you mean 'noisy\[block\]'"),
+        (build(block("noisy"), block("sibling_sum[block]")), {}, r"'sibling_sum\[block\]' is not in the plan"),
+        (build(block("noisy"), block("noisy[block]")), {}, r"both noisy and noisy\[block\]"),
+        (build(block("noisy"), latents=False), {}, "no latents besides its release.*pm.Bernoulli"),
+        (build(block("noisy")), {"target": "inn"}, "target 'inn' is not in the model; did you mean target='in'"),
+        (build(block("noisy")), {"target": "x"}, r"target 'x' is not in the model; name one of \['in'\] with target="),
+        (
+            build(lambda x: pm.Normal("noisy", x)),
+            {},
+            r"'noisy' is continuous \(float64\), but the plan publishes whole",
+        ),
+        (
+            build(block("noisy"), lambda x: pm.Categorical("k", np.ones(3) / 3)),
+            {"target": "k"},
+            "must be 0 or 1.*0, 1, 2",
+        ),
+        (build(block("noisy"), lambda x: pm.Bernoulli("v", 0.5, shape=2)), {"target": "v"}, "'v' has 1 dimension, and"),
+        (build(block("noisy"), lambda x: pm.Poisson("k", 2.0)), {}, "'k' has no finite support.*pm.Truncated"),
+        (
+            build(block("noisy"), lambda x: pm.Normal("z")),
+            {"engine": "enumerate"},
+            "latent 'z' is continuous: use \"exa",
+        ),
+        (build(block("noisy")), {"truth": {"block": 1}}, "truth must say whether the target is in: add 'in' = 1 or 0"),
+        (build(block("noisy")), {"truth": {"block": 1, "in": 2}}, '"in" must be 0 or 1, got 2'),
+        (build(block("noisy")), {"truth": {"in": 1}}, "no count for level 'block'"),
+        (build(block("noisy")), {"records": 0}, "records must be at least 1, got 0"),
+    ],
+)
+def test_models_that_cannot_be_audited_are_refused(model: pm.Model, options: dict[str, Any], message: str) -> None:
+    truth = {"block": 1, "in": 1, options.get("target", "in"): 1}
+    truth = options.pop("truth", truth)
+    with pytest.raises(ValueError, match=message):
+        adv.audit(ONE, model, truth, progress=False, **options)
+
+
+def test_a_target_that_reads_the_release_is_refused() -> None:
+    with pm.Model() as model:
+        noisy = noise.released("noisy", ONE.levels[0].mechanism, pm.Bernoulli("in", 0.5))
+        pm.Deterministic("large", (noisy > 2).astype("int64"))
+    with pytest.raises(
+        ValueError, match="target large depends on the release; a target must be a function of the latents"
+    ):
+        adv.audit(ONE, model, {"block": 1, "large": 1}, target="large")
+
+
+def test_a_continuous_target_is_refused() -> None:
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2.0, 1.0)
+        pm.Deterministic("high", (rate > 1).astype("int64"))
+        noise.released("noisy", ONE.levels[0].mechanism, pm.Bernoulli("in", rate / (1 + rate)))
+    with pytest.raises(ValueError, match=r"target high depends on the continuous latent 'rate'.*pm\.Bernoulli"):
+        adv.audit(ONE, model, {"block": 1, "high": 1}, target="high")
+
+
+def test_a_discrete_model_of_real_numbers_is_refused() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Laplace(1.0))])
+    with pytest.raises(
+        ValueError, match=r"'noisy' is discrete \(int64\), but the plan publishes real numbers.*Laplace"
+    ):
+        adv.audit(plan, one_block("noisy"), {"block": 1, "in": 1})
+
+
+def test_plain_noisy_is_for_one_level() -> None:
+    with pytest.raises(
+        ValueError, match=r"noisy is the name for a plan with one level; this one publishes \['noisy\[bl"
+    ):
+        adv.audit(TWO, one_block("noisy"), TRUTH)
+
+
+def test_an_impossible_release_is_said_to_be_impossible() -> None:
+    """The model is sure that there are nine people; the plan publishes the true two exactly."""
+    plan = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", adv.Exact())])
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noise.released("noisy[block]", plan.levels[0].mechanism, present)
+        noise.released("noisy[tract]", plan.levels[1].mechanism, present + 9)
+    with pytest.raises(ValueError, match=re.escape("every state of the latents is impossible at release 0")):
+        adv.audit(plan, model, {"block": 1, "tract": 2, "in": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"support": {"x": [0]}}, "support is for a pymc.Model"),
+        ({"records": 2}, "records is for a pymc.Model"),
+        ({"target": "out"}, "target must be \"in\", the target of every Adversary, got 'out'"),
+    ],
+)
+def test_what_only_a_model_leaves_open_is_refused_for_an_adversary(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        adv.audit(ONE, adv.Adversary(0.3), {"block": 1}, **options)
+
+
+# Sampling
+
+
+@pytest.mark.slow
+def test_the_gibbs_step_agrees_with_enumeration() -> None:
+    exact = adv.audit(TWO, two_levels(), TRUTH)
+    tree = adv.audit(TWO, two_levels(), TRUTH, engine="mcmc", rng=1, draws=400, progress=False)
+    risk, error = tree["risk"], tree["risk"]["mcse"]
+    assert risk["status"].item() == "ok"
+    assert float(risk["prior"]) == pytest.approx(0.3, abs=1e-12)
+    for name in ("posterior_mean", "ratio_mean", "prob_correct"):
+        assert abs(float(risk[name] - exact["risk"][name])) < 4 * float(error.sel(measure=name))
+    assert {"posterior", "prior", "estimate", "release", "risk", "bound"} == set(tree.children)
+    noisy = tree["release"]["noisy"].values
+    assert len(np.unique(np.column_stack([noisy, tree["release"]["sibling_sum"].values[:, 0]]), axis=0)) == len(noisy)
+    assert float(tree["release"]["weight"].sum()) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
+    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, engine="mcmc", rng=1, progress=False)
+    assert tree["release"]["weight"].attrs["direction"] == "exact"
+    assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
+    exact = adv.audit(ONE, adv.Adversary(0.3), {"block": 1, "in": 1})
+    np.testing.assert_allclose(tree["estimate"]["posterior"].values, exact["exact"]["posterior"].values, atol=1e-12)
+
+
+def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("adversary.models.diagnostics.SMALLEST_ESS", 1e9)
+    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    model = two_levels(sums=False)
+    options: dict[str, Any] = {"rng": 1, "draws": 30, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
+    tree = adv.audit(TWO, {"swept": model, "told": READER}, TRUTH, engine="mcmc", **options)
+    risk = tree["risk"].sel(adversary="swept")
+    assert risk["status"].item() == "unreliable"
+    assert float(risk["unreliable_mass"]) == pytest.approx(1.0)
+    for name in SCALARS[1:]:
+        assert np.isnan(risk[name])
+    assert np.isnan(risk["mcse"].sel(measure="posterior_mean"))
+    assert "failed" in tree["risk"].attrs["reason"]
+    estimate = tree["estimate"].sel(adversary="swept")
+    weight = tree["release"]["weight"].sel(adversary="swept").values
+    assert set(estimate["status"].values[weight > 0].tolist()) == {"unreliable"}
+    assert np.isnan(estimate["posterior"]).all()
+    assert np.isnan(estimate["log_odds"]).all()
+    assert set(tree["bound"]["status"].sel(adversary="swept").values.tolist()) == {"unreliable"}
+    assert np.isnan(tree["bound"]["outside"].sel(adversary="swept")).all()
+    tree.to_netcdf(tmp_path / "audit.nc")
+
+
+def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.models import sweeps
+
+    honest = sweeps._rows
+
+    def first_fails(*arguments: Any) -> Any:
+        rows = honest(*arguments)
+        rows[0, 6] = 0.0
+        return rows
+
+    monkeypatch.setattr(sweeps, "_rows", first_fails)
+    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, engine="mcmc", rng=1, progress=False)
+    assert tree["estimate"]["status"].values.tolist().count("unreliable") == 1
+    assert float(tree["risk"]["unreliable_mass"]) == float(tree["release"]["weight"][0])
+    assert tree["risk"]["status"].item() == "unreliable"
+    assert np.isnan(tree["risk"]["posterior_mean"])
+    assert not np.isnan(tree["estimate"]["posterior"].values[1:]).any()
+
+
+def test_swept_blocks_are_kept_and_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("adversary.models.sweeps.BLOCK", 16)
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 60, "progress": False}
+    plain = adv.audit(TWO, two_levels(), TRUTH, **options)
+    stored = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == -(-plain["release"].sizes["release"] // 16)
+    files[0].unlink()
+    resumed = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
+    for tree in (stored, resumed):
+        for group in ("risk", "estimate", "posterior"):
+            xr.testing.assert_identical(tree[group].to_dataset(), plain[group].to_dataset())
+
+
+@pytest.mark.slow
+def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twin(tmp_path: Path) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.8), siblings=2), adv.Level("tract", DG(0.9))])
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.5)
+        others = pm.Truncated("others", pm.Poisson.dist(pm.Gamma("rate", 3, 1)), upper=40)
+        noise.released("noisy[block]", plan.levels[0].mechanism, present)
+        noise.released("sibling_sum[block]", plan.levels[0].mechanism, others, 2)
+        noise.released("noisy[tract]", plan.levels[1].mechanism, present + others)
+    twin = adv.Adversary(0.5, 0, {"tract": adv.Others(st.nbinom(3, 0.5))})
+    truth = {"block": 1, "tract": 4, "in": 1}
+    options: dict[str, Any] = {"rng": 1, "draws": 60, "progress": False, "store": tmp_path}
+    tree = adv.audit(plan, model, truth, **options)
+    exact = twin.posterior(plan, tree["release"].to_dataset()[["noisy", "sibling_sum"]])
+    off = (tree["estimate"]["posterior"].values - exact["posterior"].values) / tree["estimate"]["mcse"].values
+    assert np.abs(off).max() < 4
+    assert tree["estimate"].attrs["method"] == "discrete latents summed out, continuous ones sampled by nutpie"
+    risk = tree["risk"]
+    assert risk["status"].item() == "ok"
+    assert risk["prior"].attrs["direction"] == "exact"
+    expected = float(tree["release"]["weight"].values @ exact["posterior"].values)
+    assert float(risk["posterior_mean"]) == pytest.approx(expected, abs=4 * 0.005)
+    assert tree["posterior"]["rate"].dims == ("chain", "draw", "release")
+    assert tree["prior"]["rate"].dims == ("chain", "draw")
+    assert tree["posterior"]["others"].dtype == np.int64
+    monkeypatched = refits.fit_twice
+    try:
+        refits.fit_twice = None  # type: ignore[assignment]  # what is kept is not fitted again
+        again = adv.audit(plan, model, truth, **options)
+    finally:
+        refits.fit_twice = monkeypatched
+    xr.testing.assert_identical(again["estimate"].to_dataset(), tree["estimate"].to_dataset())
