@@ -121,7 +121,7 @@ def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior
     if fits.diverging is not None:
         groups["sample_stats"] = fits.diverging
     simulated = 0 if weight.attrs["direction"] == "exact" else draws
-    return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups)
+    return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups, fits.advice)
 
 
 def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups:

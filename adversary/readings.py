@@ -68,6 +68,7 @@ class Readings:
     draws : simulated releases the weights stand for, 0 where they are exact
     method : how the posteriors were found
     groups : draws, by the names of their groups; with any, posteriors are estimates with `mcse` and `status`
+    advice : what to do where a fit failed
     """
 
     release: xr.Dataset
@@ -78,6 +79,7 @@ class Readings:
     draws: int
     method: str
     groups: Groups = field(default_factory=dict)
+    advice: str = ""
 
     @property
     def sampled(self) -> bool:
@@ -155,9 +157,8 @@ class Readings:
             summary = summary.assign(
                 {name: xr.full_like(summary[name], np.nan) for name in summary if name not in kept}
             )
-            summary = summary.assign_attrs(
-                reason=f"the fits of releases with a share of {failed:.3g} failed, tried twice: {self.method}"
-            )
+            share = f"fits of releases with a share of {failed:.3g} failed, tried twice"
+            summary = summary.assign_attrs(reason=f"{share} ({self.method}): {self.advice}")
         status = UNRELIABLE if failed else "ok"
         return summary.assign(status=status, unreliable_mass=failed)
 

@@ -69,6 +69,7 @@ def compiled_sampler(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("error", message="Numba will use object mode")
+            warnings.filterwarnings("ignore", message="Loop fusion failed")  # only slower
             return nutpie.compile_pymc_model(flat)
     except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

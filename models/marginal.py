@@ -30,6 +30,9 @@ __all__ = ["LARGEST_STATES", "Marginalised", "Settings"]
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 
+CAREFUL = 0.95
+"""Acceptance that a second try aims at: smaller steps, fewer divergences."""
+
 LARGEST_STATES = 200_000
 """Joint states of the discrete latents beyond which they are not summed out."""
 _CELLS_AT_ONCE = 2**20
@@ -37,15 +40,16 @@ _CELLS_AT_ONCE = 2**20
 
 @dataclass(frozen=True)
 class Settings:
-    """Length of a fit: independent chains, steps to tune each, and draws kept of each."""
+    """Length of a fit: independent chains, steps to tune each, draws kept of each, and the acceptance NUTS aims at."""
 
     chains: int = 4
     tune: int = 200
     draws: int = 250
+    accept: float = 0.8
 
     def longer(self, times: int) -> Settings:
-        """The same number of chains, each so many times as long."""
-        return Settings(self.chains, self.tune * times, self.draws * times)
+        """The same number of chains, each so many times as long and in smaller steps."""
+        return Settings(self.chains, self.tune * times, self.draws * times, CAREFUL)
 
 
 @dataclass(frozen=True)
@@ -147,16 +151,11 @@ class Marginalised:
         data = {name: row[name] for name in self.carried}
         ready = self.compiled.with_data(log_table=logsumexp(table, axis=1), **data)
         shape = (settings.chains, settings.draws)
-        options = {
-            "save_warmup": False,
-            "progress_bar": progress,
-            "return_raw_trace": True,
-            "store_unconstrained": False,
-        }
-        lengths = {"draws": settings.draws, "tune": settings.tune, "chains": settings.chains, "cores": 1, "seed": seed}
+        lengths = {"chains": settings.chains, "tune": settings.tune, "draws": settings.draws, "cores": 1, "seed": seed}
+        options = {"target_accept": settings.accept, "progress_bar": progress, "save_warmup": False}
         running = None
         try:
-            running = nutpie.sample(ready, **lengths, **options, blocking=False)
+            running = nutpie.sample(ready, **lengths, **options, return_raw_trace=True, blocking=False)
             drawn, told = running.wait().get_arrow_trace()
         except RuntimeError:  # no place with a finite density was found to start from
             return np.full((*shape, self.priors.size), np.nan), np.zeros(shape, dtype=bool)

@@ -40,6 +40,7 @@ class Refits:
     before : (P(target = 1) before the release, its Monte Carlo standard error)
     settled : the same given the releases that are published exactly
     method : what made the draws
+    advice : what to do where they cannot be trusted
     """
 
     estimate: xr.Dataset
@@ -49,6 +50,7 @@ class Refits:
     before: tuple[float, float]
     settled: tuple[float, float]
     method: str
+    advice: str
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,8 @@ def refit(
         before,
         after,
         "discrete latents summed out, continuous ones sampled by nutpie",
+        "look at their draws in the groups posterior and sample_stats; a tighter prior of the continuous latents, or "
+        "another parametrisation, may help",
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adversary import runner
-from adversary.reader.enumeration import Grid
+from adversary.reader.enumeration import LARGEST_GRID, Grid
 
 from .batched import BatchedGibbs
 from .diagnostics import LARGEST_RHAT, diagnose
@@ -83,6 +83,7 @@ def refit_by_gibbs(
         before,
         after,
         "discrete latents sampled by the Gibbs step",
+        'engine "enumerate" needs no draws here' if _size(sampler.supports) <= LARGEST_GRID else "look at their draws",
     )
 
 
@@ -139,13 +140,18 @@ def _chance(
     row: Mapping[str, Any],
 ) -> tuple[float, float]:
     """Prior of the target: over the model's states, or over draws where there are too many."""
-    if np.prod([float(len(axis)) for _, axes in supports.values() for axis in axes]) <= _LARGEST_PRIOR:
+    if _size(supports) <= _LARGEST_PRIOR:
         grid = Grid.over(supports)
         states = grid.states(0, grid.size)
         return priors.chance(given, states, states[[*supports].index(target)][:, 0] == 1, settled, row)
     weights, inside = priors.weights(given, settled, row), priors.latents[target] == 1
     chance = float((weights * inside).mean())
     return chance, float(np.sqrt((weights**2 * (inside - chance) ** 2).sum()) / weights.sum())
+
+
+def _size(supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]]) -> float:
+    """Number of joint states."""
+    return float(np.prod([float(len(axis)) for _, axes in supports.values() for axis in axes]))
 
 
 def _densities(sampler: BatchedGibbs, data: dict[str, Floats]) -> list[Floats]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -360,7 +361,7 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
     for name in SCALARS[1:]:
         assert np.isnan(risk[name])
     assert np.isnan(risk["mcse"].sel(measure="posterior_mean"))
-    assert "failed" in tree["risk"].attrs["reason"]
+    assert re.search('share of 1 failed, tried twice.*engine "enumerate" needs no draws', tree["risk"].attrs["reason"])
     estimate = tree["estimate"].sel(adversary="swept")
     weight = tree["release"]["weight"].sel(adversary="swept").values
     assert set(estimate["status"].values[weight > 0].tolist()) == {"unreliable"}
@@ -428,6 +429,8 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert float(risk["posterior_mean"]) == pytest.approx(expected, abs=4 * 0.005)
     assert tree["posterior"]["rate"].dims == ("chain", "draw", "release")
     assert tree["prior"]["rate"].dims == ("chain", "draw")
+    assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
+    assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
     monkeypatched = refits.fit_twice
     try:

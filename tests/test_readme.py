@@ -3,6 +3,7 @@
 import doctest
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +18,14 @@ COMMANDS = re.findall(r"uv run adversary ([^\n#`]+)", README)
 def test_examples_run() -> None:
     failed, run = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
     assert (failed, run > 5) == (0, True)
+
+
+def test_blocks_of_code_run_one_after_the_other() -> None:
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL) if ">>>" not in block]
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert float(names["tree"]["risk"]["posterior_mean"]) > float(names["tree"]["risk"]["prior"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -81,7 +81,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             cells = [stated(risk, cell) if published else cell for cell in _cells(one)]
             table.add(*[name] * several, what, *cells, used=published)
         more.append(_finding(name, found))
-    lines = [*portraits.processing(scenario.plan), _bound_line(scenario)]
+    lines = [*portraits.processing(scenario), _bound_line(scenario)]
     return Section("Post-processing", lines, table, notes=[line for line in more if line])
 
 

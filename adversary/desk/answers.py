@@ -123,7 +123,7 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
 
 def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     """What is done to the numbers, what each reader could do, and why a sampler is not believed."""
-    yield from portraits.processing(scenario.plan)
+    yield from portraits.processing(scenario)
     yield from capabilities.told(capabilities.capabilities(scenario, tree))
     if diagnostics.is_sampled(tree):
         every = diagnostics.worst(scenario, tree)

@@ -155,17 +155,13 @@ def _number(value: Any) -> str:
     return json.dumps(np.asarray(value).tolist())
 
 
-def processing(plan: Plan) -> list[str]:
+def processing(scenario: Scenario) -> list[str]:
     """What is done to the numbers after the noise, one sentence for each thing done."""
-    found = [
-        f"At the {level.name}, {'; then '.join(steps)}."
-        for level in plan.levels
-        if (steps := _steps(level.mechanism)) and not (plan.postprocessing is not None and level is plan.levels[-1])
-    ]
-    if plan.postprocessing is not None:
-        lower, upper = plan.names
-        found.append(_adjusting(plan.postprocessing, lower, upper))
-    return found
+    plan, origins = scenario.plan, scenario.origins
+    own = plan.levels[:1] if plan.postprocessing is not None else plan.levels
+    done = {origins[level.name]: steps for level in own if (steps := _steps(level.mechanism))}
+    found = [f"At the {name}, {'; then '.join(steps)}." for name, steps in done.items()]
+    return found if plan.postprocessing is None else [*found, _adjusting(plan.postprocessing, *plan.names)]
 
 
 def _steps(mechanism: Mechanism) -> list[str]:

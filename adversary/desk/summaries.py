@@ -134,11 +134,7 @@ def reading(scenario: Scenario, tree: xr.DataTree) -> list[str]:
     attacks = dict.fromkeys(one.attack for one in readers_of(scenario).values())
     return [
         "Posterior and ratio always speak of “in”, also where the target is in truth out.",
-        *(
-            f"“In” means here, for a {name} attack, that {MEANINGS[name]}."
-            for name in attacks
-            if name != "characteristics"
-        ),
+        *(f"“In” means, in a {one} attack, that {MEANINGS[one]}." for one in attacks if one != "characteristics"),
         "A bound is an inequality: whatever the release, and whatever a reader covered by it believes of others, the "
         "posterior is at least the lower end and at most the upper end, except with the probability under “may fail "
         "in”. Lower ends are rounded down, upper ends up.",

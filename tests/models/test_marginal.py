@@ -157,6 +157,24 @@ def test_a_prior_of_unknown_size_is_averaged_with_its_error() -> None:
     assert abs(drawn.mean() - (grid * tilted).sum() / tilted.sum()) < 0.03
 
 
+@pytest.mark.usefixtures("without_sampler")
+def test_a_prior_given_an_exact_level_is_the_models_own() -> None:
+    """The rate's prior is conditioned too: against the negative binomial law of the others."""
+    exact = mechanisms.Exact()
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.3)
+        others = pm.Truncated("others", pm.Poisson.dist(pm.Gamma("rate", 3, 1)), upper=U)
+        noise.released("noisy[tract]", exact, present + others)
+        noise.released("noisy[block]", BLOCK, present)
+    fitter = Marginalised.of(model, ("noisy[tract]", "noisy[block]"), rng=1)
+    row = {"noisy[tract]": np.int64(4), "noisy[block]": np.int64(1)}
+    found, error = fitter.priors.chance(fitter.conditioned, fitter.states, fitter.one, ["noisy[tract]"], row)
+    law = st.nbinom(3, 0.5)
+    expected = 0.3 * law.pmf(3) / (0.3 * law.pmf(3) + 0.7 * law.pmf(4))
+    assert 0 < error < 0.02
+    assert abs(found - expected) < 4 * error
+
+
 # Refusals
 
 
@@ -174,7 +192,7 @@ def test_too_many_joint_states_are_refused_with_their_sizes() -> None:
 def test_an_improper_prior_is_refused() -> None:
     with pm.Model() as model:
         pm.Normal("noisy", pm.Bernoulli("in", 0.5) + pm.Flat("level"), 1.0)
-    with pytest.raises(ValueError, match="cannot be drawn from their prior.*give every latent a proper law"):
+    with pytest.raises(ValueError, match=r"cannot be drawn from their prior.*give every latent a proper law"):
         Marginalised.of(model, ("noisy",))
 
 
@@ -182,21 +200,18 @@ def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
     with pm.Model() as model:
         shift = pm.Normal("shift", 0.0, 1.0)
         noise.released("noisy", mechanisms.RandomizedResponse(1.0), pm.Bernoulli("in", 0.5))
-        pm.Potential("told", noise.mechanism_log_prob(mechanisms.Laplace(1.0), np.float64(0.3), shift))
+        pm.Potential("told", noise.own_log_prob(mechanisms.Laplace(1.0), np.float64(0.3), shift))
     with pytest.raises(TypeError, match=r"no compiled gradient in the continuous latents \['shift'\].*PyTensor"):
         Marginalised.of(model, ("noisy",))
 
 
+@pytest.mark.usefixtures("without_sampler")
 def test_an_undefined_density_is_refused() -> None:
     with pm.Model() as model:
         present = pm.Bernoulli("in", 0.5)
         pm.Potential("bad", pm.math.log(present - 1.0))
         pm.Normal("noisy", present + pm.Normal("shift", 0.0, 1.0), 1.0)
-    fitter = Marginalised.of.__func__  # type: ignore[attr-defined]
-    del fitter
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adversary.models.marginal.compiled_sampler", lambda *arguments: None)
-        built = Marginalised.of(model, ("noisy",), rng=1)
+    built = Marginalised.of(model, ("noisy",), rng=1)
     with pytest.raises(ValueError, match="log density is not a number"):
         built.tables({"noisy": np.array([0.3])})
 
@@ -253,7 +268,9 @@ def test_nutpie_agrees_with_quadrature(fitter: Marginalised) -> None:
 
 
 @pytest.mark.slow
-def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(fitter: Marginalised) -> None:
+def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(
+    fitter: Marginalised, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table, row = fitter.tables(RELEASES)[..., 0], fitter.row(RELEASES, 0)
     short = refits.fit_once(fitter, table, row, Settings(2, 10, 20), np.random.SeedSequence(3))
     assert not short["passed"]
@@ -261,6 +278,7 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(fitter: Margi
     assert longer["passed"]
     assert longer["probability"].shape == (2, 50)  # of four times as many, every fourth
     assert longer["ess"] > 50
+    monkeypatch.setattr(Marginalised, "of", lambda *arguments: fitter)
     found = refits.refit(unknown_rate(), RELEASES, settings=Settings(2, 5, 3), rng=1, progress=False)
     assert set(found.estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(found.estimate["posterior"]).all()
@@ -268,7 +286,10 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(fitter: Margi
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_goes_on_to_the_same_numbers(
+    fitter: Marginalised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Marginalised, "of", lambda *arguments: fitter)
     rng = np.random.default_rng(1)
     data = {name: rng.integers(-2, 8, 5) for name in NAMES}
     options: dict[str, Any] = {"settings": Settings(4, 150, 100), "rng": 4, "progress": False}

@@ -1,0 +1,139 @@
+"""Tornado and fan: labelled, finite, true to the sweeps they draw, with a finding for a title."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+
+import adversary as adv
+from adversary.desk.tornadoes import fan, tornado
+from adversary.reader.sensitivity import TRUTHS, one_at_a_time, sweep
+
+PLAN = adv.Plan(
+    [
+        adv.Level("block", adv.DiscreteGaussian.from_rho(0.1), 3),
+        adv.Level("tract", adv.DiscreteGaussian.from_rho(0.2)),
+    ]
+)
+READER = adv.Adversary(0.5, 0, {"tract": adv.Uniform(12)})
+TRUTH = {"block": 1, "tract": 2}
+BELIEFS = {"sure of 9": {"tract": adv.Point(9)}, "none elsewhere": {"tract": adv.Others([1.0])}}
+
+
+@cache
+def moved() -> xr.Dataset:
+    given = {"prior": [0.02, 0.5, 0.9], "rho": [0.05, 0.3, 1.0], "siblings": [1, 3, 9]}
+    return one_at_a_time(PLAN, READER, {"block": 1, "tract": 1}, **given, beliefs=BELIEFS)  # type: ignore[arg-type]
+
+
+@cache
+def along(dim: str) -> xr.Dataset:
+    values = {"prior": [0.001, 0.01, 0.1, 0.5, 0.9], "rho": [0.05, 0.1, 0.3, 0.9]}[dim]
+    return sweep(PLAN, READER, TRUTH, **{dim: values})  # type: ignore[arg-type]
+
+
+def part(figure: Figure, gid: str) -> list[object]:
+    return [a for ax in figure.axes for a in ax.get_children() if a.get_gid() == gid]
+
+
+DRAWN = {
+    "tornado": lambda: tornado(moved()),
+    "tornado of right guesses": lambda: tornado(moved(), "prob_correct", "in"),
+    "tornado of ratios": lambda: tornado(moved(), "ratio_mean"),
+    "fan over priors": lambda: fan(along("prior"), "prior"),
+    "fan over budgets": lambda: fan(along("rho"), "rho"),
+    "fan under one truth": lambda: fan(along("rho"), "rho", "out"),
+}
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_figures_are_labelled_finite_and_state_a_finding(what: str) -> None:
+    figure = DRAWN[what]()
+    assert any(character.isdigit() for character in figure.get_suptitle())
+    figure.draw_without_rendering()
+    width, height = figure.bbox.size
+    for ax in figure.axes:
+        assert ax.get_xlabel()
+        assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
+        for line in ax.lines:
+            assert np.isfinite(np.asarray(line.get_xydata())).all()
+        for text in ax.texts:
+            box = text.get_window_extent()
+            assert -1 <= box.x0 < box.x1 <= width + 1, text.get_text()
+            assert -1 <= box.y0 < box.y1 <= height + 1, text.get_text()
+
+
+@pytest.mark.parametrize("truth", TRUTHS)
+def test_bars_reach_from_the_base_to_the_ends(truth: str) -> None:
+    figure, found = tornado(moved(), truth=truth), moved()["posterior_mean"].sel(truth=truth)
+    for name in found["input"].values:
+        low, base, high = (float(found.sel(input=name, end=end)) for end in ("low", "base", "high"))
+        for which, start, length in (("low", low, base - low), ("high", base, high - base)):
+            bars = part(figure, f"{name} {which}")
+            assert len(bars) == (length > 0)
+            for bar in bars:
+                assert bar.get_x() == pytest.approx(start)  # type: ignore[attr-defined]
+                assert bar.get_width() == pytest.approx(length)  # type: ignore[attr-defined]
+
+
+def test_the_longest_bar_is_on_top_and_named_in_the_title() -> None:
+    figure, found = tornado(moved()), moved()["posterior_mean"]
+    swing = (found.sel(end="high") - found.sel(end="low")).max("truth")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    order = swing["input"].values[np.argsort(-swing.values)].tolist()
+    words = {"prior": "prior", "rho": "budget rho", "siblings": "number of siblings", "beliefs": "beliefs about others"}
+    assert labels == [words[name] for name in order]
+    assert words[order[0]] in figure.get_suptitle()
+
+
+def test_ends_of_bars_are_labelled_with_what_the_input_is_there() -> None:
+    texts = [text.get_text() for ax in tornado(moved()).axes for text in ax.texts]
+    assert {"2\u00a0%", "90\u00a0%", "sure of 9"} <= set(texts)
+    assert any(text.startswith("as it is: ") for text in texts)
+
+
+def test_labels_of_one_panel_do_not_overlap() -> None:
+    figure = tornado(moved())
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        boxes = [text.get_window_extent() for text in ax.texts]
+        boxes += [label.get_window_extent() for label in ax.get_yticklabels() if label.get_visible()]
+        for i, one in enumerate(boxes):
+            for other in boxes[:i]:
+                assert not (one.overlaps(other)), (i, one, other)
+
+
+@pytest.mark.parametrize("dim", ["prior", "rho"])
+def test_bands_are_the_quantiles_of_the_sweep(dim: str) -> None:
+    figure, swept = fan(along(dim), dim), along(dim)
+    measure = "ratio" if dim == "prior" else "posterior"
+    for ax, truth in zip(figure.axes, TRUTHS, strict=True):
+        (mean,) = [line for line in ax.lines if line.get_gid() == "mean"]
+        (median,) = [line for line in ax.lines if line.get_gid() == "median"]
+        np.testing.assert_allclose(mean.get_ydata(), swept[f"{measure}_mean"].sel(truth=truth))
+        np.testing.assert_allclose(median.get_ydata(), swept[f"{measure}_quantile"].sel(truth=truth, quantile=0.5))
+        for gid, quantiles in (("nine in ten", (0.05, 0.95)), ("middle half", (0.25, 0.75))):
+            (band,) = [one for one in ax.collections if one.get_gid() == gid]
+            edges = band.get_paths()[0].vertices[:, 1]
+            values = swept[f"{measure}_quantile"].sel(truth=truth, quantile=list(quantiles)).values
+            assert edges.min() == pytest.approx(values.min())
+            assert edges.max() == pytest.approx(values.max())
+
+
+def test_what_cannot_be_drawn_is_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="measure must be one of"):
+        tornado(moved(), "accuracy")
+    with pytest.raises(ValueError, match="truth must be one of"):
+        tornado(moved(), truth="maybe")
+    with pytest.raises(ValueError, match="along must be the only input swept, got 'prior'"):
+        fan(along("rho"), "prior")
+    settled = adv.Plan([PLAN.levels[0], adv.Level("tract", adv.Exact())])
+    sure = adv.Adversary(0.5, 0, {"tract": adv.Point(2)})
+    found = one_at_a_time(settled, sure, TRUTH, prior=[0.1])
+    assert len(tornado(found).axes) == 1
+    with pytest.raises(ValueError, match="holds no truth"):
+        tornado(found, truth="out")

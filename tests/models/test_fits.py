@@ -1,0 +1,170 @@
+"""One release for ArviZ: draws that are right, groups that its functions read without a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import arviz as az
+import matplotlib.pyplot as plt
+import numpy as np
+import pymc as pm
+import pytest
+import scipy.stats as st
+import xarray as xr
+
+from adversary.models import fits, noise
+from adversary.models.fits import fit
+from adversary.privacy import mechanisms
+from adversary.reader.enumeration import enumerate_posterior
+
+BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.8), mechanisms.DiscreteGaussian.from_rho(0.9)
+RELEASE = {"noisy[block]": 2, "sibling_sum[block]": 3, "noisy[tract]": 4}
+
+
+def story(*, unknown_rate: bool) -> pm.Model:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.5)
+        if unknown_rate:
+            others = pm.Truncated("others", pm.Poisson.dist(pm.Gamma("rate", 3, 1)), upper=30)
+        else:
+            others = pm.Binomial("others", 12, 0.25)
+        noise.released("noisy[block]", BLOCK, present)
+        noise.released("sibling_sum[block]", BLOCK, others, 2)
+        noise.released("noisy[tract]", TRACT, present + others)
+    return model
+
+
+@pytest.fixture(scope="module")
+def listed() -> xr.DataTree:
+    return fit(story(unknown_rate=False), RELEASE, rng=1, progress=False)
+
+
+@pytest.fixture(scope="module")
+def sampled() -> xr.DataTree:
+    return fit(story(unknown_rate=True), RELEASE, rng=1, progress=False)
+
+
+@pytest.fixture
+def closed() -> Iterator[None]:
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+def read_by_arviz(tree: xr.DataTree) -> None:
+    """Every function that is promised, with warnings as errors."""
+    for group in ("posterior", "prior"):
+        table = az.summary(tree, group=group)
+        assert set(tree[group].data_vars) == set(table.index)
+    sensitivity = az.psense_summary(tree)
+    assert set(sensitivity.index) == set(tree["posterior"].data_vars)
+    assert np.isfinite(sensitivity[["prior", "likelihood"]].to_numpy(dtype=float)).all()
+    for plot in (az.plot_trace_dist, az.plot_dist, az.plot_prior_posterior, az.plot_rank, az.plot_psense_dist):
+        plot(tree)
+
+
+@pytest.mark.usefixtures("closed")
+def test_arviz_reads_a_discrete_fit(listed: xr.DataTree) -> None:
+    read_by_arviz(listed)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("closed")
+def test_arviz_reads_a_fit_with_a_continuous_latent(sampled: xr.DataTree) -> None:
+    read_by_arviz(sampled)
+
+
+def test_draws_of_a_discrete_model_are_independent_ones_from_its_posterior(listed: xr.DataTree) -> None:
+    exact = enumerate_posterior(story(unknown_rate=False), RELEASE, ["in", "others"])
+    assert listed["exact"]["posterior"].item() == pytest.approx(exact["posterior[in]"].item(), abs=1e-12)
+    assert listed["exact"]["prior"].item() == pytest.approx(0.5, abs=1e-12)
+    posterior = listed["posterior"]
+    assert posterior["in"].dims == ("chain", "draw")
+    assert posterior["in"].shape == (4, 1000)
+    assert abs(posterior["in"].values.mean() - exact["posterior[in]"].item()) < 4 * np.sqrt(0.25 / 4000)
+    others = exact["probability[others]"]
+    seen = np.array([(posterior["others"].values == k).mean() for k in others["others"].values])
+    assert np.abs(seen - others.values).max() < 4 * np.sqrt(0.25 / 4000)
+    assert az.ess(listed)["others"].item() > 3000
+    assert abs(listed["prior"]["others"].values.mean() - 3.0) < 0.2
+    assert not listed["sample_stats"]["diverging"].values.any()
+
+
+def check_terms(tree: xr.DataTree, log_others: Any) -> None:
+    """log_prior and log_likelihood at the draws, against scipy's and the mechanisms' own."""
+    present, others = (tree["posterior"][name].values for name in ("in", "others"))
+    expected = {
+        "log_prior": {"in": np.full(present.shape, np.log(0.5)), "others": log_others(others)},
+        "log_likelihood": {
+            "noisy[block]": BLOCK.log_prob(2, present),
+            "sibling_sum[block]": BLOCK.total(2).log_prob(3, others),
+            "noisy[tract]": TRACT.log_prob(4, present + others),
+        },
+    }
+    for group, terms in expected.items():
+        assert set(terms) <= set(tree[group].data_vars)
+        for name, values in terms.items():
+            np.testing.assert_allclose(tree[group][name].values, values, atol=2 * fits.TIED)
+            assert tree[group][name].dtype == np.float64
+    total = sum(tree[group][name] for group in expected for name in tree[group].data_vars)
+    np.testing.assert_allclose(tree["sample_stats"]["lp"].values, total.values, atol=1e-7)
+    assert {name: tree["observed_data"][name].item() for name in RELEASE} == RELEASE
+
+
+def test_the_terms_of_a_discrete_fit_are_its_log_densities(listed: xr.DataTree) -> None:
+    check_terms(listed, st.binom(12, 0.25).logpmf)
+
+
+@pytest.mark.slow
+def test_the_terms_of_a_sampled_fit_are_its_log_densities(sampled: xr.DataTree) -> None:
+    rate = sampled["posterior"]["rate"].values
+    check_terms(sampled, lambda others: st.poisson.logpmf(others, rate) - st.poisson.logcdf(30, rate))
+    np.testing.assert_allclose(
+        sampled["log_prior"]["rate"].values, st.gamma(3).logpdf(rate), atol=2 * fits.TIED
+    )  # on its own scale, without the Jacobian
+    estimate = sampled["estimate"]
+    assert estimate["status"].item() == "ok"
+    assert abs(sampled["sample_stats"]["probability"].values.mean() - estimate["posterior"].item()) < 1e-12
+    others = np.arange(31)
+    marginal = st.nbinom(3, 0.5).pmf(others)
+    weights = [
+        np.sum(
+            np.exp(BLOCK.log_prob(2, k) + BLOCK.total(2).log_prob(3, others) + TRACT.log_prob(4, k + others)) * marginal
+        )
+        for k in (0, 1)
+    ]
+    assert abs(estimate["posterior"].item() - weights[1] / sum(weights)) < 4 * estimate["mcse"].item()
+
+
+def test_a_vector_latent_keeps_its_dims() -> None:
+    with pm.Model(coords={"person": ["Ann", "Ben"]}) as model:
+        present = pm.Bernoulli("present", np.array([0.2, 0.6]), dims="person")
+        pm.Deterministic("in", present[0])
+        pm.Normal("noisy", present.sum(), np.float64(1.0))
+    tree = fit(model, {"noisy": 1.3}, draws=50, chains=2, rng=1)
+    assert tree["posterior"]["present"].dims == ("chain", "draw", "person")
+    assert tree["posterior"]["person"].values.tolist() == ["Ann", "Ben"]
+    assert tree["log_prior"]["present"].dims == ("chain", "draw")
+
+
+def test_seeds_reproduce_a_fit() -> None:
+    model = story(unknown_rate=False)
+    one, two, other = (fit(model, RELEASE, draws=20, rng=seed) for seed in (1, 1, 2))
+    assert one["posterior"].to_dataset().identical(two["posterior"].to_dataset())
+    assert not one["posterior"].to_dataset().identical(other["posterior"].to_dataset())
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "message"),
+    [
+        ({**RELEASE, "noisy[block]": [1, 2]}, {}, r"fit takes one release, got 2 of noisy\[block\]"),
+        (RELEASE, {"draws": 0}, "draws must be at least 1, got 0"),
+        (RELEASE, {"chains": 1.5}, r"chains must be a whole number.*1\.5"),
+        (RELEASE, {"target": "x"}, "'x'"),
+        ({"noisy": 1}, {}, "observed 'noisy' is not in the model"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(release: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, KeyError), match=message):
+        fit(story(unknown_rate=False), release, **options)
