@@ -352,9 +352,9 @@ def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
 def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("adversary.models.diagnostics.SMALLEST_ESS", 1e9)
     monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
-    model = two_levels(sums=False)
-    options: dict[str, Any] = {"rng": 1, "draws": 30, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
-    tree = adv.audit(TWO, {"swept": model, "told": READER}, TRUTH, engine="mcmc", **options)
+    readers = {"swept": one_block(), "told": adv.Adversary(0.2)}
+    options: dict[str, Any] = {"rng": 1, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
+    tree = adv.audit(ONE, readers, {"block": 1, "in": 1}, engine="mcmc", **options)
     risk = tree["risk"].sel(adversary="swept")
     assert risk["status"].item() == "unreliable"
     assert float(risk["unreliable_mass"]) == pytest.approx(1.0)
@@ -363,8 +363,7 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
     assert np.isnan(risk["mcse"].sel(measure="posterior_mean"))
     assert re.search('share of 1 failed, tried twice.*engine "enumerate" needs no draws', tree["risk"].attrs["reason"])
     estimate = tree["estimate"].sel(adversary="swept")
-    weight = tree["release"]["weight"].sel(adversary="swept").values
-    assert set(estimate["status"].values[weight > 0].tolist()) == {"unreliable"}
+    assert set(estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(estimate["posterior"]).all()
     assert np.isnan(estimate["log_odds"]).all()
     assert set(tree["bound"]["status"].sel(adversary="swept").values.tolist()) == {"unreliable"}
@@ -391,13 +390,14 @@ def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not np.isnan(tree["estimate"]["posterior"].values[1:]).any()
 
 
+@pytest.mark.slow
 def test_swept_blocks_are_kept_and_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adversary.models.sweeps.BLOCK", 16)
-    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 60, "progress": False}
+    monkeypatch.setattr("adversary.models.sweeps.BLOCK", 10)
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 30, "progress": False}
     plain = adv.audit(TWO, two_levels(), TRUTH, **options)
     stored = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
     files = sorted(tmp_path.iterdir())
-    assert len(files) == -(-plain["release"].sizes["release"] // 16)
+    assert len(files) == -(-plain["release"].sizes["release"] // 10)
     files[0].unlink()
     resumed = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
     for tree in (stored, resumed):
@@ -432,10 +432,4 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
     assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
-    monkeypatched = refits.fit_twice
-    try:
-        refits.fit_twice = None  # type: ignore[assignment]  # what is kept is not fitted again
-        again = adv.audit(plan, model, truth, **options)
-    finally:
-        refits.fit_twice = monkeypatched
-    xr.testing.assert_identical(again["estimate"].to_dataset(), tree["estimate"].to_dataset())
+    assert len(list(tmp_path.iterdir())) == -(-tree["release"].sizes["release"] // refits.BLOCK)

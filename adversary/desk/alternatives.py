@@ -48,11 +48,11 @@ def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[Table, list[str
             other = scenario if used else scenario.with_neighbours(neighbours, cells)
         except (ValueError, TypeError) as error:
             cell = "one" if cells == 1 else "both"
-            table.add(neighbours, cell, *["–"] * several, "does not apply")
+            table.add(neighbours, cell, *["–"] * several, "does not apply", "–", "–", "–")
             reason = str(error).removeprefix(f"{scenario.path}: ")
             notes.append(f"Neighbours {neighbours}, {cell} read: {reason}.")
             continue
-        variance = ", ".join(figure_of(level.mechanism.variance) for level in other.plan.levels)
+        variance = ", ".join(_variances(other))
         for name, one in readers_of(other).items():
             numbers = _shown(_averages(tree, name) if used else _computed(other, one))
             if used:
@@ -60,6 +60,12 @@ def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[Table, list[str
             cell = "one" if cells == 1 else "both"
             table.add(neighbours, cell, *[name] * several, variance, *numbers, used=used)
     return table, notes
+
+
+def _variances(scenario: Scenario) -> list[str]:
+    """Noise variance of every level of the file, once where it is published several times."""
+    by_level = {scenario.origins[level.name]: level.mechanism.variance for level in scenario.plan.levels}
+    return [figure_of(variance) for variance in by_level.values()]
 
 
 def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:

@@ -133,7 +133,7 @@ def _counts(known: Any) -> str:
 def published_levels(scenario: Scenario) -> str:
     """How many levels there are, and how often those of them are published that are published more than once."""
     count = len(set(scenario.origins.values()))
-    again = "".join(f"; the {name} {number} times" for name, number in scenario.sequences.items())
+    again = "".join(f"; the {name} is published {number} times" for name, number in scenario.sequences.items())
     return f"{count} level{'s' * (count > 1)}, lowest first{again}"
 
 

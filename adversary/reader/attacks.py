@@ -23,7 +23,6 @@ from adversary._numeric import Floats, check_probability, check_whole
 from adversary.reader.beliefs import Learned, Others
 from adversary.reader.elicited import as_law, is_law
 from adversary.reader.inference import Adversary
-from adversary.reader.plans import Plan
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -56,7 +55,7 @@ def characteristics(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, 
 def participation(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str, Any] | None = None) -> Adversary:
     """The reader knows every row, the target's too, and assumes that the others answered: did the target respond?
 
-    Only for plans of one cell: somebody who did not respond is in no cell (see `check_attack`).
+    Only for plans of one cell: somebody who did not respond is in no cell.
 
     Parameters
     ----------
@@ -107,15 +106,6 @@ def unknown_attribute(prior: float = 0.5, known: Known = 0, beliefs: Mapping[str
     Kazan and Reiter (2025), section 2.6.2.
     """
     return Adversary(prior, known, beliefs or {}, attack="unknown attribute")
-
-
-def check_attack(plan: Plan, reader: Adversary) -> None:
-    """ValueError where the attack makes no sense of the plan: participation with two cells."""
-    if reader.attack == "participation" and plan.cells > 1:
-        raise ValueError(
-            f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is in no "
-            "cell; a misreport attack puts the target in another one"
-        )
 
 
 def all_but(counts: Any, known: int = 0, *, level: str, beliefs: Mapping[str, Any] | None = None) -> Adversary:

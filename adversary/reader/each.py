@@ -55,7 +55,7 @@ class Each(Independent):
         """The same belief about so many siblings."""
         return Each(self.law, siblings)
 
-    @property
+    @cached_property
     def one(self) -> Others:
         """The law of one sibling's count; ValueError where it is flat."""
         if self.law is None:

@@ -91,31 +91,39 @@ class EachLink(Link):
         if each is None:
             return SumLink(self.level, self.noise).log_likelihood(released, x, total)
         alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
-        laws = [self._others(row) for row in alike]
+        values, place = np.unique(alike, return_inverse=True)
+        seen = [self._one(y) for y in values]
+        laws = [self._together([seen[i] for i in row]) for row in place.reshape(alike.shape)]
         gap = total[:, None, :] - x[:, :, None]
         result = np.full(gap.shape, -np.inf)
         for i, row in enumerate(index.ravel()):
             first, table = laws[row]
-            place = gap[i] - first
-            listed = (place >= 0) & (place < table.size)
-            result[i][listed] = table[place[listed].astype(np.int64)]
+            entry = gap[i] - first
+            listed = (entry >= 0) & (entry < table.size)
+            result[i][listed] = table[entry[listed].astype(np.int64)]
         return result
 
-    def _others(self, releases: Floats) -> tuple[float, Floats]:
-        """First count of the others, and log P(releases, others = count), by positive convolutions."""
+    def _one(self, y: float) -> tuple[float, float, Floats]:
+        """A sibling with this release: first count, log of the largest P(release, count), and all relative to it."""
         low, high = self.belief.ends_of_one()
         reach = self.single.reach(REACH_NATS)
         bulk = (low, low) if self.belief.law is None else self.belief.one.bulk()
+        if not np.isfinite(reach) and self.belief.law is None:
+            raise ValueError("a sibling's count clamped from above fits every larger count: Each needs a law for it")
+        beyond = reach if np.isfinite(reach) else 0.0
+        start = max(float(low), np.floor(min(y, bulk[0]) - beyond))
+        stop = max(start, np.ceil(max(y, bulk[1]) + beyond))
+        count = np.arange(start, (stop if high is None else min(stop, float(high))) + 1.0)
+        log_p = self.belief.log_one(count) + self.single.log_likelihood(y, count)
+        top = float(log_p.max())
+        return (0.0, -np.inf, np.ones(1)) if np.isneginf(top) else (start, top, np.exp(log_p - top))
+
+    @staticmethod
+    def _together(siblings: list[tuple[float, float, Floats]]) -> tuple[float, Floats]:
+        """First count of the others, and log P(releases, others = count), by positive convolutions."""
         first, peak, total = 0.0, 0.0, np.ones(1)
-        for y in releases:
-            start = max(float(low), np.floor(min(y, bulk[0]) - reach))
-            stop = max(start, np.ceil(max(y, bulk[1]) + reach))
-            count = np.arange(start, (stop if high is None else min(stop, float(high))) + 1.0)
-            log_p = self.belief.log_one(count) + self.single.log_likelihood(y, count)
-            top = float(log_p.max())
-            if np.isneginf(top):
-                return 0.0, np.full(1, -np.inf)
-            total = np.convolve(total, np.exp(log_p - top))
+        for start, top, part in siblings:
+            total = np.convolve(total, part)
             scale = total.max()
             first, peak, total = first + start, peak + top + float(np.log(scale)), total / scale
         with np.errstate(divide="ignore"):

@@ -35,7 +35,8 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     `invariant` is the log Bayes factor of exact levels and `base` the prior given them: `ratio` and `difference` are
     from there, and `invariant_ratio` is from the prior to there.
     """
-    posterior, ratio, correct, tie = law.posterior_mean(), law.ratio_mean(), law.prob_correct(), law.tie()
+    posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
+    ratio = (posterior[0] / law.prior, posterior[1] / law.prior) if law.prior > 0 else law.ratio_mean()
     start = law.log_odds
     base = float(expit(start + invariant)) if base is None else base
     levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES)

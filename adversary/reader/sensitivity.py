@@ -74,7 +74,7 @@ def sweep(
     >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
     >>> found = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
     >>> [round(float(p), 4) for p in found["posterior_mean"].sel(truth="in")]
-    [0.1169, 0.5239]
+    [0.1169, 0.5238]
     """
     ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
     priors = None if prior is None else several("prior", check_probability("prior", prior))

@@ -39,7 +39,7 @@ class Step:
 
     def exact_part(self) -> Step:
         """The step with only its exact releases, and no sibling sum."""
-        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=True) if isinstance(n, Exact)]
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if isinstance(n, Exact)]
         return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
 
     @property

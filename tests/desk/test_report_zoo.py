@@ -181,7 +181,7 @@ def test_the_attack_is_told_in_words() -> None:
     assert "Neighbours bounded, both read: adversary: a participation attack needs a plan of one cell" in text
     assert "Poisson with a rate not known: a Gamma law of shape 4 and rate 2, times 3 (6 people expected)" in text
     assert "At the tract, numbers below 0 are published as 0." in text
-    assert "the tract 2 times" in text
+    assert "the tract is published 2 times" in text
 
 
 def test_beliefs_are_told_in_words(tmp_path: Path) -> None:

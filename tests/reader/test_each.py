@@ -158,11 +158,27 @@ def test_audit_of_siblings_one_by_one_agrees_with_the_sum_where_the_sum_is_all()
     plan = adv.Plan([adv.Level("block", DG(0.5), siblings=1), adv.Level("tract", DG(0.3))])
     reader = adv.Adversary(beliefs={"tract": adv.Each([0.5, 0.3, 0.2])})
     truth: dict[str, Any] = {"block": 1, "tract": 2}
-    exact = adv.audit(plan, reader, truth)["risk"]
+    summed = adv.audit(plan, reader, truth)["risk"]
     apart = adv.audit(plan, reader, {**truth, "siblings": {"block": [1]}}, rng=3, draws=4000)["risk"]
-    assert apart["posterior_mean"].attrs["direction"] == "estimate"
-    error = float(apart["mcse"].sel(measure="posterior_mean"))
-    assert abs(float(apart["posterior_mean"]) - float(exact["posterior_mean"])) < 4 * error
+    assert apart["posterior_mean"].attrs["direction"] == "exact"
+    assert float(apart["posterior_mean"]) == pytest.approx(float(summed["posterior_mean"]), rel=1e-10)
+    assert float(apart["prob_correct"]) == pytest.approx(float(summed["prob_correct"]), rel=1e-10)
+
+
+def test_many_siblings_one_by_one_are_simulated_with_an_error() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.5), siblings=4), adv.Level("tract", DG(0.3))])
+    reader = adv.Adversary(beliefs={"tract": adv.Each([0.5, 0.5])})
+    counts = {"block": [1, 0, 0, 1]}
+    runs = [
+        adv.audit(plan, reader, {"block": 1, "tract": 3, "siblings": counts}, rng=seed, draws=3000)["risk"]
+        for seed in (1, 2)
+    ]
+    means, errors = zip(
+        *((float(r["posterior_mean"]), float(r["mcse"].sel(measure="posterior_mean"))) for r in runs), strict=True
+    )
+    assert runs[0]["posterior_mean"].attrs["direction"] == "estimate"
+    assert abs(means[0] - means[1]) < 4 * np.hypot(*errors)
+    assert means[0] != means[1]
 
 
 def test_observed_gives_siblings_one_by_one_or_their_sum() -> None:

@@ -75,7 +75,9 @@ def test_observing_keeps_values_and_names() -> None:
 
 def test_siblings_releases_are_added_up() -> None:
     one = PLAN.observe({"block": 2, "tract": 5}, siblings={"block": [1, 0, -2]})
-    xr.testing.assert_identical(one.drop_vars("siblings"), PLAN.observe({"block": 2, "tract": 5}, sibling_sum={"block": -1}))
+    xr.testing.assert_identical(
+        one.drop_vars("siblings"), PLAN.observe({"block": 2, "tract": 5}, sibling_sum={"block": -1})
+    )
     many = PLAN.observe({"block": [2, 3], "tract": [5, 5]}, siblings={"block": [[1, 0, -2], [1, 1, 1]]})
     assert many["sibling_sum"].sel(level="block").values.tolist() == [-1.0, 3.0]
 
