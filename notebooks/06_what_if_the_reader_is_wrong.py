@@ -331,8 +331,8 @@ print("0, then 3:", backward["factor"].values.round(6), "in all", round(float(ba
 
 # %% [markdown]
 # The factors depend on the order, their product does not. These are the numbers of row C26 of the reference list for
-# this study. Over 60 releases three priors come together, under both truths, if slowly: a block's share of one census is
-# little.
+# this study. Over 60 releases three priors come together, under both truths, if slowly: a block's share of one census
+# is little.
 
 # %%
 rng, length = np.random.default_rng(39), 60

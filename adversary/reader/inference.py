@@ -93,8 +93,8 @@ class Adversary:
             raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
         if self.attack == "participation" and plan.cells > 1:
             raise ValueError(
-                f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is in "
-                "no cell; a misreport attack puts the target in another one"
+                f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is "
+                "in no cell; a misreport attack puts the target in another one"
             )
         if isinstance(self.known, tuple) and len(self.known) != plan.cells:
             raise ValueError(f"known must be one count, or one for each of {plan.cells} cells, got {self.known}")
