@@ -67,6 +67,7 @@ WINGS = (
         "reader.releasing",
         "reader.plans",
         "reader.beliefs",
+        "reader.learned",
         "reader.rates",
         "reader.each",
         "reader.links",

@@ -13,12 +13,13 @@ from adversary.desk.words import figure_of, share
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
 from adversary.privacy.mechanisms import RandomizedResponse as Response
 from adversary.reader.attacks import MEANINGS
-from adversary.reader.beliefs import Belief, Known, Learned, Others, Point, Uniform
+from adversary.reader.beliefs import Belief, Known, Others, Point, Uniform
 from adversary.reader.coarsening import Clamped, Coarsened, Rounded
 from adversary.reader.consistency import LeastSquares, Postprocessing
 from adversary.reader.each import Each
 from adversary.reader.elicited import PrelizLaw
 from adversary.reader.inference import Adversary
+from adversary.reader.learned import Learned
 from adversary.reader.plans import Plan
 from adversary.reader.rates import BetaBinomial, GammaPoisson
 from adversary.reader.simplex import NonNegative

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, check_probability, check_whole
-from adversary.reader.beliefs import Learned, Others
+from adversary.reader.beliefs import Others
 from adversary.reader.elicited import as_law, is_law
 from adversary.reader.inference import Adversary
+from adversary.reader.learned import Learned
 
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from adversary._numeric import Floats, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
-from adversary.reader.beliefs import Belief, Known, Learned
+from adversary.reader.beliefs import Belief, Known
+from adversary.reader.learned import Learned
 from adversary.reader.links import AdjustedLink
 from adversary.reader.plans import Plan
 from adversary.reader.releases import Released
