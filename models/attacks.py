@@ -93,10 +93,7 @@ def misreport(plan: Plan, prior: float = 0.5, known: Known = 0) -> pm.Model:
     ----------
     Kazan and Reiter (2025), section 2.6.1.
     """
-    with pm.Model(coords=_coords(plan)) as model:
-        right = pm.Bernoulli("in", p=_prior(prior))
-        _publish(plan, _known(plan, known) + _record(plan, right))
-    return model
+    return _recorded(plan, prior, known)
 
 
 def unknown_attribute(plan: Plan, prior: float = 0.5, known: Known = 0) -> pm.Model:
@@ -128,9 +125,14 @@ def unknown_attribute(plan: Plan, prior: float = 0.5, known: Known = 0) -> pm.Mo
     ----------
     Kazan and Reiter (2025), section 2.6.2.
     """
+    return _recorded(plan, prior, known)
+
+
+def _recorded(plan: Plan, prior: float, known: Known) -> pm.Model:
+    """The target's record is in cell 0 if in, in cell 1 if out."""
     with pm.Model(coords=_coords(plan)) as model:
-        has_value = pm.Bernoulli("in", p=_prior(prior))
-        _publish(plan, _known(plan, known) + _record(plan, has_value))
+        in_first = pm.Bernoulli("in", p=_prior(prior))
+        _publish(plan, _known(plan, known) + _record(plan, in_first))
     return model
 
 
