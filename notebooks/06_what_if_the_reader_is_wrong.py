@@ -154,7 +154,7 @@ contradicted["posterior_mean"].to_pandas().round(4)
 # %%
 base, counts = readers["gamma-Poisson"], truths["in"]
 named = {name: {"block group": one} for name, one in beliefs.items()}
-inputs = {"prior": [0.1, 0.3, 0.5, 0.7, 0.9], "rho": [0.1, 0.2, 0.35, 0.7, 1.4], "siblings": [3, 9, 27, 81]}
+inputs = {"prior": [0.1, 0.3, 0.5, 0.7, 0.9], "rho": [0.1, 0.25, 0.6, 1.4], "siblings": [3, 9, 27, 81]}
 grid = {"prior": inputs["prior"], "rho": inputs["rho"], "beliefs": named}
 swept = adv.sensitivity.sweep(plan, base, counts, **grid, progress=False, coarse=True)
 print(dict(swept["posterior_mean"].sizes))
@@ -188,7 +188,7 @@ swing.to_pandas().round(4)
 # Averages hide how far single releases go. The fan shows nine releases in ten, and the middle half, along the budget.
 
 # %%
-budgets = np.geomspace(0.05, 5.0, 15)
+budgets = np.geomspace(0.05, 5.0, 13)
 fan(adv.sensitivity.sweep(plan, base, counts, rho=budgets, progress=False, coarse=True), "rho")
 
 # %% [markdown]
@@ -259,7 +259,7 @@ loud = plan.observe({"block": 2, "block group": 14}, sibling_sum={"block": 16})
 told = ("posterior", "mcse", "r_hat", "ess", "divergences", "status")
 fits, rows = {}, {}
 for name, release in {"quiet": quiet, "loud": loud}.items():
-    fits[name] = models.fit(model, adv.observed(release), draws=700, tune=300, rng=1940, progress=False)
+    fits[name] = models.fit(model, adv.observed(release), draws=500, tune=300, rng=1940, progress=False)
     estimate, exact = fits[name]["estimate"], float(base.posterior(plan, release)["posterior"])
     rows[name] = {key: estimate[key].item() for key in told}
     rows[name]["exact"] = exact
