@@ -24,6 +24,7 @@ TIE = 1e-9
 _ATOMS = 2_000_000
 _EXPIT_WIDTH = 45.0
 _SMALL = 2_000
+_SEARCHED = 200_000
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,8 @@ class FactorLaw:
     def quantiles(self, levels: ArrayLike) -> Floats:
         """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
 
-        Exact where there are fewer than two million atoms, or two large parts; between, the rest is first put into
-        20,000 groups of neighbours, which moves a quantile by less than a group is wide.
+        Exact where there are fewer than two million atoms, or two parts of up to 200,000; elsewhere the rest is first
+        put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
         """
         level = check_probability("level", levels)
         if isinstance(self.first, Atoms) and min(self.first.values.size, self.rest.values.size) <= _SMALL:
@@ -174,15 +175,16 @@ class FactorLaw:
             cumulative = np.cumsum(weights[order])
             place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
             return np.asarray(values[order][np.minimum(place, values.size - 1)])
-        return np.array([self._searched_quantile(float(one)) for one in np.atleast_1d(level)])
+        rest = self.rest if self.rest.values.size <= _SEARCHED else _grouped(self.rest)
+        return np.array([self._searched_quantile(float(one), rest) for one in np.atleast_1d(level)])
 
-    def _searched_quantile(self, level: float) -> float:
+    def _searched_quantile(self, level: float, rest: Atoms) -> float:
         def missing(z: float) -> float:
-            return level - 1e-12 - weighed(self.rest.weights, 1.0 - self.first.sf(z - self.rest.values))
+            return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(z - rest.values))
 
         low = -1.0
         if isinstance(self.first, Atoms):
-            low = min(low, float(self.first.values[0] + self.rest.values[0]))
+            low = min(low, float(self.first.values[0] + rest.values[0]))
         while missing(low) <= 0 and low > -1e12:
             low *= 2.0
         return solve_decreasing(missing, low, 1.0)
