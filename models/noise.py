@@ -167,7 +167,8 @@ class OwnLogProb(Op):
     def make_node(self, *inputs: TensorVariable) -> Apply:
         rank = max(x.ndim for x in inputs)
         padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in inputs]
-        return Apply(self, padded, [pt.tensor(dtype="float64", shape=(None,) * rank)])
+        shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank))
+        return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])  # an axis known to broadcast stays known
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
         outputs[0][0] = np.asarray(self.law.log_prob(*inputs), dtype=np.float64)

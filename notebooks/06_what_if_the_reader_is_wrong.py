@@ -75,8 +75,8 @@ risk = audit["risk"].to_dataset()
 risk[["posterior_mean", "prob_correct"]].to_dataframe()[["posterior_mean", "prob_correct"]].unstack("truth").round(4)
 
 # %% [markdown]
-# `prob_correct` is how often the best guess is right. Look at both truths at once: on the whole, who is right more often
-# with the target in is right less often with the target out. On the dashed line are those who toss a coin, fair or not;
+# `prob_correct` is how often the best guess is right. Look at both truths at once. On the whole, who is right more
+# often with the target in is right less often with it out. On the dashed line are those who toss a coin, fair or not;
 # distance from it is what the release adds, and there the readers are close together. The cross is a reader of the
 # block's count alone.
 

@@ -239,6 +239,14 @@ STORIES: dict[str, Story] = {
         adv.Adversary(0.4, beliefs={"tract": adv.Uniform(4)}),
         {"block": 1, "tract": 2},
     ),
+    "two levels, least squares, sure": Story(
+        adv.Plan(
+            [adv.Level("block", DG(0.6), siblings=3), adv.Level("tract", adv.Exact())],
+            postprocessing=adv.postprocessing.LeastSquares("half_up", own_weight=2),
+        ),
+        adv.Adversary(0.4, known=1, beliefs={"tract": adv.Point(4)}),
+        {"block": 2, "tract": 4},
+    ),
     "two levels, same people, clamped": Story(
         adv.Plan(
             [adv.Level("block", DG(0.4), siblings=0), adv.Level("tract", DG(0.6))],
