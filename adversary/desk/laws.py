@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from adversary._numeric import Floats, as_array
 from adversary.desk.drawing import COLOURS, GREY, edge_labels, panel_title, plain_log_axis, styled
-from adversary.desk.marks import BOUND, READING, Guarantees, Label, at_most, in_percent, named_guarantees, title
+from adversary.desk.marks import BOUND, READING, Guarantees, Label, in_percent, named_guarantees, title
 from adversary.desk.words import between, outward, percent
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.posteriors import TRUTHS, PosteriorOf
@@ -133,7 +133,7 @@ def _believed(means: Mapping[str, Mapping[str, float]], rows: list[_Promise]) ->
     if len({row.prior for row in rows}) != 1:
         return said
     tightest = min(rows, key=lambda row: row.high - row.low)
-    return f"{said}; {tightest.name} allows {outward(100.0 * tightest.low, False, 3)} to {at_most(tightest.high)}"
+    return f"{said}; {tightest.name} allows {between(tightest.low, tightest.high, percent=True)}"
 
 
 def _prior(law: PosteriorOf) -> float:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary.desk.drawing import finding
-from adversary.desk.words import PERCENT, outward, percent
+from adversary.desk.words import PERCENT, outward_percent, percent
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import PrivacyLoss
 
@@ -46,7 +46,7 @@ def span(values: Mapping[str, float], said: Callable[[float], str]) -> str:
 
 def at_most(p: float) -> str:
     """An upper end in percent, rounded up to three digits."""
-    return f"{outward(100.0 * p, True, 3)}{PERCENT}"
+    return f"{outward_percent(p, True, 3)}{PERCENT}"
 
 
 def line(one: Guarantee) -> dict[str, Any]:

@@ -60,7 +60,15 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
 
 def _checked(table: Keys, key: str, check: Any) -> tuple[float, ...]:
     values = table.numbers(key, None)
-    return () if values is None else tuple(float(check(key, float(value))) for value in values)
+    return () if values is None else _different(tuple(float(check(key, float(value))) for value in values))
+
+
+def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
+    """The values, which must differ: one row, or one point of a curve, each."""
+    for value in values:
+        if (times := values.count(value)) > 1:
+            raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
+    return values
 
 
 def _siblings(table: Keys, plan: Plan) -> Any:
@@ -69,8 +77,8 @@ def _siblings(table: Keys, plan: Plan) -> Any:
         return _whole(table)
     part = table.table("siblings")
     part.only(*plan.names[:-1])
-    return {name: _whole(part, name) for name in part.values}
+    return {name: part.build(name, partial(_whole, part, name)) for name in part.values}
 
 
 def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
-    return tuple(int(check_whole(key, value, minimum=0)) for value in table.numbers(key))
+    return _different(tuple(int(check_whole(key, value, minimum=0)) for value in table.numbers(key)))

@@ -76,15 +76,24 @@ def percent(p: float) -> str:
 
 
 def figure_of(x: float) -> str:
-    """A number to four significant digits; a whole number as it is."""
+    """A number to four significant digits; a whole number as it is. Powers of ten as `outward` writes them."""
     if not np.isfinite(x):
         return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
-    return f"{x:.0f}" if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8 else f"{x:#.4g}".rstrip(".")
+    if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
+        return f"{x:.0f}"
+    short = f"{x:.3e}"
+    exponent = int(short.partition("e")[2])
+    return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
 
 
 def share(p: float) -> str:
-    """A probability to four significant digits, in percent."""
-    return (figure_of(100.0 * p) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
+    """A probability to four significant digits, in percent; to more where it would read as certain and is not."""
+    if 0.0 < p < 1e-8:
+        return f"< 0.000001{PERCENT}"
+    if 0.99999999 < p < 1.0:
+        return f"> 99.999999{PERCENT}"
+    digits = next((n for n in range(3, 7) if f"{100.0 * p:.{n}f}" != f"{100:.{n}f}"), 6)
+    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else figure_of(100.0 * p)) + PERCENT
 
 
 def unreliable(risk: xr.Dataset) -> bool:
@@ -99,9 +108,12 @@ def stated(risk: xr.Dataset, text: str) -> str:
 
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
-    if "mcse" not in risk or np.isnan(float(risk["mcse"].sel(measure=measure))):
-        return ""
-    return f" ± {unit * float(risk['mcse'].sel(measure=measure)):.2g}"
+    return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
+
+
+def give_or_take(spread: float) -> str:
+    """A standard error as text to follow its number; nothing where the number is exact (no error, or none known)."""
+    return f" ± {spread:.2g}" if spread > 0.0 else ""
 
 
 def outward(value: float, upper: bool, digits: int = 4) -> str:
@@ -120,13 +132,20 @@ def outward(value: float, upper: bool, digits: int = 4) -> str:
         rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
     if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
         rounded = rounded.quantize(unit.scaleb(1))
-    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{rounded:e}"
+    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{float(rounded):.{digits - 1}e}"
+
+
+def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
+    """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not."""
+    last = max(digits, 10)
+    shown = (outward(100.0 * p, upper, n) for n in range(digits, last))
+    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), outward(100.0 * p, upper, digits))
 
 
 def between(low: float, high: float, *, percent: bool = False) -> str:
     """An interval, rounded outward."""
     if percent:
-        return f"{outward(100.0 * low, False)} to {outward(100.0 * high, True)}{PERCENT}"
+        return f"{outward_percent(low, False)} to {outward_percent(high, True)}{PERCENT}"
     return f"{outward(low, False)} to {outward(high, True)}"
 
 
@@ -139,4 +158,4 @@ def beyond(p: float) -> str:
     """A probability in percent, rounded up; the word "unreliable" where a sampler could not give it."""
     if np.isnan(p):
         return UNRELIABLE
-    return (outward(100.0 * p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT
+    return (outward_percent(p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT

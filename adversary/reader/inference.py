@@ -163,8 +163,8 @@ class Adversary:
     def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
         """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
 
-        Log Bayes factors add, so the order of releases does not matter. Siblings read one by one (`Each`) are remembered
-        through their total: of a later release of theirs the reader uses the sum.
+        Log Bayes factors add, so the order of releases does not matter. Siblings read one by one (`Each`) are
+        remembered through their total: of a later release of theirs the reader uses the sum.
         """
         if "release" in release.dims:
             raise ValueError("after takes one release: select it with release.isel(release=i)")

@@ -23,6 +23,7 @@ from adversary.privacy.composition import powered
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
 from adversary.reader.beliefs import Point
+from adversary.reader.coarsening import is_continuous
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary, log_bayes_factor
 from adversary.reader.links import EachLink
@@ -59,7 +60,8 @@ def factor_law(
     """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough."""
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)
-    own: Part = _own_part(plan, paths[0], truth, 0, 0) if known else NOTHING
+    lowest = _own_part(plan, paths[0], truth, 0, 0) if known else None
+    known, own = lowest is not None, NOTHING if lowest is None else lowest
     split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
     simulated = 0 if split else draws
     first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known))
@@ -96,13 +98,18 @@ def _bounded(noise: Mechanism) -> bool:
     return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
 
 
-def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part:
-    """A release of the lowest unit's people: every log Bayes factor it can give, with its probability."""
+def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
+    """A release of the lowest unit's people: every log Bayes factor it can give, with its probability.
+
+    None for continuous noise that was clamped: part of it is a density, part is not.
+    """
     noise = plan.levels[level].mechanism
     out, present = path.known_counts()
     shift = int(abs(present - out))
     if isinstance(noise, ContinuousNoise):
         return LossPart(noise.privacy_loss(shift), truth.target)
+    if is_continuous(noise):
+        return None
     support, weight = noise.releases(int(truth.counts[level, cell]))
     values = as_array(noise.log_ratio(support, present, out))
     if not isinstance(noise, IntegerNoise):
@@ -176,7 +183,7 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
     """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
     above = [i for step in path.steps[1:] for i in step.levels]
     linked = [step.link_level for step in path.steps[:-1]]
-    if any(isinstance(plan.levels[i].mechanism, ContinuousNoise) for i in (*above, *linked)):
+    if any(is_continuous(plan.levels[i].mechanism) for i in (*above, *linked)):
         return None
     if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
         return _evidence_part(path, truth, cell, progress)

@@ -178,6 +178,13 @@ class Plan:
         given = truth.get("siblings", {})
         if not isinstance(given, Mapping):
             raise TypeError(f"truth: siblings must be a mapping of level name to a list of counts, got {given!r}")
+        if given and self.cells > 1:
+            single = [name for name in self.names if np.ndim(truth.get(name, ())) == 0 and name in truth]
+            if single:
+                raise ValueError(
+                    f"truth: with siblings every level needs one count per cell ({self.cells}), got "
+                    f"{truth[single[0]]!r} at level {single[0]!r}"
+                )
         counts = self.counts(truth)
         result: dict[str, Integers] = {}
         for name, values in given.items():

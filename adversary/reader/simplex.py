@@ -26,6 +26,7 @@ PARTS = 50
 _EXACT_NATS = 60.0
 _MAX_STATES = 4_000_000
 _CHUNK = 1_000_000
+_MOST_WORK = 1e9
 
 
 def project(values: ArrayLike, total: ArrayLike) -> Floats:
@@ -155,12 +156,23 @@ class NonNegative(Postprocessing):
         given = (check_whole("release", release), check_parent(parent), check_whole("own", own))
         cases = np.broadcast_arrays(*given, check_whole("others", others))
         each, inverse = np.unique(np.stack([case.ravel() for case in cases]), axis=1, return_inverse=True)
+        self._check_work(noise, d, each[3])
         result = np.full((1 if self.exact(d) else PARTS, each.shape[1]), -np.inf)
         for total in np.unique(each[3]):
             here = np.flatnonzero((each[3] == total) & (each[0] >= 0) & (each[0] <= each[1]))
             if here.size and self.shares.possible(d, int(total)):
                 result[:, here] = _averaged(self, noise, d, int(total), *each[:3, here])
         return result[:, inverse.ravel()].reshape(-1, *cases[0].shape)
+
+    def _check_work(self, noise: IntegerNoise, d: int, totals: Integers) -> None:
+        """ValueError where every outcome over every vector of noisy siblings would take minutes."""
+        width = 2.0 * noise.reach(_EXACT_NATS) + float(totals.max(initial=0)) + 1.0
+        vectors = width**d if self.exact(d) else float(self.draws)
+        if totals.size * vectors > _MOST_WORK:
+            raise ValueError(
+                f"{totals.size} outcomes over {vectors:.3g} vectors of siblings' noisy counts are too many to list: "
+                "narrower noise, one sibling, a smaller range of totals, or LeastSquares has an answer"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import xarray as xr
 
 from adversary import runner
 from adversary._numeric import Floats, as_array
-from adversary.privacy.mechanisms import ContinuousNoise
+from adversary.reader.coarsening import is_continuous
 from adversary.reader.consistency import LeastSquares
 from adversary.reader.parts import probable
 from adversary.reader.plans import Plan
@@ -97,7 +97,7 @@ def listed(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | No
     """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
     if plan.postprocessing is not None:
         return _adjusted(plan, truth, limit)
-    if any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels):
+    if any(is_continuous(level.mechanism) for level in plan.levels):
         return None
     return placed(plan, columns(plan, truth), limit)
 

@@ -50,6 +50,8 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     by `Point`, which stands for a reader who is sure and may be wrong. With "siblings", {level: counts}, the siblings
     of a level's unit are told apart: as many as the plan says, adding up to the level above without the unit.
     """
+    if not isinstance(reader, Adversary):
+        raise TypeError(f"reader must be an Adversary, got {type(reader).__name__}: a pm.Model is for adversary.audit")
     named = truth.get("in")
     if named is not None and named not in (0, 1):
         raise ValueError(f'truth: "in" must be 0 or 1, got {named!r}')

@@ -426,3 +426,32 @@ def test_summaries_of_halved_laws_have_no_share_of_the_lowest_release() -> None:
     found = risk.unique_target([DG(rho) for rho in adv.census.DETAILED_RHO.values()], 0.2)
     assert "wrong_to_right" not in found
     assert isinstance(found, xr.Dataset)
+
+
+def test_clamped_continuous_counts_are_simulated_about_their_integral() -> None:
+    """An atom at 0 and a density above it, summed by hand."""
+    sigma, prior = 2.0, 0.3
+    plan = adv.Plan([adv.Level("block", adv.Gaussian(sigma))], postprocessing=adv.postprocessing.clamped)
+    found = adv.audit(plan, adv.Adversary(prior), {"block": 1}, rng=1)["risk"]
+    assert found["posterior_mean"].attrs["direction"] == "estimate"
+    x = np.linspace(0.0, 1.0 + 12.0 * sigma, 200_001)
+    density = np.exp(-0.5 * ((x - 1.0) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+    odds = logit(prior) + ((x - 0.0) ** 2 - (x - 1.0) ** 2) / (2 * sigma**2)
+    below = [0.5 * math.erfc(mean / (sigma * math.sqrt(2))) for mean in (0.0, 1.0)]
+    expected = float(np.trapezoid(density * expit(odds), x))
+    expected += below[1] * prior * below[1] / (prior * below[1] + (1 - prior) * below[0])
+    error = float(found["mcse"].sel(measure="posterior_mean"))
+    assert abs(float(found["posterior_mean"]) - expected) < 4 * error
+
+
+def test_a_model_is_no_reader_of_these_functions() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4))])
+    for ask in (risk.empirical_epsilon, risk.prob_correct):
+        with pytest.raises(TypeError, match=r"reader must be an Adversary, got dict: .*adversary\.audit"):
+            ask(plan, {}, {"block": 1})  # type: ignore[arg-type]
+
+
+def test_two_cells_with_siblings_need_their_counts_cell_by_cell() -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", DG(0.4))], cells=2)
+    with pytest.raises(ValueError, match=r"one count per cell \(2\), got 1 at level 'block'"):
+        plan.release({"block": 1, "tract": [2, 1], "siblings": {"block": [[1, 0]]}})

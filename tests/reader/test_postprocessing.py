@@ -742,3 +742,12 @@ def test_the_dataset_is_labelled() -> None:
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_listing_that_would_take_minutes_is_refused() -> None:
+    plan = adv.Plan(
+        [adv.Level("block", adv.Geometric(0.5), siblings=2), adv.Level("tract", adv.Exact())],
+        postprocessing=adv.postprocessing.NonNegative(),
+    )
+    with pytest.raises(ValueError, match="too many to list"):
+        plan.postprocessing.log_prob(np.arange(200)[:, None], 200, 1, np.arange(400), adv.Geometric(0.5), 2)  # type: ignore[union-attr]
