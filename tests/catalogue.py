@@ -239,7 +239,7 @@ STORIES: dict[str, Story] = {
         adv.Adversary(0.4, beliefs={"tract": adv.Uniform(4)}),
         {"block": 1, "tract": 2},
     ),
-    "two levels, least squares, sure": Story(
+    "two levels, least squares, invariant": Story(
         adv.Plan(
             [adv.Level("block", DG(0.6), siblings=3), adv.Level("tract", adv.Exact())],
             postprocessing=adv.postprocessing.LeastSquares("half_up", own_weight=2),
