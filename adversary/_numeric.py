@@ -48,8 +48,8 @@ def check_number(name: str, x: Any) -> Floats:
 
 
 def one_number(name: str, x: Any) -> float:
-    """A single number as a float; TypeError for a list or an array."""
-    if np.ndim(x):
+    """A single number as a float; TypeError for a list, an array, a word or a truth value."""
+    if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be one number, got {x!r}")
     return float(x)
 

@@ -119,7 +119,7 @@ def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior
     posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
     groups = {"posterior": fits.draws, "prior": fits.prior}
     if fits.diverging is not None:
-        groups["sample_stats"] = fits.diverging
+        groups["sample_stats"] = fits.diverging.assign_coords({k: fits.draws[k] for k in ("chain", "draw")})
     simulated = 0 if weight.attrs["direction"] == "exact" else draws
     return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups, fits.advice)
 

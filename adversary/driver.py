@@ -61,7 +61,9 @@ def audit(
         and otherwise sums out the discrete ones and samples the continuous ones; "mcmc" samples in any case
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
-    support : of a model, values of latents without a finite support of their own, by name
+    support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
+        known: `risk` then has `edge_mass`, the average posterior probability of the ends of these values, which is
+        small where the values reach far enough, and `truncation_mass` among the attributes is NaN
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
@@ -72,10 +74,11 @@ def audit(
     Returns
     -------
     DataTree with groups `release` (noisy, sibling_sum, weight), `exact` (posterior, log_odds, ratio per release),
-    `risk` (averages) and `bound` (dims definition, side). Where posteriors are sampled: `estimate` instead of `exact`,
-    with `mcse`, `r_hat`, `ess`, `divergences` and `status` of every fit; `posterior` and `prior` draws of the latents
-    (and `sample_stats`) that open in ArviZ; in `risk`, `status` "ok", or "unreliable" and NaN for every average where
-    the fits of some releases (`unreliable_mass`) failed, with the `reason` among its attributes.
+    `risk` (averages) and `bound` (dims definition, side). A model's prior counts the side data observed in it. Where
+    posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` and `status` of
+    every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
+    "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
+    `reason` among its attributes.
 
     Raises
     ------
@@ -123,7 +126,8 @@ class _Work:
         case: Case | ModelCase
         if is_model(reader):
             settled = settle_model_truth(plan, truth, self.target)
-            case = ModelCase(plan, reader, settled, self.failure, self.target, self.records, self.support)
+            prior_seed = int(seed.generate_state(5)[-1])
+            case = ModelCase(plan, reader, settled, self.failure, self.target, self.records, self.support, prior_seed)
         else:
             case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure)
         return case.run(self.engine, self.promises, self.draws, _child(seed, plan, truth), progress, store)
@@ -242,6 +246,6 @@ def _attributes(
         "sensitivity": ", ".join(dict.fromkeys(shifts)),
         "allocation": json.dumps(allocation),
         "truth": json.dumps(named, default=lambda value: np.asarray(value).tolist()),
-        "truncation_mass": 1e-12,
+        "truncation_mass": np.nan if work.support else 1e-12,
         "versions": json.dumps({name: version(name) for name in packages}),
     }

@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._numeric import as_array
 from adversary.cases import Bounds, from_fits, groups_of
 from adversary.privacy.guarantees import Guarantee
-from adversary.privacy.mechanisms import ContinuousNoise, Exact
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.coarsening import is_continuous
 from adversary.reader.plans import Plan
 from adversary.reader.releases import observed
 from adversary.reader.tables import DRAWS, release_table
@@ -60,7 +61,8 @@ class ModelCase:
     """One plan, one model, one truth.
 
     `records` is the number of people whose records differ between the model's two hypotheses, which no model says;
-    `support` the values of latents without a finite support of their own.
+    `support` the values of latents without a finite support of their own, and `prior_seed` that of draws of what the
+    model holds before any release, the same for every plan and truth.
     """
 
     plan: Plan
@@ -70,11 +72,16 @@ class ModelCase:
     target: str = "in"
     records: int = 1
     support: Mapping[str, ArrayLike] = field(default_factory=dict)
+    prior_seed: int = 0
 
     def run(
         self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, progress: bool, store: Any
     ) -> Groups:
-        """Groups of the audit."""
+        """Groups of the audit.
+
+        Where `support` was given, `risk` has `edge_mass`: the posterior probability, averaged over releases, that some
+        latent sits where its given values end. A support that is too short makes it large.
+        """
         names = released_names(self.plan, self.model, self.truth)
         continuous = self._checked_latents(names)
         if engine == "enumerate" and continuous:
@@ -88,7 +95,25 @@ class ModelCase:
             readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
         bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure)
-        return groups_of(readings, readings.risk(), bounds.table(promises, readings.law, readings))
+        risk = readings.risk()
+        if self.support:
+            sampled = readings.sampled or bool(readings.draws)
+            risk["edge_mass"] = ((), self._edge_mass(readings), {"direction": "estimate" if sampled else "exact"})
+        return groups_of(readings, risk, bounds.table(promises, readings.law, readings))
+
+    def _edge_mass(self, readings: Readings) -> float:
+        """Average over releases of the posterior probability that a latent sits at an end of its given support."""
+        weight = readings.weight.values
+        if not readings.sampled:
+            return float((weight * readings.posterior["edge_mass"].values).sum())
+        from adversary.models.supports import end_values
+
+        draws = readings.groups["posterior"]
+        flags = np.zeros(tuple(draws.sizes[dim] for dim in ("chain", "draw", "release")), dtype=bool)
+        for name, values in self.support.items():
+            ends = end_values(self.model[name], np.unique(np.asarray(values)).astype(np.int64))
+            flags |= np.isin(draws[name].values, ends).reshape(*flags.shape, -1).any(axis=-1)
+        return float((weight * flags.mean(axis=(0, 1))).sum())
 
     def _checked_latents(self, names: list[str]) -> list[str]:
         """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
@@ -168,18 +193,10 @@ class ModelCase:
         release, weight = releases_to_fit(
             self.plan, self.truth, draws, seed, lambda release: self._without_unread(release, names)
         )
-        fit = refit if continuous else refit_by_gibbs
-        data = self._read(release, names)
-        fits = fit(
-            self.model,
-            data,
-            self.target,
-            support=self.support,
-            settled=settled,
-            rng=seed,
-            progress=progress,
-            store=store,
-        )
+        told = (self.model, self._read(release, names), self.target)
+        options: dict[str, Any] = {"rng": seed, "progress": progress, "store": store}
+        options |= {"support": self.support, "settled": settled}
+        fits = refit(*told, prior_rng=self.prior_seed, **options) if continuous else refit_by_gibbs(*told, **options)
         prior = Prior.from_chances(fits.before, fits.settled)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 
@@ -239,7 +256,7 @@ def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Ma
 def _check_kind(plan: Plan, name: str, variable: Any) -> None:
     """A released variable is discrete just where its level publishes whole numbers."""
     mechanism = plan.levels[plan.names.index(_level(plan, name))].mechanism
-    real, kind = isinstance(mechanism, ContinuousNoise), variable.dtype
+    real, kind = is_continuous(mechanism), variable.dtype
     if real and not kind.startswith("float"):
         raise ValueError(
             f"the model's {name!r} is discrete ({kind}), but the plan publishes real numbers there ({mechanism}): use "

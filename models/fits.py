@@ -70,7 +70,14 @@ def fit(
     P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
     (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior` = P(target = 1 |
     release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences` and `status`. A fit that fails is run
-    once more, four times as long; one that fails again is "unreliable" and has no `posterior`.
+    once more, four times as long; one that fails again is "unreliable" and has no `posterior`. What is called
+    prior is given the side data observed in the model.
+
+    Notes
+    -----
+    `log_prior` has a term for every latent, also for one whose law depends on another latent. In a hierarchical model
+    name the terms whose power is to be scaled, or those conditional laws count as prior too:
+    ``arviz.psense_summary(tree, prior_var_names=["rate"])``.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class Conditioned:
         return summed(self.model.logp(sum=False))
 
     def log_prior(self, settled: Sequence[str] = ()) -> TensorVariable:
-        """The latents' own terms, the potentials that do not depend on the release, and the releases named."""
+        """The latents' own terms, what is known beside the release, and the releases named."""
         return summed([*self.own_terms(), *self.given_terms(settled)])
 
     def own_terms(self) -> list[TensorVariable]:
@@ -57,11 +57,15 @@ class Conditioned:
         return list(self.model.logp(vars=self.model.free_RVs, sum=False))
 
     def given_terms(self, settled: Sequence[str] = ()) -> list[TensorVariable]:
-        """The potentials that do not depend on the release, and the terms of the released variables named."""
+        """Potentials and observed variables that do not depend on the release, and the released variables named."""
         values = self.model.replace_rvs_by_values(self.model.potentials)
         kept = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
-        terms = [*kept, *(self.model[name] for name in settled)]
-        return list(self.model.logp(vars=terms, sum=False)) if terms else []
+        known = self._terms_of([*kept, *(self.model[name] for name in settled)])
+        side = self._terms_of([rv for rv in self.model.observed_RVs if rv.name not in self.released])
+        return [*known, *(term for term in side if not self.uses_release(term))]
+
+    def _terms_of(self, variables: Sequence[TensorVariable]) -> list[TensorVariable]:
+        return list(self.model.logp(vars=list(variables), sum=False)) if variables else []
 
     @property
     def moving(self) -> set[Variable]:
@@ -101,6 +105,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     for name in observed:
         if name not in data | random:
             raise ValueError(f"observed {name!r} is not in the model, which has {_listed(sorted(random | data))}")
+    _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
     given = pm.observe(model, placeholders) if placeholders else model
     unknown = [rv for rv in given.free_RVs if rv.dtype not in discrete_types]
@@ -115,6 +120,18 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     values = {rv.name: given.rvs_to_values[rv] for rv in given.free_RVs}
     smooth = {rv.name: values.pop(rv.name) for rv in unknown}
     return Conditioned(given, released, values, smooth)
+
+
+def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
+    """ValueError for a latent whose law reads a release: what would be held of it before the release is undefined."""
+    for rv in model.free_RVs:
+        before = set() if rv.name in released else set(ancestors([rv]))
+        for name in released:
+            if model[name] in before:
+                raise ValueError(
+                    f"latent {rv.name!r} depends on the release {name!r}; a release must be made from what it tells "
+                    f"about: draw {rv.name!r} first, and give {name!r} a law that depends on it"
+                )
 
 
 def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:

@@ -43,6 +43,7 @@ def refit(
     settled: Sequence[str] = (),
     settings: Settings = FITS,
     rng: Any = None,
+    prior_rng: Any = None,
     progress: bool = True,
     store: Path | str | None = None,
 ) -> Refits:
@@ -57,11 +58,13 @@ def refit(
     settled : released variables that are published exactly, the same in every release
     settings : length of a first try
     rng : seed
+    prior_rng : seed of the draws before the release, from `rng` unless given: with the same one the prior is the same
+        number whatever is fitted
     progress : show a bar with the time left
     store : folder for finished blocks, from which a later call with the same seed goes on
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
-    fitter = Marginalised.of(model, tuple(observed), target, support, prior_seed)
+    fitter = Marginalised.of(model, tuple(observed), target, support, prior_seed if prior_rng is None else prior_rng)
     given, priors = fitter.conditioned, fitter.priors
     rows, size = rows_of(observed)
     children, layout = fit_seed.spawn(size), _layout(fitter, settings)

@@ -14,7 +14,9 @@ import scipy.stats as st
 import xarray as xr
 
 import adversary as adv
-from adversary.models import hierarchical_counts, noise, refits
+from adversary import modelled
+from adversary.models import hierarchical_counts, membership, noise, refits
+from adversary.models.marginal import Marginalised
 from tests.catalogue import DG
 
 SCALARS = ("prior", "posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -23,6 +25,7 @@ TWO = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3
 LAW = [0.1, 0.4, 0.3, 0.2]
 READER = adv.Adversary(0.3, 0, {"tract": adv.Others(LAW)})
 TRUTH = {"block": 1, "tract": 2, "in": 1}
+SETTLED = modelled.settle_model_truth(ONE, {"block": 1, "in": 1}, "in")
 
 
 def one_block(name: str = "noisy[block]", prior: float = 0.3, **options: Any) -> pm.Model:
@@ -204,6 +207,83 @@ def test_simulated_releases_of_a_model_carry_their_error() -> None:
     assert abs(float(tree["risk"]["posterior_mean"]) - exact) < 4 * error
 
 
+# What is held before the release
+
+
+def with_side_data() -> pm.Model:
+    """Someone asked around first: a survey whose mean is the count and one."""
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        pm.Poisson("survey", np.float64(1) + present, observed=4)
+        noise.released("noisy", ONE.levels[0].mechanism, present)
+    return model
+
+
+@pytest.mark.parametrize("engine", ["enumerate", "mcmc"])
+def test_side_data_of_a_model_belong_to_its_prior(engine: str) -> None:
+    survey = st.poisson([1, 2]).pmf(4)
+    prior = 0.3 * survey[1] / (0.3 * survey[1] + 0.7 * survey[0])
+    assert prior == pytest.approx(0.7161, abs=1e-4)
+    options: dict[str, Any] = {"guarantee": adv.ZeroConcentratedDP(0.4), "progress": False, "rng": 1}
+    found = adv.audit(ONE, with_side_data(), {"block": 1, "in": 1}, engine=engine, **options)
+    assert float(found["risk"]["prior"]) == pytest.approx(prior, abs=1e-12)
+    expected = adv.audit(ONE, adv.Adversary(prior), {"block": 1}, **options)
+    if engine == "enumerate":
+        agree(found, expected)
+    assert found["bound"]["status"].values.tolist() == ["holds", "holds"]
+    given = adv.enumerate_posterior(with_side_data(), {"noisy": 2})
+    assert float(given.prior) == pytest.approx(prior, abs=1e-12)
+
+
+def test_side_data_that_read_the_release_are_no_part_of_the_prior() -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noisy = noise.released("noisy", ONE.levels[0].mechanism, present)
+        pm.Normal("reply", np.float64(0.5) * noisy + present, np.float64(1), observed=2.0)
+    result = adv.enumerate_posterior(model, {"noisy": 1})
+    assert float(result.prior) == pytest.approx(0.3, abs=1e-12)
+    joint = [
+        chance * np.exp(float(ONE.levels[0].mechanism.log_prob(1, k))) * st.norm(0.5 + k).pdf(2.0)
+        for k, chance in ((0, 0.7), (1, 0.3))
+    ]
+    assert float(result.posterior) == pytest.approx(joint[1] / sum(joint), abs=1e-12)
+
+
+def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        others = pm.Poisson("others", np.float64(2))
+        noise.released("noisy", ONE.levels[0].mechanism, present + others)
+    short, long = (
+        adv.audit(ONE, model, {"block": 3, "in": 1}, support={"others": range(n)}, progress=False) for n in (3, 40)
+    )
+    noisy, weight = (short["release"][name].values for name in ("noisy", "weight"))
+    joint = np.array(
+        [
+            [c * st.poisson(2).pmf(k) * np.exp(ONE.levels[0].mechanism.log_prob(noisy[:, 0], i + k)) for k in range(3)]
+            for i, c in ((0, 0.7), (1, 0.3))
+        ]
+    )
+    expected = float(weight @ (joint[:, 2].sum(axis=0) / joint.sum(axis=(0, 1))))
+    assert float(short["risk"]["edge_mass"]) == pytest.approx(expected, abs=1e-12)
+    assert expected > 0.3
+    assert float(long["risk"]["edge_mass"]) < 1e-12
+    assert short["risk"]["edge_mass"].attrs["direction"] == "exact"
+    assert np.isnan(short.attrs["truncation_mass"])
+    assert adv.audit(ONE, one_block(), {"block": 1, "in": 1}).attrs["truncation_mass"] == 1e-12
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "progress": False}
+    swept = adv.audit(ONE, model, {"block": 3, "in": 1}, support={"others": range(3)}, **options)
+    assert float(swept["risk"]["edge_mass"]) == pytest.approx(expected, abs=0.02)
+    assert swept["risk"]["edge_mass"].attrs["direction"] == "estimate"
+
+
+def test_clamped_continuous_releases_are_real_numbers() -> None:
+    plan = adv.Plan([adv.Level("block", adv.postprocessing.clamped(adv.Laplace(2.0)))])
+    assert modelled.released_names(plan, membership(plan, adv.Adversary(0.3, 1)), SETTLED) == ["noisy[block]"]
+    with pytest.raises(ValueError, match=r"'noisy' is discrete .*publishes real numbers"):
+        modelled.released_names(plan, one_block("noisy"), SETTLED)
+
+
 # Refusals: the reason and the remedy
 
 
@@ -273,6 +353,35 @@ def test_a_target_that_reads_the_release_is_refused() -> None:
         ValueError, match="target large depends on the release; a target must be a function of the latents"
     ):
         adv.audit(ONE, model, {"block": 1, "large": 1}, target="large")
+
+
+def test_a_latent_that_follows_the_release_is_refused() -> None:
+    with pm.Model() as model:
+        noisy = noise.released("noisy", ONE.levels[0].mechanism, pm.Binomial("others", 2, 0.5))
+        pm.Bernoulli("in", pm.math.sigmoid(noisy))
+    message = "latent 'in' depends on the release 'noisy'; a release must be made from what it tells about: draw 'in'"
+    with pytest.raises(ValueError, match=message):
+        adv.audit(ONE, model, {"block": 1, "in": 1})
+    with pytest.raises(ValueError, match=message):
+        adv.enumerate_posterior(model, {"noisy": 1})
+    with pytest.raises(ValueError, match=message):
+        Marginalised.of(model, ("noisy",))
+    with pytest.raises(ValueError, match=message):  # of any latent, not of the target alone
+        adv.enumerate_posterior(model, {"noisy": 1}, target="others")
+
+
+def test_what_is_made_from_a_release_may_use_it() -> None:
+    """A clipped copy and a potential: the potential counts as evidence and is no part of the prior."""
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noisy = noise.released("noisy", ONE.levels[0].mechanism, present)
+        pm.Deterministic("shown", pm.math.clip(noisy, 0, 9))
+        pm.Potential("belief", np.float64(0.2) * noisy * present)
+    found = adv.enumerate_posterior(model, {"noisy": 2})
+    law = np.exp(ONE.levels[0].mechanism.log_prob(2, np.arange(2)))
+    odds = 0.3 / 0.7 * law[1] / law[0] * np.exp(0.4)
+    assert float(found.posterior) == pytest.approx(odds / (1 + odds), abs=1e-12)
+    assert float(found.prior) == pytest.approx(0.3, abs=1e-12)
 
 
 def test_a_continuous_target_is_refused() -> None:
@@ -433,3 +542,37 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
     assert len(list(tmp_path.iterdir())) == -(-tree["release"].sizes["release"] // refits.BLOCK)
+
+
+def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With side data too: the survey moves the rate and the target. Fits themselves are stood in for."""
+
+    def no_fit(fitter: Marginalised, *arguments: Any) -> dict[str, Any]:
+        told = {"posterior": 0.5, "complement": 0.5, "mcse": 0.01, "ess": 500.0, "passed": 1.0}
+        return {name: np.zeros(shape) for name, shape in refits._layout(fitter, refits.FITS).shapes.items()} | told
+
+    monkeypatch.setattr("adversary.models.marginal.compiled_sampler", lambda *arguments: None)
+    monkeypatch.setattr(refits, "fit_twice", no_fit)
+    with pm.Model() as model:
+        rate = pm.Beta("rate", 1.5, 4.0)
+        present = pm.Bernoulli("in", rate)
+        others = pm.Binomial("others", 5, rate)
+        pm.Poisson("survey", 1.0 + present, observed=4)
+        noise.released("noisy", ONE.levels[0].mechanism, present + others)
+    truths = {"in": {"block": 2, "in": 1}, "out": {"block": 1, "in": 0}}
+    plans = {"a": ONE, "b": adv.Plan([adv.Level("block", DG(0.6))])}
+    options: dict[str, Any] = {"draws": 4, "progress": False}
+    tree = adv.audit(plans, model, truths, rng=1, **options)
+    prior = tree["risk"]["prior"].values
+    assert prior.shape == (2, 2)
+    assert len(np.unique(prior)) == 1
+    ratio = tree["estimate"]["ratio"].values
+    assert len(np.unique(ratio[np.isfinite(ratio)])) == 1
+    assert float(adv.audit(ONE, model, truths["in"], rng=2, **options)["risk"]["prior"]) != prior[0, 0]
+    survey, before = st.poisson([1, 2]).pmf(4), 1.5 / 5.5
+    exact = before * survey[1] / (before * survey[1] + (1 - before) * survey[0])
+    error = tree["risk"]["mcse"].sel(measure="prior").values.max()
+    assert 0 < error < 0.002
+    assert abs(prior[0, 0] - exact) < 4 * error
+    assert tree["sample_stats"]["draw"].equals(tree["posterior"]["draw"])
+    assert tree["sample_stats"]["chain"].equals(tree["posterior"]["chain"])

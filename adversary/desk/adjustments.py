@@ -16,8 +16,8 @@ from adversary import runner
 from adversary.desk import portraits
 from adversary.desk.grids import Section, Table
 from adversary.desk.scenarios import Scenario
-from adversary.desk.sweeps import SWEPT_DRAWS
-from adversary.desk.words import figure_of, of_reader, readers_of, share, stated
+from adversary.desk.simulations import as_audited, source, spread_of
+from adversary.desk.words import figure_of, give_or_take, of_reader, readers_of, share, stated
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.coarsening import Coarsened
 from adversary.reader.inference import Adversary
@@ -49,7 +49,7 @@ def _inside(mechanism: Mechanism) -> Mechanism:
     return mechanism.noise if isinstance(mechanism, Coarsened) else mechanism
 
 
-def compared(scenario: Scenario, reader: Adversary) -> dict[str, xr.Dataset]:
+def compared(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> dict[str, xr.Dataset]:
     """Risk under both truths of the cell's raw release alone, of what is published, and of everything raw."""
     plan, lowest = scenario.plan, scenario.plan.names[0]
     beliefs = {name: belief for name, belief in reader.beliefs.items() if name == lowest}
@@ -60,7 +60,7 @@ def compared(scenario: Scenario, reader: Adversary) -> dict[str, xr.Dataset]:
         "everything raw: the bound": (raw(plan), reader, scenario.truth),
     }
     return {
-        name: sweep(*cases[name], draws=SWEPT_DRAWS, rng=0, progress=False)
+        name: sweep(*cases[name], **as_audited(scenario, tree), progress=False)
         for name in runner.track(list(cases), "raw and post-processed")
     }
 
@@ -74,14 +74,14 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     table = Table([*heads, "expected ratio, in", "right guesses, in"], texts=1 + several)
     more: list[str] = []
     for name, reader in readers_of(scenario).items():
-        found = compared(scenario, reader)
+        found = compared(scenario, tree, reader)
         risk = of_reader(tree["risk"].to_dataset(), name)
         for what, one in found.items():
             published = what == "as published"
             cells = [stated(risk, cell) if published else cell for cell in _cells(one)]
             table.add(*[name] * several, what, *cells, used=published)
         more.append(_finding(name, found))
-    lines = [*portraits.processing(scenario), _bound_line(scenario)]
+    lines = [*source(tree), *portraits.processing(scenario), _bound_line(scenario)]
     return Section("Post-processing", lines, table, notes=[line for line in more if line])
 
 
@@ -89,8 +89,10 @@ def _cells(one: xr.Dataset) -> list[str]:
     def at(measure: str, truth: str) -> str:
         if not bool(one["possible"].sel(truth=truth)):
             return "not held possible"
-        value = float(one[measure].sel(truth=truth))
-        return figure_of(value) if measure == "ratio_mean" else share(value)
+        value, error = float(one[measure].sel(truth=truth)), spread_of(one.sel(truth=truth), measure)
+        if measure == "ratio_mean":
+            return figure_of(value) + give_or_take(error)
+        return share(value) + give_or_take(100.0 * error)
 
     expected = [at("posterior_mean", truth) for truth in TRUTHS]
     return [*expected, at("ratio_mean", "in"), at("prob_correct", "in")]

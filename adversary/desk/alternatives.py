@@ -8,11 +8,11 @@ from scipy.special import expit
 from adversary._numeric import logit
 from adversary.desk.grids import Table
 from adversary.desk.scenarios import Scenario
-from adversary.desk.words import figure_of, of_reader, readers_of, share, stated
+from adversary.desk.simulations import is_exact
+from adversary.desk.words import error, figure_of, give_or_take, of_reader, readers_of, share, stated
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.truths import settle_truth
-from adversary.reader.variants import coarse_law
 
 ALTERNATIVES = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
@@ -42,19 +42,21 @@ def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[Table, list[str
     heads = ["neighbours", "cells read", *["reader"] * several, "noise variance, level by level (people²)"]
     table = Table([*heads, "expected posterior", "ratio", "right guesses"], texts=len(heads) - 1)
     own, notes = (scenario.neighbours, scenario.plan.cells), list[str]()
+    if not is_exact(tree):
+        notes.append("The rows that are not highlighted come from the exact engine.")
     for neighbours, cells in sorted({*ALTERNATIVES, own}, key=lambda pair: (pair[0] == "bounded", pair[1])):
         used = (neighbours, cells) == own
         try:
             other = scenario if used else scenario.with_neighbours(neighbours, cells)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError) as refused:
             cell = "one" if cells == 1 else "both"
             table.add(neighbours, cell, *["–"] * several, "does not apply", "–", "–", "–")
-            reason = str(error).removeprefix(f"{scenario.path}: ")
+            reason = str(refused).removeprefix(f"{scenario.path}: ")
             notes.append(f"Neighbours {neighbours}, {cell} read: {reason}.")
             continue
         variance = ", ".join(_variances(other))
         for name, one in readers_of(other).items():
-            numbers = _shown(_averages(tree, name) if used else _computed(other, one))
+            numbers = _averages(tree, name) if used else _computed(other, one)
             if used:
                 numbers = [stated(of_reader(tree["risk"].to_dataset(), name), number) for number in numbers]
             cell = "one" if cells == 1 else "both"
@@ -68,22 +70,21 @@ def _variances(scenario: Scenario) -> list[str]:
     return [figure_of(variance) for variance in by_level.values()]
 
 
-def _averages(tree: xr.DataTree, name: str) -> tuple[float, float, float]:
+def _averages(tree: xr.DataTree, name: str) -> list[str]:
     one = of_reader(tree["risk"].to_dataset(), name)
-    return float(one["posterior_mean"]), float(one["ratio_mean"]), float(one["prob_correct"])
+    posterior, correct = (share(float(one[key])) + error(one, key, 100.0) for key in ("posterior_mean", "prob_correct"))
+    return [posterior, figure_of(float(one["ratio_mean"])) + error(one, "ratio_mean"), correct]
 
 
-def _computed(scenario: Scenario, one: Adversary) -> tuple[float, float, float]:
+def _computed(scenario: Scenario, one: Adversary) -> list[str]:
     truth = settle_truth(scenario.plan, one, scenario.truth)
     law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
-    correct = law.prob_correct()[0]
-    law = coarse_law(law) if law.simulated else law
-    posterior = law.posterior_mean()[0]
+    (correct, unsure), (posterior, spread) = law.prob_correct(), law.posterior_mean()
     invariant = invariant_factor(scenario.plan, one, truth)
     base = float(expit(logit(one.prior) + invariant)) if invariant else 0.0
-    ratio = posterior / base if base else law.ratio_mean()[0]
-    return posterior, ratio, correct
-
-
-def _shown(numbers: tuple[float, float, float]) -> list[str]:
-    return [share(numbers[0]), figure_of(numbers[1]), share(numbers[2])]
+    ratio, wide = (posterior / base, spread / base) if base else law.ratio_mean()
+    return [
+        share(posterior) + give_or_take(100.0 * spread),
+        figure_of(ratio) + give_or_take(wide),
+        share(correct) + give_or_take(100.0 * unsure),
+    ]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from adversary.desk.curves import posterior_law, trade_off
 from adversary.desk.scenarios import Scenario
-from adversary.desk.sweeps import SWEPT_DRAWS
+from adversary.desk.simulations import as_audited
 from adversary.desk.words import called, readers_of
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.posteriors import PosteriorOf
@@ -29,8 +29,10 @@ LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01])
 """False alarms near which an audited reader's test is shown: one dot each, at the threshold with at most so many."""
 
 
-def audited_posteriors(scenario: Scenario) -> dict[str, AuditedPosterior]:
+def audited_posteriors(scenario: Scenario, tree: xr.DataTree) -> dict[str, AuditedPosterior]:
     """The law of every reader's posterior under both truths, the others' counts as in the scenario.
+
+    Where releases are simulated they are those of the audit; the target's other truth has the same random numbers.
 
     Raises
     ------
@@ -44,15 +46,16 @@ def audited_posteriors(scenario: Scenario) -> dict[str, AuditedPosterior]:
         except ValueError as error:
             why = str(error)
             continue
-        laws = [_law(scenario, reader, one) for one in (truth, other)]
+        laws = [_law(scenario, tree, reader, one) for one in (truth, other)]
         found[name] = AuditedPosterior((laws[0], laws[1]) if truth.target else (laws[1], laws[0]))
     if not found:
         raise ValueError(f"no reader holds both truths possible at these counts: {why}")
     return found
 
 
-def _law(scenario: Scenario, reader: Adversary, truth: Truth) -> FactorLaw:
-    return coarse_law(factor_law(scenario.plan, reader, truth, draws=SWEPT_DRAWS, rng=0))
+def _law(scenario: Scenario, tree: xr.DataTree, reader: Adversary, truth: Truth) -> FactorLaw:
+    law = factor_law(scenario.plan, reader, truth, **as_audited(scenario, tree))
+    return law if law.simulated else coarse_law(law)
 
 
 def promises(scenario: Scenario) -> dict[str, Guarantee]:
@@ -64,8 +67,7 @@ def promises(scenario: Scenario) -> dict[str, Guarantee]:
 
 def tests_of_readers(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Trade-off of the promise and of the release itself, with the tests the audited readers make of it."""
-    del tree
-    readers, laws = readers_of(scenario), audited_posteriors(scenario)
+    readers, laws = readers_of(scenario), audited_posteriors(scenario, tree)
     curves = {**promises(scenario), OWN: scenario.plan.privacy_loss()}
     points: dict[str, Any] = {}
     shown: list[Adversary] = []
@@ -83,7 +85,7 @@ def _called(name: str) -> str:
 def posteriors_of_readers(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """How often the audited posterior is above each value, beside that of a reader who knows everybody else."""
     laws: dict[str, PosteriorOf] = {}
-    for name, law in audited_posteriors(scenario).items():
+    for name, law in audited_posteriors(scenario, tree).items():
         laws[_called(name)] = law
     priors = {law.prior for law in laws.values()}
     if len(priors) == 1:  # with several, that reader would only double each of them

@@ -1,4 +1,4 @@
-"""What each reader could do under both truths, against what the accounting allows every reader.
+"""What each reader could do under both truths, against what the accounting allows anybody at all.
 
 A reader's own epsilon is the smallest e with P(|log Bayes factor| > e) <= failure, the target in and the target out.
 The accounting must cover readers who know everybody else and tests nobody makes, so it is usually far above.
@@ -7,7 +7,7 @@ The accounting must cover readers who know everybody else and tests nobody makes
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +15,13 @@ import xarray as xr
 
 from adversary.desk.grids import Section, Table
 from adversary.desk.scenarios import Scenario
-from adversary.desk.sweeps import SWEPT_DRAWS
-from adversary.desk.words import called, figure_of, of_reader, outward, readers_of, share
+from adversary.desk.simulations import as_audited, epsilon_of, source
+from adversary.desk.words import called, figure_of, give_or_take, of_reader, outward, readers_of, share
 from adversary.driver import OWN
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law, invariant_factor
 from adversary.reader.parts import Atoms
-from adversary.reader.risk import empirical_epsilon_of
 from adversary.reader.sensitivity import TRUTHS
 from adversary.reader.truths import opposite, settle_truth
 from adversary.reader.variants import at_prior, same_law
@@ -38,6 +37,7 @@ class Capability:
         holds a truth impossible
     epsilon : the reader's own epsilon at `failure`; None where exact levels settle the target
     allowed : by definition, what the loss may exceed with no more than its failure
+    errors : standard errors of `posterior`, `correct` (by truth) and `epsilon`, 0 where nothing was simulated
     """
 
     posterior: dict[str, float | None]
@@ -45,6 +45,7 @@ class Capability:
     epsilon: float | None
     failure: float
     allowed: dict[str, float]
+    errors: dict[str, Any] = field(default_factory=dict)
 
     @property
     def promised(self) -> float | None:
@@ -54,26 +55,34 @@ class Capability:
 
 
 def capabilities(scenario: Scenario, tree: xr.DataTree) -> dict[str, Capability]:
-    """Every reader under both truths, everybody else as they truly are, whatever the engine of the audit.
+    """Every reader under both truths, everybody else as they truly are, by the exact engine.
 
-    Laws are computed once for readers who differ only in their prior.
+    Where laws are simulated, the releases are those of the audit. Laws are computed once for readers who differ only
+    in their prior.
     """
     failure = float(tree.attrs.get("failure", scenario.failure))
     found: dict[str, Capability] = {}
-    shared: list[tuple[Adversary, dict[str, FactorLaw], float | None]] = []
+    shared: list[tuple[Adversary, dict[str, FactorLaw], tuple[float, float] | None]] = []
     for name, reader in readers_of(scenario).items():
         entry = next((one for one in shared if same_law(one[0], reader)), None)
         if entry is None:
-            laws, centred = _laws(scenario, reader)
-            entry = (reader, laws, None if centred is None else empirical_epsilon_of(centred, failure))
+            laws, centred = _laws(scenario, tree, reader)
+            entry = (reader, laws, None if centred is None else epsilon_of(centred, failure))
             shared.append(entry)
         own = {side: at_prior(law, reader.prior) if law else None for side, law in entry[1].items()}
+        posterior = {side: law.posterior_mean() if law else None for side, law in _by_truth(own).items()}
+        correct = {side: law.prob_correct() if law else None for side, law in _by_truth(own).items()}
         found[name] = Capability(
-            {side: law.posterior_mean()[0] if law else None for side, law in _by_truth(own).items()},
-            {side: law.prob_correct()[0] if law else None for side, law in _by_truth(own).items()},
-            entry[2],
+            {side: pair and pair[0] for side, pair in posterior.items()},
+            {side: pair and pair[0] for side, pair in correct.items()},
+            entry[2] and entry[2][0],
             failure,
             _allowed(of_reader(tree["bound"].to_dataset(), name)),
+            {
+                "posterior": {side: pair[1] for side, pair in posterior.items() if pair},
+                "correct": {side: pair[1] for side, pair in correct.items() if pair},
+                "epsilon": entry[2][1] if entry[2] else 0.0,
+            },
         )
     return found
 
@@ -82,14 +91,15 @@ def _by_truth(laws: dict[str, FactorLaw | None]) -> dict[str, FactorLaw | None]:
     return {side: laws.get(side) for side in TRUTHS}
 
 
-def _laws(scenario: Scenario, reader: Adversary) -> tuple[dict[str, Any], list[FactorLaw] | None]:
+def _laws(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> tuple[dict[str, Any], list[FactorLaw] | None]:
     """Laws of the log Bayes factor by truth; and the same from the exact levels on, None where those settle it."""
     plan = scenario.plan
     truth = settle_truth(plan, reader, scenario.truth)
     both = [truth]
     with suppress(ValueError):  # this reader holds the other truth impossible
         both.append(opposite(plan, reader, truth))
-    laws = {TRUTHS[1 - one.target]: factor_law(plan, reader, one, draws=SWEPT_DRAWS, rng=0) for one in both}
+    same = as_audited(scenario, tree)
+    laws = {TRUTHS[1 - one.target]: factor_law(plan, reader, one, **same) for one in both}
     invariants = [invariant_factor(plan, reader, one) for one in both]
     if not np.isfinite(invariants).all():
         return laws, None
@@ -114,31 +124,36 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section:
         table.add(*[name] * several, *_cells(one))
     failure = next(iter(found.values())).failure
     lines = [
+        *source(tree),
         "Under one truth alone a reader may look clever for being biased. The table has both, the target truly in and "
         "truly out, everybody else being as they are.",
         "A reader's own epsilon is the least e such that their odds change by more than a factor exp(e), up or down, "
-        f"in no more than {share(failure)} of releases, whichever truth holds. The accounting covers every reader, so "
-        "it usually allows more.",
+        f"in no more than {share(failure)} of releases, whichever truth holds. The accounting covers anybody who "
+        "might read, so it usually allows more.",
     ]
     return Section("Both truths, and what a reader could do", lines, table, notes=told(found))
 
 
 def _cells(one: Capability) -> list[str]:
-    chances = [one.posterior[side] for side in TRUTHS] + [one.correct[side] for side in TRUTHS]
-    shown = ["not held possible" if p is None else share(p) for p in chances]
+    chances = [(p[side], errors.get(side, 0.0)) for p, errors in _with_errors(one) for side in TRUTHS]
+    shown = ["not held possible" if p is None else share(p) + give_or_take(100.0 * error) for p, error in chances]
     promised = "nothing" if one.promised is None else outward(one.promised, True)
     return [*shown, _own(one), promised, outward(one.allowed[OWN], True)]
 
 
+def _with_errors(one: Capability) -> list[tuple[dict[str, float | None], dict[str, float]]]:
+    return [(one.posterior, one.errors.get("posterior", {})), (one.correct, one.errors.get("correct", {}))]
+
+
 def _own(one: Capability) -> str:
-    return "–" if one.epsilon is None else figure_of(one.epsilon)
+    return "–" if one.epsilon is None else figure_of(one.epsilon) + give_or_take(one.errors.get("epsilon", 0.0))
 
 
 def told(found: dict[str, Capability]) -> list[str]:
     """What each reader could do against what the accounting allows; once, where it is the same for all of them."""
     said = {name: could(one) for name, one in found.items()}
     if len(found) > 1 and len(set(said.values())) == 1:
-        return [f"Every reader {next(iter(said.values()))}"]
+        return [f"Each of the {len(found)} readers {next(iter(said.values()))}"]
     return [f"{f'Reader {name}' if name else 'This reader'} {text}" for name, text in said.items()]
 
 
@@ -150,8 +165,8 @@ def could(one: Capability) -> str:
     least = min(promises, key=promises.__getitem__, default="")
     promised = f", and {_limit(promises[least])} that {called(least)} promises" if least else ""
     return (
-        f"could do epsilon = {figure_of(one.epsilon)} (failing in {share(one.failure)} of releases), against "
-        f"{_limit(one.allowed[OWN])} that the plan's own loss allows every reader{promised}."
+        f"could do epsilon = {_own(one)} (failing in {share(one.failure)} of releases), against "
+        f"{_limit(one.allowed[OWN])} that the plan's own loss allows anybody at all{promised}."
     )
 
 

@@ -34,6 +34,8 @@ def worst(scenario: Scenario, tree: xr.DataTree) -> dict[str, dict[str, Any]]:
         if "status" in estimate:
             rows["unreliable_releases"] = int(np.sum(estimate["status"].values[weight].astype(str) == UNRELIABLE))
         rows["releases"] = int(weight.sum())
+        if rows.get("unreliable_releases") == rows["releases"] and "unreliable_mass" in rows:
+            rows["unreliable_mass"] = 1.0  # but for what the table of releases leaves out
         for measure, pick in WORST.items():
             if measure in estimate:
                 values = estimate[measure].values[weight]

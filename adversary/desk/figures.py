@@ -248,7 +248,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> F
         tightest = min(tightest, float(upper[0]))
         for values, sign in ((upper, "≤"), (lower, "≥")):
             ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {name} {sign}")
-            shown = outward(float(values[0]), sign == "≤")
+            shown = outward(float(values[0]), sign == "≤", 3)
             labels.append((float(values[0]), f"{called(str(name))} {sign} {shown}", colour))
     marked = [name for name, one in readers_of(scenario).items() if same_law(one, reader)]
     risk = tree["risk"].to_dataset()
@@ -265,7 +265,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> F
     ax.spines["right"].set_visible(True)
     ax.set_ylabel("ratio: posterior / prior")
     edge_labels(ax, labels, prior[0], offset=-8.0)
-    allowed = f"; a bound allows {outward(tightest, True)}" if np.isfinite(tightest) else ""
+    allowed = f"; a bound allows {outward(tightest, True, 3)}" if np.isfinite(tightest) else ""
     span = (
         f"is {expected.max():.2f} at most"
         if expected.min() >= 1

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from adversary._numeric import Floats, as_array
 from adversary.desk.drawing import COLOURS, GREY, edge_labels, panel_title, plain_log_axis, styled
 from adversary.desk.marks import BOUND, READING, Guarantees, Label, in_percent, named_guarantees, title
-from adversary.desk.words import between, outward, percent
+from adversary.desk.words import between, percent
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.posteriors import TRUTHS, PosteriorOf
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from adversary.desk import words
@@ -37,7 +38,12 @@ def results(scenario: Scenario, tree: xr.DataTree) -> Table:
 def notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     """What the numbers are, and what the further releases are worth."""
     risk = tree["risk"].to_dataset()
-    if risk["posterior_mean"].attrs.get("direction") == "exact":
+    if words.unreliable(risk):
+        yield (
+            "The sampler failed on some releases, so that its averages are not told. The sections that follow, and the "
+            "table of other neighbours above, come from the exact engine."
+        )
+    elif risk["posterior_mean"].attrs.get("direction") == "exact":
         yield "These averages are exact sums over every release, up to a mass below the one stated at the end."
     else:
         yield (
@@ -46,10 +52,12 @@ def notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         )
     if "invariant_ratio" in risk:
         yield "Prior here means the prior given what is published exactly; ratio and difference start from there."
-    if len(scenario.plan.levels) * scenario.plan.cells > 1 and "wrong_to_right" in risk:
+    if len(scenario.plan.levels) * scenario.plan.cells > 1 and "wrong_to_right" in risk and not words.unreliable(risk):
         for name in readers_of(scenario):
             one = of_reader(risk, name)
             gained, lost = float(one["wrong_to_right"]), float(one["right_to_wrong"])
+            if np.isnan(gained):  # this reader cannot tell the lowest release from the rest
+                continue
             alone = float(one["prob_correct"]) - gained + lost
             yield (
                 f"{f'Reader {name}: w' if name else 'W'}ith the lowest release alone the guess would be right in "

@@ -10,13 +10,15 @@ import xarray as xr
 from adversary import runner
 from adversary.desk.grids import Section, Table, shown
 from adversary.desk.scenarios import Scenario
-from adversary.desk.sweeps import SWEPT_DRAWS
-from adversary.desk.words import figure_of, readers_of, share
+from adversary.desk.simulations import as_audited, source, spread_of
+from adversary.desk.words import figure_of, give_or_take, readers_of, share
 from adversary.reader.sensitivity import TRUTHS, sweep
 
 
-def after_each(scenario: Scenario, level: str, name: str = "") -> xr.Dataset:
+def after_each(scenario: Scenario, tree: xr.DataTree, level: str, name: str = "") -> xr.Dataset:
     """Risk under both truths after 1, 2, ... releases of a level: a sweep with the dim `releases`.
+
+    Where releases are simulated, those of the whole sequence are the audit's own.
 
     Parameters
     ----------
@@ -28,13 +30,12 @@ def after_each(scenario: Scenario, level: str, name: str = "") -> xr.Dataset:
     for number in runner.track(list(numbers), f"releases of the {level}"):
         one = scenario.with_releases(level, int(number))
         reader = readers_of(one)[name]
-        rows.append(sweep(one.plan, reader, one.truth, draws=SWEPT_DRAWS, rng=0, progress=False))
+        rows.append(sweep(one.plan, reader, one.truth, **as_audited(one, tree), progress=False))
     return xr.concat(rows, xr.DataArray(numbers, dims="releases", name="releases"))
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report; None where everything is published once."""
-    del tree
     if not scenario.sequences:
         return None
     from adversary.desk import tornadoes
@@ -45,7 +46,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     figures = []
     for level in scenario.sequences:
         for name in readers_of(scenario):
-            found = after_each(scenario, level, name)
+            found = after_each(scenario, tree, level, name)
             for number in found["releases"].values:
                 row = found.sel(releases=number)
                 table.add(level, *[name] * several, str(number), *_cells(row))
@@ -54,6 +55,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
                 figures.append(shown(partial(tornadoes.fan, found, "releases"), text))
     often = ", ".join(f"the {level} {number} times" for level, number in scenario.sequences.items())
     lines = [
+        *source(tree),
         f"The same count is published again and again with fresh noise: {often}. Log Bayes factors add up, in any "
         "order; expected ratios do not multiply. The siblings' own counts, where there are any, are published once.",
     ]
@@ -65,7 +67,10 @@ def _cells(row: xr.Dataset) -> list[str]:
         if not bool(row["possible"].sel(truth=truth)):
             return "not held possible"
         value = float(row[measure].sel(truth=truth))
-        return share(value) if told == "share" else figure_of(value)
+        error = spread_of(row.sel(truth=truth), measure)
+        if told == "share":
+            return share(value) + give_or_take(100.0 * error)
+        return figure_of(value) + give_or_take(error)
 
     return [
         *(at("posterior_mean", truth, "share") for truth in TRUTHS),

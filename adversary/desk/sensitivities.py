@@ -20,9 +20,10 @@ from adversary.desk import portraits
 from adversary.desk.grids import Section, Table, shown
 from adversary.desk.range_keys import Ranges
 from adversary.desk.scenarios import Scenario
+from adversary.desk.simulations import as_audited, source, spread_of
 from adversary.desk.sweeps import SWEPT_DRAWS
 from adversary.desk.tables import add, finite, table
-from adversary.desk.words import figure_of, readers_of, share
+from adversary.desk.words import figure_of, give_or_take, readers_of, share
 from adversary.reader.plans import Plan
 from adversary.reader.sensitivity import TRUTHS, each_alone, extremes, sweep
 
@@ -35,6 +36,8 @@ HEADS = (
     "right guesses, in",
     "right guesses, out",
 )
+FAN = ("posterior_mean", "ratio_mean", "posterior_quantile", "ratio_quantile")
+"""What a fan draws."""
 MOVED = 0.005
 """A change of an expected posterior below this is called small."""
 
@@ -69,15 +72,31 @@ class Gone:
                 yield dim, value.item() if hasattr(value, "item") else value, one.sel({dim: value})
 
     def smooth(self, dim: str) -> xr.Dataset:
-        """A denser sweep over prior or rho, between the ends of what the file asks for."""
+        """A denser sweep over prior or rho, between the ends of what the file asks for.
+
+        The file's own values, and the scenario's where it lies between them, are among the points: from the laws of
+        the table, while those in between may be from fewer simulated releases.
+        """
         ends = self.swept[dim][dim].values
         if ends.size < 2:
             raise ValueError(f"a fan needs two values of {dim} at least, got {ends.tolist()}")
+        kept = self.swept[dim].sel({dim: ends > 0.0})
+        base = self.own(dim)
+        exact = [kept]
+        if ends.min() <= base <= ends.max() and not np.isclose(kept[dim].values, base, rtol=1e-9, atol=0.0).any():
+            exact.append(self.base.expand_dims({dim: [base]}))
         values = np.geomspace(max(ends.min(), 1e-6), ends.max(), _points(dim, self.scenario.plan))
-        values[[0, -1]] = max(ends.min(), 1e-6), ends.max()
+        known = np.concatenate([one[dim].values for one in exact])
+        values = values[[not np.isclose(value, known, rtol=1e-3, atol=0.0).any() for value in values]]
         reader, given = readers_of(self.scenario)[self.reader], {dim: values}
         plan, truth = self.scenario.plan, self.scenario.truth
-        return sweep(plan, reader, truth, **given, draws=SWEPT_DRAWS, rng=0, coarse=True)  # type: ignore[arg-type]
+        between = sweep(plan, reader, truth, **given, draws=SWEPT_DRAWS, rng=0, coarse=True)  # type: ignore[arg-type]
+        parts = [one[list(FAN)].drop_vars("budget", errors="ignore") for one in (between, *exact)]
+        return xr.concat(parts, dim).sortby(dim).assign_attrs(self.base.attrs)
+
+    def own(self, dim: str) -> float:
+        """The scenario's own prior or budget."""
+        return float(self.base.attrs[f"base_{dim}"])
 
 
 def _points(dim: str, plan: Plan) -> int:
@@ -85,8 +104,8 @@ def _points(dim: str, plan: Plan) -> int:
     return 41 if dim == "prior" else 21 if len(plan.levels) < 3 else 9
 
 
-def gone_over(scenario: Scenario, *, progress: bool = True) -> Gone:
-    """The sweeps a scenario of one truth asks for.
+def gone_over(scenario: Scenario, tree: xr.DataTree | None = None, *, progress: bool = True) -> Gone:
+    """The sweeps a scenario of one truth asks for; where laws are simulated, from the releases of its audit if given.
 
     Raises
     ------
@@ -100,9 +119,8 @@ def gone_over(scenario: Scenario, *, progress: bool = True) -> Gone:
     ranges: Ranges = scenario.sensitivity
     name = next(iter(readers_of(scenario)))
     reader = readers_of(scenario)[name]
-    base, swept = each_alone(
-        scenario.plan, reader, scenario.truth, **ranges.given, draws=SWEPT_DRAWS, rng=0, progress=progress
-    )
+    drawn = {"draws": SWEPT_DRAWS, "rng": 0} if tree is None else as_audited(scenario, tree)
+    base, swept = each_alone(scenario.plan, reader, scenario.truth, **ranges.given, **drawn, progress=progress)
     return Gone(scenario, name, base, swept)
 
 
@@ -127,25 +145,25 @@ def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
 def _fan(gone: Gone, dim: str) -> Any:
     from adversary.desk import tornadoes
 
-    return tornadoes.fan(gone.smooth(dim), dim)
+    return tornadoes.fan(gone.smooth(dim), dim, own=gone.own(dim))
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report; None where the file asks for none."""
-    del tree
     if scenario.sensitivity is None:
         return None
-    gone = gone_over(scenario)
+    gone = gone_over(scenario, tree)
     rows = Table(["input", "value", *HEADS], texts=2)
     for dim, value, risk in gone.rows():
         rows.add(*named(dim, value), *cells(risk), used=not dim)
     whose = f" Reader {gone.reader}'s inputs move." if gone.reader else ""
     lines = [
+        *source(tree),
         f"What if the reader, or the plan, were otherwise? One input moves at a time, all others as they "
-        f"are; the target is truly in, or truly out.{whose}"
+        f"are; the target is truly in, or truly out.{whose}",
     ]
     figures = [shown(draw, text) for draw, text in figures_of(gone).values()]
-    return Section("Sensitivity", lines, rows, notes=list(belief_lines(gone)), figures=figures)
+    return Section("Sensitivity", lines, rows, notes=[*sibling_lines(gone), *belief_lines(gone)], figures=figures)
 
 
 def named(dim: str, value: Any) -> tuple[str, str]:
@@ -161,13 +179,25 @@ def cells(risk: xr.Dataset) -> list[str]:
     """One row: expected posterior, ratio and right guesses under both truths."""
 
     def at(measure: str, truth: str, say: Callable[[float], str]) -> str:
-        return say(float(risk[measure].sel(truth=truth))) if bool(risk["possible"].sel(truth=truth)) else "not possible"
+        if not bool(risk["possible"].sel(truth=truth)):
+            return "not possible"
+        error = spread_of(risk.sel(truth=truth), measure)
+        return say(float(risk[measure].sel(truth=truth))) + give_or_take(error * (100.0 if say is share else 1.0))
 
     return [
         *(at("posterior_mean", truth, share) for truth in TRUTHS),
         at("ratio_mean", "in", figure_of),
         *(at("prob_correct", truth, share) for truth in TRUTHS),
     ]
+
+
+def sibling_lines(gone: Gone) -> Iterator[str]:
+    """What a sweep over siblings leaves as it is."""
+    if any(dim.startswith("siblings") for dim in gone.swept):
+        yield (
+            "Another number of siblings changes what is published beside the unit, and nothing else: the beliefs stay "
+            "as the file has them, also those about the people of all siblings together (a total, or an exposure)."
+        )
 
 
 def belief_lines(gone: Gone) -> Iterator[str]:
@@ -257,5 +287,5 @@ def show(gone: Gone, console: Console, name: str = "") -> None:
     for dim, value, risk in gone.rows():
         add(made, *named(dim, value), *cells(risk))
     console.print(made)
-    for line in belief_lines(gone):
+    for line in (*sibling_lines(gone), *belief_lines(gone)):
         console.print(Text(line))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -41,12 +42,13 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     else:
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
         prior, mean, correct = (share(float(risk[name])) for name in ("prior", "posterior_mean", "prob_correct"))
-        attack = next(iter(readers_of(scenario).values())).attack
+        attack, error = next(iter(readers_of(scenario).values())).attack, partial(words.error, risk)
         meaning = "the target is in" if attack == "characteristics" else MEANINGS[attack]
         yield (
-            f"{start} reader who starts at {prior} ends, averaged over releases, at {mean} that {meaning}, "
-            f"{figure_of(float(risk['ratio_mean']))} times the prior. Nine releases in ten leave them between "
-            f"{share(low)} and {share(high)}. Their best guess is right in {correct} of releases."
+            f"{start} reader who starts at {prior} ends, averaged over releases, at {mean}"
+            f"{error('posterior_mean', 100.0)} that {meaning}, {figure_of(float(risk['ratio_mean']))}"
+            f"{error('ratio_mean')} times the prior. Nine releases in ten leave them between {share(low)} and "
+            f"{share(high)}. Their best guess is right in {correct}{error('prob_correct', 100.0)} of releases."
         )
     found = [str(status) for status in np.unique(bound["status"].values)]
     if found == ["holds"]:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, panel_title, plain_log_axis, styled
 from adversary.desk.marks import in_percent, title
-from adversary.desk.words import figure_of, percent, share
+from adversary.desk.words import PERCENT, figure_of, percent, share
 from adversary.reader.sensitivity import TRUTHS
 
 INPUTS = {"prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings"}
@@ -30,6 +30,8 @@ MEASURES = {
     "prob_correct": "probability of a right guess",
     "tie_mass": "probability of a tie",
 }
+LIMITS = dict.fromkeys(MEASURES, (0.0, 1.0)) | {"ratio_mean": (0.0, np.inf), "difference_mean": (-1.0, 1.0)}
+"""Between which values a measure lies."""
 LOWER, UPPER = COLOURS[1], BLUE
 WIDE = 20.0
 """Inputs and posteriors that span more than this factor are drawn on a log axis."""
@@ -67,16 +69,27 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean", truth: str | Non
         ax.set_ylim(len(names) - 0.4, -0.95)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
-        ax.set_xlim(*_room(found[measure].sel(truth=side)))
-        ax.set_xlabel(MEASURES[measure])
-        ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: said(x)))
+        _value_axis(ax, found[measure].sel(truth=side), measure)
         panel_title(ax, f"target {side}")
     first, side = names[0], sides[int(values.sel(input=names[0]).pipe(_swings).argmax("truth"))]
     low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
     what = f"the {INPUTS.get(first, first)} moves the {MEASURES[measure]} most: {low} to {high} with the target {side}"
     title(figure, what if len(names) > 1 else what.replace(" most", ""))
     return figure
+
+
+def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
+    """Round ticks on an axis with room for labels; where the measure cannot go on (0, 1), the axis line ends."""
+    low, high = _room(values)
+    ends = LIMITS[measure]
+    ax.set_xlim(low, high)
+    ax.set_xlabel(MEASURES[measure])
+    inside = max(low, ends[0]), min(high, ends[1])
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(*inside)
+    ax.set_xticks([tick for tick in ticks if inside[0] - 1e-9 <= tick <= inside[1] + 1e-9])
+    ax.spines["bottom"].set_bounds(*inside)
+    unit, sign = (1.0, "") if measure == "ratio_mean" else (100.0, " points" if ends[0] < 0.0 else PERCENT)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(unit * x, 9):g}{sign}"))
 
 
 def _room(values: xr.DataArray) -> tuple[float, float]:
@@ -134,7 +147,7 @@ def _possible(values: xr.DataArray, truth: str | None) -> list[str]:
 
 
 @styled
-def fan(swept: xr.Dataset, along: str, truth: str | None = None) -> Figure:
+def fan(swept: xr.Dataset, along: str, truth: str | None = None, *, own: float | None = None) -> Figure:
     """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
@@ -144,6 +157,7 @@ def fan(swept: xr.Dataset, along: str, truth: str | None = None) -> Figure:
     swept : from `adversary.reader.sensitivity.sweep`, over that input only; or of that form, over numbers of releases
     along : the dim, with numbers for coordinates
     truth : "in" or "out"; both unless given
+    own : the scenario's own value of the input, marked where it lies on the axis
 
     Raises
     ------
@@ -160,26 +174,29 @@ def fan(swept: xr.Dataset, along: str, truth: str | None = None) -> Figure:
     figure = Figure(figsize=(5.2 * len(sides) + 0.6, 4.9), layout="constrained")
     axes = np.ravel(figure.subplots(1, len(sides), sharey=True))
     for ax, side in zip(axes, sides, strict=True):
-        step = "mid" if along == "rho" else None  # quantiles on a lattice jump as the lattice is scaled
-        _draw_fan(ax, x, mean.sel(truth=side).values, bands.sel(truth=side).transpose(along, "quantile").values, step)
+        _draw_fan(ax, x, mean.sel(truth=side).values, bands.sel(truth=side).transpose(along, "quantile").values)
         if along == "prior":
             ax.plot(x, x if measure == "posterior" else np.ones(x.size), color=GREY, lw=1.2, gid="unmoved")
         _input_axis(ax, along, x)
+        if own is not None and x[0] <= own <= x[-1]:
+            ax.axvline(own, color=INK, lw=1.0, ls=(0, (4, 3)), gid="own")
     rare = measure == "posterior" and float(mean.sel(truth=sides).max()) < 1.0 / WIDE
     _measure_axis(axes[0], measure, log=rare or measure == "ratio")
     key = "light band: nine releases in ten; dark: the middle half\nline: expected; dotted: median"
+    if own is not None and x[0] <= own <= x[-1]:
+        key += f"; dashed: as it is, {input_value(along, str(own))}"
     for ax, side in zip(axes, sides, strict=True):
         panel_title(ax, f"target {side}\n" + (key if ax is axes[0] else "\n"))
     title(figure, _fan_finding(mean, along, measure, sides))
     return figure
 
 
-def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any, step: Any) -> None:
+def _draw_fan(ax: Axes, x: Any, mean: Any, bands: Any) -> None:
+    """Bands and lines through the same points, straight in between."""
     marker = "o" if x.size < 12 else ""
-    ax.fill_between(x, bands[:, 0], bands[:, 4], color=BLUE, alpha=0.16, lw=0, step=step, gid="nine in ten")
-    ax.fill_between(x, bands[:, 1], bands[:, 3], color=BLUE, alpha=0.30, lw=0, step=step, gid="middle half")
-    drawn = f"steps-{step}" if step else "default"
-    ax.plot(x, bands[:, 2], color=BLUE, lw=1.4, ls=(0, (1, 1.5)), drawstyle=drawn, gid="median")
+    ax.fill_between(x, bands[:, 0], bands[:, 4], color=BLUE, alpha=0.16, lw=0, gid="nine in ten")
+    ax.fill_between(x, bands[:, 1], bands[:, 3], color=BLUE, alpha=0.30, lw=0, gid="middle half")
+    ax.plot(x, bands[:, 2], color=BLUE, lw=1.4, ls=(0, (1, 1.5)), gid="median")
     ax.plot(x, mean, color=BLUE, marker=marker, ms=5, gid="mean")
 
 

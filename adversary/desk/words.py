@@ -113,7 +113,7 @@ def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
 
 def give_or_take(spread: float) -> str:
     """A standard error as text to follow its number; nothing where the number is exact (no error, or none known)."""
-    return f" ± {spread:.2g}" if spread > 0.0 else ""
+    return f" ± {spread:#.2g}".rstrip(".") if spread > 0.0 else ""
 
 
 def outward(value: float, upper: bool, digits: int = 4) -> str:

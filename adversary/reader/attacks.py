@@ -158,7 +158,8 @@ def one_of(
     index, known = int(check_whole("target", target, minimum=0)), int(check_whole("known", known, minimum=0))
     if index >= each.size:
         raise ValueError(f"target must be one of the {each.size} people, 0 to {each.size - 1}, got {target}")
-    others = np.concatenate([np.zeros(known), independent(np.delete(each, index))])
+    rest = np.delete(each, index)
+    others = np.concatenate([np.zeros(known), independent(rest) if rest.size else np.ones(1)])
     return Adversary(float(each[index]), known, {**_without(level, beliefs), level: Others(others)})
 
 

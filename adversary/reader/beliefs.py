@@ -173,7 +173,12 @@ class Independent(Belief):
         """Counts outside that carry all but 2e-18 of the mass; None for an improper law."""
 
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
-        return scalar_or_array(self.log_pmf(as_array(total) - as_array(inside)))
+        count = as_array(total) - as_array(inside)
+        low, high = (float(count.min()), float(count.max())) if count.size else (0.0, 0.0)
+        if not high - low < count.size / 2:
+            return scalar_or_array(self.log_pmf(count))
+        table = self.log_pmf(np.arange(low, high + 1.0))  # once for each count, not for each state
+        return scalar_or_array(table[(count - low).astype(np.int64)])
 
     def support(self, inside: int) -> tuple[int, int | None]:
         low, high = self.outside()

@@ -57,7 +57,9 @@ def enumerate_posterior(
 
     Notes
     -----
-    ``prior`` counts the latents' own terms and every potential that does not depend on the release.
+    ``prior`` is what is held before the release: it counts the latents' own terms, and every potential and every
+    variable observed in the model (side data) that does not depend on what is named in `observed`. A latent whose law
+    reads the release is refused: nothing is held of it before.
 
     Examples
     --------

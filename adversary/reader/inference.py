@@ -163,12 +163,22 @@ class Adversary:
     def after(self, plan: Plan, release: xr.Dataset) -> Adversary:
         """The reader who has seen one release: its posterior is the new prior, and beliefs are conditioned on it.
 
-        Log Bayes factors add, so the order of releases does not matter. Siblings read one by one (`Each`) are
-        remembered through their total: of a later release of theirs the reader uses the sum.
+        Log Bayes factors add, so the order of releases does not matter.
+
+        Raises
+        ------
+        ValueError : siblings are read one by one; what is learned of each of them is more than a belief about their
+            total can hold
         """
         if "release" in release.dims:
             raise ValueError("after takes one release: select it with release.isel(release=i)")
         released = release_arrays(plan, release)
+        for cell in range(plan.cells):
+            if any(step.link.believes(released.cell(cell)) for step in self.path(plan, cell).steps if step.link):
+                raise ValueError(
+                    "after cannot keep what siblings read one by one have taught of each of them: leave them out, "
+                    'release.drop_vars("siblings"), to read their sum, or ask posterior for this release'
+                )
         odds = float(self.updated(log_bayes_factor(plan, self, released))[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):

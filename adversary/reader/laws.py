@@ -35,6 +35,7 @@ from adversary.reader.tables import DRAWS, columns, grid, listed, placed
 from adversary.reader.truths import Truth
 
 MAX_GRID = 20_000_000
+_HALF = 6_000_000
 PRUNED = 1e-15
 """Releases of least probability, this much in all, that a large grid leaves out."""
 FAINT = 1e-20
@@ -137,7 +138,7 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, Atoms] | None:
     if len(listed) + len(smooth) < len(parts):
         return None
     if smooth:
-        loss, rest = composed([part.loss for part in smooth]), _total(listed, MAX_GRID)
+        loss, rest = composed([part.loss for part in smooth]), _total(listed, _HALF)
         if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
             return None
         return smooth[0] if len(smooth) == 1 else LossPart(loss, 1 - smooth[0].side), rest
@@ -148,7 +149,7 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, Atoms] | None:
     for part, times in sorted(_alike(listed), key=lambda pair: -pair[0].values.size):
         shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
         shorter += [part] * times
-    first, rest = (_total(half, MAX_GRID) for half in halves)
+    first, rest = (_total(half, _HALF) for half in halves)
     return None if first is None or rest is None else (first, rest)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,10 +111,15 @@ def _each(plan: Plan, name: str, values: Any) -> Floats:
 
 
 def _numbers(name: str, value: Any) -> Floats:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be numeric, got {value!r}") from None
+    array: Floats | None = None
+    if np.asarray(value).dtype.kind in "iufO":
+        with suppress(TypeError, ValueError):
+            array = np.asarray(value, dtype=np.float64)
+    if array is None:
+        raise TypeError(f"{name} must be numeric, got {value!r}")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty: there is no release without numbers")
+    return array
 
 
 def _columns(plan: Plan, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Floats]:

@@ -7,6 +7,7 @@ count that is published again and again. Both are a plan whose levels hold the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from adversary.reader.tables import DRAWS
 from adversary.reader.truths import Truth, opposite, settle_truth
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_SMALLEST = 1e-300
 RESOLUTION = 1e-14
 """Releases that carry less than this in all are not looked at where noise is unbounded."""
 
@@ -42,8 +44,13 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES)
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
-    if invariant:
-        ratio = (1.0, 0.0) if settled else (posterior[0] / base, posterior[1] / base)
+    if settled:
+        ratio = (1.0, 0.0)
+    elif invariant and base > _SMALLEST:
+        ratio = (posterior[0] / base, posterior[1] / base)
+    elif invariant:  # the limit at prior 0: E[exp(log Bayes factor - invariant)]
+        limit, error = replace(law, log_odds=-np.inf).ratio_mean()
+        ratio = (limit * float(np.exp(-invariant)), error * float(np.exp(-invariant)))
     result = xr.Dataset(
         {
             "prior": base,

@@ -11,7 +11,7 @@ import numpy as np
 from adversary._numeric import Floats, Integers, as_array
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Uniform
-from adversary.reader.links import REACH_NATS, SumLink
+from adversary.reader.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.releases import Released
 from adversary.reader.steps import Step, by_value
 
@@ -57,7 +57,8 @@ class Windows:
             if isinstance(noise, Exact):
                 return noisy[:, level], noisy[:, level]
         bottom = by_value(lambda k: float(step.belief.support(k)[0]), low)
-        top = by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high)
+        top = np.minimum(by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
+        top = np.maximum(top, bottom)
         if np.all(top - bottom < _WHOLE_SUPPORT):
             return bottom, np.maximum(top, bottom)
         if not step.noises:  # no release of its own: everything up to the next level that has one
@@ -75,15 +76,24 @@ class Windows:
             sources += [low + rise, high + rise]
         fall = np.zeros(len(released))
         for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
-            fall = fall + (lower.link.rise(released) if lower.link else 0.0)
+            rise = lower.link.rise(released) if lower.link else np.zeros(len(released))
+            most = by_value(lambda k, law=upper.belief: _or_infinity(law.support(k)[1]) - k, low)
+            fall = fall + np.minimum(rise, most)
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
             sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
             sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+        sources += [np.clip(np.min(sources, 0), bottom, top), np.clip(np.max(sources, 0), bottom, top)]
         centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
         first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
         last = np.clip(np.ceil(centre + self._drifted(i, low, centre)), bottom, top)
         return first, last
+
+    def _ceiling(self, i: int) -> float:
+        """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""
+        laws = [step.belief for step in self.steps[i + 1 :]]
+        fixed = [law.support(0)[1] for law in laws if law.support(0)[1] == law.support(1)[1]]
+        return min((float(end) for end in fixed if end is not None), default=np.inf)
 
     def _drifted(self, i: int, low: Floats, centre: Floats) -> Floats:
         """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
@@ -103,7 +113,7 @@ class Windows:
         """
         step, below = self.steps[i], self.steps[i - 1].link if i else None
         holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
-        if not holding and isinstance(below, SumLink):
+        if not holding and isinstance(below, SumLink | EachLink):
             holding = [below.noise]
         if holding:
             return by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)

@@ -83,7 +83,7 @@ def test_the_dots_are_the_readers_tests_and_the_curves_the_promises() -> None:
     one = scenario("granville_1940")
     figure = audited.tests_of_readers(one, audit_of(one))
     lines = {line.get_gid(): line for ax in figure.axes for line in ax.get_lines() if line.get_gid()}
-    law = audited.audited_posteriors(one)[""]
+    law = audited.audited_posteriors(one, audit_of(one))[""]
     level, power = law.decisions(law.quantile(1.0 - audited.LEVELS, "out"))
     np.testing.assert_allclose(lines["point the reader"].get_xdata(), level)
     np.testing.assert_allclose(lines["point the reader"].get_ydata(), power)
@@ -119,5 +119,5 @@ def test_a_reader_for_whom_one_truth_is_impossible_is_left_out_of_the_report(tmp
     path.write_text(text, encoding="utf-8")
     one = adv.load_scenario(path)
     with pytest.raises(ValueError, match="no reader holds both truths possible"):
-        audited.audited_posteriors(one)
+        audited.audited_posteriors(one, audit_of(one))
     assert "Left out: What a test can detect" in report.render(one, audit_of(one))

@@ -5,6 +5,8 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,22 @@ KINDS = {
     "zCDP": (("--rho", "2.63"), adv.ZeroConcentratedDP(2.63)),
     "Gaussian DP": (("--mu", "1/2"), adv.GaussianDP(0.5)),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_answer_is_worked_out_once() -> Iterator[None]:
+    """The screen, the JSON and the figures of the same question share one answer, each a copy of its own."""
+    made, summary = {}, bounds.summary
+
+    def remembered(*given: Any) -> dict[str, Any]:
+        asked = repr(given)
+        if asked not in made:
+            made[asked] = summary(*given)
+        return deepcopy(made[asked])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounds, "summary", remembered)
+        yield
 
 
 def run(*arguments: str) -> Result:

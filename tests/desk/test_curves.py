@@ -306,7 +306,7 @@ def test_bounds_of_a_guarantee_stand_at_its_posterior_bounds() -> None:
     ends = named(figure, "end zCDP 0.5")
     assert [data(line)[0][0] for line in ends] == list(bounds)
     assert all(line.get_linestyle() == "--" for line in ends)
-    assert "zCDP allows 22.5 to 77.5\u00a0%" in figure.get_suptitle()
+    assert "zCDP allows 22.53 to 77.47\u00a0%" in figure.get_suptitle()
     assert "95\u00a0%" in figure.axes[0].get_title(loc="left")
 
 

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import learned, report, summaries, words
+from adversary.desk import audited, learned, report, summaries, words
 from adversary.desk.report import check_directory, render, write_report
 from adversary.desk.scenarios import Scenario
 
@@ -167,6 +167,35 @@ def test_shares_are_short_and_never_claim_a_certainty_that_is_not_there() -> Non
     ]  # fmt: skip
     assert words.share(0.1).replace("\u00a0", " ") == "10 %"
     assert words.share(1e-12).startswith("<")
+    almost = [words.share(p).replace("\u00a0", " ") for p in (0.99996, 0.9999996, 1 - 1e-10, 1.0, 0.99994)]
+    assert almost == ["99.996 %", "99.99996 %", "> 99.999999 %", "100 %", "99.994 %"]
+    assert words.outward_percent(0.999994, True) == "99.9994"
+    assert words.outward_percent(1.0, True) == "100.0"
+    assert words.beyond(0.9999999).startswith("99.99999")
+
+
+def test_powers_of_ten_are_written_alike_everywhere() -> None:
+    for value in (6.0791e-6, 7.8232e-6, 4.2e-9, 3.5e12):
+        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", words.figure_of(value * (1 + 1e-9)))
+        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", words.outward(value * (1 + 1e-9), True))
+    for value in (5.0123e-5, 12345.67, 0.012345):
+        assert "e" not in words.figure_of(value) + words.outward(value, True)
+    assert words.figure_of(9.99996) == "10.00"
+
+
+def test_the_figure_of_posteriors_says_the_bounds_of_the_table() -> None:
+    scenario = adv.load_scenario(DATA / "granville_1940.toml")
+    tree = audit_of(scenario)
+    bound = tree["bound"].sel(definition="zCDP")["posterior"].values
+    title = audited.posteriors_of_readers(scenario, tree).get_suptitle().replace("\n", " ")
+    assert f"zCDP allows {words.between(*map(float, bound), percent=True)}" in title
+
+
+def test_readers_and_everybody_are_not_confused() -> None:
+    text = text_of(page("dare_1940"))
+    assert "Each of the 5 readers could do epsilon" in text
+    assert "that the plan's own loss allows anybody at all" in text
+    assert "Every reader could do" not in text
 
 
 def test_provenance_names_seed_versions_and_allocation() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -16,7 +17,9 @@ from typer.testing import CliRunner
 import adversary as adv
 from adversary.desk import (
     adjustments,
+    alternatives,
     answers,
+    audited,
     capabilities,
     diagnostics,
     learned,
@@ -55,7 +58,7 @@ tract = { upper = 6 }
 
 
 @cache
-def audited(name: str) -> tuple[Scenario, xr.DataTree]:
+def audited_page(name: str) -> tuple[Scenario, xr.DataTree]:
     scenario = adv.load_scenario(DATA / f"{name}.toml")
     return scenario, adv.audit(
         scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, failure=scenario.failure, rng=1
@@ -64,7 +67,7 @@ def audited(name: str) -> tuple[Scenario, xr.DataTree]:
 
 @cache
 def page(name: str) -> str:
-    return render(*audited(name))
+    return render(*audited_page(name))
 
 
 def text_of(html: str) -> str:
@@ -84,20 +87,20 @@ def small(folder: Path, more: str = "", *changes: tuple[str, str]) -> Scenario:
 
 @pytest.mark.parametrize("name", NEW)
 def test_shipped_scenarios_read_and_keep_their_promises(name: str) -> None:
-    scenario, tree = audited(name)
+    scenario, tree = audited_page(name)
     assert scenario.source
     assert (tree["bound"]["status"] == "holds").all()
     assert tree["risk"]["posterior_mean"].attrs["direction"] == "exact"
 
 
 def test_five_releases_are_those_of_the_study() -> None:
-    risk = audited("dare_1940_republished")[1]["risk"]
+    risk = audited_page("dare_1940_republished")[1]["risk"]
     assert float(risk["posterior_mean"].sel(adversary="1/2")) == pytest.approx(0.601372, abs=1e-6)
     assert float(risk["posterior_mean"].sel(adversary="1/10")) == pytest.approx(0.192711, abs=1e-6)
 
 
 def test_fitted_children_are_those_of_the_published_algorithm_at_every_parent() -> None:
-    scenario, tree = audited("granville_1940_consistent")
+    scenario, tree = audited_page("granville_1940_consistent")
     block, group = scenario.plan.levels
     parents, weight = group.mechanism.releases(1)
     kept = weight > 1e-12
@@ -119,9 +122,9 @@ def test_pages_have_the_sections_that_apply_and_no_others() -> None:
 
 
 def test_every_reader_is_told_with_their_own_epsilon_against_the_accounting() -> None:
-    text = text_of(render(*audited("dare_1940")))
-    assert "Every reader could do epsilon = 0.8930 (failing in 5 % of releases), against 1.043" in text
-    found = capabilities.capabilities(*audited("dare_1940"))
+    text = text_of(render(*audited_page("dare_1940")))
+    assert "Each of the 5 readers could do epsilon = 0.8930 (failing in 5 % of releases), against 1.043" in text
+    found = capabilities.capabilities(*audited_page("dare_1940"))
     assert found["1/2"].epsilon == pytest.approx(0.893037, abs=1e-6)
     assert found["1/2"].posterior["out"] == pytest.approx(1 - 0.5236664, abs=1e-6)
     assert found["1/2"].allowed["privacy loss"] > 0.893037
@@ -129,13 +132,13 @@ def test_every_reader_is_told_with_their_own_epsilon_against_the_accounting() ->
 
 
 def test_both_truths_of_the_study_stand_in_the_page() -> None:
-    text = text_of(render(*audited("granville_1940")))
+    text = text_of(render(*audited_page("granville_1940")))
     assert "43.56 % 33.52 % 31.82 % 88.93 %" in text
 
 
 def test_each_release_adds_what_the_study_says() -> None:
-    scenario, _ = audited("dare_1940_republished")
-    found = repeats.after_each(scenario, "block", "1/10")["posterior_mean"].sel(truth="in")
+    scenario, tree = audited_page("dare_1940_republished")
+    found = repeats.after_each(scenario, tree, "block", "1/10")["posterior_mean"].sel(truth="in")
     assert found.sel(releases=1) == pytest.approx(0.1167606, abs=1e-6)
     assert found.sel(releases=5) == pytest.approx(0.192711, abs=1e-6)
     assert bool((found.diff("releases") > 0).all())
@@ -165,7 +168,8 @@ def test_an_adjusted_cell_that_tells_more_than_its_raw_release_is_told(tmp_path:
     reader = scenario.adversary
     assert isinstance(reader, adv.Adversary)
     alone, published, bound = (
-        float(one["posterior_mean"].sel(truth="in")) for one in adjustments.compared(scenario, reader).values()
+        float(one["posterior_mean"].sel(truth="in"))
+        for one in adjustments.compared(scenario, xr.DataTree(), reader).values()
     )
     assert alone == pytest.approx(0.5236664, abs=1e-6)
     assert bound == pytest.approx(0.524502, abs=1e-6)
@@ -218,7 +222,7 @@ def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> Non
 def test_what_a_mistaken_belief_does_is_told_under_both_truths() -> None:
     text = text_of(page("clinic_visits"))
     assert "The belief “sure of 20” pushes towards “in” whatever the truth" in text
-    gone = sensitivities.gone_over(audited("clinic_visits")[0], progress=False)
+    gone = sensitivities.gone_over(audited_page("clinic_visits")[0], progress=False)
     row = gone.swept["beliefs"].sel(beliefs="sure of 20")
     for truth in ("in", "out"):
         assert f"{100 * float(row['posterior_mean'].sel(truth=truth)):.2f} % with the target {truth}" in text
@@ -361,3 +365,120 @@ def test_repeated_levels_and_siblings_are_told_once(tmp_path: Path) -> None:
     ]
     assert [row["cells"][0] for row in summaries.levels(scenario).rows] == ["block", "tract"]
     assert "published one by one" in summaries.published(scenario)
+
+
+SIMULATED = """
+title = "simulated"
+neighbours = "unbounded"
+[plan]
+[[plan.level]]
+name = "block"
+noise = "laplace"
+epsilon = 1
+siblings = 2
+[[plan.level]]
+name = "tract"
+noise = "laplace"
+epsilon = 1
+releases = 2
+[truth]
+block = 1
+tract = 3
+[adversary]
+prior = 0.4
+[adversary.beliefs]
+tract = { upper = 6 }
+[sensitivity]
+prior = [0.1, 0.8]
+siblings = [1, 3]
+"""
+
+
+@cache
+def simulated_page() -> tuple[Scenario, xr.DataTree, str]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "simulated.toml"
+        path.write_text(SIMULATED, encoding="utf-8")
+        scenario = adv.load_scenario(path)
+        tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, draws=600, rng=5)
+        return scenario, tree, text_of(render(scenario, tree))
+
+
+def test_a_simulated_quantity_has_one_value_and_one_error_wherever_it_stands() -> None:
+    scenario, tree, text = simulated_page()
+    row = learned.results(scenario, tree).rows[0]["cells"]
+    expected, right = row[1], row[5]
+    assert " ± " in expected
+    assert " ± " in right
+    others = {
+        "neighbours": alternatives.alternatives(scenario, tree)[0].rows[0]["cells"][-3:],
+        "both truths": capabilities.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
+        "releases": repeats.section(scenario, tree).table.rows[-1]["cells"],  # type: ignore[union-attr]
+        "sensitivity": sensitivities.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
+    }
+    for where, cells in others.items():
+        assert expected in cells, where
+        assert right in cells, where
+    assert text.count(expected.replace("\u00a0", " ")) == 2 + len(others)  # and the first sentence
+    assert text.count(expected.replace("\u00a0", " ").partition(" ±")[0]) == 2 + len(others)
+    law = audited.audited_posteriors(scenario, tree)[""]
+    assert law.mean("in") == pytest.approx(float(tree["risk"]["posterior_mean"]), rel=1e-12)
+
+
+def test_the_error_of_a_simulated_epsilon_is_about_its_spread_over_seeds() -> None:
+    scenario, tree, _ = simulated_page()
+    errors, found = [], []
+    for seed in range(12):
+        tree.attrs["seed"] = str(seed)
+        one = capabilities.capabilities(scenario, tree)[""]
+        assert one.epsilon is not None
+        found.append(one.epsilon)
+        errors.append(one.errors["epsilon"])
+    tree.attrs["seed"] = "5"
+    assert 0.4 < np.mean(errors) / np.std(found, ddof=1) < 2.5
+
+
+def test_exact_numbers_carry_no_error() -> None:
+    assert "±" not in text_of(page("dare_1940_republished")).split("How to read the numbers")[0].replace("± is one", "")
+
+
+def test_what_is_not_the_sampler_s_is_called_the_exact_engine_s(tmp_path: Path) -> None:
+    more = "[sensitivity]\nprior = [0.1, 0.5]\n"
+    scenario = small(tmp_path, more, ("rho = 0.4", "rho = 0.4\nround = 2\nreleases = 2"))
+    failed = text_of(render(scenario, sampled(scenario, failed=0.07)))
+    assert failed.count("The sampler failed on some releases") == 1
+    assert "simulated releases; ±" not in failed
+    assert "with the lowest release alone" not in failed
+    assert failed.count("Numbers here come from the exact engine, not from the sampler that failed.") == 4
+    assert "The rows that are not highlighted come from the exact engine." in failed
+    worked = text_of(render(scenario, sampled(scenario, failed=0.0)))
+    assert "The sampler failed" not in worked
+    assert worked.count("Numbers here come from the exact engine, not from the engine of the audit (mcmc).") == 4
+    assert "exact engine" not in text_of(page("clinic_visits"))
+
+
+def test_a_sweep_over_siblings_says_that_beliefs_stay() -> None:
+    said = "the beliefs stay as the file has them"
+    assert said in simulated_page()[2]
+    scenario = simulated_page()[0]
+    ranges = replace(scenario.sensitivity, siblings=())  # type: ignore[type-var]
+    gone = sensitivities.gone_over(replace(scenario, sensitivity=ranges), progress=False)  # type: ignore[arg-type]
+    assert not list(sensitivities.sibling_lines(gone))
+
+
+def test_fans_pass_through_the_rows_of_the_table_and_the_scenario_itself() -> None:
+    gone = sensitivities.gone_over(audited_page("clinic_visits")[0], progress=False)
+    for dim in ("prior", "rho"):
+        drawn, rows = gone.smooth(dim), gone.swept[dim]
+        assert drawn[dim].to_index().is_monotonic_increasing
+        assert drawn[dim].to_index().is_unique
+        np.testing.assert_array_equal(
+            drawn["posterior_mean"].sel({dim: rows[dim]}).values, rows["posterior_mean"].transpose(dim, "truth").values
+        )
+        own = drawn["posterior_quantile"].sel({dim: gone.own(dim)}, method="nearest")
+        assert float(own[dim]) == pytest.approx(gone.own(dim), rel=1e-9)
+        np.testing.assert_allclose(
+            own.transpose(*gone.base["posterior_quantile"].dims), gone.base["posterior_quantile"]
+        )

@@ -248,6 +248,19 @@ BAD: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
     "sensitivity to nothing": (
         [(GOOD[GOOD.index("prior = [0.1"):], "")], ["sensitivity", "at least one of", "prior"],
     ),
+    "prior given twice": (
+        [("[0.1, \"1/2\"]", "[0.5, \"1/2\"]")], ["sensitivity.prior: values must differ, got 0.5 twice"],
+    ),
+    "budget given three times": (
+        [("rho = [0.1, 1]", "rho = [1, 0.5, 0.5, 0.5]")], ["sensitivity.rho: values must differ, got 0.5 3 times"],
+    ),
+    "siblings given twice": (
+        [("siblings = [1, 3]", "siblings = [3, 3]")], ["sensitivity.siblings: values must differ, got 3 twice"],
+    ),
+    "siblings of a level given twice": (
+        [("siblings = [1, 3]\n", ""), ("[sensitivity.", "[sensitivity.siblings]\nblock = [2, 2]\n[sensitivity.")],
+        ["sensitivity.siblings.block: values must differ, got 2 twice"],
+    ),
     "prior of a range above one": ([("[0.1, \"1/2\"]", "[0.1, 2]")], ["sensitivity.prior", "[0, 1]", "2"]),
     "empty range": ([("rho = [0.1, 1]", "rho = []")], ["sensitivity.rho", "at least one number"]),
     "text in a range": ([("rho = [0.1, 1]", "rho = [true]")], ["sensitivity.rho", "numbers", "True"]),

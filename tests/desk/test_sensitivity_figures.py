@@ -137,3 +137,32 @@ def test_what_cannot_be_drawn_is_refused_in_words() -> None:
     assert len(tornado(found).axes) == 1
     with pytest.raises(ValueError, match="holds no truth"):
         tornado(found, truth="out")
+
+
+def test_an_axis_of_probabilities_ends_where_they_do() -> None:
+    moved_far = one_at_a_time(PLAN, READER, TRUTH, prior=[0.001, 0.999])
+    for measure in ("posterior_mean", "prob_correct"):
+        for ax in tornado(moved_far, measure).axes:
+            ends = ax.spines["bottom"].get_bounds()
+            assert ends == (max(0.0, ax.get_xlim()[0]), min(1.0, ax.get_xlim()[1]))
+            ticks = np.asarray(ax.get_xticks())
+            assert 0.0 <= ticks.min() < ticks.max() <= 1.0
+            assert 3 <= ticks.size <= 7
+            shown = [float(label.get_text().removesuffix("\u00a0%")) for label in ax.get_xticklabels()]
+            np.testing.assert_allclose(shown, 100.0 * ticks, atol=1e-9)
+    below = tornado(moved_far, "difference_mean").axes[1].get_xticklabels()
+    assert any(label.get_text().startswith("-") for label in below)
+
+
+@pytest.mark.parametrize("dim", ["prior", "rho"])
+def test_bands_and_lines_pass_through_the_same_points_and_the_scenario_is_marked(dim: str) -> None:
+    swept = along(dim)
+    own = float(swept[dim][2])
+    for ax in fan(swept, dim, own=own).axes:
+        lines = {line.get_gid(): line for line in ax.lines}
+        assert set(np.asarray(lines["own"].get_xdata())) == {own}
+        assert lines["median"].get_drawstyle() == lines["mean"].get_drawstyle() == "default"
+        for band in ax.collections:
+            assert set(band.get_paths()[0].vertices[:, 0]) == set(swept[dim].values)
+    for drawn in (fan(swept, dim), fan(swept, dim, own=2.0 * float(swept[dim].max()))):
+        assert not part(drawn, "own")

@@ -191,3 +191,11 @@ def test_bad_people_are_refused() -> None:
         all_but([0.5, 0.5], level="block", beliefs={"block": [1.0]})
     with pytest.raises(ValueError, match="known must be at least 0"):
         all_but([0.5, 0.5], -1, level="block")
+
+
+def test_one_of_one_is_the_reader_of_one_unknown_person() -> None:
+    alone, same = one_of([0.3], 0, level="block"), characteristics(0.3)
+    release = BLOCK.observe({"block": 1})
+    assert alone.posterior(BLOCK, release)["log_odds"].item() == pytest.approx(
+        same.posterior(BLOCK, release)["log_odds"].item(), abs=1e-12
+    )

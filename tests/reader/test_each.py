@@ -233,3 +233,29 @@ CLAMPED = adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.5)), sibl
 def test_what_cannot_be_is_refused(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make()
+
+
+def test_after_refuses_what_it_could_not_keep() -> None:
+    release = PLAN.observe({"block": 1, "tract": 3}, siblings={"block": [2, 1]})
+    reader = adv.Adversary(beliefs={"tract": adv.Each([0.5, 0.2, 0.3])})
+    with pytest.raises(ValueError, match="read one by one have taught"):
+        reader.after(PLAN, release)
+    summed = release.drop_vars("siblings")
+    assert reader.after(PLAN, summed).prior == reader.posterior(PLAN, summed)["posterior"].item()
+
+
+def test_each_of_a_count_clamped_from_above_reads_the_sum() -> None:
+    plan = adv.Plan(
+        [
+            adv.Level("block", adv.Geometric(0.9), siblings=2),
+            adv.Level("tract", adv.postprocessing.clamped(DG(0.5), 0, 6)),
+        ]
+    )
+    reader = adv.Adversary(0.4, known=1, beliefs={"tract": adv.Each()})
+    got = reader.posterior(plan, plan.observe({"block": 1, "tract": 6}, {"block": 4}))["log_odds"].item()
+    j = np.arange(0.0, 400.0)
+    link = adv.Geometric(0.9).total(2).log_likelihood(4.0, j) + np.log(j + 1.0)
+    top = plan.levels[1].mechanism
+    terms = [np.exp(link + top.log_likelihood(np.full(j.size, 6.0), j + k)).sum() for k in (1, 2)]
+    own = adv.Geometric(0.9).log_ratio(1, 2, 1)
+    assert got == pytest.approx(np.log(0.4 / 0.6) + own + np.log(terms[1] / terms[0]), abs=1e-9)

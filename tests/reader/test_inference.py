@@ -632,3 +632,23 @@ def test_census_path_of_three_levels() -> None:
         pmf = found["count"].sel(level=level)
         wanted = [expected.counts[i].get(int(x), 0.0) for x in pmf["value"].values]
         np.testing.assert_allclose(pmf.values, wanted, atol=1e-10)
+
+
+@pytest.mark.parametrize("released", [26, 30, 36, 40, 60])
+def test_counts_below_a_total_the_reader_is_sure_of_are_followed_down_from_it(released: int) -> None:
+    """Releases of the tract point beyond what a sure belief about the county allows."""
+    levels = [adv.Level("block", DG(0.5), siblings=3), adv.Level("tract", DG(1.0), siblings=3)]
+    plan = adv.Plan([*levels, adv.Level("county", DG(1.0))])
+    for law, most in ((adv.Point(25), 25), (adv.Uniform(25), 25)):
+        reader = adv.Adversary(beliefs={"tract": adv.Uniform(), "county": law})
+        noisy = {"block": 1, "tract": released, "county": 30}
+        got = reader.posterior(plan, plan.observe(noisy, {"block": released - 1, "tract": 1}), counts=False)
+        terms = []
+        for k in (0, 1):
+            x2 = np.arange(float(k), most + 1.0)
+            total = np.arange(0.0, most + 1.0)
+            up = law.log_prob(total[None, :], x2[:, None]) + DG(1.0).log_noise(30.0 - total)[None, :]
+            up = up + DG(1.0).total(3).log_noise(1.0 - (total[None, :] - x2[:, None]))
+            own = DG(1.0).log_noise(released - x2) + DG(0.5).total(3).log_noise(released - 1.0 - (x2 - k))
+            terms.append(np.logaddexp.reduce((own[:, None] + up).ravel()) - 0.5 * (1.0 - k) ** 2)
+        assert got["log_odds"].item() == pytest.approx(terms[1] - terms[0], abs=1e-9)

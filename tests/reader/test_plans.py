@@ -234,3 +234,9 @@ def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, mes
 def test_foreign_releases_are_refused(release: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         adv.Adversary(beliefs={"tract": adv.Uniform()}).posterior(PLAN, release)
+
+
+@pytest.mark.parametrize("value", [[], "1", True, None, [1, "x"]])
+def test_what_is_no_number_is_no_release(value: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="noisy of level 'block'"):
+        PLAN.observe({"block": value, "tract": 5}, {"block": 1})

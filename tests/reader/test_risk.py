@@ -461,3 +461,12 @@ def test_invariant_averages_visit_every_release() -> None:
     summary = risk_summary(law_of(plan, reader, truth))
     assert float(summary["posterior_mean"]) == pytest.approx((weight * expit(odds)).sum(), abs=1e-9)
     assert float(summary["prob_correct"]) == pytest.approx(weight[odds > 1e-9].sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1e-320, 1e-12])
+def test_ratios_given_an_invariant_have_their_limit_at_prior_0(prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(2.5), siblings=1), adv.Level("tract", adv.Exact())])
+    beliefs = {"tract": adv.Uniform(9)}
+    found = adv.audit(plan, adv.Adversary(prior, beliefs=beliefs), {"block": 1, "tract": 3})["risk"]["ratio_mean"]
+    near = adv.audit(plan, adv.Adversary(1e-9, beliefs=beliefs), {"block": 1, "tract": 3})["risk"]["ratio_mean"]
+    assert float(found) == pytest.approx(float(near), rel=1e-5)
