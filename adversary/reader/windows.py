@@ -10,7 +10,7 @@ import numpy as np
 
 from adversary._numeric import Floats, Integers, as_array
 from adversary.privacy.mechanisms import Exact
-from adversary.reader.beliefs import Uniform
+from adversary.reader.beliefs import Belief, Uniform
 from adversary.reader.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.releases import Released
 from adversary.reader.steps import Step, by_value
@@ -77,8 +77,7 @@ class Windows:
         fall = np.zeros(len(released))
         for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
             rise = lower.link.rise(released) if lower.link else np.zeros(len(released))
-            most = by_value(lambda k, law=upper.belief: _or_infinity(law.support(k)[1]) - k, low)
-            fall = fall + np.minimum(rise, most)
+            fall = fall + np.minimum(rise, _most_others(upper.belief, low))
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
             sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
@@ -177,6 +176,11 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Ite
             stop = start + (stop - start) // 2
         yield order[start:stop]
         start = stop
+
+
+def _most_others(law: Belief, inside: Floats) -> Floats:
+    """Largest count outside that a belief allows, given these inside."""
+    return by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
 
 
 def _or_infinity(end: int | None) -> float:

@@ -83,6 +83,10 @@ def test_a_thousand_releases_of_a_model_with_an_unknown_rate(monkeypatch: pytest
     each = exact_seconds / fitted
     print(f"exact twin: {exact_seconds * 1e3:.1f} ms for all, {1e6 * each:.2f} us each: a {per_fit / each:,.0f}th")
     assert len(compiled) == 1
+    assert fitted >= 1000
+    assert seconds < 180
+    assert per_fit >= 1000 * each
+    assert risk["status"].item() == "ok"
 
 
 def test_where_the_time_of_a_fit_goes() -> None:
