@@ -46,7 +46,7 @@ Arrays = dict[str, NDArray[Any]]
 DRAWS = 1000
 """Draws of all latents together from the prior."""
 
-MANY = 50_000
+MANY = 30_000
 """Draws of the continuous latents alone, over which the prior of the target is averaged."""
 
 FEWEST = 200

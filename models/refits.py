@@ -84,7 +84,8 @@ def refit(
         blocks.append(kept(file_for(store, "fits", seeds[0], told, numbers), block))
     found = layout.unpacked(np.concatenate(blocks))
     row = fitter.row(observed, 0)
-    before, after = (priors.chance(given, fitter.states, fitter.one, names, row) for names in ((), tuple(settled)))
+    before = priors.chance(given, fitter.states, fitter.one)
+    after = priors.chance(given, fitter.states, fitter.one, tuple(settled), row) if settled else before
     prior = priors.drawn(priors.weights(given), (settings.chains, 250), np.random.default_rng(draw_seed))
     traces = {name: release_axis_last(found[name]) for name in ("probability", "diverging", *priors.latents)}
     diverging = xr.Dataset({"diverging": (("chain", "draw", "release"), traces.pop("diverging").astype(bool))})

@@ -103,6 +103,7 @@ WINGS = (
         "desk.words",
         "desk.portraits",
         "desk.sweeps",
+        "desk.simulations",
         "desk.drawing",
         "desk.figures",
         "desk.marks",

@@ -70,6 +70,11 @@ def page(name: str) -> str:
     return render(*audited_page(name))
 
 
+@cache
+def swept_page(name: str) -> sensitivities.Gone:
+    return sensitivities.gone_over(audited_page(name)[0], progress=False)
+
+
 def text_of(html: str) -> str:
     body = re.sub(r"<style>.*?</style>", "", html, flags=re.S)
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body))).replace("\u00a0", " ")
@@ -222,7 +227,7 @@ def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> Non
 def test_what_a_mistaken_belief_does_is_told_under_both_truths() -> None:
     text = text_of(page("clinic_visits"))
     assert "The belief “sure of 20” pushes towards “in” whatever the truth" in text
-    gone = sensitivities.gone_over(audited_page("clinic_visits")[0], progress=False)
+    gone = swept_page("clinic_visits")
     row = gone.swept["beliefs"].sel(beliefs="sure of 20")
     for truth in ("in", "out"):
         assert f"{100 * float(row['posterior_mean'].sel(truth=truth)):.2f} % with the target {truth}" in text
@@ -469,7 +474,7 @@ def test_a_sweep_over_siblings_says_that_beliefs_stay() -> None:
 
 
 def test_fans_pass_through_the_rows_of_the_table_and_the_scenario_itself() -> None:
-    gone = sensitivities.gone_over(audited_page("clinic_visits")[0], progress=False)
+    gone = swept_page("clinic_visits")
     for dim in ("prior", "rho"):
         drawn, rows = gone.smooth(dim), gone.swept[dim]
         assert drawn[dim].to_index().is_monotonic_increasing

@@ -20,7 +20,6 @@ import adversary as adv
 from adversary import models
 from adversary.models.batched import BatchedGibbs
 from adversary.models.diagnostics import diagnose
-from adversary.models.marginal import Settings
 from adversary.models.refits import refit
 from adversary.models.sequences import repeated_plan
 from adversary.reader import attacks
@@ -423,6 +422,10 @@ def test_reading_one_by_one_needs_a_belief_about_each() -> None:
         models.hierarchical_counts(TRACT, adv.Adversary(beliefs={"tract": adv.Each()}), individually=True)
 
 
+DRAWS = 300
+"""Of each of four chains."""
+
+
 def tied(name: str) -> bool:
     """Whether an exact level ties the target to the others: moving one at a time, no chain leaves its first state."""
     return any(isinstance(level.mechanism, adv.Exact) for level in ZOO[name].exact[0].levels)
@@ -431,15 +434,20 @@ def tied(name: str) -> bool:
 def drawn_by_gibbs(
     model: pm.Model, values: dict[str, Any], target: str = "in"
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """P(target = 1 | release) and its standard error, from the draws of P(target = 1 | rest)."""
+    """P(target = 1 | release) and how far it may be off: four standard errors of its draws of P(target = 1 | rest).
+
+    Where these never vary though other latents move, states rarer than one in all draws may have gone unseen.
+    """
     released = {name: np.asarray(value, dtype=float) for name, value in values.items()}
     size = len(next(iter(released.values())))
     sampler = BatchedGibbs.of(model, tuple(values), target, {})
-    _, chances = sampler.run(released, size, (4, 100, 500), np.random.default_rng(3))
+    _, chances = sampler.run(released, size, (4, 50, DRAWS), np.random.default_rng(3))
     found = diagnose(chances)
     assert (found.r_hat < 1.05).all()
     assert (found.ess > 100).all()
-    return chances.mean(axis=(0, 1)), found.mcse
+    assert (found.mcse < 0.02).all()
+    floor = np.where((found.mcse > 0) | (len(sampler.supports) == 1), 1e-6, 1 / (4 * DRAWS))
+    return chances.mean(axis=(0, 1)), 4 * found.mcse + floor
 
 
 @pytest.mark.slow
@@ -447,10 +455,8 @@ def drawn_by_gibbs(
 def test_gibbs_draws_agree_within_four_standard_errors(name: str) -> None:
     beast = ZOO[name]
     values = values_of(beast, beast.releases[:3])
-    probability, mcse = drawn_by_gibbs(beast.model(), values)
-    exact = np.array(listed_worlds(name).posteriors[:3])
-    assert (np.abs(probability - exact) < 4 * mcse + 1e-6).all()
-    assert (mcse < 0.02).all()
+    probability, slack = drawn_by_gibbs(beast.model(), values)
+    assert (np.abs(probability - listed_worlds(name).posteriors[:3]) < slack).all()
 
 
 def test_only_an_exact_level_keeps_a_model_from_the_gibbs_step() -> None:
@@ -475,15 +481,14 @@ def worlds_story() -> tuple[Any, ...]:
 def test_gibbs_draws_of_two_worlds_agree_within_four_standard_errors(copied: bool) -> None:
     noisy = np.array([0, 1, 3])
     build = models.counterfactual_world if copied else models.actual_world
-    probability, mcse = drawn_by_gibbs(build(*worlds_story()), {"noisy": noisy}, "record")
+    probability, slack = drawn_by_gibbs(build(*worlds_story()), {"noisy": noisy}, "record")
     law = NOISE[LOW]
     mass = np.zeros((3, 2))
     for d, r, s in itertools.product(range(2), repeat=3):
         answer = REPLIES[d][s if copied else r]
         mass[:, r] += REST[d] * RECORDS[d][r] * RECORDS[d][s] * np.array([law.get(z - answer, 0.0) for z in noisy])
     exact = mass[:, 1] / mass.sum(axis=1)
-    assert (np.abs(probability - exact) < 4 * mcse + 1e-6).all()
-    assert (mcse < 0.02).all()
+    assert (np.abs(probability - exact) < slack).all()
 
 
 @pytest.mark.slow
@@ -492,7 +497,7 @@ def test_fits_with_an_unknown_rate_agree_within_four_standard_errors(name: str) 
     belief, high, laws = RATES[name]
     model = models.uncertain_rates(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": belief}), upper=high)
     given = dict(zip(SUMS, np.array(FEW[:3]).T, strict=True))
-    found = refit(model, given, settings=Settings(4, 200, 500), rng=4, progress=False).estimate
+    found = refit(model, given, rng=4, progress=False).estimate
     exact = [zoo.posterior(tract_sum(0.4, 1, laws)(), release) for release in FEW[:3]]
     assert set(found["status"].values.tolist()) == {"ok"}
     assert (np.abs(found["posterior"].values - exact) < 4 * found["mcse"].values + 1e-6).all()
