@@ -130,7 +130,7 @@ class _Work:
             case = ModelCase(plan, reader, settled, self.failure, self.target, self.records, self.support, prior_seed)
         else:
             case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure)
-        return case.run(self.engine, self.promises, self.draws, _child(seed, plan, truth), progress, store)
+        return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), progress, store)
 
 
 def _named(value: Any, name: str) -> dict[Any, Any]:
@@ -173,7 +173,7 @@ def _title(guarantee: Guarantee) -> str:
     return f"promised {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
 
 
-def _child(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
+def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
     """A seed for one plan and truth that does not depend on what else is audited."""
     text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
     words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)

@@ -13,7 +13,7 @@ from adversary import runner
 from adversary.desk import words
 from adversary.desk.scenarios import Scenario
 from adversary.desk.sweeps import SWEPT_DRAWS
-from adversary.driver import _child
+from adversary.driver import child_seed
 from adversary.reader.factors import FactorLaw
 from adversary.reader.parts import Atoms
 from adversary.reader.risk import empirical_epsilon_of
@@ -33,7 +33,7 @@ def as_audited(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         draws = max(draws, SWEPT_DRAWS)
     if not seed.isdigit():
         return {"draws": draws, "rng": 0}
-    return {"draws": draws, "rng": _child(runner.seed_sequence(int(seed)), scenario.plan, scenario.truth)}
+    return {"draws": draws, "rng": child_seed(runner.seed_sequence(int(seed)), scenario.plan, scenario.truth)}
 
 
 def is_exact(tree: xr.DataTree) -> bool:

@@ -158,7 +158,7 @@ def test_draws_of_continuous_latents_are_calibrated() -> None:
 @pytest.mark.slow
 def test_draws_of_an_unknown_rate_of_poisson_counts_are_calibrated() -> None:
     model = models.uncertain_rates(levels(), reader(GammaPoisson(2.0, 1.0)), upper=25)
-    tree = calibrate(model, simulations=80, rng=24, progress=False)
+    tree = calibrate(model, simulations=64, rng=24, progress=False)
     assert tree.attrs["engine"] == "nutpie"
     assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}
     assert overall(tree) > 1e-3

@@ -436,7 +436,8 @@ def drawn_by_gibbs(
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """P(target = 1 | release) and how far it may be off: four standard errors of its draws of P(target = 1 | rest).
 
-    Where these never vary though other latents move, states rarer than one in all draws may have gone unseen.
+    Where other latents move, a state about as rare as one in all draws is seen never or once, which no standard error
+    can tell: that much is allowed on top.
     """
     released = {name: np.asarray(value, dtype=float) for name, value in values.items()}
     size = len(next(iter(released.values())))
@@ -446,7 +447,7 @@ def drawn_by_gibbs(
     assert (found.r_hat < 1.05).all()
     assert (found.ess > 100).all()
     assert (found.mcse < 0.02).all()
-    floor = np.where((found.mcse > 0) | (len(sampler.supports) == 1), 1e-6, 1 / (4 * DRAWS))
+    floor = 1e-6 if len(sampler.supports) == 1 else 1 / (4 * DRAWS)
     return chances.mean(axis=(0, 1)), 4 * found.mcse + floor
 
 
