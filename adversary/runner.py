@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,13 +80,18 @@ def simulate(
     ).hexdigest()[:16]
     for i, size, child in track(work, description, enabled=progress and len(work) > 2):
         path = None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy"
-        if path is not None and path.exists():
-            blocks.append(np.load(path))
-            continue
-        blocks.append(function(size, np.random.default_rng(child)))
-        if path is not None:
-            save_array(path, blocks[-1])
+        blocks.append(kept(path, partial(function, size, np.random.default_rng(child))))
     return np.concatenate(blocks)
+
+
+def kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
+    """What a file holds, or what is made and then written there; without a path, what is made."""
+    if path is not None and path.exists():
+        return np.asarray(np.load(path))
+    block = make()
+    if path is not None:
+        save_array(path, block)
+    return block
 
 
 def save_array(path: Path, array: Floats) -> None:

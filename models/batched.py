@@ -20,7 +20,9 @@ from pytensor.graph.traversal import ancestors
 
 from adversary import runner
 
-from .graphs import NUMPY_MODE, Conditioned, condition, support_of, vectorized
+from .batching import NUMPY_MODE, vectorized
+from .graphs import Conditioned, condition
+from .supports import support_of
 
 __all__ = ["BatchedGibbs", "batched_gibbs"]
 

@@ -16,7 +16,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.tensor.variable import TensorVariable
 
-from .graphs import NUMPY_MODE, Conditioned, summed, vectorized
+from .batching import NUMPY_MODE, summed, vectorized
+from .graphs import Conditioned
 from .priors import Priors
 
 __all__ = ["compiled_sampler", "latents_met", "over_points", "parted", "restored"]

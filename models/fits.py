@@ -22,11 +22,13 @@ from adversary import runner
 from adversary._numeric import check_whole
 from adversary.reader.enumeration import Grid, Marginal, Slot
 
-from .graphs import NUMPY_MODE, Conditioned, batched, condition, summed, support_of, vectorized
+from .batching import NUMPY_MODE, summed, vectorized
+from .graphs import Conditioned, batched, condition
 from .marginal import Marginalised, Settings
 from .priors import Priors
 from .records import SUMMARY, labelled
 from .refits import fit_twice
+from .supports import support_of
 
 __all__ = ["fit"]
 

@@ -34,7 +34,8 @@ from adversary.reader.beliefs import Known
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 
-from .graphs import summed, support_of, vectorized
+from .batching import summed, vectorized
+from .supports import support_of
 
 __all__ = ["ExactGibbs", "published_gibbs_law"]
 

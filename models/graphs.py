@@ -16,19 +16,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from .batching import NUMPY_MODE, summed, vectorized
-from .supports import Values, end_values, support_of
 
-__all__ = [
-    "NUMPY_MODE",
-    "Conditioned",
-    "Values",
-    "batched",
-    "condition",
-    "end_values",
-    "summed",
-    "support_of",
-    "vectorized",
-]
+__all__ = ["Conditioned", "batched", "condition"]
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,11 @@ from scipy.special import logsumexp
 
 from adversary.reader.enumeration import Grid, Marginal, Slot
 
+from .batching import summed
 from .densities import compiled_sampler, latents_met, over_points, parted, restored
-from .graphs import Conditioned, batched, condition, summed, support_of
+from .graphs import Conditioned, batched, condition
 from .priors import Priors
+from .supports import support_of
 
 __all__ = ["LARGEST_STATES", "Marginalised", "Settings"]
 

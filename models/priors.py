@@ -36,7 +36,8 @@ from scipy.special import logsumexp
 
 from adversary import runner
 
-from .graphs import NUMPY_MODE, Conditioned, summed, vectorized
+from .batching import NUMPY_MODE, summed, vectorized
+from .graphs import Conditioned
 
 __all__ = ["DRAWS", "MANY", "Priors"]
 
@@ -185,14 +186,8 @@ class Priors:
         inside, weight = np.exp(log_shares - top) if np.isfinite(top) else np.zeros(log_shares.shape)
         return inside, weight
 
-    def drawn(
-        self,
-        weights: Floats,
-        size: tuple[int, int],
-        rng: np.random.Generator,
-        extra: Mapping[str, Floats] | None = None,
-    ) -> Arrays:
-        """Draws of the latents from the weighted prior, (chain, draw, *shape), and of `extra` with them."""
+    def drawn(self, weights: Floats, size: tuple[int, int], rng: np.random.Generator) -> Arrays:
+        """Draws of the latents from the weighted prior, (chain, draw, *shape)."""
         count = size[0] * size[1]
         if np.ptp(weights) > _SAME or count > weights.size:
             place = rng.choice(weights.size, count, p=weights / weights.sum())

@@ -13,11 +13,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary import runner
-
 from .graphs import Conditioned
 
-__all__ = ["SUMMARY", "Layout", "Refits", "estimate", "file_for", "kept", "labelled", "release_axis_last", "rows_of"]
+__all__ = ["SUMMARY", "Layout", "Refits", "estimate", "file_for", "labelled", "release_axis_last", "rows_of"]
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -109,16 +107,6 @@ def rows_of(observed: Mapping[str, ArrayLike]) -> tuple[Callable[[slice], Arrays
     arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in observed.items()}
     size = next(iter(arrays.values())).shape[0]
     return lambda window: {name: value[window] for name, value in arrays.items()}, size
-
-
-def kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
-    """What a file holds, or what is made and then written there."""
-    if path is not None and path.exists():
-        return np.asarray(np.load(path))
-    block = make()
-    if path is not None:
-        runner.save_array(path, block)
-    return block
 
 
 def file_for(

@@ -20,7 +20,7 @@ from adversary import runner
 
 from .diagnostics import LARGEST_DIVERGENCE, diagnose
 from .marginal import Marginalised, Settings
-from .records import SUMMARY, Layout, Refits, estimate, file_for, kept, labelled, release_axis_last, rows_of
+from .records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
 
 __all__ = ["BLOCK", "FITS", "LONGER", "fit_once", "fit_twice", "refit"]
 
@@ -81,7 +81,7 @@ def refit(
 
         told = ([*priors.latents], settings, LONGER, version("nutpie"))
         numbers = [] if store is None else _fingerprint(fitter, data, tables)
-        blocks.append(kept(file_for(store, "fits", seeds[0], told, numbers), block))
+        blocks.append(runner.kept(file_for(store, "fits", seeds[0], told, numbers), block))
     found = layout.unpacked(np.concatenate(blocks))
     row = fitter.row(observed, 0)
     before = priors.chance(given, fitter.states, fitter.one)

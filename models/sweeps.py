@@ -20,7 +20,7 @@ from .diagnostics import LARGEST_RHAT, diagnose
 from .graphs import Conditioned, condition
 from .marginal import Settings
 from .priors import Priors
-from .records import SUMMARY, Layout, Refits, estimate, file_for, kept, labelled, release_axis_last, rows_of
+from .records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
 from .refits import LONGER
 
 __all__ = ["BLOCK", "SWEEPS", "refit_by_gibbs"]
@@ -68,7 +68,7 @@ def refit_by_gibbs(
 
         told = ([*sampler.supports], sampler.target, settings, LONGER)
         numbers = [] if store is None else [*data.values(), *_densities(sampler, data)]
-        blocks.append(kept(file_for(store, "sweeps", child, told, numbers), block))
+        blocks.append(runner.kept(file_for(store, "sweeps", child, told, numbers), block))
     found = layout.unpacked(np.concatenate(blocks))
     priors = Priors.of(given, prior_seed)
     row = {name: value[0] for name, value in rows(slice(0, 1)).items()}

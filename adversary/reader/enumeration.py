@@ -85,14 +85,14 @@ def compile_enumerator(
     Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads. The released
     variables named in `settled`, the exact levels of a plan, already count as known in ``prior``.
     """
-    from adversary.models import graphs
+    from adversary.models import graphs, supports
 
     support, names = dict(support or {}), [target] if isinstance(target, str) else list(target)
     conditioned = graphs.condition(model, tuple(observed))
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
-    grid = Grid.over({name: graphs.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
-    ends = {name: graphs.end_values(rv, grid.axes[name][0]) for name, rv in latents.items() if name in support}
+    grid = Grid.over({name: supports.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
+    ends = {name: supports.end_values(rv, grid.axes[name][0]) for name, rv in latents.items() if name in support}
     log_prior = conditioned.log_prior(settled)
     return Enumerator(
         grid,

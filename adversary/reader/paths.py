@@ -52,7 +52,7 @@ class Path:
             last = group[-1]
             link = link_above(plan, last, chain[last + 1]) if plan.levels[last].siblings else None
             noises = () if isinstance(link, AdjustedLink) else tuple(plan.levels[i].mechanism for i in group)
-            steps.append(Step(tuple(group), noises, chain[group[0]], link, last))
+            steps.append(Step(tuple(group), noises, chain[group[0]], link))
         if exact_only:
             steps = [step.exact_part() for step in steps]
             steps = steps[: max((i + 1 for i, step in enumerate(steps) if step.noises), default=0)]

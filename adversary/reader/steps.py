@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,6 @@ class Step:
     noises: tuple[Mechanism, ...]  # one per level, none where the count is only read through its link
     belief: Belief
     link: Link | None  # to the next step
-    link_level: int
 
     def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
         """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
@@ -33,6 +31,11 @@ class Step:
         )
 
     @property
+    def link_level(self) -> int:
+        """The level whose siblings' releases lead to the next step."""
+        return self.levels[-1]
+
+    @property
     def adjusted(self) -> bool:
         """Whether its own count is published only after it was made to fit the next."""
         return isinstance(self.link, AdjustedLink)
@@ -40,7 +43,7 @@ class Step:
     def exact_part(self) -> Step:
         """The step with only its exact releases, and no sibling sum."""
         kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if isinstance(n, Exact)]
-        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None, self.link_level)
+        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None)
 
     @property
     def reach(self) -> float:
@@ -56,9 +59,3 @@ def link_above(plan: Plan, i: int, above: Belief) -> Link:
     if isinstance(above, Each):
         return EachLink(i, level.mechanism, above)
     return SumLink(i, level.mechanism.total(level.siblings or 0))
-
-
-def by_value(function: Callable[[int], float], x: Floats) -> Floats:
-    """A function of whole numbers over an array, called once per distinct value."""
-    values, inverse = np.unique(x, return_inverse=True)
-    return np.array([function(int(v)) for v in values])[inverse.ravel()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Belief, Uniform
 from adversary.reader.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.releases import Released
-from adversary.reader.steps import Step, by_value
+from adversary.reader.steps import Step
 
 MAX_STATES = 50_000_000
 _CHUNK_STATES = 4_000_000
@@ -56,8 +56,8 @@ class Windows:
         for noise, level in zip(step.noises, step.levels, strict=False):
             if isinstance(noise, Exact):
                 return noisy[:, level], noisy[:, level]
-        bottom = by_value(lambda k: float(step.belief.support(k)[0]), low)
-        top = np.minimum(by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
+        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
+        top = np.minimum(_by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
         top = np.maximum(top, bottom)
         if np.all(top - bottom < _WHOLE_SUPPORT):
             return bottom, np.maximum(top, bottom)
@@ -65,7 +65,7 @@ class Windows:
             above = next(s for s in self.steps[i + 1 :] if s.noises)
             ceiling = noisy[:, above.levels[0]] + above.reach
             if step.belief.proper:
-                ceiling = np.maximum(ceiling, by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+                ceiling = np.maximum(ceiling, _by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
             return bottom, np.maximum(bottom, np.minimum(top, ceiling))
         if i and self.closed_form(i - 1):
             return self._of_parabolas(i, low, high, released)
@@ -80,8 +80,8 @@ class Windows:
             fall = fall + np.minimum(rise, _most_others(upper.belief, low))
             sources += [noisy[:, level] - fall for level in upper.levels]
         if step.belief.proper:
-            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
-            sources.append(by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
         sources += [np.clip(np.min(sources, 0), bottom, top), np.clip(np.max(sources, 0), bottom, top)]
         centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
         first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
@@ -115,7 +115,7 @@ class Windows:
         if not holding and isinstance(below, SumLink | EachLink):
             holding = [below.noise]
         if holding:
-            return by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
+            return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
         if step.belief.proper:
             return np.zeros_like(nats)
         raise ValueError(
@@ -178,9 +178,15 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Ite
         start = stop
 
 
+def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
+    """A function of whole numbers over an array, called once per distinct value."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return np.array([function(int(v)) for v in values])[inverse.ravel()]
+
+
 def _most_others(law: Belief, inside: Floats) -> Floats:
     """Largest count outside that a belief allows, given these inside."""
-    return by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
+    return _by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
 
 
 def _or_infinity(end: int | None) -> float:

@@ -15,7 +15,7 @@ import pytest
 import scipy.stats as st
 
 from adversary.models import noise
-from adversary.models.graphs import NUMPY_MODE
+from adversary.models.batching import NUMPY_MODE
 from adversary.privacy import mechanisms
 
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099

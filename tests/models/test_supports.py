@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
-from adversary.models import graphs
+from adversary.models import batching, supports
 from adversary.reader.enumeration import enumerate_posterior
 
 
@@ -18,7 +18,7 @@ def bounds(build: Any) -> tuple[int, int]:
     """Smallest and largest value of the latent x of a model."""
     with pm.Model() as model:
         build()
-    (axis,) = graphs.support_of(model["x"], {}, set(model.basic_RVs))[1]
+    (axis,) = supports.support_of(model["x"], {}, set(model.basic_RVs))[1]
     return int(axis[0]), int(axis[-1])
 
 
@@ -68,8 +68,8 @@ def test_truncated_laws_have_their_exact_log_probabilities(law: Any, twin: Any, 
     with pm.Model() as model:
         pm.Truncated("x", law(), lower=lower or None, upper=upper)
     values = np.arange(-1, upper + 3)
-    (graph,) = graphs.vectorized(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
-    found = graph.eval(mode=graphs.NUMPY_MODE)
+    (graph,) = batching.vectorized(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
+    found = graph.eval(mode=batching.NUMPY_MODE)
     inside = (values >= lower) & (values <= upper)
     mass = twin.cdf(upper) - twin.cdf(lower - 1)
     assert found.dtype == np.float64
