@@ -15,7 +15,10 @@ who reads it, with which prior and which beliefs about everybody else; `plan.rel
 from adversary.desk.scenarios import Scenario as Scenario
 from adversary.desk.scenarios import load_scenario as load_scenario
 from adversary.driver import audit as audit
+from adversary.policy import budget as budget
 from adversary.policy import census as census
+from adversary.policy.profiles import RiskProfile as RiskProfile
+from adversary.policy.recommendations import recommend_epsilon as recommend_epsilon
 from adversary.privacy import auxiliary as auxiliary
 from adversary.privacy import decisions as decisions
 from adversary.privacy import frameworks as frameworks

@@ -1,21 +1,27 @@
-"""Numbers in words, and the parts of an audit by name, for tables, figures and the report.
+"""The parts of an audit by name, and its numbers in words, for tables, figures and the report.
 
-Bounds are rounded outward: a lower end down, an upper end up, so that a rounded bound never promises more.
+Numbers are written by `policy.phrases`, whose functions are here under the same names: bounds are rounded outward.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
 import xarray as xr
 
 from adversary.desk.scenarios import Scenario
+from adversary.policy.phrases import PERCENT as PERCENT
+from adversary.policy.phrases import between as between
+from adversary.policy.phrases import figure_of as figure_of
+from adversary.policy.phrases import give_or_take as give_or_take
+from adversary.policy.phrases import outward as outward
+from adversary.policy.phrases import outward_percent as outward_percent
+from adversary.policy.phrases import percent as percent
+from adversary.policy.phrases import share as share
 from adversary.reader.inference import Adversary
 
-PERCENT = "\u00a0%"
 UNRELIABLE = "unreliable"
 """Said in place of a number that a sampler could not give."""
 
@@ -65,37 +71,6 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
     return found
 
 
-def percent(p: float) -> str:
-    """A probability at a glance: 57 %, 0.12 %, 99.97 %."""
-    if not 0.0 < p < 1.0:
-        return f"{100 * p:g}{PERCENT}"
-    near = min(p, 1.0 - p)
-    digits = 0 if near >= 0.0995 else int(np.clip(np.ceil(-np.log10(near)) - 1, 1, 8))
-    shown = f"{100 * p:.{digits}f}"
-    return (shown.rstrip("0").rstrip(".") if digits else shown) + PERCENT
-
-
-def figure_of(x: float) -> str:
-    """A number to four significant digits; a whole number as it is. Powers of ten as `outward` writes them."""
-    if not np.isfinite(x):
-        return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
-    if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
-        return f"{x:.0f}"
-    short = f"{x:.3e}"
-    exponent = int(short.partition("e")[2])
-    return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
-
-
-def share(p: float) -> str:
-    """A probability to four significant digits, in percent; to more where it would read as certain and is not."""
-    if 0.0 < p < 1e-8:
-        return f"< 0.000001{PERCENT}"
-    if 0.99999999 < p < 1.0:
-        return f"> 99.999999{PERCENT}"
-    digits = next((n for n in range(3, 7) if f"{100.0 * p:.{n}f}" != f"{100:.{n}f}"), 6)
-    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else figure_of(100.0 * p)) + PERCENT
-
-
 def unreliable(risk: xr.Dataset) -> bool:
     """Whether the sampler's diagnostics failed, so that a reader's averages must not be told."""
     return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
@@ -109,44 +84,6 @@ def stated(risk: xr.Dataset, text: str) -> str:
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
-
-
-def give_or_take(spread: float) -> str:
-    """A standard error as text to follow its number; nothing where the number is exact (no error, or none known)."""
-    return f" ± {spread:#.2g}".rstrip(".") if spread > 0.0 else ""
-
-
-def outward(value: float, upper: bool, digits: int = 4) -> str:
-    """A bound to so many significant digits: upper ends are rounded up, lower ends down.
-
-    A value within the last digits of a double of a round one (four parts in 10^16) is that one.
-    """
-    if not np.isfinite(value):
-        return "unlimited" if value > 0 else "-unlimited"
-    exact = Decimal(repr(float(value)))
-    if exact == 0:
-        return "0"
-    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    rounded = exact.quantize(unit)
-    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
-        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
-    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
-        rounded = rounded.quantize(unit.scaleb(1))
-    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{float(rounded):.{digits - 1}e}"
-
-
-def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
-    """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not."""
-    last = max(digits, 10)
-    shown = (outward(100.0 * p, upper, n) for n in range(digits, last))
-    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), outward(100.0 * p, upper, digits))
-
-
-def between(low: float, high: float, *, percent: bool = False) -> str:
-    """An interval, rounded outward."""
-    if percent:
-        return f"{outward_percent(low, False)} to {outward_percent(high, True)}{PERCENT}"
-    return f"{outward(low, False)} to {outward(high, True)}"
 
 
 def called(name: str) -> str:

@@ -1,0 +1,192 @@
+"""Numbers in words: probabilities in percent, figures to a few digits, bounds rounded outward.
+
+A lower end is rounded down and an upper end up, so that a rounded bound never promises more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+import numpy as np
+
+PERCENT = "\u00a0%"
+
+
+def percent(p: float) -> str:
+    """A probability at a glance: 57 %, 0.12 %, 99.97 %."""
+    if not 0.0 < p < 1.0:
+        return f"{100 * p:g}{PERCENT}"
+    near = min(p, 1.0 - p)
+    digits = 0 if near >= 0.0995 else int(np.clip(np.ceil(-np.log10(near)) - 1, 1, 8))
+    shown = f"{100 * p:.{digits}f}"
+    return (shown.rstrip("0").rstrip(".") if digits else shown) + PERCENT
+
+
+def figure_of(x: float) -> str:
+    """A number to four significant digits; a whole number as it is. Powers of ten as `outward` writes them."""
+    if not np.isfinite(x):
+        return "none" if np.isnan(x) else "unlimited" if x > 0 else "-unlimited"
+    if abs(x - np.rint(x)) <= 1e-12 * abs(x) < 1e-8:
+        return f"{x:.0f}"
+    short = f"{x:.3e}"
+    exponent = int(short.partition("e")[2])
+    return f"{x:.{max(3 - exponent, 0)}f}" if -6 < exponent < 9 else short
+
+
+def share(p: float) -> str:
+    """A probability to four significant digits, in percent; to more where it would read as certain and is not."""
+    if 0.0 < p < 1e-8:
+        return f"< 0.000001{PERCENT}"
+    if 0.99999999 < p < 1.0:
+        return f"> 99.999999{PERCENT}"
+    digits = next((n for n in range(3, 7) if f"{100.0 * p:.{n}f}" != f"{100:.{n}f}"), 6)
+    return (f"{100.0 * p:.{digits}f}" if 0.9999 < p < 1.0 else figure_of(100.0 * p)) + PERCENT
+
+
+def give_or_take(spread: float) -> str:
+    """A standard error as text to follow its number; nothing where the number is exact (no error, or none known)."""
+    return f" ± {spread:#.2g}".rstrip(".") if spread > 0.0 else ""
+
+
+def outward(value: float, upper: bool, digits: int = 4) -> str:
+    """A bound to so many significant digits: upper ends are rounded up, lower ends down.
+
+    A value within the last digits of a double of a round one (four parts in 10^16) is that one.
+    """
+    if not np.isfinite(value):
+        return "unlimited" if value > 0 else "-unlimited"
+    exact = Decimal(repr(float(value)))
+    if exact == 0:
+        return "0"
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    rounded = exact.quantize(unit)
+    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
+        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
+        rounded = rounded.quantize(unit.scaleb(1))
+    return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{float(rounded):.{digits - 1}e}"
+
+
+def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
+    """A bound on a probability in percent, without the sign; to more digits where it would read as 100 and is not."""
+    last = max(digits, 10)
+    shown = (outward(100.0 * p, upper, n) for n in range(digits, last))
+    return next((text for text in shown if p >= 1.0 or float(text) < 100.0), outward(100.0 * p, upper, digits))
+
+
+def between(low: float, high: float, *, percent: bool = False) -> str:
+    """An interval, rounded outward."""
+    if percent:
+        return f"{outward_percent(low, False)} to {outward_percent(high, True)}{PERCENT}"
+    return f"{outward(low, False)} to {outward(high, True)}"
+
+
+# As people write them: no powers of ten, no trailing zeros
+
+DECIMALS = 10
+"""Most decimals of a percentage in a sentence."""
+
+
+def plain(value: float, upper: bool, digits: int = 3) -> str:
+    """An end of a bound to so many significant digits, rounded outward, with separators of thousands.
+
+    >>> plain(2.71828, True), plain(1096.63, True), plain(0.367879, False, 2)
+    ('2.72', '1,100', '0.36')
+    """
+    return tidy(Decimal(outward(value, upper, digits))) if np.isfinite(value) else outward(value, upper)
+
+
+def tidy(number: Decimal) -> str:
+    """A decimal number in full, with separators of thousands and without trailing zeros."""
+    text = f"{number:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def in_percent(value: float, upper: bool, decimals: int) -> str:
+    """An end of a bound on a probability, times 100, rounded outward to so many decimals, without the sign."""
+    exact = 100 * Decimal(repr(float(value)))
+    unit = Decimal(1).scaleb(-decimals)
+    rounded = exact.quantize(unit)
+    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
+        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    return tidy(abs(rounded) if rounded == 0 else rounded)
+
+
+def decimals_for(*sizes: float, digits: int = 3) -> int:
+    """Decimals of a percentage that show so many significant digits of each of these probabilities; 0 is passed over.
+
+    >>> decimals_for(0.24, 0.001, digits=2)
+    2
+    """
+    seen = [100.0 * abs(x) for x in sizes if x != 0.0]
+    return max([0, *(min(DECIMALS, digits - 1 - int(np.floor(np.log10(x)))) for x in seen)])
+
+
+def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, str]:
+    """Ends of an interval of beliefs about `start`, times 100, rounded outward; fine enough to show how far each moves.
+
+    >>> ends(0.5, 0.2689414, 0.7310586), ends(0.5, 0.49999975, 0.50000025)
+    (('26.8', '73.2'), ('49.999975', '50.000025'))
+    """
+    decimals = decimals_for(start - low, high - start, low, 1.0 - high, digits=digits)
+    return in_percent(low, False, decimals), in_percent(high, True, decimals)
+
+
+def points(difference: float, digits: int = 3) -> str:
+    """The most that a belief moves, in percentage points, rounded up.
+
+    >>> points(0.244918662), points(0.99991)
+    ('24.5', '99.991')
+    """
+    return in_percent(difference, True, decimals_for(difference, 1.0 - difference, digits=digits))
+
+
+def in_100(p: float) -> str:
+    """A probability times 100 to four significant digits, rounded to the nearest: of what is no bound."""
+    text = share(p).removesuffix(PERCENT).replace("< ", "less than ").replace("> ", "more than ")
+    return tidy(Decimal(text)) if text[0].isdigit() else text
+
+
+def holding(failure: float) -> str:
+    """How often a bound holds at least, in times: the failures are rounded up.
+
+    >>> holding(0.05), holding(1e-6)
+    ('at least 95 times in 100', 'at least 999,999 times in 1,000,000')
+    """
+    failures, times = out_of(failure)
+    return f"at least {times - failures:,} times in {times:,}"
+
+
+def failing(failure: float) -> str:
+    """How often it fails at most.
+
+    >>> failing(0.05), failing(0.01)
+    ('at most 5 times in 100', 'at most once in 100')
+    """
+    failures, times = out_of(failure)
+    return f"at most {'once' if failures == 1 else f'{failures:,} times'} in {times:,}"
+
+
+def out_of(failure: float) -> tuple[int, int]:
+    """(failures, times), failures / times at least `failure` and close to it; times is a power of ten, 100 at least."""
+    exact, times = Decimal(repr(float(failure))), 100
+    while times < 10**15 and int((exact * times).to_integral_value(ROUND_CEILING)) > exact * times * Decimal("1.01"):
+        times *= 10
+    return int((exact * times).to_integral_value(ROUND_CEILING)), times
+
+
+def listed(items: Sequence[str], word: str = "and") -> str:
+    """Items in a row: "a", "a and b", "a, b and c"."""
+    return f" {word} ".join([", ".join(items[:-1])] * (len(items) > 1) + [*items[-1:]])
+
+
+def exactly(x: float) -> str:
+    """A parameter as it was given, in full where that is short."""
+    number = Decimal(repr(float(x)))
+    return tidy(number) if -12 < number.adjusted() < 9 else f"{x:.15g}"
+
+
+def sentence(text: str) -> str:
+    """With a capital letter at the start."""
+    return text[:1].upper() + text[1:]

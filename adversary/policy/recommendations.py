@@ -1,0 +1,150 @@
+"""From a risk profile to the largest epsilon that keeps it: the arrow of a risk bound, run backwards.
+
+epsilon* = inf over readers (p, q) of the epsilon at which no release moves that reader beyond r*(p, q) (Kazan's thesis,
+Equation 3.15). An infimum: it may be approached only, as a prior tends to 0. In closed form where there is one, else by
+a search whose answer is the lower end of its bracket; nothing is ever rounded towards more risk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+
+from adversary._numeric import check_whole
+from adversary.policy.phrases import outward, outward_percent
+from adversary.policy.profiles import Binding, RiskProfile
+from adversary.policy.risks import check_statistic, check_word
+from adversary.policy.searches import least_epsilon
+
+METHODS = ("auto", "closed", "numeric")
+BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The largest epsilon that keeps a risk profile, and the reader who asks for it.
+
+    Parameters
+    ----------
+    loss : the infimum, unrounded, never above the true one by more than rounding
+    inclusion, value : priors of the reader who binds or, where not `attained`, their limit; NaN where nobody does
+    method : "closed", "certified search" or "search" (of a function of which nothing is known: not certified)
+    bracket : (lower, upper) around the infimum; the lower end is 0 where none is certified
+    status : "bounded"; "unattainable", no epsilon above 0 keeps the profile (`loss` is 0 where releasing nothing would,
+        NaN where not even that does); "unconstrained", every epsilon keeps it (`loss` is infinite)
+    round_down : decimals of `epsilon`; None leaves it unrounded
+    """
+
+    loss: float
+    inclusion: float
+    value: float
+    attained: bool
+    method: str
+    bracket: tuple[float, float]
+    status: str
+    profile: RiskProfile = field(repr=False)
+    statistic: str = "any"
+    round_down: int | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The recommendation, in nats: `loss`, rounded down if that was asked for."""
+        if self.round_down is None or not np.isfinite(self.loss):
+            return self.loss
+        return rounded_down(self.loss, self.round_down)
+
+    @property
+    def words(self) -> str:
+        """The recommendation in a sentence or two."""
+        profile = self.profile.words
+        if self.status == UNCONSTRAINED:
+            return f"Every epsilon keeps this profile ({profile}): no release can move such readers beyond it."
+        if self.status == UNATTAINABLE:
+            why = (
+                "some readers may learn nothing at all" if self.loss == 0.0 else "it asks for less than no information"
+            )
+            return f"No epsilon above 0 keeps this profile ({profile}): {why}{self._who(' (', ')')}."
+        shown = outward(self.epsilon, False) if self.round_down is None else f"{self.epsilon:.{self.round_down}f}"
+        if self.epsilon == 0.0:
+            shown = f"0 (the {outward(self.loss, False)} that would do has no {self.round_down} decimals)"
+        return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}"
+
+    def _binding(self) -> str:
+        if not self.attained:
+            return f"No one reader needs it; those who come close have priors that tend to{self._who(' ', '')}."
+        reached = min(1.0, self.inclusion * self.value * self.profile(self.inclusion, self.value))
+        return (
+            f"The reader who needs it has{self._who(' ', '')}, and a posterior of at most "
+            f"{outward_percent(reached, True)} %."
+        )
+
+    def _who(self, before: str, after: str) -> str:
+        if np.isnan(self.inclusion):
+            return ""
+        return f"{before}inclusion prior {self.inclusion:.4g} and value prior {self.value:.4g}{after}"
+
+
+def recommend_epsilon(
+    profile: RiskProfile, *, statistic: str = "any", round_down: int | None = None, method: str = "auto"
+) -> Recommendation:
+    """Largest epsilon whose releases keep every reader within a risk profile.
+
+    Parameters
+    ----------
+    statistic : what may be published, "any" thing or one "count" of the people in S
+    round_down : decimals to keep of `.epsilon`, e.g. 2; unrounded where None
+    method : "auto"; "closed", a formula or an error; "numeric", the search, formula or not
+
+    >>> found = recommend_epsilon(RiskProfile.ratio_or_absolute(3.0, 0.15, inclusion=0.05), round_down=2)
+    >>> found.epsilon, found.value, found.method
+    (1.2, 1.0, 'closed')
+    """
+    if not isinstance(profile, RiskProfile):
+        raise TypeError(f"profile must be a RiskProfile, got {profile!r}")
+    check_statistic(statistic)
+    check_word("method", method, METHODS)
+    decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
+    every = [_of_part(part, profile, statistic, decimals, method) for part in profile.parts]
+    least = min(every, key=lambda one: -np.inf if np.isnan(one.loss) else one.loss)
+    if len(every) == 1:
+        return least
+    searched = [one.method for one in every if one.method != "closed"]
+    ends = np.min([one.bracket for one in every], axis=0)
+    return Recommendation(
+        least.loss, least.inclusion, least.value, least.attained, min(searched, key=len, default="closed"),
+        (float(ends[0]), float(ends[1])), least.status, profile, statistic, decimals,
+    )  # fmt: skip
+
+
+def _of_part(
+    part: RiskProfile, profile: RiskProfile, statistic: str, decimals: int | None, method: str
+) -> Recommendation:
+    """The recommendation of one part of a profile."""
+    found = None if method == "numeric" else part.closed(statistic)
+    if found is None and method == "closed":
+        raise ValueError(f"there is no closed form for this profile ({part.words}): use method='auto'")
+    if found is not None:
+        return _told(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
+    optimum = least_epsilon(part, statistic)
+    bracket = (optimum.lower if optimum.certified else 0.0, optimum.best.epsilon)
+    how = "certified search" if optimum.certified else "search"
+    return _told(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
+
+
+def _told(
+    best: Binding, loss: float, bracket: tuple[float, float], how: str,
+    profile: RiskProfile, statistic: str, decimals: int | None,
+) -> Recommendation:  # fmt: skip
+    status = UNCONSTRAINED if loss == np.inf else BOUNDED if loss > 0.0 else UNATTAINABLE
+    if loss < 0.0:
+        loss, bracket = np.nan, (np.nan, np.nan)
+    return Recommendation(
+        loss, best.inclusion, best.value, best.attained, how, bracket, status, profile, statistic, decimals
+    )
+
+
+def rounded_down(x: float, decimals: int) -> float:
+    """A number cut to so many decimals, never upwards: 0.57 stays 0.57, and 0.5699 is 0.56."""
+    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))
