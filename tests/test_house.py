@@ -94,6 +94,7 @@ WINGS = (
         "policy.phrases",
         "policy.risks",
         "policy.profiles",
+        "policy.tolerances",
         "policy.searches",
         "policy.recommendations",
         "policy.promises",
