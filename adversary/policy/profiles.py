@@ -43,7 +43,9 @@ class RiskProfile(ABC):
     @staticmethod
     def constant(ratio: float) -> RiskProfile:
         """The same ratio for every reader."""
-        return _leaves().RatioOrAbsolute(ratio)
+        from adversary.policy.tolerances import RatioOrAbsolute
+
+        return RatioOrAbsolute(ratio)
 
     @staticmethod
     def ratio_or_absolute(
@@ -58,24 +60,32 @@ class RiskProfile(ABC):
         inclusion, value : the readers it is about, a prior or a range (low, high); all, where None
         """
         everybody: Any = EVERYBODY
-        return _leaves().RatioOrAbsolute(
+        from adversary.policy.tolerances import RatioOrAbsolute
+
+        return RatioOrAbsolute(
             ratio, absolute, everybody[0] if inclusion is None else inclusion, everybody[1] if value is None else value
         )
 
     @staticmethod
     def box(ratio: float, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
         """The same ratio for readers with priors in a rectangle."""
-        return _leaves().RatioOrAbsolute(ratio, 0.0, inclusion, value)
+        from adversary.policy.tolerances import RatioOrAbsolute
+
+        return RatioOrAbsolute(ratio, 0.0, inclusion, value)
 
     @staticmethod
     def difference(b: float) -> RiskProfile:
         """Posterior minus prior at most b, in (0, 1), for every reader: 1 + b / (p q)."""
-        return _leaves().Difference(b)
+        from adversary.policy.tolerances import Difference
+
+        return Difference(b)
 
     @staticmethod
     def point(ratio: float, inclusion: float, value: float) -> RiskProfile:
         """A ratio for readers with exactly these priors."""
-        return _leaves().RatioOrAbsolute(ratio, 0.0, inclusion, value)
+        from adversary.policy.tolerances import RatioOrAbsolute
+
+        return RatioOrAbsolute(ratio, 0.0, inclusion, value)
 
     @staticmethod
     def custom(function: Callable[[Any, Any], Any], *, decreasing: bool = False) -> RiskProfile:
@@ -87,7 +97,9 @@ class RiskProfile(ABC):
         decreasing : a promise that the function never rises in either prior, with which the optimum is certified; a
             function seen to break it is refused
         """
-        return _leaves().Custom(function, decreasing)
+        from adversary.policy.tolerances import Custom
+
+        return Custom(function, decreasing)
 
     @abstractmethod
     def tolerated(self, p: Floats, q: Floats) -> Any:
@@ -150,17 +162,15 @@ class RiskProfile(ABC):
         for other in others:
             if not isinstance(other, RiskProfile):
                 raise TypeError(f"a profile's minimum must be of other profiles, got {other!r}")
-        return _leaves().Least(tuple(part for one in (self, *others) for part in one.parts))
+        from adversary.policy.tolerances import Least
+
+        return Least(tuple(part for one in (self, *others) for part in one.parts))
 
     def within(self, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
         """The same tolerance for readers with priors in a rectangle; the others do not matter."""
-        return _leaves().Within(self, prior_range("inclusion", inclusion), prior_range("value", value))
+        from adversary.policy.tolerances import Within
 
-
-def _leaves() -> Any:
-    from adversary.policy import tolerances
-
-    return tolerances
+        return Within(self, prior_range("inclusion", inclusion), prior_range("value", value))
 
 
 def one_real(name: str, x: Any) -> float:

@@ -1,7 +1,7 @@
 """The kinds of risk profile: a ratio or a posterior, a difference, any function, and profiles made of profiles.
 
-The reader who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to 3.31
-and Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries between cases.
+The reader who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
+3.31, Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries of its cases.
 """
 
 from __future__ import annotations
