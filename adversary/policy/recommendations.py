@@ -97,9 +97,9 @@ def recommend_epsilon(
     round_down : decimals to keep of `.epsilon`, e.g. 2; unrounded where None
     method : "auto"; "closed", a formula or an error; "numeric", the search, formula or not
 
-    >>> found = recommend_epsilon(RiskProfile.ratio_or_absolute(3.0, 0.15, inclusion=0.05), round_down=2)
-    >>> found.epsilon, found.value, found.method
-    (1.2, 1.0, 'closed')
+    >>> found = recommend_epsilon(RiskProfile.difference(0.2), round_down=2)
+    >>> found.epsilon, found.inclusion, found.value, found.method
+    (0.4, 1.0, 0.4, 'closed')
     """
     if not isinstance(profile, RiskProfile):
         raise TypeError(f"profile must be a RiskProfile, got {profile!r}")
