@@ -17,6 +17,7 @@ from adversary.desk.scenarios import load_scenario as load_scenario
 from adversary.driver import audit as audit
 from adversary.policy import budget as budget
 from adversary.policy import census as census
+from adversary.policy.explain import explain as explain
 from adversary.policy.profiles import RiskProfile as RiskProfile
 from adversary.policy.recommendations import recommend_epsilon as recommend_epsilon
 from adversary.privacy import auxiliary as auxiliary

@@ -85,7 +85,8 @@ def between(low: float, high: float, *, percent: bool = False) -> str:
 # As people write them: no powers of ten, no trailing zeros
 
 DECIMALS = 10
-"""Most decimals of a percentage in a sentence."""
+NEAR_THE_END = 4
+"""Most decimals of a percentage in a sentence, and most that are there only to keep it apart from 0 and 100."""
 
 
 def plain(value: float, upper: bool, digits: int = 3) -> str:
@@ -129,8 +130,14 @@ def ends(start: float, low: float, high: float, digits: int = 3) -> tuple[str, s
     >>> ends(0.5, 0.2689414, 0.7310586), ends(0.5, 0.49999975, 0.50000025)
     (('26.8', '73.2'), ('49.999975', '50.000025'))
     """
-    decimals = decimals_for(start - low, high - start, low, 1.0 - high, digits=digits)
-    return in_percent(low, False, decimals), in_percent(high, True, decimals)
+    lower = max(decimals_for(start - low, digits=digits), _apart(low, digits))
+    upper = max(decimals_for(high - start, digits=digits), _apart(1.0 - high, digits))
+    return in_percent(low, False, lower), in_percent(high, True, upper)
+
+
+def _apart(gap: float, digits: int) -> int:
+    """Decimals that keep an end apart from 0 or 100, as far as that is worth telling."""
+    return min(NEAR_THE_END, decimals_for(gap, digits=digits))
 
 
 def points(difference: float, digits: int = 3) -> str:
@@ -139,13 +146,30 @@ def points(difference: float, digits: int = 3) -> str:
     >>> points(0.244918662), points(0.99991)
     ('24.5', '99.991')
     """
-    return in_percent(difference, True, decimals_for(difference, 1.0 - difference, digits=digits))
+    decimals = max(decimals_for(difference, digits=digits), _apart(1.0 - difference, digits))
+    return in_percent(difference, True, decimals)
 
 
-def in_100(p: float) -> str:
-    """A probability times 100 to four significant digits, rounded to the nearest: of what is no bound."""
-    text = share(p).removesuffix(PERCENT).replace("< ", "less than ").replace("> ", "more than ")
-    return tidy(Decimal(text)) if text[0].isdigit() else text
+def in_100(p: float, finer: int = 0) -> str:
+    """A probability times 100, to the nearest of four significant digits (three of its rest), and `finer` more.
+
+    For what is no bound: where a reader starts, and averages.
+
+    >>> in_100(0.125), in_100(1 / 864), in_100(0.99987654), in_100(1 - 1e-9)
+    ('12.5', '0.1157', '99.9877', 'more than 99.9999')
+    """
+    rest = min(NEAR_THE_END + finer, decimals_for(1.0 - p, digits=3 + finer))
+    unit = Decimal(1).scaleb(-max(rest, decimals_for(p, digits=4 + finer)))
+    text = tidy((100 * Decimal(repr(float(p)))).quantize(unit))
+    if 0.0 < p < 1.0 and text in ("0", "100"):
+        return f"{'less' if p < 0.5 else 'more'} than {tidy(unit if p < 0.5 else 100 - unit)}"
+    return text
+
+
+def as_read(p: float, finer: int = 0) -> float:
+    """The probability that `in_100` will be read as; itself where it is written in words."""
+    text = in_100(p, finer)
+    return float(Decimal(text) / 100) if text[0].isdigit() else p
 
 
 def holding(failure: float) -> str:

@@ -137,7 +137,7 @@ def _told(
     best: Binding, loss: float, bracket: tuple[float, float], how: str,
     profile: RiskProfile, statistic: str, decimals: int | None,
 ) -> Recommendation:  # fmt: skip
-    status = UNCONSTRAINED if loss == np.inf else BOUNDED if loss > 0.0 else UNATTAINABLE
+    status = UNCONSTRAINED if loss == np.inf else BOUNDED if best.epsilon > 0.0 else UNATTAINABLE
     if loss < 0.0:
         loss, bracket = np.nan, (np.nan, np.nan)
     return Recommendation(
@@ -147,4 +147,7 @@ def _told(
 
 def rounded_down(x: float, decimals: int) -> float:
     """A number cut to so many decimals, never upwards: 0.57 stays 0.57, and 0.5699 is 0.56."""
-    return float(Decimal(repr(float(x))).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))
+    exact = Decimal(repr(float(x)))
+    if exact.as_tuple().exponent >= -decimals:  # type: ignore[operator]
+        return float(x)
+    return float(exact.quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))

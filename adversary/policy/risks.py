@@ -87,11 +87,14 @@ def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, s
 
 
 def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> Floats:
-    """`epsilon_for_risk` unchecked, for priors in [0, 1]: at 0 the limit."""
+    """`epsilon_for_risk` unchecked, for priors in [0, 1]: at 0 the limit; -inf where no ratio can be as low."""
     with np.errstate(divide="ignore"):
         found = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
+    if np.min(ratio, initial=np.inf) > 1.0:
+        return np.maximum(found, 0.0, out=found)  # rounding of a ratio just above 1
     found = np.where((ratio == 1.0) & (p * q < 1.0), 0.0, found)
-    return np.where((ratio > 1.0) & (found < 0.0), 0.0, found)  # rounding of a ratio just above 1
+    found = np.where(np.asarray(ratio) > 0.0, found, -np.inf)
+    return np.where((ratio > 1.0) & (found < 0.0), 0.0, found)
 
 
 def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:

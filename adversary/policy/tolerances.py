@@ -79,7 +79,7 @@ class RatioOrAbsolute(RiskProfile):
             return _binding(p1, q1, p1 * q1 * (1.0 - a) / a, max(a / (p1 * q1), r))
         if p1 * q0 < switch:
             return _binding(p1, min(switch / p1, q1), (1.0 - a) / r, r)
-        if q0 < 1.0 / (r + 1.0):
+        if q0 <= 1.0 / (r + 1.0):
             return _binding(p1, q0, 1.0 / r - p1 * q0, r)
         if p0 * q0 < switch:
             return _binding(min(switch / q0, p1), q0, (1.0 - a) / r, r)
@@ -159,10 +159,9 @@ class Custom(RiskProfile):
         except (TypeError, ValueError):  # it takes single numbers: `if p > 0.5`, `math.log(p)`
             found = np.array([self.function(float(a), float(b)) for a, b in zip(p.ravel(), q.ravel(), strict=True)])
             found = found.reshape(p.shape) if found.ndim == 1 else found
-        try:
-            return as_array(found)
-        except (TypeError, ValueError):
-            raise TypeError(f"a custom profile must return numbers, got {found!r}") from None
+        if np.asarray(found).dtype.kind not in "iuf":
+            raise TypeError(f"a custom profile must return numbers, got {found!r}")
+        return as_array(found)
 
     @property
     def domain(self) -> tuple[Range, Range]:

@@ -221,6 +221,19 @@ class ZeroConcentratedDP(MomentBound):
         """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure, by Markov's inequality."""
         return direct_loss_bound(self.rho, failure)
 
+    @elementwise
+    def pbdp_epsilon(self, delta: float) -> float:
+        """rho + 2 sqrt(rho log(1 / delta)), Markov's inequality at the best order alpha, where the rule is that.
+
+        So it is for a small delta and epsilon + log(1 - 1 / alpha) >= 0; elsewhere the rule is sharper, and slow.
+        """
+        target = float(check_probability("delta", delta))
+        if 0.0 < target < 0.25 and self.rho > 0.0:
+            epsilon = float(self.rho + 2.0 * np.sqrt(self.rho * -np.log(target)))
+            if epsilon + np.log1p(-2.0 * self.rho / (epsilon + self.rho)) >= 0.0:
+                return epsilon
+        return float(Guarantee.pbdp_epsilon(self, target))
+
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
         return log_odds_of_every_order(log_level, log_rest, float(self.rho)) if self.rho else log_level - log_rest
 

@@ -47,12 +47,12 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
     least, found = _gaussian(level, rest, rho), np.full_like(level, FARTHEST)
     at, best, width = least, every[:, :1], np.zeros_like(widest)
     for steps in (24, *[14] * 9, 56):
-        gaps = np.concatenate([best * np.exp(width * _ZOOM), every], axis=-1)
+        gaps = np.concatenate([np.clip(best * np.exp(width * _ZOOM), _LIMIT_GAP, 1e4 * top), every], axis=-1)
         most = np.argmax(share_used(at, level, rest, gaps, rho * (1.0 + gaps)), -1)[:, None]
         best = np.take_along_axis(gaps, most, -1)
         at = found = _last_kept(least, found, level, rest, best, rho * (1.0 + best), steps=steps)
         closer = np.where((most > 0) & (most < _ZOOM.size - 1), 0.25, 2.0)  # the best at an edge: look farther
-        width = np.where((most < _ZOOM.size) & (width > 0.0), closer * width, widest)
+        width = np.where((most < _ZOOM.size) & (width > 0.0), np.minimum(closer * width, 32.0 * widest), widest)
     return np.asarray(found[:, 0], dtype=np.float64)
 
 

@@ -1,0 +1,165 @@
+"""How far a guarantee lets any reader's belief move: a bound on the privacy loss, and how often it may fail.
+
+A limit is for certain where the guarantee has one that is; otherwise it holds but for a probability that somebody must
+name. Several releases together have a limit of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adversary._numeric import check_whole
+from adversary.policy.phrases import as_read
+from adversary.privacy.accounting import compose_basic
+from adversary.privacy.conversions import worst_prior
+from adversary.privacy.definitions import (
+    GaussianDP,
+    NoPrivacy,
+    ProbabilisticDP,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+)
+from adversary.privacy.guarantees import Guarantee
+
+LARGEST = 1_000_000
+LARGEST_OF_LOSSES = 1_000
+"""Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
+
+USUAL = 0.05
+"""A failure to speak of where nothing holds at the one that was asked for."""
+
+CLEARLY = 0.99
+"""A limit counts as tighter than another if its loss is below this share of the other's."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A reader's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
+
+    Under both truths: whether the record is in the data or not. Infinite: nothing is promised.
+    """
+
+    loss: float
+    failure: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is promised."""
+        return bool(np.isfinite(self.loss))
+
+    @property
+    def certain(self) -> bool:
+        """Whether it cannot fail."""
+        return self.failure == 0.0
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee whose bounds are those of the limit: they are the same at every failure."""
+        return PureDP(self.loss) if self.exists else NoPrivacy()
+
+    def posterior(self, prior: Any) -> tuple[Any, Any]:
+        """(lower, upper) posterior."""
+        return self.guarantee.posterior_bounds(prior)
+
+    def posterior_as_read(self, prior: float) -> tuple[float, float]:
+        """(lower, upper) posterior that holds at a prior as it is and as `in_100` writes it."""
+        both = self.posterior(np.array([prior, as_read(prior, self.finer)]))
+        return float(both[0].min()), float(both[1].max())
+
+    def ratio(self, prior: Any = None) -> Any:
+        """Largest posterior over prior; at every prior if none is given."""
+        return self.guarantee.ratio_bounds(prior)[1]
+
+    def ratio_as_read(self, prior: float) -> float:
+        """The same at a prior as it is and as it is written."""
+        return float(self.ratio(np.array([prior, as_read(prior, self.finer)])).max())
+
+    @property
+    def difference(self) -> float:
+        """Largest change of a belief, up or down, at every prior."""
+        return float(self.guarantee.difference_bounds()[1])
+
+    @property
+    def finer(self) -> int:
+        """Digits that a number near to another needs in addition, to show how far such a limit lets it move."""
+        return int(np.clip(np.ceil(-1.0 - np.log10(self.loss)), 0, 9)) if self.loss > 0.0 else 0
+
+    @property
+    def worst_prior(self) -> float:
+        """Prior of the largest rise; the largest fall has its mirror image."""
+        return worst_prior(self.loss)[0]
+
+
+def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
+    """The certain limit where there is one, and the one at `failure` where that is clearly tighter; one at least."""
+    return _worth_telling(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
+
+
+def usual_limit(guarantee: Guarantee) -> Limit | None:
+    """The limit at the usual failure; None where there is none either."""
+    limit = limits_of(guarantee, USUAL)[0]
+    return limit if limit.exists else None
+
+
+def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
+    """The same of so many releases with independent noise and this guarantee each, taken together.
+
+    For certain, losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
+    counts as the approximate DP that it implies, which composes.
+
+    Raises
+    ------
+    TypeError : a guarantee that does not compose with itself
+    """
+    n = int(check_whole("releases", releases, minimum=1))
+    once = float(guarantee.loss_bound(0.0))
+    certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
+    one = guarantee.implied if isinstance(guarantee, ProbabilisticDP) and n > 1 else guarantee
+
+    def composed() -> float:
+        with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
+            return min(certain, float((n * one).loss_bound(failure)))
+
+    return _worth_telling(certain, composed, failure)
+
+
+def _worth_telling(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
+    sure = [Limit(certain, 0.0)] if np.isfinite(certain) else []
+    if failure == 0.0:
+        return tuple(sure) or (Limit(np.inf, 0.0),)
+    other = Limit(at_failure(), failure)
+    if sure and not other.loss < CLEARLY * certain:
+        return tuple(sure)
+    return *sure, other
+
+
+def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
+    """(releases, whether one more is too many): how many together keep a reader from `prior` at or below `threshold`.
+
+    By the tightest limit at this failure, which grows with every release. The search ends after `LARGEST` releases, or
+    `LARGEST_OF_LOSSES` where each number of them has to be composed for itself; then one more may do too.
+    """
+    adds_up = isinstance(guarantee, ZeroConcentratedDP | GaussianDP | RenyiDP)
+    most = LARGEST if adds_up else LARGEST_OF_LOSSES
+
+    def kept(n: int) -> bool:
+        return bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold)
+
+    if not kept(1):
+        return 0, True
+    low, high = 1, 2
+    while high <= most and kept(high):
+        low, high = high, 2 * high
+    if high > most:
+        if kept(most):
+            return most, False
+        high = most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low, True

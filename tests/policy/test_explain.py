@@ -1,0 +1,733 @@
+"""Every number in a text is read back and held against the function it comes from; lay texts have no symbols."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from adversary.policy.explain import AUDIENCES, explain, explanations
+from adversary.policy.limits import limits_after, releases_within
+from adversary.policy.profiles import RiskProfile
+from adversary.policy.recommendations import recommend_epsilon
+from adversary.policy.risks import absolute_risk_bound
+from adversary.policy.verdicts import verdict
+from adversary.privacy.guarantees import Guarantee, published_loss_bound
+
+NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
+SLACK = 2e-15
+"""Rounding of doubles: a bound within it of a round number is that number."""
+
+LAY_NEVER = re.compile(
+    r"[=<>≤≥±^%|{}\[\]*_~+]|[α-ωΑ-Ω]|"
+    r"\b(epsilon|delta|delta0|rho|mu|sigma|nats|log|logit|exp|tanh|DP|zCDP|differential|privacy loss|prior|priors|"
+    r"posterior|probability|hypothesis|hypotheses|likelihood|parameter|mechanism|interval|variance|inf|nan|None|"
+    r"unlimited|infinite)\b"
+)
+NEVER = re.compile(r"\b(nan|inf|None|unlimited|infinite|alarming|unfortunately|merely|safe|don't worry)\b")
+
+guarantees = st.one_of(
+    st.floats(1e-6, 12.0).map(adv.PureDP),
+    st.tuples(st.floats(1e-4, 8.0), st.floats(1e-12, 9e-4)).map(lambda pair: adv.ApproximateDP(*pair)),
+    st.tuples(st.floats(1e-4, 8.0), st.floats(1e-12, 9e-4)).map(lambda pair: adv.ProbabilisticDP(*pair)),
+    st.floats(1e-6, 2.0).map(adv.ZeroConcentratedDP),
+    st.floats(1e-3, 3.0).map(adv.GaussianDP),
+)
+failures = st.floats(1e-3, 0.3)
+starts = st.floats(1e-6, 1.0 - 1e-6)
+
+
+def read(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def found(pattern: str, text: str) -> list[tuple[float, ...]]:
+    """The numbers of every match of a pattern in which # stands for a number."""
+    plain = text.replace("\u00a0", " ")
+    rows = re.findall(re.escape(pattern).replace(r"\#", NUMBER).replace(r"\ ", " "), plain)
+    return [tuple(read(x) for x in (row if isinstance(row, tuple) else (row,))) for row in rows]
+
+
+def one(pattern: str, text: str) -> tuple[float, ...]:
+    rows = found(pattern, text)
+    assert len(rows) == 1, (pattern, text)
+    return rows[0]
+
+
+def is_upper(said: float, exact: float, share: float = 0.11, least: float = 1e-9) -> None:
+    """A number said of an upper end is not below it, and not far above."""
+    assert said >= exact * (1.0 - SLACK)
+    assert said <= exact * (1.0 + share) + least
+
+
+def is_interval(said: tuple[float, float], start: float, ends: tuple[float, float], share: float = 0.12) -> None:
+    """An interval that is said holds the exact one, and does not exaggerate the moves from the start."""
+    low, high = (100.0 * float(end) for end in ends)
+    assert said[0] <= low * (1.0 + SLACK)
+    assert said[1] >= high * (1.0 - SLACK)
+    assert 100.0 * start - said[0] <= (100.0 * start - low) * (1.0 + share) + 1e-9
+    assert said[1] - 100.0 * start <= (high - 100.0 * start) * (1.0 + share) + 1e-9
+
+
+def chance_of(guarantee: Guarantee, failure: float) -> float:
+    return 0.0 if np.isfinite(guarantee.loss_bound(0.0)) else failure
+
+
+# Guarantees
+
+
+@settings(max_examples=150, deadline=None)
+@given(guarantees, failures, starts)
+def test_a_respondent_reads_the_bounds_of_the_guarantee(guarantee: Guarantee, failure: float, start: float) -> None:
+    assume(guarantee.difference_bounds(None, failure)[1] < 0.9999)
+    text = explain(guarantee, failure=failure, priors=[start])
+    chance = chance_of(guarantee, failure)
+    is_upper(
+        one("moves that belief by at most # percentage points", text)[0],
+        100.0 * guarantee.difference_bounds(None, chance)[1],
+    )
+    first, *ends = (
+        one("starts at # in 100 ends no lower than # and no higher than # in 100", text) if start > 1e-8 else (0, 0, 0)
+    )
+    assert first == pytest.approx(100.0 * start, rel=1e-3)
+    is_interval((ends[0], ends[1]), start, guarantee.posterior_bounds(start, chance))
+    if chance:
+        held, times = one("at least # times in #.", text)
+        assert held / times <= 1.0 - failure + 1e-12
+        assert held / times >= 1.0 - 1.02 * failure - 1e-12
+    else:
+        assert "cannot happen" in text
+    assert not LAY_NEVER.search(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(guarantees, failures, st.lists(st.floats(1e-4, 0.99), min_size=1, max_size=3, unique=True))
+def test_a_regulator_reads_bounds_at_every_prior_and_at_the_worst(
+    guarantee: Guarantee, failure: float, priors: list[float]
+) -> None:
+    text, chance = explain(guarantee, "regulator", failure=failure, priors=priors), chance_of(guarantee, failure)
+    rows = found("rom # % a belief ends between # % and # %", text)
+    assert len(rows) == len(priors)
+    for prior, (start, low, high) in zip(priors, rows, strict=True):
+        assert start == pytest.approx(100.0 * prior, rel=1e-3)
+        is_interval((low, high), prior, guarantee.posterior_bounds(prior, chance), 0.03)
+    loss = guarantee.loss_bound(chance)
+    same = adv.PureDP(loss)
+    for start, high in found("a rise is about # %, from where a belief may rise to # %", text):
+        is_interval((0.0, high), start / 100.0, (0.0, same.posterior_bounds(start / 100.0)[1]), 1e9)
+        assert start == pytest.approx(100.0 / (1.0 + np.exp(loss / 2.0)), rel=6e-3)
+        is_upper(high, 100.0 * same.posterior_bounds(start / 100.0)[1], 0.02)
+    for start, low in found("a fall is about # %, from where it may fall to # %", text):
+        assert low <= 100.0 * same.posterior_bounds(start / 100.0)[0] * (1.0 + SLACK)
+    for (most,) in found("From any start the change is at most # percentage points", text):
+        is_upper(most, 100.0 * same.difference_bounds()[1], 0.02)
+    for ratio, start in found("at most # from # %", text):
+        is_upper(ratio, guarantee.ratio_bounds(start / 100.0, chance)[1], 0.011)
+    for (ratio,) in found("at most # from any start", text):
+        is_upper(ratio, guarantee.ratio_bounds(None, chance)[1], 0.011)
+    if chance:
+        is_upper(one("upper bounds that hold but for at most # % of releases", text)[0], 100.0 * failure, 0.001)
+
+
+@settings(max_examples=150, deadline=None)
+@given(guarantees, failures)
+def test_a_curator_reads_loss_intervals_and_worst_priors(guarantee: Guarantee, failure: float) -> None:
+    text, chance = explain(guarantee, "technical", failure=failure), chance_of(guarantee, failure)
+    loss = guarantee.loss_bound(chance)
+    is_upper(one("|log(P / Q)| <= e = # nats", text)[0], loss, 1e-3)
+    rows = found("p = #: X in # to # %, ratio at most #", text)
+    assert [row[0] for row in rows] == [0.01, 0.1, 0.5]
+    for prior, low, high, ratio in rows:
+        is_interval((low, high), prior, guarantee.posterior_bounds(prior, chance), 1e9)
+        is_upper(high, 100.0 * guarantee.posterior_bounds(prior, chance)[1], 2e-3)
+        is_upper(ratio, guarantee.ratio_bounds(prior, chance)[1], 2e-3)
+    rise, prior, fall, ratio = one(
+        "the rise X - p is largest, at most #, at p = 1 / (1 + exp(e / 2)) = #; the fall p - X, as much, at "
+        "1 / (1 + exp(-e / 2)) = #; the ratio as p tends to 0, at most #",
+        text,
+    )
+    is_upper(rise, guarantee.difference_bounds(None, chance)[1], 2e-3)
+    assert prior == pytest.approx(adv.guarantees.worst_prior(loss)[0], rel=1e-3)
+    assert fall == pytest.approx(adv.guarantees.worst_prior(loss, "fall")[0], rel=1e-3)
+    is_upper(ratio, np.exp(loss), 2e-3)
+    for part in ("p / (p + (1 - p) exp(e)) <= X <= p / (p + (1 - p) exp(-e))", "tanh(e / 4)", "truth", "worst case"):
+        assert part in text
+    if chance:
+        assert one("probability of at most # under each truth", text)[0] == failure
+
+
+def test_parameters_are_named_to_those_who_know_them() -> None:
+    for guarantee, words in (
+        (adv.PureDP(1.0), "pure differential privacy with epsilon 1."),
+        (adv.ApproximateDP(0.5, 1e-6), "approximate differential privacy with epsilon 0.5 and delta 0.000001."),
+        (adv.ProbabilisticDP(0.5, 1e-6), "probabilistic differential privacy with epsilon 0.5 and delta 0.000001."),
+        (adv.ZeroConcentratedDP(0.1), "zero-concentrated differential privacy (zCDP) with rho 0.1."),
+        (adv.RenyiDP(3.0, 0.2), "Renyi differential privacy of order 3 with gamma 0.2."),
+        (adv.GaussianDP(0.5), "Gaussian differential privacy with mu 0.5."),
+    ):
+        for audience in ("regulator", "technical"):
+            assert f"The release keeps {words}" in explain(guarantee, audience)
+
+
+def test_a_loss_is_told_as_that_of_the_noise() -> None:
+    text = explain(adv.Geometric(epsilon=1.0).privacy_loss(), "technical")
+    assert text.startswith("This is what the noise of a release delivers")
+    assert "The release keeps" not in text
+    assert one("|log(P / Q)| <= e = # nats", text) == (1.0,)
+
+
+def test_no_formula_for_a_regulator() -> None:
+    for guarantee in (adv.PureDP(1.0), adv.ZeroConcentratedDP(0.1), adv.RenyiDP(3.0, 0.2), adv.NoPrivacy()):
+        for text in (
+            explain(guarantee, "regulator", releases=12),
+            explain(guarantee, "regulator", topic="pure or approximate"),
+        ):
+            assert not re.search(r"[=<>^|*]|\bexp\b|\blog|tanh", text)
+
+
+def test_the_worst_prior_and_a_base_rate_are_among_a_regulators_numbers() -> None:
+    """F4: "19 % to 81 %" was printed for 30 days of the example; 67 % of change forces 16.4 % to 83.6 %."""
+    loss = published_loss_bound(0.3, 0.01)
+    assert loss == pytest.approx(3.260531, abs=1e-5)
+    text = explain(adv.PureDP(loss), "regulator", priors=[0.1, 0.5])
+    assert one("a rise is about # %, from where a belief may rise to # %", text) == (16.4, 83.7)
+    assert one("From any start the change is at most # percentage points", text) == (67.3,)
+    assert "base rate" in text
+    assert one("rom 10 % a belief ends between # % and # %", text)[1] == pytest.approx(74.4, abs=0.1)
+
+
+def test_published_numbers_come_out_rounded_outward() -> None:
+    """F1: 48 to 52 % and 2 % (Example 6), and "at most 6" times (Example 9), were rounded to the nearest."""
+    lay = explain(adv.ApproximateDP(0.1, 1e-7), failure=0.01)
+    assert "no lower than 47.5 and no higher than 52.5 in 100" in lay
+    assert "at most 2.5 percentage points" in lay
+    assert "at least 99 times in 100" in lay
+    text = explain(adv.ApproximateDP(1.8, 1e-5), "regulator", failure=0.05)
+    assert one("at most # from any start", text) == (6.06,)
+
+
+def test_the_largest_ratio_is_said_of_small_starts() -> None:
+    """F5: a ratio near exp(epsilon) needs a prior near 0, not near 1."""
+    assert "The largest ratios belong to the smallest starting beliefs" in explain(adv.PureDP(1.0), "regulator")
+    assert "the ratio as p tends to 0" in explain(adv.PureDP(1.0), "technical")
+
+
+def test_everybody_hears_of_upper_bounds_both_truths_and_groups() -> None:
+    told = explanations(adv.ApproximateDP(1.0, 1e-6), failure=0.01)
+    assert set(told) == set(AUDIENCES)
+    for text in told.values():
+        assert "upper bound" in text.lower()
+        assert "people in general" in text
+        assert "group" in text
+    assert "whether your data were used or not" in told["lay"]
+    assert "whether the record is in truth in the data or not" in told["regulator"]
+    assert "under each truth" in told["technical"]
+    assert "even one who holds the complete data of everybody else" in told["lay"]
+
+
+def test_audiences_have_two_names() -> None:
+    g = adv.PureDP(1.0)
+    assert explain(g, "respondent") == explain(g, "lay") == explain(g)
+    assert explain(g, "curator") == explain(g, "technical")
+
+
+# Edges
+
+
+def test_no_promise_is_said_plainly() -> None:
+    for guarantee in (adv.NoPrivacy(), adv.ApproximateDP(1.0, 0.5)):
+        for audience in AUDIENCES:
+            text = explain(guarantee, audience, failure=0.01, releases=3)
+            assert not NEVER.search(text)
+    assert explain(adv.NoPrivacy()) == (
+        "Nothing is promised about what the results may tell about you: a reader may become sure whether your data "
+        "were used."
+    )
+    assert "every belief is possible" in explain(adv.NoPrivacy(), "regulator")
+    assert "0 <= X <= 1" in explain(adv.NoPrivacy(), "technical")
+
+
+@pytest.mark.parametrize("guarantee", [adv.ZeroConcentratedDP(0.01), adv.GaussianDP(0.2), adv.ApproximateDP(1.0, 1e-6)])
+def test_what_cannot_be_promised_for_certain_is_told_at_the_usual_failure(guarantee: Guarantee) -> None:
+    lay = explain(guarantee, failure=0.0)
+    assert lay.startswith("No limit to what the results may tell about you holds with certainty.")
+    assert "may fail at most 5 times in 100" in lay
+    is_upper(one("by at most # percentage points", lay)[0], 100.0 * guarantee.difference_bounds(None, 0.05)[1])
+    assert "No bound on beliefs holds for certain." in explain(guarantee, "regulator", failure=0.0)
+    text = explain(guarantee, "technical", failure=0.0)
+    assert "No bound on the privacy loss holds for certain" in text
+    is_upper(one("<= e = # nats", text)[0], guarantee.loss_bound(0.05), 1e-3)
+
+
+@pytest.mark.parametrize("guarantee", [adv.PureDP(0.0), adv.ZeroConcentratedDP(0.0), adv.GaussianDP(0.0)])
+def test_at_no_loss_nothing_moves(guarantee: Guarantee) -> None:
+    for audience, words in (
+        ("lay", "do not depend on your data"),
+        ("regulator", "Every belief stays where it was"),
+        ("technical", "X = p at every prior"),
+    ):
+        text = explain(guarantee, audience, releases=10)
+        assert words in text
+        assert not NEVER.search(text)
+    assert "cannot change at all" in explain(guarantee, topic="pure or approximate")
+
+
+def test_a_tiny_loss_is_shown_and_not_rounded_to_a_larger_one() -> None:
+    text = explain(adv.PureDP(1e-6))
+    assert "at most 0.000025 percentage points" in text
+    assert "no lower than 49.999975 and no higher than 50.000025 in 100" in text
+    (ratio,) = one("as p tends to 0, at most #.", explain(adv.PureDP(1e-6), "technical"))
+    assert np.exp(1e-6) <= ratio <= 1.0 + 1.01e-6
+
+
+def test_a_large_loss_is_said_to_leave_everything_open() -> None:
+    lay = explain(adv.PureDP(50.0))
+    assert "up to 100 percentage points: this limit leaves practically every belief open" in lay
+    assert "anywhere between 0 and 100 in 100" in lay
+    assert "cannot happen" not in lay
+    assert "next to nothing is ruled out" in explain(adv.PureDP(50.0), "regulator")
+    assert one("|log(P / Q)| <= e = # nats", explain(adv.PureDP(50.0), "technical")) == (50.0,)
+    assert not NEVER.search(explain(adv.PureDP(800.0), "regulator"))
+
+
+def test_certain_readers_stay_certain() -> None:
+    lay = explain(adv.PureDP(1.0), priors=[0.0, 1.0])
+    assert "starts at 0 in 100, already sure, stays there" in lay
+    assert "starts at 100 in 100, already sure, stays there" in lay
+    assert "from 100 % a belief does not move" in explain(adv.PureDP(1.0), "regulator", priors=[0.0, 1.0]).replace(
+        "\u00a0", " "
+    )
+    assert "p = 0: X in 0 to 0" in explain(adv.PureDP(1.0), "technical", priors=[0.0, 1.0])
+
+
+def test_a_promise_about_the_release_itself_says_so() -> None:
+    g = adv.ProbabilisticDP(0.1, 1e-7)
+    assert "not only at something worked out from them" in explain(g)
+    assert "do not survive post-processing" in explain(g, "technical")
+    assert "whatever they work out from the results" in explain(g.implied)
+
+
+# Pure or approximate
+
+
+@settings(max_examples=80, deadline=None)
+@given(guarantees, failures)
+def test_whether_a_larger_change_can_happen(guarantee: Guarantee, failure: float) -> None:
+    chance = chance_of(guarantee, failure)
+    told = explanations(guarantee, topic="pure or approximate", failure=failure)
+    most = 100.0 * guarantee.difference_bounds(None, chance)[1]
+    if chance:
+        rows = found("changes by more than # percentage points at most", told["lay"])
+        is_upper(rows[0][0], most)
+        assert "unlikely but possible" in told["lay"]
+        assert "It is of the second sort" in told["regulator"]
+        assert "nothing holds for certain" in told["technical"]
+        for loss, at in found("e = # at failure #", told["technical"]):
+            is_upper(loss, guarantee.loss_bound(at), 1e-3)
+        for change, often in found("# points in at most # % of releases", told["regulator"]):
+            assert change >= 100.0 * guarantee.difference_bounds(None, min(often / 100.0, 0.999))[1] * (1.0 - 1e-9)
+    else:
+        is_upper(one("cannot change by more than # percentage points", told["lay"])[0], most)
+        is_upper(one("changes by more than # percentage points", told["regulator"])[0], most)
+        assert "It is pure" in told["technical"]
+    assert not LAY_NEVER.search(told["lay"])
+
+
+# Composition
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.one_of(
+        st.floats(1e-3, 1.0).map(adv.PureDP),
+        st.tuples(st.floats(1e-3, 1.0), st.floats(1e-12, 1e-6)).map(lambda pair: adv.ApproximateDP(*pair)),
+        st.floats(1e-5, 0.3).map(adv.ZeroConcentratedDP),
+        st.floats(1e-2, 1.0).map(adv.GaussianDP),
+    ),
+    st.integers(2, 60),
+    failures,
+)
+def test_several_releases_are_told_as_they_compose(guarantee: Guarantee, releases: int, failure: float) -> None:
+    told = explanations(guarantee, topic="composition", releases=releases, failure=failure)
+    total = releases * guarantee
+    losses = [row[0] for row in found("together: e = # nats", told["technical"])]
+    expected = []
+    if isinstance(guarantee, adv.PureDP):
+        expected.append(releases * guarantee.epsilon0)
+        assert f"{releases} releases together, for certain" in told["regulator"]
+    if not expected or total.loss_bound(failure) < 0.99 * expected[0]:
+        expected.append(total.loss_bound(failure))
+    assert len(losses) == len(expected)
+    for said, exact in zip(losses, expected, strict=True):
+        is_upper(said, exact, 1e-3)
+    changes = [row[0] for row in found("a belief changes by at most # percentage points", told["regulator"])]
+    for said, exact in zip(changes, expected, strict=True):
+        is_upper(said, 100.0 * adv.PureDP(exact).difference_bounds()[1], 0.02)
+    assert "upper bounds over all mechanisms" in told["regulator"]
+    assert "all the ways of publishing" in told["lay"]
+    assert not LAY_NEVER.search(told["lay"])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.one_of(st.floats(1e-3, 1.0).map(adv.PureDP), st.floats(1e-4, 0.3).map(adv.ZeroConcentratedDP)), failures)
+def test_the_number_of_releases_is_the_last_below_the_threshold(guarantee: Guarantee, failure: float) -> None:
+    kept, final = releases_within(guarantee, 0.5, 0.8, failure)
+
+    def bound(n: int) -> float:
+        return float(limits_after(guarantee, n, failure)[-1].posterior(0.5)[1])
+
+    assert kept == 0 or bound(kept) <= 0.8
+    assert not final or bound(kept + 1) > 0.8
+    text = explain(guarantee, topic="composition", releases=2, failure=failure)
+    if kept > 1:
+        assert f"With up to {kept:,} publications" in text
+        assert ("from" in text.split("With up to")[1]) == final or not final
+
+
+def test_twenty_seven_queries_stay_below_the_threshold() -> None:
+    """Figure 5.3: with basic composition at 0.05 each, query 28 is the first above 80 %."""
+    assert releases_within(adv.PureDP(0.05), 0.5, 0.8, 0.0) == (27, True)
+    assert "With up to 27 publications" in explain(adv.PureDP(0.05), topic="composition", releases=5, failure=0.0)
+    assert "From release 28 on" in explain(adv.PureDP(0.05), "regulator", topic="composition", releases=5, failure=0.0)
+
+
+def test_many_small_releases_are_counted_to_an_end() -> None:
+    assert releases_within(adv.ZeroConcentratedDP(1e-12), 0.5, 0.8, 0.05) == (1_000_000, False)
+    assert releases_within(adv.PureDP(5.0), 0.5, 0.8, 0.05) == (0, True)
+    assert releases_within(adv.NoPrivacy(), 0.5, 0.8, 0.05) == (0, True)
+    text = explain(adv.ZeroConcentratedDP(1e-12), topic="composition", releases=2)
+    assert "With up to 1,000,000 publications" in text
+    assert "above that" not in text
+
+
+def test_a_daily_release_without_certainty() -> None:
+    """Example 7: rho 0.01 a day, failure 0.01; the direct bound after a week is 77.5 %, below the printed 83 %."""
+    text = explain(adv.ZeroConcentratedDP(0.01), "regulator", topic="composition", releases=7, failure=0.01)
+    assert one("one of 50 % ends between # % and # %", text) == (22.5, 77.5)
+    without = explain(adv.ZeroConcentratedDP(0.01), topic="composition", releases=7, failure=0.0)
+    assert "no limit holds with certainty" in without
+    assert "at least 95 times in 100" in without
+
+
+# Budgets
+
+PROFILES = {
+    "two-dimensional": RiskProfile.ratio_or_absolute(3.0, 0.25),
+    "values at a fraction": RiskProfile.ratio_or_absolute(3.0, 0.15, inclusion=0.05),
+    "inclusion": RiskProfile.ratio_or_absolute(2.0, 0.25, value=1.0),
+    "difference": RiskProfile.difference(0.2),
+    "constant": RiskProfile.constant(3.0),
+    "point": RiskProfile.point(1.5, 0.5, 1.0),
+    "least": RiskProfile.difference(0.1).minimum(RiskProfile.ratio_or_absolute(3.0, 0.15, inclusion=0.05)),
+}
+
+
+@pytest.mark.parametrize("statistic", ["any", "count"])
+@pytest.mark.parametrize("name", PROFILES)
+def test_rises_are_those_of_the_recommended_epsilon(name: str, statistic: str) -> None:
+    profile = PROFILES[name]
+    recommended = recommend_epsilon(profile, statistic=statistic, round_down=2)
+    told = explanations(recommended)
+    rows = found("starts at # in 100 ends no higher than # in 100, ", told["lay"])
+    rises = found("p = #, q = #: posterior at most # %, tolerated # %", told["technical"])
+    assert rises
+    assert len(rows) == len(rises)
+    for (start, lay), (p, q, reached, tolerated) in zip(rows, rises, strict=True):
+        assert start == pytest.approx(100.0 * p * q, rel=1e-3)
+        exact = 100.0 * float(absolute_risk_bound(p, q, recommended.epsilon, statistic=statistic))
+        is_upper(reached, exact, 1e-3)
+        is_upper(lay, exact)
+        assert tolerated <= 100.0 * min(1.0, p * q * float(profile(p, q))) * (1.0 + 1e-5)
+        assert reached <= tolerated
+    (epsilon,) = one("that keeps it is #, rounded down", told["regulator"])
+    assert epsilon == recommended.epsilon
+    assert not LAY_NEVER.search(told["lay"])
+    for text in told.values():
+        assert "people in general" in text
+
+
+def test_an_unrounded_epsilon_is_rounded_down_in_words() -> None:
+    recommended = recommend_epsilon(PROFILES["two-dimensional"])
+    text = explain(recommended, "regulator")
+    (epsilon,) = one("that keeps it is #.", text)
+    assert recommended.epsilon - 1e-4 <= epsilon <= recommended.epsilon
+    assert "where up to 25 % is tolerated" in text.replace("\u00a0", " ")
+    assert explain(PROFILES["two-dimensional"], "regulator") == text
+
+
+def test_the_reader_who_binds_is_told_or_approached() -> None:
+    assert "which is what was decided" in explain(PROFILES["difference"])
+    approached = explain(PROFILES["constant"], "regulator").replace("\u00a0", " ")
+    assert "No single reader needs it: it is approached by readers who tend to give 100 % to the person" in approached
+
+
+def test_profiles_without_an_answer_are_said_in_words() -> None:
+    for profile, lay, regulator in (
+        (RiskProfile.constant(1.0), "cannot be kept by any results", "No release that depends on the data keeps it"),
+        (RiskProfile.box(3.0, (0.5, 1.0), (0.8, 1.0)), "asks for no protection", "It asks for nothing"),
+    ):
+        assert lay in explain(profile)
+        assert regulator in explain(profile, "regulator")
+        assert not NEVER.search(explain(profile))
+        with pytest.raises(ValueError, match="there is no recommended guarantee to explain"):
+            explain(profile, topic="guarantee")
+
+
+def test_a_recommendation_is_explained_as_the_guarantee_it_recommends() -> None:
+    recommended = recommend_epsilon(PROFILES["difference"], round_down=2)
+    assert explain(recommended, topic="guarantee") == explain(adv.PureDP(0.4))
+    assert explain(recommended, topic="composition", releases=3) == explain(
+        adv.PureDP(0.4), topic="composition", releases=3
+    )
+
+
+def test_an_uncertified_search_is_said_to_be_one() -> None:
+    profile = RiskProfile.custom(lambda p, q: 1.0 + 0.3 / (p * q))
+    assert "as far as a search has found" in explain(profile)
+    assert "a search without certificate" in explain(profile, "regulator")
+
+
+def test_verdicts() -> None:
+    kept = verdict(RiskProfile.difference(0.2), adv.PureDP(0.1))
+    assert explain(kept).endswith("keeps every reader within that; this cannot be exceeded.")
+    chance = verdict(RiskProfile.difference(0.5), adv.ZeroConcentratedDP(0.001))
+    assert chance.kept
+    assert explain(chance).endswith("keeps every reader within that, at least 95 times in 100.")
+    broken = verdict(RiskProfile.difference(0.2), adv.ZeroConcentratedDP(0.5))
+    assert explain(broken).endswith(
+        "is not enough to keep every reader within that, even if it may fail at most 5 times in 100."
+    )
+    other = verdict(RiskProfile.ratio_or_absolute(2.0, 0.25, inclusion=0.5), adv.PureDP(1.0), neighbours="bounded")
+    assert "says nothing" in explain(other)
+    sure = verdict(RiskProfile.difference(0.2), adv.PureDP(0.1), neighbours="bounded")
+    assert "every reader who is sure that your data are used" in explain(sure)
+    for one_verdict in (kept, chance, broken, other, sure):
+        told = explanations(one_verdict)
+        assert not LAY_NEVER.search(told["lay"])
+        assert one_verdict.profile in told["regulator"]
+        assert one_verdict.words in told["technical"]
+
+
+# Audits
+
+
+def tree_of(plan: Any, reader: Any, truth: Any, **options: Any) -> xr.DataTree:
+    return adv.audit(plan, reader, truth, rng=1, progress=False, **options)
+
+
+BLOCK = adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))
+
+
+@cache
+def audited(name: str) -> xr.DataTree:
+    plan, one_reader = adv.Plan([BLOCK]), adv.Adversary(0.3, 0)
+    promised = {"zCDP": adv.ZeroConcentratedDP(0.1), "pure": adv.PureDP(0.5)}
+    readers = {f"R{i}": adv.Adversary(0.05 + 0.09 * i, 0) for i in range(10)}
+    if name == "one":
+        return tree_of(plan, one_reader, {"block": 1}, guarantee=promised["zCDP"])
+    if name == "violated":
+        return tree_of(plan, one_reader, {"block": 1}, guarantee=promised)
+    if name == "nothing promised":
+        return tree_of(plan, one_reader, {"block": 0})
+    if name == "many":
+        return tree_of(plan, readers, {"block": 1}, guarantee=promised["zCDP"])
+    if name == "truths":
+        return tree_of(
+            {"A": plan, "B": adv.Plan([adv.Level("block", adv.Gaussian(3.0))])},
+            one_reader,
+            {"low": {"block": 0}, "high": {"block": 1}},
+        )
+    if name == "simulated":
+        levels = [adv.Level("block", adv.Gaussian(2.0), siblings=3), adv.Level("tract", adv.Gaussian(2.0))]
+        reader = adv.Adversary(0.3, 0, {"tract": adv.Others(np.full(11, 1.0 / 11.0))})
+        return tree_of(adv.Plan(levels), reader, {"block": 1, "tract": 4}, draws=500)
+    levels = [adv.Level("block", adv.DiscreteGaussian.from_rho(0.1), siblings=3), adv.Level("tract", adv.Exact())]
+    reader = adv.Adversary(0.3, 0, {"tract": adv.Others(np.arange(1.0, 12.0) / 66.0)})
+    return tree_of(adv.Plan(levels), reader, {"block": 1, "tract": 4})
+
+
+def with_status(tree: xr.DataTree, status: str) -> xr.DataTree:
+    """The same audit with another status of its promises; unreliable averages are not numbers."""
+    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
+    statuses = xr.full_like(bound["status"], status, dtype="<U10")
+    bound = bound.assign(status=statuses)
+    if status == "unreliable":
+        averages = [name for name in risk if name != "prior"]
+        risk = risk.assign({name: xr.full_like(risk[name], np.nan) for name in averages})
+        risk = risk.assign(status="unreliable", unreliable_mass=0.25)
+        bound = bound.assign(outside=xr.full_like(bound["outside"], np.nan))
+    changed = xr.DataTree.from_dict({"risk": xr.DataTree(risk), "bound": xr.DataTree(bound)})
+    changed.attrs.update(tree.attrs)
+    return changed
+
+
+def test_an_audit_is_told_in_its_own_numbers() -> None:
+    tree = audited("one")
+    risk, bound = tree["risk"], tree["bound"].to_dataset().sel(definition="zCDP")
+    told = explanations(tree)
+    start, mean = one("starts at # in 100 and ends on average at # in 100", told["lay"])
+    assert (start, mean) == (30.0, pytest.approx(100.0 * float(risk["posterior_mean"]), rel=1e-3))
+    (guess,) = one("best guess is right # times in 100", told["lay"])
+    assert guess == pytest.approx(100.0 * float(risk["prob_correct"]), rel=1e-3)
+    ends = one(
+        "keeps a reader with that start between # and # in 100, at least 95 times in 100. This holds here.", told["lay"]
+    )
+    is_interval((ends[0], ends[1]), 0.3, tuple(bound["posterior"].values))
+    assert "(worked out exactly)" in told["lay"]
+    _, mean, ratio, guess = one(
+        "starts at # % and ends on average at # %, # times the start; the best guess is right in # %", told["regulator"]
+    )
+    assert ratio == pytest.approx(float(risk["ratio_mean"]), rel=1e-3)
+    low, high, most = one(
+        "the promise of zCDP allows # % to # %, a ratio of at most #, but for at most 5 %", told["regulator"]
+    )
+    is_interval((low, high), 0.3, tuple(bound["posterior"].values), 0.02)
+    is_upper(most, float(bound["ratio"].sel(side="upper")), 0.011)
+    (outside,) = found("# % of releases lead beyond it. Status: holds", told["regulator"])[0]
+    is_upper(outside, 100.0 * float(bound["outside"]), 1e-3)
+    assert "exact averages" in told["regulator"]
+    assert "Every bound holds for every reader here." in told["regulator"]
+    low, high = one("leave the posterior between # % and # %", told["technical"])
+    quantiles = 100.0 * risk["posterior_quantile"].values
+    assert (low, high) == (pytest.approx(quantiles[0], rel=1e-3), pytest.approx(quantiles[-1], rel=1e-3))
+    (loss,) = found("zCDP: |log(P / Q)| <= # at failure 0.05", told["technical"])[0]
+    is_upper(loss, float(bound["loss_bound"]), 1e-3)
+
+
+@pytest.mark.parametrize("name", ["one", "violated", "nothing promised", "many", "truths", "simulated", "exact level"])
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_every_kind_of_audit_reads_well(name: str, audience: str) -> None:
+    text = explain(audited(name), audience)
+    assert not NEVER.search(text)
+    assert "{" not in text or audience == "technical"
+    assert "  " not in text
+    if audience == "lay":
+        assert not LAY_NEVER.search(re.sub("“.*?”", "", text))
+    for paragraph in text.split("\n\n"):
+        assert paragraph[0].isupper() or paragraph[0] == "“", paragraph
+        assert paragraph.endswith(".")
+
+
+def test_a_violated_promise_goes_before_one_that_holds() -> None:
+    tree = audited("violated")
+    assert "there is too little chance in the results for that" in explain(tree)
+    regulator = explain(tree, "regulator")
+    assert "violated, because the noise does not keep the promise" in regulator
+    assert "Not every bound is known to hold for every reader here: violated." in regulator
+
+
+def test_without_a_promise_the_noise_speaks() -> None:
+    text = explain(audited("nothing promised"))
+    assert "The chance in the results keeps a reader with that start between" in text
+
+
+def test_of_many_readers_the_least_and_the_largest_are_told() -> None:
+    tree = audited("many")
+    ratio = tree["risk"]["ratio_mean"]
+    text = explain(tree)
+    named = re.findall("Reader “(R.)” starts", text)
+    assert named == [str(ratio.idxmin().item()), str(ratio.idxmax().item())]
+    assert "10 in all" in text
+
+
+def test_every_truth_and_plan_is_told() -> None:
+    text = explain(audited("truths"), "regulator")
+    for plan in "AB":
+        for truth in ("low", "high"):
+            assert f"Under plan “{plan}” and truth “{truth}”:" in text
+
+
+def test_estimates_are_called_so_with_their_error() -> None:
+    tree = audited("simulated")
+    assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
+    error = 100.0 * float(tree["risk"]["mcse"].sel(measure="posterior_mean"))
+    (said,) = one("give or take # (an estimate from simulated results)", explain(tree))
+    assert said == pytest.approx(error, rel=1e-3)
+    assert "estimates from simulated or sampled releases, ± one standard error" in explain(tree, "technical")
+
+
+def test_exact_levels_move_the_start_first() -> None:
+    tree = audited("exact level")
+    risk = tree["risk"]
+    before, after = one("They alone bring the reader from # to # in 100", explain(tree))
+    assert before == pytest.approx(30.0, rel=1e-3)
+    assert after == pytest.approx(100.0 * float(risk["prior"]), rel=1e-3)
+    _, _, factor = one("takes the reader from # % to # %, # times as much", explain(tree, "regulator"))
+    assert factor == pytest.approx(float(risk["invariant_ratio"]), rel=1e-3)
+
+
+def test_an_unreliable_audit_gives_no_averages() -> None:
+    tree = with_status(audited("one"), "unreliable")
+    told = explanations(tree)
+    for text in told.values():
+        assert "30" in text
+        assert "on average at" not in text
+        assert not NEVER.search(text)
+    assert "no number is given" in told["lay"]
+    assert "on a share of 25" in told["regulator"]
+    assert "Status: unreliable, because the sampler failed" in told["regulator"]
+    assert "could not be worked out" in told["lay"]
+
+
+def test_a_reader_who_learns_all_from_exact_numbers() -> None:
+    tree = tree_of(adv.Plan([adv.Level("block", adv.Exact())]), adv.Adversary(0.2, 0), {"block": 1})
+    assert "They alone bring the reader from 20 to 100 in 100, which no limit here is about." in explain(tree)
+    assert "Results that are made with chance do not move somebody who is already sure." in explain(tree)
+    assert "times as much, which no promise is about" in explain(tree, "regulator")
+
+
+def test_a_mistaken_reader_is_not_a_broken_promise() -> None:
+    tree = with_status(audited("one"), "exceeded")
+    assert "whose beliefs about other people are not mistaken. This one's are" in explain(tree)
+    assert "exceeded, because this reader's beliefs are mistaken" in explain(tree, "regulator")
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    ("subject", "options", "error", "message"),
+    [
+        (1.0, {}, TypeError, "subject must be a Guarantee"),
+        (adv.PureDP(1.0), {"audience": "press"}, ValueError, "audience must be one of"),
+        (adv.PureDP(1.0), {"topic": "weather"}, ValueError, "topic must be one of"),
+        (adv.PureDP(1.0), {"topic": "audit"}, ValueError, "topic of a guarantee must be one of"),
+        (adv.PureDP(1.0), {"topic": "composition"}, ValueError, "composition needs releases"),
+        (adv.PureDP(1.0), {"releases": 0}, ValueError, "releases must be"),
+        (adv.PureDP(1.0), {"failure": 1.0}, ValueError, r"failure must be in \[0, 1\)"),
+        (adv.PureDP(1.0), {"failure": float("nan")}, ValueError, "failure must be"),
+        (adv.PureDP(1.0), {"threshold": 0.0}, ValueError, r"threshold must be in \(0, 1\)"),
+        (adv.PureDP(1.0), {"priors": [0.5, 2.0]}, ValueError, "priors must be"),
+        (PROFILES["difference"], {"statistic": "sum"}, ValueError, "statistic must be one of"),
+        (PROFILES["difference"], {"topic": "audit"}, ValueError, "topic of a recommendation must be one of"),
+        (xr.DataTree(), {}, ValueError, "the tree is not an audit"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(
+    subject: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        explain(subject, **options)
+
+
+def test_verdicts_and_audits_have_one_topic() -> None:
+    found_verdict = verdict(RiskProfile.difference(0.2), adv.PureDP(0.1))
+    with pytest.raises(ValueError, match="topic of a verdict"):
+        explain(found_verdict, topic="guarantee")
+    with pytest.raises(ValueError, match="topic of an audit"):
+        explain(audited("one"), topic="guarantee")
+    assert explain(found_verdict, topic="budget") == explain(found_verdict)
+    assert explain(audited("one"), topic="audit") == explain(audited("one"))
+
+
+def test_numbers_are_read_as_they_are_written() -> None:
+    assert found("between # and #", "between 1,234.5 and 1e-05") == [(1234.5, 1e-05)]
+    assert Decimal("1.5") == Decimal(str(read("1.5")))

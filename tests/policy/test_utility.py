@@ -1,0 +1,261 @@
+"""Utility of a choice of epsilon: errors, exact releases and switched decisions, against pmfs and simulation."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from adversary.policy.equivalents import equivalent_epsilon
+from adversary.policy.profiles import RiskProfile
+from adversary.policy.promises import promise
+from adversary.policy.recommendations import recommend_epsilon
+from adversary.policy.utility import (
+    RateCounts,
+    noise_of,
+    prob_exact,
+    rate_counts,
+    rmse,
+    switch_of_rate,
+    switch_probability,
+    tradeoff_table,
+)
+
+MECHANISMS: dict[str, adv.Mechanism] = {
+    "geometric": adv.Geometric(0.7),
+    "geometric, strong": adv.Geometric(6.0),
+    "discrete gaussian": adv.DiscreteGaussian.from_rho(0.05),
+    "discrete gaussian, needle": adv.DiscreteGaussian(0.2),
+    "laplace": adv.Laplace(1.4),
+    "gaussian": adv.Gaussian(2.1),
+    "exact": adv.Exact(),
+}
+DURHAM: dict[str, Any] = {"base": 4012, "target": "6/1000", "deviations": ["1/4000", "1/2000", "1/1000", "2/1000"]}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_error_and_exact_releases_agree_with_simulation(name: str) -> None:
+    mechanism, draws = MECHANISMS[name], 400_000
+    noise = mechanism.sample(np.full(draws, 10), np.random.default_rng(1)) - 10.0
+    share = prob_exact(mechanism)
+    assert np.mean(noise == 0.0) == pytest.approx(share, abs=5.0 * math.sqrt(share * (1.0 - share) / draws) + 1e-15)
+    error = np.sqrt(np.mean(noise**4) / draws) / 2.0 / max(rmse(mechanism), 1e-300)
+    assert np.sqrt(np.mean(noise**2)) == pytest.approx(rmse(mechanism), abs=5.0 * error + 1e-15)
+
+
+@pytest.mark.parametrize("name", [name for name in MECHANISMS if name not in ("laplace", "gaussian")])
+def test_error_and_exact_releases_agree_with_the_pmf(name: str) -> None:
+    mechanism = MECHANISMS[name]
+    release = mechanism.support(0)
+    mass = np.exp(mechanism.log_prob(release, 0))
+    assert rmse(mechanism) == pytest.approx(math.sqrt(mass @ release.astype(float) ** 2), rel=1e-12)
+    assert prob_exact(mechanism) == pytest.approx(mass[release == 0].item(), rel=1e-14)
+
+
+@given(st.floats(1e-6, 50.0))
+@settings(max_examples=200, deadline=None)
+def test_geometric_noise_has_closed_forms_at_every_scale(epsilon: float) -> None:
+    noise, x = noise_of("geometric", epsilon), math.exp(-epsilon)
+    assert prob_exact(noise) == pytest.approx(math.tanh(epsilon / 2.0), rel=1e-13)
+    assert rmse(noise) == pytest.approx(math.sqrt(2.0 * x) / -math.expm1(-epsilon), rel=1e-13)
+    for steps in (1, 2, 8):
+        flipped = x**steps / (1.0 + x)
+        assert switch_probability(noise, 24 + steps, 24) == pytest.approx(flipped, rel=1e-12)
+        assert switch_probability(noise, 25 - steps, 24) == pytest.approx(flipped, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_switched_decisions_agree_with_simulation(name: str) -> None:
+    mechanism, rng, draws, threshold = MECHANISMS[name], np.random.default_rng(2), 200_000, 24
+    for truth in (18, 22, 23, 24, 25, 26, 30):
+        released = mechanism.sample(np.full(draws, truth), rng)
+        found = switch_probability(mechanism, truth, threshold)
+        switched = np.mean((released <= threshold) != (truth <= threshold))
+        assert switched == pytest.approx(found, abs=5.0 * math.sqrt(found * (1.0 - found) / draws) + 1e-12)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_switching_is_rarer_farther_from_the_threshold_and_even_on_both_sides(name: str) -> None:
+    mechanism = MECHANISMS[name]
+    steps = np.arange(1, 30)
+    above = switch_probability(mechanism, 24 + steps, 24)
+    between = 24.5 if name in ("laplace", "gaussian") else 24  # a decision between two counts
+    assert (np.diff(above) <= 0.0).all()
+    assert (above <= 0.5).all()
+    below = switch_probability(mechanism, 25 - steps, between)
+    np.testing.assert_allclose(below, switch_probability(mechanism, 24 + steps, between), rtol=1e-12, atol=1e-300)
+
+
+def test_switching_far_away_keeps_its_digits() -> None:
+    found = switch_probability(noise_of("geometric", 2.0), 300, 24)
+    assert found == pytest.approx(math.exp(-2.0 * 276) / (1.0 + math.exp(-2.0)), rel=1e-12)
+    assert 0.0 < switch_probability(noise_of("gaussian", 0.5), 24 + 35, 24) < 1e-250
+
+
+def test_noise_is_what_it_is_sold_as() -> None:
+    assert noise_of("geometric", 0.5) == adv.Geometric(0.5)
+    assert noise_of("laplace", 0.5) == adv.Laplace(2.0)
+    assert noise_of("gaussian", 0.5) == adv.Gaussian(1.0)
+    assert noise_of("discrete gaussian", 0.125).rho == pytest.approx(0.125)
+    for kind in ("geometric", "laplace", "gaussian", "discrete gaussian"):
+        assert noise_of(kind, math.inf) == adv.Exact()
+        for bad in (0.0, -1.0, math.nan):
+            with pytest.raises(ValueError, match="must be positive"):
+                noise_of(kind, bad)
+    with pytest.raises(ValueError, match="kind must be one of 'geometric', 'laplace'"):
+        noise_of("uniform", 1.0)
+
+
+# Rates
+
+
+@pytest.mark.parametrize(
+    ("base", "target", "deviation", "expected"),
+    [
+        (4012, "6/1000", "1/4000", RateCounts(24, 25, 23)),
+        (4012, 0.006, 0.00025, RateCounts(24, 25, 23)),
+        (4012, Fraction(6, 1000), Fraction(1, 2000), RateCounts(24, 26, 22)),
+        (4012, 0.006, 0.001, RateCounts(24, 28, 20)),
+        (4012, 0.006, 0.002, RateCounts(24, 32, 16)),
+        (100, 0.29, 0.0, RateCounts(29, 29, 29)),  # 0.29 * 100 is 28.999999999999996 in doubles
+        (3, 1 / 3, 1 / 3, RateCounts(1, 2, 0)),
+        (1000, 0.006, 0.01, RateCounts(6, 16, None)),
+        (10, 0, 0.25, RateCounts(0, 2, None)),  # halves go to the even count
+        (10, 0.5, 0.15, RateCounts(5, 6, 4)),
+    ],
+)
+def test_rates_become_counts(base: int, target: Any, deviation: Any, expected: RateCounts) -> None:
+    assert rate_counts(base, target, deviation) == expected
+
+
+def test_a_switched_rate_is_a_switched_count() -> None:
+    for name, mechanism in MECHANISMS.items():
+        above, below = switch_of_rate(mechanism, 4012, "6/1000", "1/1000")
+        limit = 24.072 if name in ("laplace", "gaussian") else 24  # continuous releases are not rounded
+        assert above == pytest.approx(switch_probability(mechanism, 28, limit), rel=1e-12)
+        assert below == pytest.approx(switch_probability(mechanism, 20, limit), rel=1e-12)
+    above, below = switch_of_rate(adv.Geometric(1.0), 1000, 0.006, 0.01)
+    assert above > 0.0
+    assert math.isnan(below)
+
+
+# The table
+
+
+def test_the_table_is_the_functions_it_names() -> None:
+    profiles = {f"{r} or {a}": RiskProfile.ratio_or_absolute(r, a, value=1.0) for r in (1.2, 2, 5) for a in (0, 0.25)}
+    table = tradeoff_table(profiles, **DURHAM)
+    assert {name: table[name].dims for name in table} == {
+        **dict.fromkeys(["epsilon", "status", "parameter", "sd", "rmse", "prob_exact"], ("profile",)),
+        "switch": ("profile", "deviation", "side"),
+        "true_count": ("deviation", "side"),
+    }
+    assert table["side"].values.tolist() == ["above", "below"]
+    assert table["deviation"].values.tolist() == [0.00025, 0.0005, 0.001, 0.002]
+    assert table["true_count"].sel(side="above").values.tolist() == [25, 26, 28, 32]
+    assert table.attrs["threshold"] == 24
+    for name, profile in profiles.items():
+        row, epsilon = table.sel(profile=name), recommend_epsilon(profile).epsilon
+        noise = adv.Geometric(epsilon)
+        assert row["epsilon"].item() == row["parameter"].item() == epsilon
+        assert row["sd"].item() == row["rmse"].item() == rmse(noise)
+        assert row["prob_exact"].item() == prob_exact(noise)
+        assert row["switch"].values[1].tolist() == list(switch_of_rate(noise, 4012, "6/1000", "1/2000"))
+
+
+def test_a_more_permissive_profile_is_never_less_accurate() -> None:
+    ratios = np.linspace(1.1, 6.0, 12)
+    table = tradeoff_table({f"{r:.3f}": RiskProfile.constant(float(r)) for r in ratios}, **DURHAM)
+    assert (table["epsilon"].diff("profile") > 0.0).all()
+    assert (table["rmse"].diff("profile") < 0.0).all()
+    assert (table["prob_exact"].diff("profile") > 0.0).all()
+    assert (table["switch"].diff("profile") < 0.0).all()
+
+
+def test_rounding_down_costs_accuracy_and_is_what_is_used() -> None:
+    profile = {"difference": RiskProfile.difference(0.1)}
+    plain, rounded = (tradeoff_table(profile, **DURHAM, round_down=digits) for digits in (None, 2))
+    assert rounded["epsilon"].item() == 0.2
+    assert rounded["rmse"].item() == rmse(adv.Geometric(0.2)) > plain["rmse"].item()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "discrete gaussian"])
+def test_gaussian_noise_has_the_rho_that_keeps_the_profile_but_for_the_failure(kind: str) -> None:
+    profile = RiskProfile.ratio_or_absolute(3.0, 0.25)
+    table = tradeoff_table({"one": profile}, **DURHAM, noise=kind, failure=0.01)
+    rho = table["parameter"].item()
+    assert table["parameter"].attrs["units"] == "rho"
+    assert rho == promise(profile, kind, failure=0.01).parameter
+    noise = noise_of(kind, rho)
+    worth = equivalent_epsilon(noise.privacy_loss(), 0.01, two=noise.privacy_loss(cells=2))
+    assert worth == pytest.approx(table["epsilon"].item(), rel=1e-6)
+    assert table["rmse"].item() == rmse(noise)
+
+
+def test_one_count_may_be_published_with_less_noise() -> None:
+    profile = {"one": RiskProfile.ratio_or_absolute(3.0, 0.25)}
+    both, single = (tradeoff_table(profile, **DURHAM, statistic=statistic) for statistic in ("any", "count"))
+    assert single["epsilon"].item() > both["epsilon"].item()
+    assert single["rmse"].item() < both["rmse"].item()
+
+
+def test_profiles_without_a_number_have_a_status() -> None:
+    profiles = {"free": RiskProfile.point(3.0, 1.0, 1.0), "nothing": RiskProfile.constant(1.0)}
+    for noise in ("geometric", "gaussian"):
+        table = tradeoff_table(profiles, **DURHAM, noise=noise)
+        assert table["status"].values.tolist() == ["unconstrained", "unattainable"]
+        free, nothing = (table.sel(profile=name) for name in profiles)
+        assert (free["rmse"].item(), free["prob_exact"].item()) == (0.0, 1.0)
+        assert (free["switch"] == 0.0).all()
+        assert nothing[["rmse", "sd", "prob_exact"]].to_array().isnull().all()
+        assert nothing["switch"].isnull().all()
+    tiny = tradeoff_table({"tiny": RiskProfile.constant(1.001)}, **DURHAM, round_down=2)
+    assert tiny["epsilon"].item() == 0.0
+    assert tiny["rmse"].isnull().all()
+
+
+# Shapes and bad input
+
+
+def test_scalars_arrays_and_labels() -> None:
+    truth = xr.DataArray([20, 24, 25], dims="county", coords={"county": ["a", "b", "c"]})
+    found = switch_probability(adv.Geometric(1.0), truth, 24)
+    assert found.dims == ("county",)
+    assert found["county"].values.tolist() == ["a", "b", "c"]
+    assert isinstance(switch_probability(adv.Geometric(1.0), 25, 24), float)
+    assert switch_probability(adv.Geometric(1.0), [[25], [26]], [23, 24, 25]).shape == (2, 3)
+
+
+def test_bad_input_is_refused() -> None:
+    noise = adv.Geometric(1.0)
+    with pytest.raises(ValueError, match="truth must be a whole number"):
+        switch_probability(noise, 24.5, 24)
+    with pytest.raises(ValueError, match="truth must be a whole number"):
+        switch_probability(adv.Gaussian(1.0), 24.5, 24)
+    with pytest.raises(ValueError, match="threshold must be a whole number"):
+        switch_probability(noise, 24, 24.5)
+    with pytest.raises(ValueError, match="threshold must be finite"):
+        switch_probability(adv.Gaussian(1.0), 24, math.inf)
+    with pytest.raises(TypeError, match="clamped or rounded"):
+        prob_exact(adv.postprocessing.clamped(noise))
+    with pytest.raises(ValueError, match="base must be"):
+        rate_counts(0, 0.1, 0.1)
+    with pytest.raises(ValueError, match="target must be non-negative"):
+        rate_counts(10, -0.1, 0.1)
+    for bad in ("6 per 1000", "1/0", math.nan, math.inf):
+        with pytest.raises(ValueError, match="deviation must be a rate"):
+            rate_counts(10, 0.1, bad)
+    with pytest.raises(TypeError, match="target must be a rate"):
+        rate_counts(10, None, 0.1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="noise must be one of"):
+        tradeoff_table({"one": RiskProfile.constant(2.0)}, **DURHAM, noise="staircase")
+    for nothing in ({}, RiskProfile.constant(2.0)):
+        with pytest.raises(TypeError, match="profiles must be a mapping"):
+            tradeoff_table(nothing, **DURHAM)  # type: ignore[arg-type]
