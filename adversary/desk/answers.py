@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adversary.desk import capabilities, diagnostics, portraits, words
+from adversary.desk import capabilities, diagnostics, portraits, profile_sections, profile_verdicts, words
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import add, finite, numbers, table
 
@@ -45,6 +45,9 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         result["diagnostics"] = _by_reader(scenario, tree, diagnostics.worst)
     result["bounds"] = _keyed(bound, _bounds)
     result["both_truths"] = _by_reader(scenario, tree, _capable)
+    if scenario.profile is not None:
+        readers = _by_reader(scenario, tree, profile_sections.answer)
+        result["profile"] = {**profile_verdicts.answer(profile_verdicts.verdicts(scenario, tree)), "readers": readers}
     return result
 
 
@@ -119,6 +122,8 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
         for status in np.unique(part["bound"].to_dataset()["status"].values):
             if status != "holds":
                 console.print(Text(words.STATUS[str(status)], style="red"))
+        profile_sections.show_readers(one, part, console)
+    profile_sections.show(scenario, tree, console)
 
 
 def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The command line: `adversary audit`, `sensitivity`, `bounds` and `census` print tables or JSON, or write a directory.
+"""The command line: commands that print tables or one JSON object, or write a directory of figures and data.
 
 PyMC, matplotlib and Jinja2 are imported only where an engine, a figure or a report needs them. What is wrong with the
 input is said in one line on standard error, with exit code 2 and nothing written.
@@ -19,9 +19,12 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from adversary.desk import answers, bounds, concerns, sensitivities, words
+from adversary.desk import answers, bounds, concerns, profile_verdicts, sensitivities, words
 from adversary.desk.answers import MEASURES as MEASURES
+from adversary.desk.budget_command import epsilon_command
+from adversary.desk.explain_command import explain_command
 from adversary.desk.options import (
+    SEED,
     Cells,
     Failure,
     Figures,
@@ -31,24 +34,24 @@ from adversary.desk.options import (
     Truths,
     directory,
     number,
+    read_scenario,
     remove_empty,
     several,
     told,
     whole,
 )
-from adversary.desk.scenarios import Scenario, load_scenario
+from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import console, json_text
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
 from adversary.reader.tables import DRAWS
 
-SEED = 2020
-"""Where none is given: a run that is repeated, or resumed, gives the same numbers."""
-
 app = typer.Typer(name="adversary", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 census = typer.Typer(no_args_is_help=True, help="What the noise of the 2020 Census leaves to a reader, by concern.")
 app.add_typer(census, name="census")
+app.command("epsilon")(epsilon_command)
+app.command("explain")(explain_command)
 
 
 def main() -> None:
@@ -92,11 +95,11 @@ def audit_command(
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
     with told():
-        read = _read(scenario, truth or [])
+        read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
 
         def run(store: Path | None) -> xr.DataTree:
-            return audit(
+            found = audit(
                 read.plan,
                 read.adversary,
                 read.truth,
@@ -107,6 +110,7 @@ def audit_command(
                 rng=seed,
                 store=store,
             )
+            return profile_verdicts.judged(read, found)
 
         tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance])
         answer = json_text(answers.summary(read, tree)) if as_json else ""
@@ -131,7 +135,7 @@ def sensitivity_command(
 ) -> None:
     """How far the answers move with prior, budget, siblings and beliefs, with the target in and with the target out."""
     with told(), directory(out) as folder:
-        read = _read(scenario, truth or [])
+        read = read_scenario(scenario, truth)
         every = {name: sensitivities.gone_over(one) for name, one in words.truths(read).items()}
         if folder is not None:
             from adversary.desk import exhibits
@@ -264,23 +268,6 @@ def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, 
         show(answer, console())
     if out is not None:
         print(f"figures in {out}", file=sys.stderr)
-
-
-def _read(path: Path, changes: list[str]) -> Scenario:
-    scenario = load_scenario(path)
-    return scenario.with_truth(dict(map(_count, changes))) if changes else scenario
-
-
-def _count(text: str) -> tuple[str, Any]:
-    """ "block group=10" as ("block group", 10), and "block=1,34" as ("block", [1, 34])."""
-    name, sign, value = text.partition("=")
-    try:
-        numbers = [json.loads(part) for part in value.split(",")]
-    except json.JSONDecodeError:
-        numbers = []
-    if not sign or not name.strip() or not numbers:
-        raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
-    return name.strip(), numbers if len(numbers) > 1 else numbers[0]
 
 
 def _reported(scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any]) -> xr.DataTree:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from adversary.desk.bounds import LEVELS, PRIORS
+from adversary.desk.scenarios import Scenario, load_scenario
+
+SEED = 2020
+"""Where none is given: a run that is repeated, or resumed, gives the same numbers."""
 
 
 def _usual(values: Sequence[float]) -> str:
@@ -99,3 +104,21 @@ def remove_empty(folders: Iterable[Path]) -> None:
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()
+
+
+def read_scenario(path: Path, changes: list[str] | None) -> Scenario:
+    """A scenario file, with the true counts that `--truth` replaces."""
+    scenario = load_scenario(path)
+    return scenario.with_truth(dict(map(_count, changes))) if changes else scenario
+
+
+def _count(text: str) -> tuple[str, Any]:
+    """ "block group=10" as ("block group", 10), and "block=1,34" as ("block", [1, 34])."""
+    name, sign, value = text.partition("=")
+    try:
+        numbers = [json.loads(part) for part in value.split(",")]
+    except json.JSONDecodeError:
+        numbers = []
+    if not sign or not name.strip() or not numbers:
+        raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
+    return name.strip(), numbers if len(numbers) > 1 else numbers[0]

@@ -20,8 +20,10 @@ from adversary.desk import (
     alternatives,
     capabilities,
     diagnostics,
+    explained,
     learned,
     portraits,
+    profile_sections,
     repeats,
     sensitivities,
     summaries,
@@ -33,7 +35,15 @@ from adversary.desk.words import readers_of
 from adversary.reader.truths import settle_truth
 
 NAMES = ("report.html", "audit.nc")
-SECTIONS = (capabilities.section, repeats.section, adjustments.section, sensitivities.section, diagnostics.section)
+SECTIONS = (
+    capabilities.section,
+    profile_sections.section,
+    profile_sections.readers,
+    repeats.section,
+    adjustments.section,
+    sensitivities.section,
+    diagnostics.section,
+)
 """Parts of the page about one truth, each there only where it applies."""
 
 
@@ -88,7 +98,7 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
         title=scenario.title or scenario.path.name,
         description=scenario.description,
         source=scenario.source.rstrip("."),
-        summary=[line for name, one, part in every for line in summaries.summary(name, one, part)],
+        summary=[*_summary(every), *profile_sections.summary(scenario, tree)],
         published=summaries.published(every[0][1]),
         levels=summaries.levels(scenario),
         readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
@@ -98,8 +108,15 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
         inapplicable=inapplicable,
         cases=[_case(name, one, part) for name, one, part in every],
         reading=summaries.reading(scenario, tree),
+        words=explained.page(scenario, tree),
+        words_notes=explained.notes(scenario),
         provenance=summaries.provenance(scenario, tree),
     )
+
+
+def _summary(every: list[tuple[str, Scenario, xr.DataTree]]) -> list[str]:
+    """What came out under every truth."""
+    return [line for name, one, part in every for line in summaries.summary(name, one, part)]
 
 
 def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Nothing in a file is executed. Every key is known, typed and checked; an error names the file, the key, the rule and
 the value, and suggests the key that was probably meant. What a plan, a reader, a belief and a range are written as is
-said in `plan_keys`, `reader_keys`, `belief_keys` and `range_keys`.
+said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys` and `profile_keys`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import Any
 from adversary._numeric import check_probability
 from adversary.desk.keys import Keys
 from adversary.desk.plan_keys import origins, read_plan, sequences
+from adversary.desk.profile_keys import read_profile
 from adversary.desk.range_keys import Ranges, read_ranges
 from adversary.desk.reader_keys import read_adversary
+from adversary.policy.profiles import RiskProfile
+from adversary.policy.risks import STATISTICS
 from adversary.privacy.definitions import (
     ApproximateDP,
     GaussianDP,
@@ -31,7 +34,7 @@ from adversary.reader.inference import Adversary
 from adversary.reader.plans import NEIGHBOURS, Plan
 from adversary.reader.truths import settle_truth
 
-_TOP = ("title", "description", "source", "neighbours", "failure", "plan", "guarantee", "sensitivity")
+_TOP = ("title", "description", "source", "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile")
 _ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 _DEFINITIONS = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 
@@ -41,7 +44,9 @@ class Scenario:
     """A scenario file, read and checked.
 
     `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each promise to it, or is
-    None where the file makes none; `sensitivity` is what the file asks to be gone over, or None.
+    None where the file makes none; `sensitivity` is what the file asks to be gone over, or None. `profile` is the risk
+    the agency tolerates, or None, and `statistic` what it says is published: "any" thing, or one "count" of those it
+    would harm.
     """
 
     plan: Plan
@@ -55,6 +60,8 @@ class Scenario:
     path: Path
     document: Mapping[str, Any]
     sensitivity: Ranges | None = None
+    profile: RiskProfile | None = None
+    statistic: str = "any"
 
     @property
     def neighbours(self) -> str:
@@ -125,7 +132,12 @@ def load_scenario(path: str | Path) -> Scenario:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: not a TOML file: {error}") from None
-    return _scenario(document, file)
+    if "plan" not in document and {"profile", "profiles"} & set(document):
+        raise ValueError(f"{file}: plan: is missing: this is a profile file, which adversary epsilon reads")
+    scenario = _scenario(document, file)
+    if scenario.statistic == "count" and scenario.plan.cells > 1:
+        raise ValueError(f"{file}: profile.statistic: must be 'any' where the reader watches two cells, got 'count'")
+    return scenario
 
 
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
@@ -141,12 +153,23 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     promises = _guarantees(top.table("guarantee"), plan, neighbours) if top.has("guarantee") else None
     every = list(readers.values()) if isinstance(readers, dict) else [readers]
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
+    profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
     top.finish()
     for reader in every:
         for name, truth in _each(truths):
             top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
     return Scenario(
-        plan, readers, truths, promises, **texts, failure=failure, path=file, document=document, sensitivity=ranges
+        plan,
+        readers,
+        truths,
+        promises,
+        **texts,
+        failure=failure,
+        path=file,
+        document=document,
+        sensitivity=ranges,
+        profile=profile,
+        statistic=statistic,
     )
 
 
@@ -165,6 +188,12 @@ def _one_or_many(top: Keys, one: str, many: str, read: Callable[[Keys], Any]) ->
     if not named.values:
         raise ValueError(f"{top.where(many)}: must hold at least one named table, got none")
     return {name: read(named.table(name)) for name in named.values}
+
+
+def _profile(table: Keys) -> tuple[RiskProfile, str]:
+    """The risk that is tolerated, and what is published."""
+    statistic = table.one_of("statistic", STATISTICS, "any")
+    return read_profile(table), statistic
 
 
 def _truth(table: Keys, plan: Plan, published: Mapping[str, str]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
     one, two : the guarantee for hypotheses one record apart, and two
     epsilon : nats, > 0
 
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> one = ZeroConcentratedDP(0.03)
     >>> round(value_failure(one, one.group(2), 0.659573), 6)
     0.05
@@ -56,6 +57,7 @@ def equivalent_epsilon(
     values : whether what a record says is in question, or only whether it is there
     two : the guarantee for hypotheses two records apart; `guarantee.group(2)` where None
 
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> round(equivalent_epsilon(ZeroConcentratedDP(0.03), 0.05), 6)
     0.669604
     """

@@ -53,13 +53,20 @@ Atoms = tuple[Floats, Floats, Floats]
 
 
 def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
-    """Atoms sorted by loss, equal losses (to rounding) merged, atoms below exp(-745) under both laws dropped."""
+    """Atoms sorted by loss, equal losses (to rounding) merged, atoms below exp(-745) under both laws dropped.
+
+    The least and the largest loss stay, however rare: what is certain hangs on them.
+    """
     return merged_within(losses, log_p, log_q)[0]
 
 
 def merged_within(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Atoms, float]:
     """The same, and the largest step between losses that were merged, relative to 1 + |loss|."""
+    possible = np.maximum(log_p, log_q) > -np.inf
+    losses, log_p, log_q = losses[possible], log_p[possible], log_q[possible]
     keep = np.maximum(log_p, log_q) > _NEGLIGIBLE
+    if losses.size:
+        keep[[np.argmin(losses), np.argmax(losses)]] = True
     order = np.argsort(losses[keep], kind="stable")
     losses, log_p, log_q = losses[keep][order], log_p[keep][order], log_q[keep][order]
     if losses.size == 0:

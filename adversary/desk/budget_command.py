@@ -1,0 +1,45 @@
+"""`adversary epsilon`: from the risk an agency tolerates, in a profile file, to the largest epsilon that keeps it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary.desk import budgets
+from adversary.desk.options import Json, directory, told, whole
+from adversary.desk.profile_files import load_profile_file
+from adversary.desk.tables import console, json_text
+
+
+def epsilon_command(
+    profile: Annotated[Path, typer.Argument(help="Profile file (TOML).", metavar="PROFILE.toml")],
+    statistic: Annotated[
+        str | None,
+        typer.Option(help='"any": anything may be published; "count": one count only. Else as the file says.'),
+    ] = None,
+    round_down: Annotated[
+        str | None, typer.Option(help="Decimals to keep of epsilon; else as the file says.", metavar="N")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for figures, SVG and PNG, and budget.nc.", metavar="DIR")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
+    with told(), directory(out) as folder:
+        digits = None if round_down is None else whole("--round-down", round_down)
+        answer = budgets.work_out(load_profile_file(profile).asked(statistic, digits))
+        found = budgets.summary(answer)
+        if folder is not None:
+            from adversary.desk import exhibits
+
+            exhibits.write(budgets.figures(answer), folder, budgets.data(answer), "budget.nc")
+    if as_json:
+        print(json_text(found))
+    else:
+        budgets.show(found, console())
+    if out is not None:
+        print(f"figures and data in {out}", file=sys.stderr)

@@ -1,0 +1,220 @@
+"""What a profile file allows: recommendations, other definitions, several releases and accuracy.
+
+A `ProfileFile` is worked out once; JSON, tables, figures and the NetCDF file are readings of the same answer. JSON has
+every number unrounded (but for what `round_down` asks), and null where there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary import runner
+from adversary.desk.budget_tables import show as show
+from adversary.desk.profile_files import ProfileFile, Utility
+from adversary.desk.tables import finite, numbers
+from adversary.policy.promises import FORMS, budget_table, release_curve
+from adversary.policy.recommendations import BOUNDED, Recommendation, recommend_epsilon
+from adversary.policy.risks import absolute_risk_bound, relative_risk_bound, risk_surface
+from adversary.policy.utility import noise_of, prob_exact, rmse, switch_of_rate, tradeoff_table
+
+STEPS = 8
+"""Numbers of releases of a curve, at most."""
+ONCE = tuple(form for form in FORMS if form[1] == "exact")
+"""Forms that differ for a single release."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A profile file worked out; everything by the name of the profile, "" for a single one.
+
+    `forms` are budget tables and `curves` per-release budgets of those that are bounded; `curves` are empty where the
+    file does not ask for several releases, and `utility` is None where it asks for none.
+    """
+
+    file: ProfileFile
+    recommended: dict[str, Recommendation]
+    forms: dict[str, xr.Dataset]
+    curves: dict[str, xr.Dataset]
+    utility: xr.Dataset | None
+
+
+def work_out(file: ProfileFile) -> Answer:
+    """Everything a profile file asks for."""
+    recommended = {
+        name: recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
+        for name, profile in file.profiles.items()
+    }
+    bounded = {name: one for name, one in recommended.items() if one.status == BOUNDED}
+    rows = FORMS if _count(file) > 1 else ONCE
+    jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}
+    for name, one in bounded.items():
+        jobs["forms", name] = [partial(_form, file, one, row) for row in rows]
+        jobs["curves", name] = [partial(_curve, file, one)] * (file.releases is not None)
+    flat = [(key, job) for key, every in jobs.items() for job in every]
+    made = [(key, job()) for key, job in runner.track(flat, "what the profiles allow")]
+    forms = {name: xr.concat([row for key, row in made if key == ("forms", name)], "form") for name in bounded}
+    curves = {name: curve for (what, name), curve in made if what == "curves"}
+    utility = None if file.utility is None else _utility(file, file.utility, recommended, forms)
+    return Answer(file, recommended, forms, curves, utility)
+
+
+def _count(file: ProfileFile) -> int:
+    return file.releases or 1
+
+
+def _form(file: ProfileFile, one: Recommendation, row: tuple[str, str]) -> xr.Dataset:
+    return budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
+
+
+def _curve(file: ProfileFile, one: Recommendation) -> xr.Dataset:
+    counts = np.unique(np.rint(np.geomspace(1, _count(file), STEPS)).astype(int))
+    definition = "approximate DP" if file.delta < file.failure else "pure DP"
+    return release_curve(one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta)
+
+
+def _utility(
+    file: ProfileFile, asked: Utility, recommended: Mapping[str, Recommendation], forms: Mapping[str, xr.Dataset]
+) -> xr.Dataset:
+    """The trade-off table; where there are several releases, with as much noise as each of them must have."""
+    table = tradeoff_table(
+        file.profiles, base=asked.base, target=asked.target, deviations=asked.deviations, noise=asked.noise,
+        statistic=file.statistic, round_down=file.round_down, failure=file.failure,
+    )  # fmt: skip
+    if _count(file) == 1:
+        return table
+    own = {key: float(found["parameter"].sel(form=asked.noise)) for key, found in forms.items()}
+    parameters = [own.get(key, one.loss) for key, one in recommended.items()]
+    noises = [noise_of(asked.noise, parameter) if parameter > 0.0 else None for parameter in parameters]
+    errors = [np.nan if noise is None else rmse(noise) for noise in noises]
+    exact = [np.nan if noise is None else prob_exact(noise) for noise in noises]
+    rates = [(asked.base, asked.target, deviation) for deviation in asked.deviations]
+    wrong = [[switch_of_rate(noise, *rate) if noise else (np.nan, np.nan) for rate in rates] for noise in noises]
+    columns = {key: ("profile", x) for key, x in (("sd", errors), ("rmse", errors), ("prob_exact", exact))}
+    parameter = {"parameter": ("profile", parameters, table["parameter"].attrs)}
+    switch = {"switch": (table["switch"].dims, np.array(wrong))}
+    return table.assign({**columns, **parameter, **switch}).assign_attrs(releases=_count(file))
+
+
+def summary(answer: Answer) -> dict[str, Any]:
+    """The answer as one JSON object: keys of a single profile at the top level, of named ones under "profiles"."""
+    file = answer.file
+    result: dict[str, Any] = {
+        "title": file.title or file.path.name, "description": file.description, "source": file.source,
+        "statistic": file.statistic, "round_down": file.round_down, "failure": file.failure, "delta": file.delta,
+        "releases": file.releases,
+    }  # fmt: skip
+    if answer.utility is not None and file.utility is not None:
+        result["rate"] = {"noise": file.utility.noise, "base": file.utility.base, "target": float(file.utility.target)}
+    every = {name: _one(answer, name) for name in answer.recommended}
+    return result | ({"profiles": every} if file.named else every[""])
+
+
+def _one(answer: Answer, name: str) -> dict[str, Any]:
+    one = answer.recommended[name]
+    found: dict[str, Any] = {
+        "epsilon": finite(one.epsilon), "loss": finite(one.loss), "status": one.status,
+        "inclusion": finite(one.inclusion), "value": finite(one.value), "attained": one.attained,
+        "method": one.method, "bracket": numbers(one.bracket), "profile": one.profile.words, "words": one.words,
+        "binding": _binding(one), "forms": _rows(answer.forms.get(name)),
+    }  # fmt: skip
+    if name in answer.curves:
+        found["per_release"] = _releases(answer.curves[name])
+    if answer.utility is not None:
+        found["utility"] = _accuracy(answer.utility.sel(profile=name))
+    return found
+
+
+def _binding(one: Recommendation) -> dict[str, float | None]:
+    """What the reader who binds is allowed, and the most that the recommended epsilon lets them learn."""
+    if not (one.attained and one.status == BOUNDED):
+        return {"tolerated": None, "ratio": None, "posterior": None}
+    where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
+    return {
+        "tolerated": finite(one.profile(one.inclusion, one.value)),
+        "ratio": finite(relative_risk_bound(*where)),
+        "posterior": finite(absolute_risk_bound(*where)),
+    }
+
+
+def _rows(forms: xr.Dataset | None) -> list[dict[str, Any]]:
+    """Every row of a budget table."""
+    if forms is None:
+        return []
+    names = ("definition", "composition", "unit", "status")
+    texts = zip(*(forms[name].values for name in names), strict=True)
+    pairs = zip(texts, forms["parameter"].values, strict=True)
+    return [{**dict(zip(names, map(str, text), strict=True)), "parameter": finite(x)} for text, x in pairs]
+
+
+def _releases(curve: xr.Dataset) -> dict[str, list[dict[str, Any]]]:
+    counts = [int(n) for n in curve["releases"].values]
+    return {
+        str(how): [
+            {"releases": n, "epsilon": e}
+            for n, e in zip(counts, numbers(curve["parameter"].sel(composition=how)), strict=True)
+        ]
+        for how in curve["composition"].values
+    }
+
+
+def _accuracy(row: xr.Dataset) -> dict[str, Any]:
+    """Accuracy of one profile's noise, and how often the published rate is on the wrong side of the target."""
+    return {
+        "parameter": finite(row["parameter"]), "unit": row["parameter"].attrs["units"],
+        **{key: finite(row[key]) for key in ("sd", "rmse", "prob_exact")},
+        "wrong_decision": [
+            {"deviation": float(d), "side": str(side), "probability": finite(row["switch"].sel(deviation=d, side=side))}
+            for d in row["deviation"].values
+            for side in row["side"].values
+        ],
+    }  # fmt: skip
+
+
+def data(answer: Answer) -> xr.DataTree:
+    """The answer as arrays: groups `recommended`, `readers`, and, where asked for, `forms`, `releases`, `utility`."""
+    every = answer.recommended
+    fields = ("epsilon", "loss", "inclusion", "value", "attained", "method", "status", "words")
+    columns = {key: ("profile", np.array([getattr(one, key) for one in every.values()])) for key in fields}
+    ends = ("profile", "end"), np.array([one.bracket for one in every.values()])
+    coords = {"profile": list(every), "end": ["lower", "upper"]}
+    groups = {
+        "recommended": xr.Dataset({**columns, "bracket": ends}, coords),
+        "readers": _joined({name: risk_surface(one.profile, statistic=one.statistic) for name, one in every.items()}),
+    }
+    for group, found in (("forms", answer.forms), ("releases", answer.curves)):
+        if found:
+            groups[group] = _joined(found)
+    if answer.utility is not None:
+        groups["utility"] = answer.utility
+    file = answer.file
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs.update(title=file.title or file.path.name, source=file.source, statistic=file.statistic)
+    return tree
+
+
+def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    return xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts").assign_coords(profile=list(parts))
+
+
+def figures(answer: Answer) -> dict[str, Any]:
+    """The figures of an answer by name; those that would be empty are left out."""
+    from adversary.desk import budget_figures
+
+    recommended, utility = answer.recommended, answer.utility
+    drawn: dict[str, Callable[[], Any]] = {
+        "epsilon_by_reader": lambda: budget_figures.epsilon_by_reader(recommended),
+    }
+    if any(one.status == BOUNDED and one.epsilon > 0.0 for one in recommended.values()):
+        drawn["tolerated_and_kept"] = lambda: budget_figures.tolerated_and_kept(recommended)
+    if utility is not None and bool(np.isfinite(utility["rmse"]).any()):
+        drawn["accuracy"] = lambda: budget_figures.accuracy(utility)
+    curves = {name: curve for name, curve in answer.curves.items() if np.isfinite(curve["parameter"]).any()}
+    if curves and _count(answer.file) > 1:
+        drawn["per_release"] = lambda: budget_figures.per_release(curves)
+    return {name: drawn[name]() for name in runner.track(list(drawn), "drawing")}

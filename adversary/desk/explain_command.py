@@ -1,0 +1,107 @@
+"""`adversary explain`: a promise, a scenario or a tolerated risk in words, for whoever must trust the numbers."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adversary.desk import bounds, explained
+from adversary.desk.explained import EVERYONE, Asked
+from adversary.desk.options import SEED, Json, Truths, number, read_scenario, told, whole
+from adversary.desk.profile_files import load_profile_file
+from adversary.desk.scenarios import Scenario
+from adversary.desk.tables import console, json_text
+from adversary.driver import audit
+from adversary.policy.explain import AUDIENCES, TOPICS
+
+
+def explain_command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Scenario or profile file (TOML).", metavar="SCENARIO.toml|PROFILE.toml"),
+    ] = None,
+    audience: Annotated[str, typer.Option(help=f"For whom: {', '.join((*AUDIENCES, EVERYONE))}.")] = AUDIENCES[0],
+    topic: Annotated[str | None, typer.Option(help=f"Of what, of these: {', '.join(TOPICS)}.")] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
+    ] = None,
+    delta: Annotated[str | None, typer.Option(help="With --epsilon: its delta.", metavar="NUMBER")] = None,
+    rho: Annotated[str | None, typer.Option(help="Zero-concentrated DP with this rho.", metavar="NUMBER")] = None,
+    mu: Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")] = None,
+    prior: Annotated[
+        list[str] | None,
+        typer.Option(help="Where a reader starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
+    ] = None,
+    failure: Annotated[
+        str | None,
+        typer.Option(help="Probability with which a limit may fail that is not certain; else the file's.", metavar="P"),
+    ] = None,
+    releases: Annotated[
+        str | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
+    ] = None,
+    truth: Truths = None,
+    as_json: Json = False,
+) -> None:
+    """What a promise, a tolerated risk or an audit means, in words."""
+    with told():
+        given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+        numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
+        options: dict[str, Any] = {
+            "audience": audience,
+            "topic": topic,
+            "priors": [number("--prior", text) for text in prior] if prior else None,
+            "releases": None if releases is None else whole("--releases", releases),
+        }
+        chance = None if failure is None else number("--failure", failure)
+        if (file is None) != bool(numbers):
+            what = "both" if numbers else "neither"
+            raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
+        if truth and (file is None or not _is_scenario(file)):
+            raise ValueError("--truth replaces a count of a scenario file, and there is none")
+        if file is None:
+            answer = _of_promise(numbers, options, bounds.FAILURE if chance is None else chance)
+        elif _is_scenario(file):
+            answer = _of_scenario(read_scenario(file, truth), options, chance)
+        else:
+            profiles = load_profile_file(file)
+            asked = Asked(**options, failure=profiles.failure if chance is None else chance)
+            answer = explained.answer(profiles.title or file.name, explained.of_profiles(profiles), asked)
+    if as_json:
+        print(json_text(answer))
+    else:
+        explained.show(answer, console())
+
+
+def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float) -> dict[str, Any]:
+    """A promise by its numbers."""
+    names = [name for name in numbers if name != "delta"]
+    if "delta" in numbers and names != ["epsilon"]:
+        others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
+        raise ValueError(f"--delta belongs to --epsilon, got it with {others}")
+    parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
+    guarantee, parameters = bounds.guarantee_of(**parts)
+    title = bounds.title({"definition": guarantee.definition, "parameters": parameters})
+    subject = explained.of_guarantee(guarantee, guarantee.definition)
+    return explained.answer(title, [subject], Asked(**options, failure=failure))
+
+
+def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
+    """A scenario, audited where that is to be told."""
+    chance, tree = scenario.failure if failure is None else failure, None
+    if options["topic"] in (None, "audit"):
+        what = (scenario.plan, scenario.adversary, scenario.truth)
+        tree = audit(*what, guarantee=scenario.guarantee, failure=chance, rng=SEED)
+    subjects = explained.of_scenario(scenario, tree, chance)
+    title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance)
+    return explained.answer(title, subjects, asked, explained.notes(scenario))
+
+
+def _is_scenario(file: Path) -> bool:
+    """Whether the file has a plan, or cannot be read as TOML, which reading it as a scenario will tell."""
+    try:
+        return "plan" in tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return True

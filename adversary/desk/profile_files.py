@@ -1,0 +1,179 @@
+"""Profile files: TOML in, the risk an agency tolerates out, checked; what `adversary epsilon` reads.
+
+A file holds one `[profile]` or several `[profiles.NAME]`, as `profile_keys` reads them, and says what else is wanted:
+other definitions that are not certain (`failure`, `delta`), so many releases of the same data, and what the noise would
+do to a published rate (`[utility]`). Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._numeric import check_non_negative, check_probability, check_whole
+from adversary.desk.keys import Keys
+from adversary.desk.profile_keys import read_profile
+from adversary.policy.profiles import RiskProfile
+from adversary.policy.risks import STATISTICS
+
+NOISES = ("geometric", "laplace", "discrete gaussian", "gaussian")
+DELTA = 1e-6
+FAILURE = 0.05
+"""What is assumed where a file says nothing."""
+
+DIGITS = 15
+"""Decimals that can be asked for, at most."""
+
+_TEXTS = ("title", "description", "source")
+_NUMBERS = ("statistic", "round_down", "failure", "delta", "releases")
+_TABLES = ("profile", "profiles", "utility")
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A rate that will be published with noise, and compared with a target.
+
+    Parameters
+    ----------
+    base : people or events the rate is out of, known exactly
+    target : the rate it is compared with
+    deviations : how far the true rate may lie from the target, each a row of the answer
+    noise : one of NOISES
+    """
+
+    base: int
+    target: float | Fraction
+    deviations: tuple[float | Fraction, ...]
+    noise: str = NOISES[0]
+
+
+@dataclass(frozen=True)
+class ProfileFile:
+    """A profile file, read and checked.
+
+    `profiles` has the name "" for a single one. `releases` is None where the file speaks of one release only; `named`
+    says whether the file names its profiles.
+    """
+
+    profiles: dict[str, RiskProfile]
+    named: bool
+    title: str
+    description: str
+    source: str
+    statistic: str
+    round_down: int | None
+    failure: float
+    delta: float
+    releases: int | None
+    utility: Utility | None
+    path: Path
+
+    def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
+        """The same file with another statistic or rounding, where one is given, checked as in a file."""
+        if statistic is not None and statistic not in STATISTICS:
+            raise ValueError(f"statistic must be one of {STATISTICS}, got {statistic!r}")
+        digits = self.round_down if round_down is None else _digits("round_down", round_down)
+        return replace(self, statistic=statistic or self.statistic, round_down=digits)
+
+
+def load_profile_file(path: str | Path) -> ProfileFile:
+    """Read a profile file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: not a TOML file: {error}") from None
+    top = Keys(document, file, "")
+    if top.has("plan"):
+        raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
+    top.only(*_TEXTS, *_NUMBERS, *_TABLES)
+    texts = {name: _text(top, name) for name in _TEXTS}
+    failure = float(_checked(top, "failure", FAILURE, check_probability))
+    delta = float(_checked(top, "delta", DELTA, _delta))
+    return ProfileFile(
+        _profiles(top), top.has("profiles"), **texts, statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
+        round_down=_checked(top, "round_down", None, _digits), failure=failure, delta=delta,
+        releases=_checked(top, "releases", None, partial(_whole, minimum=1)),
+        utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
+    )  # fmt: skip
+
+
+def _profiles(top: Keys) -> dict[str, RiskProfile]:
+    """One profile under the name "", or the named ones."""
+    if top.has("profile") == top.has("profiles"):
+        what = "both are" if top.has("profile") else "neither is"
+        raise ValueError(f"{top.file}: give either a table 'profile' or a table of named ones 'profiles': {what} there")
+    if top.has("profile"):
+        return {"": read_profile(top.table("profile"))}
+    named = top.table("profiles")
+    if not named.values:
+        raise ValueError(f"{top.where('profiles')}: must hold at least one named table, got none")
+    for name in named.values:
+        if not name.isprintable():
+            raise ValueError(f"{top.where('profiles')}: names must be without control characters, got {name!r}")
+    return {name: read_profile(named.table(name)) for name in named.values}
+
+
+def _text(top: Keys, key: str) -> str:
+    """A text that may be shown as it is; lines and tabs become spaces."""
+    given = " ".join(top.get(key, str, "text", "").split())
+    if not given.isprintable():
+        raise ValueError(f"{top.where(key)}: must be without control characters, got {given!r}")
+    return given
+
+
+def _utility(table: Keys) -> Utility:
+    table.only("base", "target", "deviations", "noise")
+    base = _checked(table, "base", ..., partial(_whole, minimum=1))
+    target = _checked(table, "target", ..., check_probability)
+    deviations = table.numbers("deviations")
+    for deviation in deviations:
+        table.build("deviations", partial(check_non_negative, "deviations", _plain(deviation)))
+        if _plain(target) + _plain(deviation) > 1.0:
+            raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
+        if deviations.count(deviation) > 1:
+            raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
+    return Utility(base, target, tuple(deviations), table.one_of("noise", NOISES, NOISES[0]))
+
+
+def _checked(table: Keys, key: str, default: Any, check: Callable[[str, Any], Any]) -> Any:
+    """A number as the file has it; for whole numbers as an int, for what is missing the default."""
+    given = table.number(key, default)
+    if given is None:
+        return None
+    found = table.build(key, partial(check, key, _plain(given)))
+    return found if isinstance(found, int) else given
+
+
+def _plain(number: float | Fraction) -> float:
+    return float(number) if isinstance(number, Fraction) else number
+
+
+def _whole(name: str, given: Any, minimum: int) -> int:
+    return int(check_whole(name, given, minimum=minimum))
+
+
+def _digits(name: str, given: Any) -> int:
+    """Decimals, no more than a double has."""
+    digits = _whole(name, given, 0)
+    if digits > DIGITS:
+        raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
+    return digits
+
+
+def _delta(name: str, given: Any) -> float:
+    if not 0.0 < given < 1.0:
+        raise ValueError(f"{name} must be in (0, 1), got {given}")
+    return float(given)

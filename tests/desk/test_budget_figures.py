@@ -1,0 +1,222 @@
+"""Figures of a recommended epsilon: labelled, and with the library's numbers, rounded to the safe side in the title."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import adversary as adv
+from adversary.desk import budget_figures
+from adversary.desk.profile_files import load_profile_file
+from adversary.desk.reader_maps import COLOURED, NOTHING
+from adversary.policy.promises import release_curve
+from adversary.policy.utility import tradeoff_table
+
+DATA = Path(__file__).parents[2] / "data"
+Profile = adv.RiskProfile
+PROFILES = {
+    "everybody": Profile.ratio_or_absolute(3, 0.25),
+    "approached": Profile.constant(3),
+    "inclusion": Profile.ratio_or_absolute(2, 0.25, value=1),
+    "values": Profile.ratio_or_absolute(3, 0.15, inclusion=0.05),
+    "point": Profile.point(1.5, 0.5, 1.0),
+    "box": Profile.box(3, (0.2, 0.9), (0.3, 0.8)),
+    "both kinds": Profile.difference(0.2).minimum(Profile.ratio_or_absolute(1.2, 0.1, value=1)),
+}
+NOBODY = {"may learn": Profile.constant(1), "asks": Profile.box(3, (0.5, 1), (0.8, 1))}
+
+
+def recommended(*names: str) -> dict[str, adv.budget.Recommendation]:
+    return {name: adv.recommend_epsilon((PROFILES | NOBODY)[name]) for name in names}
+
+
+def parts(ax: Axes, gid: str) -> list[Any]:
+    return [part for part in (*ax.lines, *ax.collections, *ax.texts) if part.get_gid() == gid]
+
+
+def heading(figure: Figure) -> str:
+    return " ".join(figure.get_suptitle().replace("\u00a0", " ").split())
+
+
+def saved(figure: Figure) -> Figure:
+    figure.savefig(io.BytesIO(), format="png", dpi=40)
+    return figure
+
+
+def xy(line: Any) -> tuple[Any, Any]:
+    return np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_map_marks_the_reader_who_binds_and_says_what_they_need(name: str) -> None:
+    (one,) = recommended(name).values()
+    figure = saved(budget_figures.epsilon_by_reader({"": one}))
+    shown = float(heading(figure).split("epsilon = ")[1].split(";")[0])
+    assert one.epsilon * 0.999 <= shown <= one.epsilon
+    axes = [ax for ax in figure.axes if parts(ax, "binds")]
+    assert len(axes) == (1 if name in ("inclusion", "values") else 2)
+    for ax in axes:
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+        (dot,) = parts(ax, "binds")
+        x, y = (float(end[0]) for end in xy(dot))
+        least = ax.get_xlim()[0]
+        if name == "inclusion":
+            assert (x, y) == (max(one.inclusion, least), one.epsilon)
+        elif name == "values":
+            assert (x, y) == (max(one.value, least), one.epsilon)
+        else:
+            assert (x, y) == (max(one.inclusion, least), max(one.value, least))
+        assert (dot.get_markerfacecolor() == "white") == (not one.attained)
+
+
+def test_the_colours_are_the_epsilons_of_the_readers() -> None:
+    (one,) = recommended("everybody").values()
+    figure = budget_figures.epsilon_by_reader({"": one})
+    plain, log = figure.axes[:2]
+    assert (plain.get_xscale(), log.get_xscale()) == ("linear", "log")
+    for ax in (plain, log):
+        (mesh,) = parts(ax, COLOURED[0])
+        corners = mesh.get_coordinates()
+        x, y = corners[0, :, 0], corners[:, 0, 1]
+        middle = [np.sqrt(e[1:] * e[:-1]) if ax is log else 0.5 * (e[1:] + e[:-1]) for e in (x, y)]
+        expected = adv.budget.risk_surface(one.profile, *middle)["epsilon"].T
+        values = np.ma.masked_array(mesh.get_array()).reshape(expected.shape)
+        np.testing.assert_array_equal(values.mask, ~np.isfinite(expected))
+        np.testing.assert_allclose(values.compressed(), expected.values[np.isfinite(expected)], rtol=1e-12)
+    assert parts(plain, NOTHING)
+
+
+def test_a_curve_of_one_prior_is_the_epsilon_of_its_readers() -> None:
+    (one,) = recommended("inclusion").values()
+    figure = budget_figures.epsilon_by_reader({"": one})
+    (ax,) = figure.axes
+    p, epsilon = xy(parts(ax, "epsilon")[0])
+    expected = adv.budget.epsilon_for_risk(p, 1.0, one.profile(p, 1.0))
+    np.testing.assert_array_equal(np.isnan(epsilon), ~np.isfinite(expected))
+    np.testing.assert_array_equal(epsilon[np.isfinite(expected)], expected[np.isfinite(expected)])
+    assert np.nanmax(epsilon) > ax.get_ylim()[1]  # it leaves the axes where readers allow anything
+    assert parts(ax, NOTHING)
+
+
+@pytest.mark.parametrize("name", NOBODY)
+def test_regions_without_an_epsilon_are_named(name: str) -> None:
+    figure = saved(budget_figures.epsilon_by_reader(recommended(name)))
+    texts = {text.get_text().replace("\n", " ") for ax in figure.axes for text in ax.texts}
+    assert ("may learn nothing" if name == "may learn" else NOTHING) in texts
+    start = "No epsilon above 0" if name == "may learn" else "Every epsilon"
+    assert heading(figure).startswith(start)
+    with pytest.raises(ValueError, match="recommended must hold a finite epsilon above 0"):
+        budget_figures.tolerated_and_kept(recommended(name))
+
+
+@pytest.mark.parametrize("draw", [budget_figures.epsilon_by_reader, budget_figures.tolerated_and_kept])
+def test_several_profiles_have_a_panel_each(draw: Any) -> None:
+    every = recommended(*PROFILES, *NOBODY)
+    figure = saved(draw(every))
+    titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")]
+    shown = PROFILES if draw is budget_figures.tolerated_and_kept else every
+    assert titles == list(shown)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_what_is_kept_is_nowhere_above_what_is_tolerated_and_meets_it_at_the_dot(name: str) -> None:
+    (one,) = recommended(name).values()
+    figure = saved(budget_figures.tolerated_and_kept({"": one}))
+    assert len(figure.axes) == (1 if name in ("inclusion", "values") else 2)
+    for ax in figure.axes:
+        lines = {gid: xy(parts(ax, gid)[0]) for gid in ("tolerated", "kept", "possible")}
+        x, kept = lines["kept"]
+        tolerated = np.where(np.isnan(lines["tolerated"][1]), np.inf, lines["tolerated"][1])
+        assert (kept <= tolerated * (1 + 1e-9)).all()
+        assert (kept <= lines["possible"][1] * (1 + 1e-12)).all()
+        (at,), (reached,) = xy(parts(ax, "binds")[0])
+        i = int(np.argmin(np.abs(x - at)))
+        assert (x[i], kept[i]) == (at, reached)
+        if one.attained:
+            assert reached == pytest.approx(tolerated[i], rel=1e-9)
+        else:
+            assert reached == pytest.approx(tolerated[i], rel=0.01)
+
+
+def county() -> xr.Dataset:
+    file = load_profile_file(DATA / "durham_infant_mortality.toml")
+    assert file.utility is not None
+    return tradeoff_table(
+        file.profiles, base=file.utility.base, target=file.utility.target, deviations=file.utility.deviations
+    )
+
+
+def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
+    table = county().sortby("epsilon")
+    figure = saved(budget_figures.accuracy(table))
+    error, wrong = figure.axes
+    np.testing.assert_array_equal(xy(parts(error, "rmse")[0]), [table["epsilon"], table["rmse"]])
+    for deviation in table["deviation"].values:
+        for side in ("above", "below"):
+            (line,) = parts(wrong, f"{deviation:g} {side}")
+            np.testing.assert_array_equal(xy(line)[1], table["switch"].sel(deviation=deviation, side=side))
+    assert [text.get_text() for text in error.texts] == list(table["profile"].values)
+    assert heading(figure) == (
+        "From epsilon = 0.1823 to 2.197 the RMSE falls from 7.746 to 0.5303, and wrong decisions from at most 45.45 % "
+        "to at most 10 %"
+    )
+
+
+def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
+    table = county().sel(profile=["2"])
+    figure = saved(budget_figures.accuracy(table))
+    (ax,) = figure.axes
+    rate, chance = xy(parts(ax, "wrong")[0])
+    assert rate == pytest.approx([4.0, 5.0, 5.5, 5.75, 6.25, 6.5, 7.0, 8.0])
+    row = table.isel(profile=0)["switch"]
+    np.testing.assert_array_equal(chance[:4][::-1], row.sel(side="below"))
+    np.testing.assert_array_equal(chance[4:], row.sel(side="above"))
+    assert "the RMSE is 2," in heading(figure)
+
+
+def test_accuracy_leaves_out_what_has_no_noise() -> None:
+    profiles = {**NOBODY, "some": Profile.constant(2), "more": Profile.constant(4)}
+    table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0.01])
+    figure = saved(budget_figures.accuracy(table))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["some", "more"]
+    with pytest.raises(ValueError, match="table must hold a profile with noise"):
+        budget_figures.accuracy(table.sel(profile=list(NOBODY)))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_budgets_of_releases_are_the_curves_of_the_library(several: bool) -> None:
+    one = adv.recommend_epsilon(Profile.difference(0.2).within(value=(1, 1)))
+    curve = release_curve(one, (1, 2, 4), failure=0.01)
+    figure = saved(budget_figures.per_release({"a": curve, "b": curve} if several else {"": curve}))
+    for ax in figure.axes:
+        for way in curve["composition"].values:
+            (line,) = parts(ax, str(way))
+            np.testing.assert_array_equal(xy(line), [[1, 2, 4], curve["parameter"].sel(composition=way)])
+    if not several:
+        last = float(curve["parameter"].isel(releases=-1).max())
+        shown = float(heading(figure).split("epsilon = ")[1].split(" ")[0])
+        assert last * 0.999 <= shown <= last
+
+
+def test_budgets_that_nothing_bounds_cannot_be_drawn() -> None:
+    one = recommended("point")["point"]
+    with pytest.raises(ValueError, match="curves must hold a finite budget above 0"):
+        budget_figures.per_release({"": release_curve(one, (1, 2), failure=1.0)})
+    figure = saved(budget_figures.per_release({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
+    assert figure.axes[0].get_title(loc="left") == "pure DP; for certain"
+
+
+def test_names_are_drawn_as_they_are() -> None:
+    odd = {
+        "$a_b$ {x} \\n [bold]": adv.recommend_epsilon(PROFILES["everybody"]),
+        "é" * 60: recommended("point")["point"],
+    }
+    figure = saved(budget_figures.epsilon_by_reader(odd))
+    titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")]
+    assert titles == ["$a_b$ {x} \\n [bold]", "é" * 35 + "…"]

@@ -1,0 +1,352 @@
+"""`adversary epsilon`: the library's numbers, rounded to the safe side; plain text; errors in one line; files whole."""
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from typer.testing import CliRunner, Result
+
+import adversary as adv
+from adversary.desk import budgets, cli
+from adversary.desk.profile_files import load_profile_file
+from adversary.policy import promises, utility
+
+DATA = Path(__file__).parents[2] / "data"
+DURHAM, SURVEY = DATA / "durham_infant_mortality.toml", DATA / "survey_profile.toml"
+KINDS = {
+    "closed": ('kind = "ratio or absolute"\nratio = 3\nabsolute = 0.25', adv.RiskProfile.ratio_or_absolute(3, 0.25)),
+    "approached": ('kind = "constant"\nratio = 3', adv.RiskProfile.constant(3)),
+    "difference": ('kind = "difference"\nby = 0.2', adv.RiskProfile.difference(0.2)),
+    "searched": (
+        'kind = "difference"\nby = 0.2\ninclusion = [0.1, 0.5]\nvalue = [0.01, 0.2]',
+        adv.RiskProfile.difference(0.2).within((0.1, 0.5), (0.01, 0.2)),
+    ),
+    "minimum": (
+        'kind = "minimum"\nof = [{ kind = "constant", ratio = 3 }, { kind = "difference", by = 0.2 }]',
+        adv.RiskProfile.constant(3).minimum(adv.RiskProfile.difference(0.2)),
+    ),
+    "point": ('kind = "point"\nratio = 1.5\ninclusion = 0.5\nvalue = 1', adv.RiskProfile.point(1.5, 0.5, 1)),
+}
+PLAIN = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = 0.25\n'
+RATE = '\n[utility]\nbase = 4012\ntarget = "6/1000"\ndeviations = ["1/4000", "1/2000", "1/1000", "1/500"]\n'
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, ["epsilon", *arguments])
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "profile.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def refuse(token: str) -> None:
+    raise AssertionError(f"{token} is not JSON")
+
+
+@cache
+def answered(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
+    return answer
+
+
+@cache
+def printed(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout.replace("\u00a0", " ")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_json_is_the_recommendation_of_the_library(kind: str, tmp_path: Path) -> None:
+    text, profile = KINDS[kind]
+    answer, found = answered(written(tmp_path, f"[profile]\n{text}\n")), adv.recommend_epsilon(profile)
+    assert (answer["epsilon"], answer["loss"], answer["status"]) == (found.epsilon, found.loss, "bounded")
+    assert (answer["inclusion"], answer["value"], answer["attained"]) == (found.inclusion, found.value, found.attained)
+    assert (answer["method"], tuple(answer["bracket"])) == (found.method, found.bracket)
+    assert (answer["words"], answer["profile"]) == (found.words, profile.words)
+    if found.attained:
+        ratio = adv.budget.relative_risk_bound(found.inclusion, found.value, found.epsilon)
+        assert answer["binding"]["ratio"] == ratio
+        assert answer["binding"]["ratio"] <= answer["binding"]["tolerated"] * (1 + 1e-9)
+    else:
+        assert set(answer["binding"].values()) == {None}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_the_screen_epsilon_is_rounded_down_and_bounds_outward(kind: str, tmp_path: Path) -> None:
+    text, profile = KINDS[kind]
+    shown, found = printed(written(tmp_path, f"[profile]\n{text}\n")), adv.recommend_epsilon(profile)
+    assert flat(found.words) in flat(shown)
+    row = next(line for line in shown.splitlines() if re.match(r" *[\d.]+ +(?:[\d.]+ %|towards 0)", line))
+    epsilon, *rest = (float(x) for x in re.findall(r"\d[\d.]*", row.replace("towards 0", "")))
+    assert found.epsilon * 0.999 <= epsilon <= found.epsilon
+    if found.attained:
+        _, _, tolerated, ratio, posterior, *bracket = rest
+        answer = answered(str(tmp_path / "profile.toml"))["binding"]
+        assert tolerated <= answer["tolerated"] * (1 + 1e-12)
+        assert ratio >= answer["ratio"] * (1 - 1e-12)
+        assert posterior >= 100 * answer["posterior"] * (1 - 1e-12)
+        if bracket:
+            assert bracket[0] <= found.bracket[0] <= found.bracket[1] <= bracket[1]
+    else:
+        assert "towards 0" in row
+
+
+def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None:
+    path = written(tmp_path, "failure = 0.02\ndelta = 1e-5\nreleases = 3\n" + PLAIN)
+    rows = answered(path)["forms"]
+    found = adv.recommend_epsilon(KINDS["closed"][1])
+    table = promises.budget_table(found, 3, failure=0.02, delta=1e-5)
+    assert [row["parameter"] for row in rows] == list(table["parameter"].values)
+    assert [row["unit"] for row in rows] == list(table["unit"].values)
+    lines = printed(path).splitlines()
+    for row in rows:
+        line = next(x for x in lines if re.match(rf"{row['definition']} +{row['composition']} ", x))
+        assert row["parameter"] * 0.999 <= float(line.split()[-1]) <= row["parameter"]
+    curve = promises.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
+    for way, points in answered(path)["per_release"].items():
+        assert [point["releases"] for point in points] == [1, 2, 3]
+        assert [point["epsilon"] for point in points] == list(curve["parameter"].sel(composition=way).values)
+
+
+def test_published_numbers_of_the_county() -> None:
+    """Example 3: rows of ratio 2, above the target (PB20), and the most lenient profile (PB21)."""
+    every = answered(str(DURHAM))["profiles"]
+    rows = {
+        "2": (0.6931, 2.0000, 0.3333, 0.1667, 0.0417, 0.0026),
+        "2 or 10 %": (0.7472, 1.8493, 0.3214, 0.1523, 0.0342, 0.0017),
+        "2 or 25 %": (0.8473, 1.6202, 0.3000, 0.1286, 0.0236, 0.0008),
+        "2 or 50 %": (1.0986, 1.2247, 0.2500, 0.0833, 0.0093, 0.0001),
+    }
+    for name, (epsilon, rmse, *flips) in rows.items():
+        one = every[name]
+        above = [row["probability"] for row in one["utility"]["wrong_decision"] if row["side"] == "above"]
+        assert one["epsilon"] == pytest.approx(epsilon, abs=5e-5)
+        assert one["utility"]["rmse"] == pytest.approx(rmse, abs=5e-5)
+        assert above == pytest.approx(flips, abs=5e-5)
+    most = every["5 or 50 %"]
+    assert most["epsilon"] == pytest.approx(2.197225, abs=1e-6)
+    assert most["utility"]["wrong_decision"][0]["probability"] == pytest.approx(0.1, abs=1e-12)
+
+
+def test_the_county_on_the_screen_has_a_row_for_every_profile_in_every_table() -> None:
+    text, every = printed(str(DURHAM)), answered(str(DURHAM))["profiles"]
+    for name, one in every.items():
+        rows = [line for line in text.splitlines() if re.match(rf"{re.escape(name)}  ", line)]
+        assert len(rows) == 3, name
+        epsilon, parameter = float(rows[0][len(name) :].split()[0]), float(rows[1].split()[-1])
+        assert one["epsilon"] * 0.999 <= epsilon <= one["epsilon"]
+        gaussian = next(row["parameter"] for row in one["forms"] if row["definition"] == "discrete gaussian")
+        assert gaussian * 0.999 <= parameter <= gaussian
+    assert "< 0.01 %" in text
+    assert "e-0" not in text
+
+
+def test_noise_is_that_of_each_of_several_releases(tmp_path: Path) -> None:
+    text = f'releases = 4\nfailure = 0.01\n{PLAIN}{RATE}noise = "discrete gaussian"\n'
+    path = written(tmp_path, text)
+    found = adv.recommend_epsilon(KINDS["closed"][1])
+    rho = promises.promise(found, "discrete gaussian", failure=0.01, releases=4).parameter
+    noise, answer = adv.DiscreteGaussian.from_rho(rho), answered(path)["utility"]
+    assert (answer["parameter"], answer["unit"]) == (rho, "rho")
+    assert answer["rmse"] == utility.rmse(noise)
+    assert answer["prob_exact"] == utility.prob_exact(noise)
+    wrong = {(row["deviation"], row["side"]): row["probability"] for row in answer["wrong_decision"]}
+    above, below = utility.switch_of_rate(noise, 4012, "6/1000", "1/500")
+    assert (wrong[0.002, "above"], wrong[0.002, "below"]) == (above, below)
+    assert "in each of 4 releases" in flat(printed(path))
+
+
+def test_for_certain_only_pure_dp_and_its_noises_have_a_parameter(tmp_path: Path) -> None:
+    path, out = written(tmp_path, f"failure = 0\nreleases = 3\n{PLAIN}"), tmp_path / "out"
+    rows = {(row["definition"], row["composition"]): row for row in answered(path)["forms"]}
+    third = adv.recommend_epsilon(KINDS["closed"][1]).epsilon / 3
+    for (definition, composition), row in rows.items():
+        sure = definition in ("pure DP", "geometric", "laplace")
+        assert (row["status"] == "bounded") == sure, (definition, composition)
+        assert row["parameter"] == (pytest.approx(third, rel=1e-9) if sure else row["parameter"])
+    result = run(path, "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    assert "for each of 3 releases; for certain" in flat(result.stdout)
+    assert "epsilon = none above 0" in flat(result.stdout)
+    assert (out / "per_release.png").exists()
+
+
+def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
+    path = written(tmp_path, f'statistic = "count"\nround_down = 3\n{PLAIN}')
+    profile = KINDS["closed"][1]
+    for arguments, statistic, digits in (
+        ((), "count", 3),
+        (("--statistic", "any"), "any", 3),
+        (("--round-down", "1"), "count", 1),
+        (("--statistic", "any", "--round-down", "0"), "any", 0),
+    ):
+        found = adv.recommend_epsilon(profile, statistic=statistic, round_down=digits)
+        answer = answered(path, *arguments)
+        assert (answer["epsilon"], answer["loss"]) == (found.epsilon, found.loss)
+        assert (answer["statistic"], answer["round_down"]) == (statistic, digits)
+    assert "one published count of the people in S" in flat(printed(path))
+    assert answered(path, "--statistic", "any", "--round-down", "0")["epsilon"] == 0.0
+
+
+def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp_path: Path) -> None:
+    names = {
+        "none": ('kind = "constant"\nratio = 1', "unattainable", "No epsilon above 0 keeps this profile"),
+        "all": (
+            'kind = "constant"\nratio = 3\ninclusion = [0.5, 1]\nvalue = [0.8, 1]',
+            "unconstrained",
+            "Every epsilon",
+        ),
+    }
+    for name, (text, status, said) in names.items():
+        path = written(tmp_path, f"releases = 2\n[profile]\n{text}\n{RATE}")
+        one = run(path, "--json")
+        answer = json.loads(one.stdout, parse_constant=refuse)
+        assert (answer["status"], answer["forms"]) == (status, [])
+        assert answer["epsilon"] == (0.0 if name == "none" else None)
+        shown = run(path)
+        assert shown.exit_code == 0, shown.stderr
+        assert said in flat(shown.stdout)
+        assert ("none above 0" if name == "none" else "unlimited") in shown.stdout
+    both = "".join(f"[profiles.{name}]\n{text}\n" for name, (text, _, _) in names.items())
+    path = written(tmp_path, f'{both}[profiles.some]\nkind = "constant"\nratio = 2\n{RATE}')
+    out = tmp_path / "out"
+    shown = run(path, "--out", str(out))
+    assert shown.exit_code == 0, shown.stderr
+    for _, _, said in names.values():
+        assert said in flat(shown.stdout)
+    assert {file.stem for file in out.iterdir()} == {"epsilon_by_reader", "tolerated_and_kept", "accuracy", "budget"}
+
+
+def test_text_of_a_file_is_shown_as_it_is(tmp_path: Path) -> None:
+    name = "[bold red]strict[/] ${x}$ :smile: [link=file:///etc/passwd]"
+    text = f'title = "[bold]a title[/oops] $x$"\n[profiles."{name}"]\nkind = "constant"\nratio = 2\n'
+    text += f'[profiles.other]\nkind = "constant"\nratio = 3\n{RATE}'
+    path, out = written(tmp_path, text), tmp_path / "out"
+    result = run(path, "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("[bold]a title[/oops] $x$\n")
+    assert "[bold red]strict[/]" in result.stdout
+    assert ":smile:" in result.stdout
+    assert "\x1b" not in result.stdout
+    assert name in answered(path)["profiles"]
+
+
+def test_errors_are_one_line_exit_code_2_and_nothing_is_written(tmp_path: Path) -> None:
+    path = written(tmp_path, PLAIN + RATE)
+    bad = tmp_path / "bad.toml"
+    before = sorted(tmp_path.iterdir())
+    for text, arguments, words in (
+        (PLAIN.replace("ratio = 3", "ration = 3"), (), "bad.toml: profile.ration: unknown key"),
+        (PLAIN.replace("ratio = 3", "ration = 3"), (), "did you mean 'ratio'?"),
+        (PLAIN.replace("ratio = 3", "ratio = 0.5"), (), "bad.toml: profile: ratio must be at least 1, got 0.5"),
+        (PLAIN.replace("or absolute", "or absolut"), (), "did you mean 'ratio or absolute'?"),
+        (PLAIN.replace("3", '\'__import__("os").system("echo")\''), (), "bad.toml: profile.ratio: must be a number"),
+        (PLAIN + RATE.replace("4012", "-1"), (), "bad.toml: utility.base: base must be at least 1, got -1"),
+        ("[plan]\n" + PLAIN, (), "bad.toml: plan: this is a scenario file"),
+        ("[profile\n", (), "bad.toml: not a TOML file"),
+        (PLAIN, ("--statistic", "mean"), "statistic must be one of ('any', 'count'), got 'mean'"),
+        (PLAIN, ("--round-down", "two"), "--round-down must be a whole number, got 'two'"),
+        (PLAIN, ("--round-down", "-1"), "round_down must be at least 0, got -1"),
+        (PLAIN, ("--round-down", "400"), "round_down must be at most 15, got 400"),
+    ):
+        bad.write_text(text)
+        result = run(str(bad), *arguments, "--out", str(tmp_path / "out"))
+        assert (result.exit_code, result.stdout) == (2, ""), text
+        assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+        assert words in result.stderr
+        bad.unlink()
+        assert sorted(tmp_path.iterdir()) == before, text
+    for missing in (str(tmp_path / "nowhere.toml"), str(tmp_path)):
+        result = run(missing)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"error: {missing}: ")
+    assert run(path, "--json").exit_code == 0
+
+
+def test_out_writes_the_figures_twice_and_the_data_once(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    result = run(str(SURVEY), "--out", str(out), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == f"figures and data in {out}\n"
+    assert json.loads(result.stdout) == answered(str(SURVEY))
+    names = ("epsilon_by_reader", "tolerated_and_kept", "accuracy", "per_release")
+    assert {file.name for file in out.iterdir()} == {"budget.nc", *(f"{n}.{k}" for n in names for k in ("svg", "png"))}
+    tree = xr.open_datatree(out / "budget.nc", engine="h5netcdf")
+    found = answered(str(SURVEY))
+    row = tree["recommended"].to_dataset().isel(profile=0)
+    assert (float(row["epsilon"]), float(row["loss"])) == (found["epsilon"], found["loss"])
+    assert list(tree["forms"]["parameter"].isel(profile=0).values) == [form["parameter"] for form in found["forms"]]
+    surface, profile = tree["readers"].to_dataset().isel(profile=0), load_profile_file(SURVEY).profiles[""]
+    np.testing.assert_array_equal(surface["tolerated"], profile(surface["inclusion"], surface["value"]))
+    assert set(tree.children) == {"recommended", "readers", "forms", "releases", "utility"}
+    tree.close()
+
+
+def test_a_failure_while_drawing_leaves_the_directory_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, PLAIN)
+    old, new = tmp_path / "old", tmp_path / "new" / "deep"
+    assert run(path, "--out", str(old)).exit_code == 0
+    before = {file: file.read_bytes() for file in old.iterdir()}
+    saved: list[str] = []
+
+    def failing(figure: Figure, file: Path, **more: Any) -> None:
+        saved.append(file.name)
+        file.write_text("half")
+        if len(saved) % 3 == 0:
+            raise OSError("no space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", failing)
+    for out in (old, new):
+        result = run(path, "--out", str(out))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr == "error: no space left on device\n"
+    assert {file: file.read_bytes() for file in old.iterdir()} == before
+    assert sorted(tmp_path.iterdir()) == [old, tmp_path / "profile.toml"]
+
+
+def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(budgets, "work_out", lambda *_: pytest.fail("computed too early"))
+    result = run(str(SURVEY), "--out", str(tmp_path / "file"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: cannot write into ")
+
+
+def test_tables_and_json_start_without_pymc_matplotlib_or_jinja2(tmp_path: Path) -> None:
+    path = written(tmp_path, PLAIN)
+    code = f"""
+import sys
+from adversary.desk.cli import app
+for more in ([], ["--json"], ["--help"]):
+    try:
+        app(["epsilon", {path!r}, *more], standalone_mode=False)
+    except SystemExit:
+        pass
+heavy = {{"pymc", "pytensor", "arviz", "matplotlib", "jinja2", "numba"}} & set(sys.modules)
+print("HEAVY", sorted(heavy))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "HEAVY []"

@@ -1,0 +1,262 @@
+"""`adversary explain` and the words of the report: the library's own texts, each under its name, and escaped."""
+
+import json
+import re
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xarray as xr
+from typer.testing import CliRunner, Result
+
+import adversary as adv
+from adversary.desk import cli, explained
+from adversary.desk.options import SEED
+from adversary.desk.profile_files import load_profile_file
+from adversary.desk.report import render
+from adversary.desk.scenarios import Scenario
+from adversary.policy.explain import AUDIENCES, explain
+from adversary.policy.recommendations import recommend_epsilon
+from adversary.policy.verdicts import verdict
+
+DATA = Path(__file__).parents[2] / "data"
+CLINIC = (DATA / "clinic_patients.toml").read_text(encoding="utf-8")
+KINDS = {
+    "pure DP": (("--epsilon", "1/2"), adv.PureDP(0.5)),
+    "approximate DP": (("--epsilon", "1", "--delta", "1e-6"), adv.ApproximateDP(1.0, 1e-6)),
+    "zCDP": (("--rho", "0.1"), adv.ZeroConcentratedDP(0.1)),
+    "Gaussian DP": (("--mu", "0.5"), adv.GaussianDP(0.5)),
+}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli.app, ["explain", *arguments])
+
+
+def answered(*arguments: str) -> dict[str, Any]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def refused(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("\u00a0", " "))
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "scenario.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@cache
+def clinic() -> tuple[Scenario, xr.DataTree]:
+    one = adv.load_scenario(DATA / "clinic_patients.toml")
+    return one, adv.audit(one.plan, one.adversary, one.truth, guarantee=one.guarantee, failure=one.failure, rng=SEED)
+
+
+@pytest.mark.parametrize("definition", KINDS)
+def test_a_promise_is_told_in_the_library_s_words_to_everybody(definition: str) -> None:
+    asked, guarantee = KINDS[definition]
+    answer = answered(*asked, "--audience", "all")
+    assert answer["title"].startswith(definition)
+    (texts,) = answer["texts"].values()
+    for audience in AUDIENCES:
+        assert texts[audience] == explain(guarantee, audience)
+    assert (answer["topic"], answer["notes"]) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "audience"),
+    [
+        ("lay", "lay"),
+        ("respondent", "lay"),
+        ("regulator", "regulator"),
+        ("technical", "technical"),
+        ("curator", "technical"),
+    ],
+)
+def test_an_audience_goes_by_either_name(name: str, audience: str) -> None:
+    texts = answered("--epsilon", "1", "--audience", name)["texts"]["pure DP"]
+    assert texts == {"title": "What pure DP promises", audience: explain(adv.PureDP(1.0), audience)}
+
+
+def test_the_screen_has_the_text_for_the_person_in_the_data_unless_told() -> None:
+    shown = one_line(run("--rho", "0.1").stdout)
+    assert "What zCDP promises. For the person in the data" in shown
+    for paragraph in explain(adv.ZeroConcentratedDP(0.1)).split("\n\n"):
+        assert one_line(paragraph) in shown
+    assert "For a regulator" not in shown
+
+
+def test_priors_failure_and_releases_are_the_ones_asked_for() -> None:
+    asked = ("--rho", "0.1", "--prior", "1/5", "--prior", "0.3", "--failure", "0.01", "--releases", "6")
+    expected = explain(adv.ZeroConcentratedDP(0.1), "regulator", priors=[0.2, 0.3], failure=0.01, releases=6)
+    assert answered(*asked, "--audience", "regulator")["texts"]["zCDP"]["regulator"] == expected
+
+
+@pytest.mark.parametrize("topic", ["guarantee", "pure or approximate", "composition"])
+def test_every_topic_of_a_promise(topic: str) -> None:
+    asked = ("--epsilon", "1", "--delta", "1e-6", "--topic", topic, "--releases", "3")
+    expected = explain(adv.ApproximateDP(1.0, 1e-6), topic=topic, releases=3)
+    assert answered(*asked)["texts"]["approximate DP"]["lay"] == expected
+
+
+def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() -> None:
+    scenario, tree = clinic()
+    texts = answered(str(scenario.path), "--audience", "technical")["texts"]
+    assert list(texts) == ["zCDP", "pure DP", "profile", "verdict", "audit"]
+    for name, guarantee in (scenario.guarantee or {}).items():
+        assert texts[name]["technical"] == explain(guarantee, "technical")
+    assert scenario.profile is not None
+    best = recommend_epsilon(scenario.profile)
+    assert texts["profile"]["technical"] == explain(best, "technical")
+    own = verdict(scenario.profile, scenario.plan.privacy_loss(), 0.05)
+    assert own.status == "kept"
+    assert texts["verdict"]["technical"] == explain(own, "technical")
+    assert texts["audit"]["technical"] == explain(tree, "technical")
+    assert "7.951" in texts["audit"]["technical"]
+
+
+def test_only_what_the_topic_fits_is_told() -> None:
+    path = str(DATA / "clinic_patients.toml")
+    assert list(answered(path, "--topic", "guarantee")["texts"]) == ["zCDP", "pure DP"]
+    assert list(answered(path, "--topic", "budget")["texts"]) == ["profile", "verdict"]
+    assert list(answered(path, "--topic", "audit")["texts"]) == ["audit"]
+
+
+def test_a_replaced_count_is_audited() -> None:
+    scenario = clinic()[0].with_truth({"clinic": 11})
+    tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=SEED)
+    found = answered(str(scenario.path), "--topic", "audit", "--truth", "clinic=11")["texts"]["audit"]["lay"]
+    assert found == explain(tree)
+    assert found != explain(clinic()[1])
+
+
+def test_the_failure_of_the_file_is_the_one_told_unless_another_is_asked_for(tmp_path: Path) -> None:
+    path = str(written(tmp_path, CLINIC.replace("failure = 0.05", "failure = 0.2")))
+    for more, failure in ((), 0.2), (("--failure", "0.1"), 0.1):
+        text = answered(path, "--topic", "guarantee", *more)["texts"]["zCDP"]["lay"]
+        assert text == explain(adv.ZeroConcentratedDP(0.32), failure=failure)
+
+
+def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -> None:
+    text = re.sub(r"\[guarantee\].*?\n\n", "", CLINIC, flags=re.S)
+    texts = answered(str(written(tmp_path, text)), "--topic", "guarantee")["texts"]
+    assert list(texts) == ["privacy loss"]
+    assert texts["privacy loss"]["title"] == "What the noise itself delivers"
+    assert texts["privacy loss"]["lay"] == explain(clinic()[0].plan.privacy_loss())
+
+
+def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(tmp_path: Path) -> None:
+    text = CLINIC.replace('epsilon = "4/5"', "epsilon = 2")
+    texts = answered(str(written(tmp_path, text)))["texts"]
+    assert texts["pure DP"]["title"] == "What pure DP promises, which the noise does not keep"
+    assert "not enough to keep" in texts["verdict"]["lay"]
+
+
+def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
+    path = str(DATA / "dare_1940_bounded.toml")
+    assert answered(path, "--topic", "guarantee")["notes"] == [explained.REPLACED]
+    assert one_line(explained.REPLACED) in one_line(run(path, "--topic", "guarantee").stdout)
+
+
+@pytest.mark.parametrize("name", ["durham_infant_mortality", "survey_profile"])
+def test_a_profile_file_is_told_profile_by_profile(name: str) -> None:
+    path = DATA / f"{name}.toml"
+    file = load_profile_file(path)
+    answer = answered(str(path), "--audience", "all")
+    assert answer["title"] == file.title
+    assert len(answer["texts"]) == len(file.profiles)
+    for texts, profile in zip(answer["texts"].values(), file.profiles.values(), strict=True):
+        best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
+        for audience in AUDIENCES:
+            assert texts[audience] == explain(best, audience)
+    guarantee = answered(str(path), "--topic", "guarantee")["texts"]
+    assert all("no higher than" in texts["lay"] for texts in guarantee.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ((), "give either a file or one of --epsilon, --rho and --mu, got neither"),
+        ((str(DATA / "clinic_patients.toml"), "--epsilon", "1"), "got both"),
+        (("--epsilon", "1", "--rho", "1"), "give exactly one of --epsilon, --rho and --mu"),
+        (("--rho", "1", "--delta", "0.1"), "--delta belongs to --epsilon, got it with --rho"),
+        (("--delta", "0.1"), "--delta belongs to --epsilon"),
+        (("--epsilon", "-1"), "epsilon must be"),
+        (("--epsilon", "one"), "--epsilon must be a number"),
+        (("--epsilon", "1", "--audience", "judge"), "audience must be one of"),
+        (("--epsilon", "1", "--topic", "audits"), "topic must be one of 'guarantee'"),
+        (
+            ("--epsilon", "1", "--topic", "audit"),
+            "topic must be one of 'guarantee', 'pure or approximate', 'composition'",
+        ),
+        (("--epsilon", "1", "--topic", "composition"), "composition needs releases"),
+        (("--epsilon", "1", "--releases", "1.5"), "--releases must be a whole number"),
+        (("--epsilon", "1", "--prior", "2"), "priors must be"),
+        (("--epsilon", "1", "--truth", "block=1"), "--truth replaces a count of a scenario file"),
+        ((str(DATA / "survey_profile.toml"), "--truth", "block=1"), "--truth replaces a count of a scenario file"),
+        (("no such file.toml",), "no such file.toml: No such file"),
+        ((str(DATA / "dare_1940.toml"), "--topic", "budget"), "topic must be one of"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(arguments: tuple[str, ...], named: str) -> None:
+    assert named in refused(*arguments)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    assert "scenario.toml: not a TOML file" in refused(str(written(tmp_path, "= what")))
+
+
+def test_the_command_is_listed() -> None:
+    assert "explain" in CliRunner().invoke(cli.app, ["--help"]).stdout
+
+
+def text_of(html: str) -> str:
+    body = re.sub(r"<style>.*?</style>", "", html, flags=re.S)
+    return one_line(unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
+    scenario, tree = clinic()
+    html = render(scenario, tree)
+    text = text_of(html).partition(" In words ")[2]
+    assert scenario.profile is not None
+    subjects = [*(scenario.guarantee or {}).values(), recommend_epsilon(scenario.profile), tree]
+    for subject in subjects:
+        for audience in ("lay", "technical"):
+            for paragraph in explain(subject, audience).split("\n\n"):
+                assert one_line(paragraph) in text
+    assert html.count("<details open>") == html.count("<details>") == len(subjects) + 1
+    assert explained.REPLACED not in text
+
+
+def test_what_the_texts_repeat_of_the_file_is_escaped(tmp_path: Path) -> None:
+    text = CLINIC.replace("[adversaries.employer]", "[adversaries.'<script>alert(1)</script>']")
+    one = adv.load_scenario(written(tmp_path, text))
+    tree = adv.audit(one.plan, one.adversary, one.truth, guarantee=one.guarantee, rng=SEED)
+    html = render(one, tree)
+    assert "<script" not in html
+    assert "“&lt;script&gt;alert(1)&lt;/script&gt;” starts at" in html.partition("In words")[2]
+
+
+def test_the_page_and_the_command_tell_of_the_audit_s_own_failure() -> None:
+    scenario, _ = clinic()
+    tree = adv.audit(
+        scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, failure=0.2, rng=SEED
+    )
+    told = {one["title"]: one["texts"][0]["paragraphs"] for one in explained.page(scenario, tree)}
+    assert told["What zCDP promises"] == explain(adv.ZeroConcentratedDP(0.32), failure=0.2).split("\n\n")
