@@ -20,8 +20,9 @@
 # makes. They are five views of one object, the law of the log-likelihood ratio of the release, and all of them can be
 # asked of it exactly.
 #
-# References: Kazan and Reiter (2024), "Prior-itizing privacy"; Kifer et al. (2022), "Bayesian and frequentist semantics
-# for common variations of differential privacy: applications to the 2020 Census".
+# References: Kazan, Sharma, Zhang, Jiang and Yan (2025), "Interpreting differential privacy in terms of disclosure
+# risk"; Kifer et al. (2022), "Bayesian and frequentist semantics for common variations of differential privacy:
+# applications to the 2020 Census".
 
 # %%
 # %matplotlib inline

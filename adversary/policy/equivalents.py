@@ -2,7 +2,7 @@
 
 A profile bounds the privacy loss, and its epsilon is that bound. A definition that bounds the loss but for a `failure`
 probability keeps the profile but for that probability, once the loss it bounds so is small enough: its equivalent
-epsilon (Kazan and Reiter 2024, "Prior-itizing privacy", section 4.3, for questions of inclusion).
+epsilon (Kazan et al. 2025, section 4.3, for questions of inclusion).
 
 Where values are in question there are three laws of a release: P (the target is in, and in S), N (in, not in S) and O
 (out). P and O, and N and O, are one record apart; P and N two. A release beyond R(p, q, e) of Theorem 4 is an event A

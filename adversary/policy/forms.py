@@ -2,7 +2,7 @@
 
 A form turns a parameter of one release into what all releases promise together, about hypotheses one record apart and
 two. "exact" composition asks the failure of the law of all releases; the published ones go through a total (epsilon,
-delta), and what follows from it (Kazan and Reiter 2024, section 2.3).
+delta), and what follows from it (Kazan et al. 2025, section 2.3).
 """
 
 from __future__ import annotations

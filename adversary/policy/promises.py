@@ -1,8 +1,8 @@
 """A risk profile as a promise an agency can make: other definitions, several releases, a failure allowed.
 
 The largest parameter of each release with which all of them are worth no more than the profile's epsilon, by
-`equivalent_epsilon`; with one release of pure DP it is that epsilon. Kazan and Reiter 2024, "Prior-itizing privacy",
-section 4.3, for several releases under (epsilon, delta)-DP.
+`equivalent_epsilon`; with one release of pure DP it is that epsilon. Kazan et al. 2025, section 4.3, for
+several releases under (epsilon, delta)-DP.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Composition theorems for (epsilon, delta)-DP, as plain functions of numbers: basic, advanced, optimal.
 
 `n * guarantee` composes optimally; these are the published totals beside it. Kairouz, Oh and Viswanath 2017, "The
-composition theorem for differential privacy"; theorems counted as in Chapter 5 of Kazan's thesis (Kazan and Reiter
-2024, "Prior-itizing privacy", section 2).
+composition theorem for differential privacy"; theorems counted as in Chapter 5 of Kazan's thesis (Kazan et al. 2025,
+"Interpreting differential privacy in terms of disclosure risk", section 2).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The privacy definitions, each a leaf of `Guarantee`: what it promises in a few formulas, and what would break it.
 
-Definitions and conversions: Kazan and Reiter 2024, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
+Definitions and conversions: Kazan et al. 2025, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
 6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `concentrated`.
 """
 

@@ -1,6 +1,6 @@
 """The law of a reader's posterior after one release: the image of the privacy loss under Bayes' rule.
 
-X = expit(logit(prior) + L), with L drawn under either truth (Kazan and Reiter 2024, Theorem 3.1). Sharper than any
+X = expit(logit(prior) + L), with L drawn under either truth (Kazan et al. 2025, Theorem 3.1). Sharper than any
 bound, and of the release itself: it does not survive post-processing.
 """
 

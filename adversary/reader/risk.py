@@ -244,7 +244,7 @@ def empirical_epsilon(
 
     References
     ----------
-    Kazan and Reiter 2024, section 3; `PrivacyLoss.loss_bound` is the same over every reader.
+    Kazan et al. 2025, section 3; `PrivacyLoss.loss_bound` is the same over every reader.
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> round(empirical_epsilon(Plan([Level("block", Geometric(0.7))]), Adversary(), {"block": 1}, failure=0), 9)

@@ -1,6 +1,6 @@
-"""Kazan and Reiter (2024), "Prior-itizing privacy", choosing epsilon: the rows of its examples through `promise`.
+"""Kazan et al. (2025), choosing epsilon for one release and for several: the rows of its examples through `promise`.
 
-Rows and errata as in `test_prioritizing_privacy`, where the formulas behind them are held one by one. Here a profile is
+Rows and errata as in `test_disclosure_bounds`, where the formulas behind them are held one by one. Here a profile is
 stated and the answer read off. The published route goes through a total (epsilon, delta); the failure asked of the law
 of all releases ("exact") leaves more, and both numbers are held.
 """

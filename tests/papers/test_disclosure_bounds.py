@@ -1,4 +1,4 @@
-"""Kazan and Reiter (2024), "Prior-itizing privacy": bounds on beliefs, as far as the definitions answer them.
+"""Kazan, Sharma, Zhang, Jiang and Yan (2025), "Interpreting differential privacy in terms of disclosure risk".
 
 Numbers as in Chapter 5 of Kazan's thesis; the conference version counts theorems 3.x. Printed values are rounded to
 nearest and so state bounds that are slightly false (erratum F1): tests hold the exact value and the print.
