@@ -2,7 +2,8 @@
 
 Each is a formula of a paper under its usual name. Guarantees use the sharper rule where there is one, and these stay
 beside them for comparison. Kazan et al. 2025, "Interpreting differential privacy in terms of disclosure risk" (theorems
-counted as in Chapter 5 of Kazan's thesis); Kifer et al. 2022, "Bayesian and frequentist semantics for common variations of differential privacy".
+counted as in Chapter 5 of Kazan's thesis); Kifer et al. 2022, "Bayesian and frequentist semantics for common variations
+of differential privacy".
 """
 
 from __future__ import annotations

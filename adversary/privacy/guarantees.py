@@ -2,10 +2,10 @@
 
 A guarantee says two things: its profile `delta(epsilon)` and `loss_bound(failure)`, the smallest e such that the
 privacy loss stays within [-e, e] with probability at least 1 - failure, under both truths and after any
-post-processing. Bounds on the posterior, the ratio and the difference follow (Kazan, Sharma, Zhang, Jiang
-and Yan 2025, "Interpreting differential privacy in terms of disclosure risk", Theorems 3.1 to 3.5 and 3.9). So does what a test can do: the profile and the trade-off
-`power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13), and precision, F-score and
-probabilistic bounds are read off either. All of it is derived here once.
+post-processing. Bounds on the posterior, the ratio and the difference follow (Kazan, Sharma, Zhang, Jiang and Yan 2025,
+"Interpreting differential privacy in terms of disclosure risk", Theorems 3.1 to 3.5 and 3.9). So does what a test can
+do: the profile and the trade-off `power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13), and
+precision, F-score and probabilistic bounds are read off either. All of it is derived here once.
 """
 
 from __future__ import annotations
