@@ -37,6 +37,10 @@ MARGIN = 5e-13
 _DIGITS = 3e-16
 
 
+FAR = 11_000.0
+"""Nats whose power of e extended precision still holds; farther out delta is bounded by P(L > epsilon)."""
+
+
 @dataclass(frozen=True, eq=False)
 class LatticeLoss(PrivacyLoss):
     """A loss with countably many values: `losses` ascending, log masses under P and Q, and the two infinite masses.
@@ -121,7 +125,8 @@ class LatticeLoss(PrivacyLoss):
         both the range and the last digits."""
         losses = self.losses.astype(np.longdouble)
         p, q = (_behind(np.exp(mass.astype(np.longdouble))) for mass in (self.log_p, self.log_q))
-        steps = p[1:-1] * np.exp(-losses[:-1]) * -np.expm1(losses[:-1] - losses[1:])
+        sizes = np.exp(np.minimum(-losses[:-1], FAR))
+        steps = p[1:-1] * sizes * -np.expm1(losses[:-1] - losses[1:])
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
     @labelled
@@ -140,7 +145,8 @@ class LatticeLoss(PrivacyLoss):
         p, _, excess = self._tails
         e = np.where(first < self.losses.size, e, 0.0)
         next_loss = np.append(self.losses, 0.0)[first]
-        finite = p[first] * -np.expm1(np.minimum(e - next_loss, 0.0)) + np.exp(e) * excess[first]
+        finite = p[first] * -np.expm1(np.minimum(e - next_loss, 0.0)) + np.exp(np.minimum(e, FAR)) * excess[first]
+        finite = np.where(e > FAR, p[first], finite)
         return scalar_or_array(np.clip(as_array(finite) + self.infinite_p, 0.0, 1.0))
 
     @property

@@ -191,3 +191,13 @@ def test_the_advice_given_is_sound() -> None:
         assert adv.ApproximateDP(renyi.epsilon(1e-6), 1e-6).is_kept_by(loss)
         assert RenyiDP(alpha, adv.PureDP(0.5).worst_pair.renyi(alpha)).is_kept_by(adv.Laplace(2.0).privacy_loss())
         assert RenyiDP(alpha, renyi.gamma).gamma >= loss.renyi(alpha - 0.3)  # lower orders, same gamma
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(3000, 0.05), (10_000, 1e-6), (365, 50.0)])
+def test_what_is_certain_stays_certain_over_thousands_of_releases(count: int, epsilon: float) -> None:
+    """All releases at their worst are rarer than exp(-745), and possible."""
+    together = count * adv.PureDP(epsilon)
+    assert together.loss_bound(0.0) == pytest.approx(count * epsilon, rel=1e-12)
+    assert together.epsilon(1e-6) <= together.loss_bound(0.0)
+    assert float(together.delta(0.999 * count * epsilon)) >= 0.0
+    assert together.epsilon(0.01) <= together.epsilon(1e-6)

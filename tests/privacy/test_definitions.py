@@ -407,3 +407,10 @@ def test_the_ends_of_probabilistic_bounds(g: adv.Guarantee) -> None:
     if isinstance(g, adv.ApproximateDP) and g.delta0 > 0:
         assert g.pbdp_epsilon(g.delta0) == math.inf
         assert g.pbdp_epsilon(2 * g.delta0) < math.inf
+
+
+@pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.07, 2.56, 40.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-4, 0.05, 0.2, 0.5, 0.99])
+def test_the_probabilistic_epsilon_of_zcdp_is_what_its_profile_gives(rho: float, delta: float) -> None:
+    g = adv.ZeroConcentratedDP(rho)
+    assert g.pbdp_epsilon(delta) == pytest.approx(adv.Guarantee.pbdp_epsilon(g, delta), rel=1e-9)
