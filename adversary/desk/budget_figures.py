@@ -141,7 +141,7 @@ def accuracy(table: xr.Dataset) -> Figure:
     table = table.isel(profile=np.flatnonzero(np.isfinite(errors) & (errors > 0.0))).sortby("epsilon")
     if not table.sizes["profile"]:
         raise ValueError("table must hold a profile with noise to draw, got none")
-    each = f" of each of {table.attrs['releases']} releases" if "releases" in table.attrs else ""
+    each = f" of each of {table.attrs['releases']} releases" if table.attrs["releases"] > 1 else ""
     if table.sizes["profile"] == 1:
         return _accuracy_of_one(table.isel(profile=0), each)
     figure = Figure(figsize=(9.6, 7.2), layout="constrained")

@@ -21,7 +21,7 @@ from adversary.desk.tables import finite, numbers
 from adversary.policy.promises import FORMS, budget_table, release_curve
 from adversary.policy.recommendations import BOUNDED, Recommendation, recommend_epsilon
 from adversary.policy.risks import absolute_risk_bound, relative_risk_bound, risk_surface
-from adversary.policy.utility import noise_of, prob_exact, rmse, switch_of_rate, tradeoff_table
+from adversary.policy.utility import tradeoff_table
 
 STEPS = 8
 """Numbers of releases of a curve, at most."""
@@ -60,7 +60,7 @@ def work_out(file: ProfileFile) -> Answer:
     made = [(key, job()) for key, job in runner.track(flat, "what the profiles allow")]
     forms = {name: xr.concat([row for key, row in made if key == ("forms", name)], "form") for name in bounded}
     curves = {name: curve for (what, name), curve in made if what == "curves"}
-    utility = None if file.utility is None else _utility(file, file.utility, recommended, forms)
+    utility = None if file.utility is None else _utility(file, file.utility)
     return Answer(file, recommended, forms, curves, utility)
 
 
@@ -78,27 +78,12 @@ def _curve(file: ProfileFile, one: Recommendation) -> xr.Dataset:
     return release_curve(one, [int(n) for n in counts], definition, failure=file.failure, delta=file.delta)
 
 
-def _utility(
-    file: ProfileFile, asked: Utility, recommended: Mapping[str, Recommendation], forms: Mapping[str, xr.Dataset]
-) -> xr.Dataset:
-    """The trade-off table; where there are several releases, with as much noise as each of them must have."""
-    table = tradeoff_table(
+def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
+    """The trade-off table, of one of the releases."""
+    return tradeoff_table(
         file.profiles, base=asked.base, target=asked.target, deviations=asked.deviations, noise=asked.noise,
-        statistic=file.statistic, round_down=file.round_down, failure=file.failure,
+        statistic=file.statistic, round_down=file.round_down, failure=file.failure, releases=_count(file),
     )  # fmt: skip
-    if _count(file) == 1:
-        return table
-    own = {key: float(found["parameter"].sel(form=asked.noise)) for key, found in forms.items()}
-    parameters = [own.get(key, one.loss) for key, one in recommended.items()]
-    noises = [noise_of(asked.noise, parameter) if parameter > 0.0 else None for parameter in parameters]
-    errors = [np.nan if noise is None else rmse(noise) for noise in noises]
-    exact = [np.nan if noise is None else prob_exact(noise) for noise in noises]
-    rates = [(asked.base, asked.target, deviation) for deviation in asked.deviations]
-    wrong = [[switch_of_rate(noise, *rate) if noise else (np.nan, np.nan) for rate in rates] for noise in noises]
-    columns = {key: ("profile", x) for key, x in (("sd", errors), ("rmse", errors), ("prob_exact", exact))}
-    parameter = {"parameter": ("profile", parameters, table["parameter"].attrs)}
-    switch = {"switch": (table["switch"].dims, np.array(wrong))}
-    return table.assign({**columns, **parameter, **switch}).assign_attrs(releases=_count(file))
 
 
 def summary(answer: Answer) -> dict[str, Any]:

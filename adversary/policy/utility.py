@@ -138,6 +138,7 @@ def tradeoff_table(
     statistic: str = "any",
     round_down: int | None = None,
     failure: float = 0.05,
+    releases: int = 1,
 ) -> xr.Dataset:
     """For several risk profiles: the epsilon each allows, and what it leaves of the accuracy of a count and its rate.
 
@@ -145,9 +146,10 @@ def tradeoff_table(
     ----------
     profiles : risk profiles by name
     base, target, deviations : of the rate, as in `rate_counts`
-    noise : kind of `noise_of`. Geometric and Laplace noise has the epsilon; of the two Gaussians the largest rho is
-        taken whose releases keep the profile but for `failure` (`promise`)
-    statistic, round_down : of `recommend_epsilon`; the rounded epsilon is the one used
+    noise : kind of `noise_of`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of the
+        two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for `failure`
+    statistic, round_down : of `recommend_epsilon`
+    releases : of the same data, together within the profile (`promise`); accuracy is that of one of them
 
     Returns
     -------
@@ -161,7 +163,7 @@ def tradeoff_table(
     rates = [_fraction("deviation", deviation) for deviation in deviations]
     counts = [rate_counts(base, target, rate) for rate in rates]
     found = {name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()}
-    parameters = [_parameter(one, noise, unit, failure) for one in found.values()]
+    parameters = [_parameter(one, noise, unit, failure, releases) for one in found.values()]
     noises = [noise_of(noise, x) if x > 0.0 else None for x in parameters]
     ways = [[switch_of_rate(m, base, target, rate) if m else (np.nan,) * 2 for rate in rates] for m in noises]
     errors = [rmse(m) if m else np.nan for m in noises]
@@ -183,12 +185,15 @@ def tradeoff_table(
         attrs={"noise": noise, "base": int(base), "target": float(_fraction("target", target)), "statistic": statistic},
     )
     table["parameter"].attrs["units"] = unit
-    return table.assign_attrs(threshold=rate_counts(base, target, 0.0).threshold, failure=float(failure))
+    threshold = rate_counts(base, target, 0.0).threshold
+    return table.assign_attrs(threshold=threshold, failure=float(failure), releases=int(releases))
 
 
-def _parameter(found: Recommendation, noise: str, unit: str, failure: float) -> float:
+def _parameter(found: Recommendation, noise: str, unit: str, failure: float, releases: int) -> float:
     """What a kind of noise is sold with under a recommendation."""
-    return found.epsilon if unit == "epsilon" else promise(found, noise, failure=failure).parameter
+    if unit == "epsilon" and releases == 1:
+        return found.epsilon
+    return promise(found, noise, failure=failure, releases=releases).parameter
 
 
 def _fraction(name: str, rate: Rate) -> Fraction:
