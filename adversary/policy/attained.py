@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from adversary._numeric import Floats, as_array, check_non_negative, check_probability
 from adversary.policy.equivalents import equivalent_epsilon
 from adversary.policy.evidence import TIE, TRUTHS, Evidence
-from adversary.policy.phrases import outward, percent
+from adversary.policy.phrases import failure_of, outward
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import recommend_epsilon
 from adversary.policy.risks import SIDES, check_prior, check_word, epsilon_of_room, relative_risk_bound
@@ -50,7 +50,13 @@ def attained_risk(
     law, upper = Evidence.of(mechanism, statistic), check_word("side", side, SIDES) == "upper"
     check_prior("inclusion", inclusion)
     check_prior("value", value)
-    return over_labels(lambda p, q: 1.0 / (p * q + law.extreme(p, q, upper)), inclusion, value)
+    return over_labels(lambda p, q: _inverse(p * q + law.extreme(p, q, upper)), inclusion, value)
+
+
+def _inverse(x: Floats) -> Floats:
+    """1 / x, infinite where a product of priors is too small for a double."""
+    with np.errstate(divide="ignore"):
+        return 1.0 / as_array(x)
 
 
 def attained_tail(
@@ -102,7 +108,7 @@ def attained_ratio(
     check_prior("inclusion", inclusion)
     check_prior("value", value)
     check_probability("failure", failure)
-    return over_labels(lambda p, q, f: 1.0 / (p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
+    return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 
 def sold_as(mechanism: Mechanism) -> Guarantee:
@@ -198,7 +204,7 @@ class Attainment:
     @property
     def words(self) -> str:
         """The finding in one sentence."""
-        chance = f"but for probability {percent(self.failure)}" if self.failure else "for certain"
+        chance = failure_of(self.failure)
         if not self.excess:
             return "Nothing is asked of this noise: every ratio is tolerated."
         found = f"kept {chance}, by all {self.readers} readers looked at" if self.kept else f"not kept {chance}"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from adversary._numeric import check_probability
+from adversary.privacy.definitions import ProbabilisticDP
 from adversary.privacy.guarantees import Guarantee
 
 
@@ -36,10 +37,19 @@ def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
     >>> round(value_failure(one, one.group(2), 0.659573), 6)
     0.05
     """
+    one, two = lasting(one), lasting(two)
     first, second = one.pbdp_delta(epsilon), two.pbdp_delta(2.0 * epsilon)
     once, twice = np.exp(-epsilon) * first, np.exp(-2.0 * epsilon) * second
     powers = (side.power(level) for side in one.directions for level in (once, twice))
     return float(max(first, second, *powers))
+
+
+def lasting(guarantee: Guarantee) -> Guarantee:
+    """What of a guarantee holds for every reader: probabilistic DP, of the release itself, is only what it implies.
+
+    A reader who is unsure of others sees the release averaged over them, which is post-processing.
+    """
+    return guarantee.implied if isinstance(guarantee, ProbabilisticDP) else guarantee
 
 
 def equivalent_epsilon(
@@ -62,8 +72,11 @@ def equivalent_epsilon(
     0.669604
     """
     chance = float(check_probability("failure", failure))
+    if chance == 1.0:
+        return 0.0
+    guarantee = lasting(guarantee)
     bound = float(guarantee.loss_bound(chance))
     if not values or bound == np.inf:
         return bound
-    pair = guarantee.group(2) if two is None else two
+    pair = guarantee.group(2) if two is None else lasting(two)
     return max(bound, float(guarantee.pbdp_epsilon(chance)), 0.5 * float(pair.pbdp_epsilon(chance)))

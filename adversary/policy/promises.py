@@ -17,7 +17,7 @@ import xarray as xr
 from adversary import runner
 from adversary._numeric import check_probability, check_whole
 from adversary.policy.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
-from adversary.policy.phrases import outward, share
+from adversary.policy.phrases import failure_of, outward
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import (
     BOUNDED,
@@ -75,12 +75,14 @@ class Promise:
     def words(self) -> str:
         """The promise in one sentence; its parameter is rounded down."""
         profile = self.recommended.profile.words
-        chance = f"but for probability {share(self.failure)}" if self.failure else "for certain"
+        chance = failure_of(self.failure)
         each = "" if self.releases == 1 else f" in each of {self.releases} releases ({self.composition} composition)"
         if self.status == UNCONSTRAINED:
             return f"Every {self.unit} of {self.definition} keeps this profile ({profile})."
         if self.status == UNATTAINABLE:
             return f"No {self.unit} of {self.definition} above 0{each} keeps this profile {chance} ({profile})."
+        if self.parameter == 0.0:
+            return f"The {self.unit} of {self.definition}{each} that keeps it {chance} rounds to 0 ({profile})."
         delta = f" and delta = {self.delta_each:.6g}" if self.delta_each else ""
         return (
             f"{self.unit} = {outward(self.parameter, False)}{delta} of {self.definition}{each} is the largest that "

@@ -69,7 +69,8 @@ def lee_clifton_changes(population: ArrayLike, statistic: Statistic) -> tuple[fl
         two = np.array([_value(statistic, np.delete(some, j, axis=0)) for j in range(i, n - 1)])  # i and j + 1 are out
         moved = max(moved, float(np.abs(two - one[i]).max(initial=0.0)), float(_farthest(two, one[i + 1 :])))
     ranged = float(one.max() - one.min())
-    return moved, 0.0 if ranged <= 4.0 * n * np.finfo(np.float64).eps * float(np.abs(one).max()) else ranged
+    same = bool((everybody == everybody[0]).all()) or ranged <= 2.0 * float(np.spacing(np.abs(one).max()))
+    return moved, 0.0 if same else ranged
 
 
 def lee_clifton_epsilon(population: ArrayLike, statistic: Statistic, absolute: ArrayLike) -> Any:

@@ -20,6 +20,8 @@ from adversary.policy.searches import least_epsilon
 
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
+SEARCH = "search"
+SEARCHED = "This was found by a search, which proves nothing of readers it did not meet."
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Recommendation:
 
     Parameters
     ----------
-    loss : the infimum, unrounded, never above the true one by more than rounding
+    loss : the infimum, unrounded; above the true one by no more than rounding, but for the method "search", which may
+        miss readers
     inclusion, value : priors of the reader who binds or, where not `attained`, their limit; NaN where nobody does
     method : "closed", "certified search" or "search" (of a function of which nothing is known: not certified)
     bracket : (lower, upper) around the infimum; the lower end is 0 where none is certified
@@ -59,24 +62,25 @@ class Recommendation:
     def words(self) -> str:
         """The recommendation in a sentence or two."""
         profile = self.profile.words
+        found = f" {SEARCHED}" if self.method == SEARCH else ""
         if self.status == UNCONSTRAINED:
-            return f"Every epsilon keeps this profile ({profile}): no release can move such readers beyond it."
+            return f"Every epsilon keeps this profile ({profile}): no release moves its readers beyond it.{found}"
         if self.status == UNATTAINABLE:
             why = (
                 "some readers may learn nothing at all" if self.loss == 0.0 else "it asks for less than no information"
             )
             return f"No epsilon above 0 keeps this profile ({profile}): {why}{self._who(' (', ')')}."
-        shown = outward(self.epsilon, False) if self.round_down is None else f"{self.epsilon:.{self.round_down}f}"
-        if self.epsilon == 0.0:
-            shown = f"0 (the {outward(self.loss, False)} that would do has no {self.round_down} decimals)"
-        return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}"
+        shown = outward(self.loss, False)
+        if self.round_down is not None and self.epsilon < self.loss:
+            shown = f"{self.epsilon:.{min(self.round_down, 15)}f}, rounded down from {shown},"
+        return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{found}"
 
     def _binding(self) -> str:
         if not self.attained:
-            return f"No one reader needs it; those who come close have priors that tend to{self._who(' ', '')}."
+            return f"Readers need so little as their priors tend to{self._who(' ', '')}; no reader needs less."
         reached = min(1.0, self.inclusion * self.value * self.profile(self.inclusion, self.value))
         return (
-            f"The reader who needs it has{self._who(' ', '')}, and a posterior of at most "
+            f"A reader with{self._who(' ', '')} needs so little, and none needs less: their posterior may reach "
             f"{outward_percent(reached, True)} %."
         )
 
@@ -90,6 +94,9 @@ def recommend_epsilon(
     profile: RiskProfile, *, statistic: str = "any", round_down: int | None = None, method: str = "auto"
 ) -> Recommendation:
     """Largest epsilon whose releases keep every reader within a risk profile.
+
+    Assumed of readers is what `risks` says: they know the mechanism, and believe the same of everybody else's records
+    whatever is true of the target.
 
     Parameters
     ----------
@@ -129,7 +136,7 @@ def _of_part(
         return _told(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
     optimum = least_epsilon(part, statistic)
     bracket = (optimum.lower if optimum.certified else 0.0, optimum.best.epsilon)
-    how = "certified search" if optimum.certified else "search"
+    how = "certified search" if optimum.certified else SEARCH
     return _told(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
 
 

@@ -19,14 +19,15 @@ from adversary.policy.profiles import Binding, RiskProfile
 from adversary.policy.risks import epsilon_at, epsilon_of_room
 
 TOLERANCE = 1e-9
-"""Width of the bracket, absolute and relative, at which the search stops."""
+ROUNDING = 3e-16
+"""Width of the bracket, relative and absolute, at which the search stops."""
 MOST_CELLS = 200_000
 DEEPEST = 300
 NEAREST = 1e-12
 """What stands for a prior of 0, where a function cannot be asked."""
 
-ZOOMED = 30
-"""Local minima of the first grid that are looked at more closely."""
+ZOOMED, FOLLOWED = 30, 6
+"""Local minima of the first grid that are looked at more closely, and those of them that are followed downhill."""
 NOBODY = Binding(np.inf, np.nan, np.nan)
 
 type Cells = tuple[Floats, Floats, Floats, Floats]
@@ -53,11 +54,9 @@ def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
     for _ in range(DEEPEST):
         least, readers = _asked(profile, cells, statistic)
         evaluations += readers.epsilon.size
-        best = min(best, _neediest(readers), key=lambda one: one.epsilon)
+        best = min(best, _neediest(readers), key=_need)
         lower = np.maximum(box_epsilon(cells, least.ratio, statistic), _capped(cells, least.posterior, statistic))
-        enough = (
-            lower >= best.epsilon - TOLERANCE * max(1.0, best.epsilon) if best.epsilon < np.inf else lower == np.inf
-        )
+        enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
         dropped = min(dropped, float(lower[enough].min(initial=np.inf)))
         cells, lower = tuple(side[~enough] for side in cells), lower[~enough]  # type: ignore[assignment]
         if not lower.size or best.epsilon == -np.inf:
@@ -66,12 +65,14 @@ def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
         if halves[0].size > MOST_CELLS or halves[0].size == lower.size:
             break
         cells = halves
+    best = _limit(best, profile)
     dropped = min(dropped, float(lower.min(initial=np.inf)))
-    nobody = best.epsilon == np.inf and dropped < np.inf  # nobody found, which proves nothing
-    return Optimum(
-        np.inf if nobody else min(dropped, best.epsilon), _limit(best, profile), profile.decreasing and not nobody,
-        evaluations,
-    )  # fmt: skip
+    if not profile.decreasing:  # a lower end that is no proof counts where it is close
+        close = dropped >= best.epsilon * (1.0 - TOLERANCE) - 2.0 * ROUNDING
+        return Optimum(min(dropped, best.epsilon) if close else best.epsilon, best, False, evaluations)
+    if best.epsilon == np.inf > dropped:  # nobody was found, which proves nothing
+        return Optimum(np.inf, best, False, evaluations)
+    return Optimum(min(dropped, best.epsilon), best, True, evaluations)
 
 
 def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
@@ -148,7 +149,36 @@ def _zoomed(profile: RiskProfile, statistic: str) -> Binding:
         there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (found, a, b)])
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
-    return _neediest(_Readers(best, *at))
+    if not best.min() > 0.0:  # no information, or less: no need to go on
+        return _neediest(_Readers(best, *at))
+    return min((_descended(profile, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
+
+
+def _descended(profile: RiskProfile, statistic: str, epsilon: float, p: float, q: float) -> Binding:
+    """A reader found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
+    from scipy.optimize import minimize
+
+    ends = [(max(low, min(NEAREST, high)), high) for low, high in profile.domain]
+
+    def need(reader: Floats) -> float:
+        a, b = (np.asarray(np.clip(x, *end)) for x, end in zip(reader, ends, strict=True))
+        return max(float(epsilon_at(a, b, profile.ratios(a, b), statistic)), -1e300)
+
+    best = Binding(float(epsilon), float(p), float(q))
+    for share in (0.05, 0.002):
+        start = np.array([best.inclusion, best.value])
+        width = share * np.minimum(start, [end[1] - end[0] for end in ends])
+        corners = np.array([start, start - [width[0], 0.0], start - [0.0, width[1]]])
+        options = {"initial_simplex": corners, "xatol": 1e-10, "fatol": 1e-13}
+        with np.errstate(invalid="ignore"):  # corners where nothing is asked for
+            found = minimize(need, start, method="Nelder-Mead", options=options)
+        reader = [float(np.clip(x, *end)) for x, end in zip(found.x, ends, strict=True)]
+        best = min(best, Binding(float(found.fun), *reader), key=_need)
+    return best
+
+
+def _need(reader: Binding) -> float:
+    return reader.epsilon
 
 
 def _spacing(edges: Floats) -> Floats:
@@ -196,8 +226,8 @@ def _refuse_rises(low: Floats, high: Floats, at: tuple[Floats, Floats], above: t
     if (rises := low < high * (1.0 - 1e-12)).any():
         p, q, up_p, up_q = (float(side[rises][0]) for side in sides)
         raise ValueError(
-            f"a profile declared decreasing must not rise: {low[rises][0]:g} at ({p:.6g}, {q:.6g}) and "
-            f"{high[rises][0]:g} at ({up_p:.6g}, {up_q:.6g})"
+            f"a profile declared decreasing must not rise: {low[rises][0]:.10g} at ({p:.6g}, {q:.6g}) and "
+            f"{high[rises][0]:.10g} at ({up_p:.6g}, {up_q:.6g})"
         )
 
 

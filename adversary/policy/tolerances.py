@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import Floats, as_array
+from adversary.policy.phrases import PERCENT, plain
 from adversary.policy.profiles import EVERYBODY, Binding, Range, RiskProfile, one_real, prior_range
 from adversary.policy.risks import epsilon_of_room
 
@@ -58,7 +59,8 @@ class RatioOrAbsolute(RiskProfile):
 
     @property
     def words(self) -> str:
-        ratio, absolute = f"no ratio above {self.ratio:.6g}", f"{100.0 * self.absolute:.6g} %"
+        ratio = f"no ratio above {plain(self.ratio, True, 6)}"
+        absolute = f"{plain(100.0 * self.absolute, True, 6)}{PERCENT}"
         if not self.absolute:
             return ratio + _readers(self.domain)
         allowance = f" unless the posterior stays at or below {absolute}"
@@ -122,7 +124,7 @@ class Difference(RiskProfile):
 
     @property
     def words(self) -> str:
-        return f"no rise of more than {100.0 * self.b:.6g} percentage points"
+        return f"no rise of more than {plain(100.0 * self.b, True, 6)} percentage points"
 
     def closed(self, statistic: str) -> Binding:
         """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31); twice that for a single count."""

@@ -8,6 +8,7 @@ tanh(epsilon / 2), and a decision k steps from the target turns with x^k / (1 + 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -47,6 +48,8 @@ def noise_of(kind: str, parameter: float) -> Mechanism:
 
 def prob_exact(mechanism: Mechanism) -> float:
     """P(release = value): tanh(epsilon / 2) for geometric noise, 0.0 for continuous noise."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
     if isinstance(mechanism, Coarsened):
         raise TypeError("the chance that a clamped or rounded count is exact depends on the count: ask its log_prob")
     return 0.0 if isinstance(mechanism, ContinuousNoise) else float(np.exp(mechanism.log_prob(0, 0)))
@@ -70,6 +73,8 @@ def switch_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayL
     >>> round(switch_probability(Geometric(np.log(9.0)), truth=25, threshold=24), 12)
     0.1
     """
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
     check_whole("truth", truth)
     if not isinstance(mechanism, ContinuousNoise):
         check_whole("threshold", threshold)
@@ -148,7 +153,7 @@ def tradeoff_table(
     base, target, deviations : of the rate, as in `rate_counts`
     noise : kind of `noise_of`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of the
         two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for `failure`
-    statistic, round_down : of `recommend_epsilon`
+    statistic, round_down : of `recommend_epsilon`; the rounded epsilon is the one that is kept
     releases : of the same data, together within the profile (`promise`); accuracy is that of one of them
 
     Returns
@@ -191,9 +196,15 @@ def tradeoff_table(
 
 def _parameter(found: Recommendation, noise: str, unit: str, failure: float, releases: int) -> float:
     """What a kind of noise is sold with under a recommendation."""
-    if unit == "epsilon" and releases == 1:
+    if not found.epsilon > 0.0 or (unit == "epsilon" and releases == 1):
         return found.epsilon
-    return promise(found, noise, failure=failure, releases=releases).parameter
+    return promise(replace(found, loss=found.epsilon), noise, failure=failure, releases=releases).parameter
+
+
+def _simple(rate: float) -> Fraction:
+    """The simple fraction that a float stands for: 1/3 of 0.3333333333333333; else the decimal as it is written."""
+    near = Fraction(rate).limit_denominator(_SIMPLE)
+    return near if float(near) == rate else Fraction(repr(rate))
 
 
 def _fraction(name: str, rate: Rate) -> Fraction:
@@ -201,7 +212,7 @@ def _fraction(name: str, rate: Rate) -> Fraction:
     if isinstance(rate, bool) or not isinstance(rate, str | Fraction | float | int | np.floating | np.integer):
         raise TypeError(f'{name} must be a rate, such as 0.006 or "6/1000", got {rate!r}')
     try:
-        exact = Fraction(rate) if isinstance(rate, str | Fraction) else Fraction(float(rate)).limit_denominator(_SIMPLE)
+        exact = Fraction(rate) if isinstance(rate, str | Fraction) else _simple(float(rate))
     except (ValueError, OverflowError, ZeroDivisionError):
         raise ValueError(f'{name} must be a rate, such as 0.006 or "6/1000", got {rate!r}') from None
     if exact < 0:

@@ -13,9 +13,9 @@ import numpy as np
 
 from adversary._numeric import check_probability
 from adversary.policy.equivalents import equivalent_epsilon
-from adversary.policy.phrases import outward, share
+from adversary.policy.phrases import failure_of, outward
 from adversary.policy.profiles import RiskProfile
-from adversary.policy.recommendations import UNCONSTRAINED, recommend_epsilon
+from adversary.policy.recommendations import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.policy.risks import check_word
 from adversary.privacy.guarantees import TOLERANCE, Guarantee
 
@@ -37,6 +37,7 @@ class Verdict:
     status : "kept", to a relative 1e-9; "broken"; "not covered", the profile asks only of readers of whom the
         guarantee does not speak
     profile, neighbours : what was judged, in words, and for which neighbours
+    searched : whether `allowed` was found by a search that proves nothing of readers it did not meet
     """
 
     definition: str
@@ -46,6 +47,7 @@ class Verdict:
     status: str
     profile: str = ""
     neighbours: str = "unbounded"
+    searched: bool = False
 
     @property
     def kept(self) -> bool:
@@ -55,22 +57,23 @@ class Verdict:
     @property
     def words(self) -> str:
         """The verdict in a sentence or two, losses rounded outward."""
-        chance = f"but for probability {share(self.failure)}" if self.failure else "for certain"
+        chance = failure_of(self.failure)
         if self.status == NOT_COVERED:
             return (
                 f"The guarantee ({self.definition}, records replaced) says nothing of readers who are unsure whether "
                 f"the person is in the data, and the profile ({self.profile}) asks of no others."
             )
         covered = "" if self.neighbours == "unbounded" else " of readers who are sure that the person is in the data"
+        found = f" {SEARCHED}" if self.searched else ""
         if self.allowed == np.inf:
-            return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it."
+            return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it.{found}"
         if not self.allowed > 0.0 and not self.kept:
             return f"No release keeps the profile ({self.profile}): it asks for no information at all, or for less."
         who = "the release itself" if self.definition == "privacy loss" else f"the guarantee ({self.definition})"
         worth, allows = self._sides()
         told = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
         others = " It says nothing of other readers." if covered else ""
-        return f"{'Kept' if self.kept else 'Broken'}: {told}{others}"
+        return f"{'Kept' if self.kept else 'Broken'}: {told}{others}{found}"
 
     def _sides(self) -> tuple[str, str]:
         """The two losses in words: rounded outward, to as many digits as show which is the larger."""
@@ -120,9 +123,10 @@ def verdict(
     allowed = found.loss * (2.0 if replaced and statistic == "any" else 1.0)
     limit = allowed * (1.0 + TOLERANCE)
     certain, loss = (equivalent_epsilon(guarantee, f, values=values, two=two) for f in (0.0, chance))
-    if certain <= limit or certain == loss < np.inf:
+    if certain <= limit or loss >= certain * (1.0 - TOLERANCE) < np.inf:
         chance, loss = 0.0, certain
     status = KEPT if loss <= limit else BROKEN
     if replaced and found.status == UNCONSTRAINED and asked != UNCONSTRAINED:
         status = NOT_COVERED
-    return Verdict(guarantee.definition, loss, allowed, chance, status, profile.words, neighbours)
+    searched = found.method == SEARCH
+    return Verdict(guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched)

@@ -445,3 +445,10 @@ def test_the_law_of_evidence_is_the_same_however_it_is_computed() -> None:
     s = np.linspace(-1.0, 2.5, 12)
     for truth in TRUTHS:
         np.testing.assert_allclose(law.beyond(s, p, q, truth), fine.beyond(s, p, q, truth), atol=3e-3)
+
+
+@pytest.mark.parametrize("statistic", ["any", "count"])
+@pytest.mark.parametrize("mechanism", [adv.Laplace(1.0), adv.Gaussian(2.0), adv.DiscreteGaussian(0.4)])
+def test_priors_whose_product_is_no_double_give_no_warning(mechanism: adv.Mechanism, statistic: str) -> None:
+    assert attained_risk(mechanism, 1e-300, 1e-300, statistic=statistic) > 1.0
+    assert attained_ratio(mechanism, 1e-300, 1e-300, 0.05, statistic) > 1.0

@@ -990,3 +990,37 @@ def test_a_function_cannot_change_the_search() -> None:
         return 3.0 + 0 * q
 
     assert recommend_epsilon(RiskProfile.custom(careless)).epsilon == pytest.approx(0.5 * math.log(3), abs=1e-9)
+
+
+def test_valleys_aslant_to_the_axes_are_followed_to_their_end() -> None:
+    """An undeclared function; a reader on the valley's floor would need less than a window of fixed width finds."""
+
+    def valley(p: Any, q: Any) -> Any:
+        return 1.12 + 104 * np.abs(q - 0.446 * p) + 0.3 * np.abs(p - 0.4745)
+
+    found = recommend_epsilon(RiskProfile.custom(valley))
+    assert found.epsilon <= adv.budget.epsilon_for_risk(0.4745, 0.446 * 0.4745, 1.12) * (1 + 1e-9)
+    assert "proves nothing" in found.words
+
+
+def test_what_a_search_has_not_met_is_not_said_to_be_safe() -> None:
+    thin = RiskProfile.custom(lambda p, q: np.where((p > 0.3) & (p < 0.3001), 2.0, np.inf) + 0 * q)
+    found = recommend_epsilon(thin)
+    assert (found.status, found.method) == ("unconstrained", "search")
+    assert "proves nothing" in found.words
+    assert "proves nothing" in adv.budget.verdict(thin, adv.PureDP(50.0)).words
+
+
+def test_tolerances_are_never_told_smaller_than_they_are() -> None:
+    assert "1.23458" in RiskProfile.constant(1.2345749).words
+    assert "20.0001 percentage points" in RiskProfile.difference(0.20000044).words
+    assert "25\u00a0%" in RiskProfile.ratio_or_absolute(3, 0.25).words
+
+
+def test_several_readers_may_bind() -> None:
+    """At value 1 / (r + 1) every inclusion prior does (Lemma 9): nobody is said to be the only one."""
+    found = recommend_epsilon(RiskProfile.ratio_or_absolute(3.0, 0.0, value=0.25))
+    assert found.inclusion == 1.0
+    assert "none needs less" in found.words
+    rounded = recommend_epsilon(RiskProfile.difference(0.2), round_down=1).words
+    assert "epsilon = 0.4, rounded down from 0.4054, is the largest" in rounded

@@ -230,3 +230,10 @@ def test_other_bad_input_is_refused() -> None:
         participation_bound(0.2, 0.5, "both")
     with pytest.raises(ValueError, match="present must be in"):
         participation_epsilon(0.2, -0.5)
+
+
+@pytest.mark.parametrize(("statistic", "population"), [(np.max, [0, 1, 2, 3]), (np.median, [0, 1, 2, 3])])
+@pytest.mark.parametrize("offset", [0.0, 1e15, 1.6e15])
+def test_large_values_keep_their_range(statistic: Any, population: list[int], offset: float) -> None:
+    """Only rounding is taken for no range at all: an infinite epsilon would be the unsafe side."""
+    assert lee_clifton_changes(np.array(population) + offset, statistic) == lee_clifton_changes(population, statistic)

@@ -259,3 +259,24 @@ def test_bad_input_is_refused() -> None:
     for nothing in ({}, RiskProfile.constant(2.0)):
         with pytest.raises(TypeError, match="profiles must be a mapping"):
             tradeoff_table(nothing, **DURHAM)  # type: ignore[arg-type]
+
+
+def test_rates_are_the_simple_fractions_they_stand_for() -> None:
+    assert rate_counts(300, 1 / 3, 0.0).threshold == 100
+    assert rate_counts(10**12, 1e-10, 0.0).threshold == 100
+    assert rate_counts(100, 0.29, 0.0).threshold == 29
+
+
+def test_what_is_no_noise_is_refused_by_name() -> None:
+    for call in (lambda: prob_exact("geometric"), lambda: switch_probability(None, 1, 0)):  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="mechanism must be a noise law"):
+            call()
+
+
+def test_gaussian_noise_keeps_the_rounded_epsilon() -> None:
+    asked: dict[str, Any] = {"base": 100, "target": 0.5, "deviations": [0.1], "noise": "gaussian"}
+    rounded = tradeoff_table({"one": RiskProfile.difference(0.2)}, round_down=1, **asked)
+    exact = tradeoff_table({"one": RiskProfile.difference(0.2)}, **asked)
+    assert float(rounded["epsilon"][0]) == 0.4
+    assert float(rounded["parameter"][0]) < float(exact["parameter"][0])
+    assert np.isnan(tradeoff_table({"one": RiskProfile.difference(0.01)}, round_down=1, **asked)["rmse"]).all()
