@@ -103,6 +103,7 @@ def promise(
 ) -> Promise:
     """What to promise of each of several releases of the same data, so that together they keep a risk profile.
 
+    Readers are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the target.
     The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a relative
     1e-11 (1e-8 for sums of Laplace or discrete Gaussian noise).
 

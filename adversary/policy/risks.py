@@ -41,6 +41,8 @@ def relative_risk_bound(
 ) -> Any:
     """Largest ("upper") or smallest ("lower") posterior over prior after any release under epsilon-DP; Theorem 4.
 
+    Of readers who know the mechanism, and believe the same of everybody else's records whatever is true of the target.
+
     Parameters
     ----------
     inclusion, value : p and q, in (0, 1]
@@ -61,7 +63,7 @@ def relative_risk_bound(
 def absolute_risk_bound(
     inclusion: ArrayLike, value: ArrayLike, epsilon: ArrayLike, side: str = "upper", statistic: str = "any"
 ) -> Any:
-    """Largest or smallest posterior of "in, and in S" after any release: p q times `relative_risk_bound`."""
+    """Largest or smallest posterior of "in, and in S" after any release: p q times `relative_risk_bound`, same readers."""
     bound = relative_risk_bound(inclusion, value, epsilon, side, statistic)
     return over_labels(lambda p, q, r: np.minimum(p * q * r, 1.0), inclusion, value, bound)
 
@@ -70,7 +72,8 @@ def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, s
     """Largest epsilon at which no release multiplies the belief of this reader by more than `ratio`; Theorem 5.
 
     With c = 1 / ratio - p q, log(((1 - p) + sqrt((1 - p)^2 + 4 p (1 - q) c)) / (2 c)), and infinite where c <= 0: a
-    belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate.
+    belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate. Readers are those of
+    `relative_risk_bound`.
 
     Parameters
     ----------
@@ -140,7 +143,7 @@ _GROWTHS = {"any": _growth_any, "count": _growth_count}
 def risk_surface(
     what: Any, inclusion: ArrayLike | None = None, value: ArrayLike | None = None, statistic: str = "any"
 ) -> xr.Dataset:
-    """A grid of readers: what an epsilon leaves open to each, or what a profile tolerates of each.
+    """A grid of readers, those of `relative_risk_bound`: what an epsilon leaves open to each, or a profile tolerates.
 
     Parameters
     ----------

@@ -98,6 +98,8 @@ def verdict(
 ) -> Verdict:
     """Whether a guarantee keeps a profile, for certain if it can, else but for a failure probability.
 
+    Of readers who believe the same of everybody else's records whatever is true of the target.
+
     Parameters
     ----------
     failure : probability allowed of a release beyond the profile
