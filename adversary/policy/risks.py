@@ -63,7 +63,7 @@ def relative_risk_bound(
 def absolute_risk_bound(
     inclusion: ArrayLike, value: ArrayLike, epsilon: ArrayLike, side: str = "upper", statistic: str = "any"
 ) -> Any:
-    """Largest or smallest posterior of "in, and in S" after any release: p q times `relative_risk_bound`, same readers."""
+    """Largest or smallest posterior of "in, and in S" after any release: p q `relative_risk_bound`, of its readers."""
     bound = relative_risk_bound(inclusion, value, epsilon, side, statistic)
     return over_labels(lambda p, q, r: np.minimum(p * q * r, 1.0), inclusion, value, bound)
 
