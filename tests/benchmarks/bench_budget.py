@@ -21,6 +21,9 @@ CELLS = 1000
 PRIORS = np.arange(1, CELLS + 1) / CELLS
 PROFILE = RiskProfile.ratio_or_absolute(3.0, 0.25)
 
+MOST = 0.1
+"""Seconds that a million cells may take."""
+
 
 def tolerated(p: float, q: float) -> float:
     """r* of PROFILE, for one reader."""
@@ -77,6 +80,7 @@ def test_a_million_cells_of_risk() -> None:
     loop = median_seconds(lambda: looped(risk, PRIORS.tolist()), 3)
     told("risk", seconds, loop, in_place(np.reciprocal), "one division each")
     print(f"   of a single count: {1e3 * count:.1f} ms")
+    assert max(seconds, count) < MOST
     some = PRIORS[::50]
     np.testing.assert_allclose(surface(1.0, some, some)["ratio"], looped(risk, some.tolist()), rtol=1e-13)
 
@@ -94,6 +98,7 @@ def test_a_million_cells_of_a_profile() -> None:
     floor = in_place(np.reciprocal, np.sqrt, np.log)
     told("a profile", seconds, loop, floor, "one division, square root and logarithm each")
     print(f"   of a single count: {1e3 * count:.1f} ms")
+    assert max(seconds, count) < MOST
     some = PRIORS[::50]
     np.testing.assert_allclose(surface(PROFILE, some, some)["epsilon"], looped(epsilon, some.tolist()), rtol=1e-12)
 
