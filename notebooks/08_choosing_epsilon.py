@@ -33,10 +33,22 @@ import pandas as pd
 import adversary as adv
 from adversary.desk import budget_figures
 from adversary.desk.profile_files import load_profile_file
+from adversary.policy.recommendations import rounded_down
 
 budget, Profile = adv.budget, adv.RiskProfile
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
+
+
+def down(x, decimals=4):
+    """What is rounded down: an epsilon, of which no more may be spent."""
+    return rounded_down(x, decimals) if np.isfinite(x) else x
+
+
+def up(x, decimals=4):
+    """What is rounded up: the most that a reader may learn."""
+    return -down(-x, decimals)
+
 
 # %% [markdown]
 # ## What a reader may learn at an epsilon
@@ -60,8 +72,9 @@ readers = {
 epsilons = [0.25, 0.5, 1.0, 2.0]
 posterior = {name: budget.absolute_risk_bound(p, q, np.array(epsilons)) for name, (p, q) in readers.items()}
 table = pd.DataFrame(posterior, index=[f"epsilon {e}" for e in epsilons]).T
+table = table.map(up)
 table.insert(0, "prior", [p * q for p, q in readers.values()])
-table.round(4)
+table.rename_axis("reader")
 
 # %%
 prior = np.linspace(0.001, 1, 400)
@@ -98,7 +111,7 @@ pd.DataFrame({"prior": priors, "tolerated ratio": tolerated, "tolerated posterio
 # %%
 county = adv.recommend_epsilon(profile)
 print(county.words)
-print(f"epsilon {county.epsilon:.6f}, inclusion {county.inclusion}, value {county.value}, {county.method}")
+print(f"epsilon {down(county.epsilon, 6)}, inclusion {county.inclusion}, value {county.value}, {county.method}")
 assert np.isclose(county.epsilon, np.log(1.75 / 0.75))
 
 # %%
@@ -137,7 +150,7 @@ def stricter_for_the_common(inclusion, value):
 
 
 own = adv.recommend_epsilon(Profile.custom(stricter_for_the_common, decreasing=True), round_down=2)
-print(f"{own.method}: between {own.bracket[0]:.10f} and {own.bracket[1]:.10f}; rounded down {own.epsilon}")
+print(f"{own.method}: between {down(own.bracket[0], 10)} and {up(own.bracket[1], 10)}; rounded down {own.epsilon}")
 grid = np.linspace(0.001, 1.0, 1000)
 kept = budget.risk_surface(own.epsilon, grid, grid)["ratio"]
 allowed = budget.risk_surface(own.profile, grid, grid)["tolerated"]
@@ -152,7 +165,7 @@ assert bool((kept <= allowed).all())
 step = np.arange(1, 1001) / 1000
 on_grid = float(budget.risk_surface(Profile.constant(3), step, step)["epsilon"].min())
 constant = adv.recommend_epsilon(Profile.constant(3))
-print(f"grid {on_grid:.6f}, true {constant.epsilon:.6f}; {constant.words}")
+print(f"grid {down(on_grid, 6)}, true {down(constant.epsilon, 6)}; {constant.words}")
 assert on_grid > constant.epsilon
 
 # %% [markdown]
@@ -172,7 +185,7 @@ for ratio in (1.5, 3.0, 6.0):
     }
 constants = pd.DataFrame(rows).T.rename_axis("ratio")
 assert (constants.iloc[:, 0] > 2 * constants.iloc[:, 1]).all()
-constants.round(4)
+constants.map(down)
 
 # %% [markdown]
 # The profile allows more than twice what the constant one does over every reader. Most of this comes from asking about
@@ -185,7 +198,7 @@ constants.round(4)
 together = profile.minimum(Profile.difference(0.2))
 for one in (together, Profile.constant(1), Profile.box(3, inclusion=(0.5, 1), value=(0.8, 1))):
     found = adv.recommend_epsilon(one)
-    print(f"{found.status}, epsilon {found.epsilon:.4f}. {found.words}\n")
+    print(f"{found.status}, epsilon {down(found.epsilon)}. {found.words}\n")
 
 # %% [markdown]
 # ## What the noise itself does
@@ -211,7 +224,7 @@ gaussian[["attained", "bound", "wasted"]].to_dataframe().round(4)
 # %%
 forms = budget.budget_table(county, failure=0.05, delta=1e-6)
 once = forms.where(forms["composition"] == "exact", drop=True)
-once[["parameter", "unit"]].to_dataframe().round(5)
+once[["parameter", "unit"]].to_dataframe().assign(parameter=[down(float(x), 5) for x in once["parameter"]])
 
 # %%
 for definition in ("zCDP", "Gaussian DP"):
@@ -232,8 +245,8 @@ each = {
     way: budget.promise(monthly, composition=way, **example).parameter
     for way in ("basic", "advanced", "lattice", "optimal", "exact")
 }
-print(f"epsilon of everything together: {monthly.epsilon:.6f}")
-pd.Series(each, name="epsilon of each release").round(6)
+print(f"epsilon of everything together: {down(monthly.epsilon, 6)}")
+pd.Series(each, name="epsilon of each release").map(lambda x: down(x, 6))
 
 # %% [markdown]
 # Printed there is 0.135 for each release by optimal composition, twice the answer: with a total delta of 1e-6 optimal
@@ -243,7 +256,7 @@ pd.Series(each, name="epsilon of each release").round(6)
 # %%
 printed = 12 * adv.ApproximateDP(0.135, 1e-8)
 moved = printed.difference_bounds(failure=0.01)[1]
-print(f"a belief may move by {100 * moved:.1f} points with probability 99 %, not by 20")
+print(f"the bound on the move of a belief is {up(100 * moved, 1)} points, not 20, and holds with probability 99 %")
 assert moved > 0.2
 assert max(each.values()) < 0.135
 
@@ -268,7 +281,7 @@ rate = durham.utility
 trade = budget.tradeoff_table(durham.profiles, base=rate.base, target=rate.target, deviations=rate.deviations)
 costs = trade[["epsilon", "rmse", "prob_exact"]].to_dataframe()
 flips = trade["switch"].sel(side="above").to_pandas().rename(columns=lambda d: f"wrong at +{1000 * d:g} per 1,000")
-costs.join(flips).round(4)
+costs.assign(epsilon=costs["epsilon"].map(down)).join(flips).round(4)
 
 # %%
 budget_figures.accuracy(trade)
@@ -311,14 +324,13 @@ plt.show()
 # %%
 statistics = {"mean": np.mean, "median": np.median, "largest": np.max}
 proposals = budget.compare_proposals([1, 2, 3, 4], statistics, [1 / 3, 0.5, 0.75])
-print(proposals["lee_clifton"].to_pandas().round(4))
-proposals[["inclusion", "participation"]].to_dataframe().round(4)
+print(proposals["lee_clifton"].to_pandas().map(down))
+proposals[["inclusion", "participation"]].to_dataframe().map(down)
 
 # %%
 bounds = {epsilon: budget.participation_bound(np.array([0.01, 0.1, 0.5]), epsilon) for epsilon in (0.1, 0.5, 1.0)}
-pd.DataFrame(bounds, index=["1 %", "10 %", "50 %"]).rename_axis("belief if absent").rename_axis(
-    "epsilon", axis=1
-).round(4)
+table = pd.DataFrame(bounds, index=["1 %", "10 %", "50 %"]).map(up)
+table.rename_axis("belief if absent").rename_axis("epsilon", axis=1)
 
 # %% [markdown]
 # ## In words

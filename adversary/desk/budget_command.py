@@ -42,4 +42,6 @@ def epsilon_command(
     else:
         budgets.show(found, console())
     if out is not None:
+        if missing := budgets.left_out(answer):
+            print(missing, file=sys.stderr)
         print(f"figures and data in {out}", file=sys.stderr)

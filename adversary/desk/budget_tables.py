@@ -9,7 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary.desk import words
+from adversary.desk.budget_titles import SAME, few, shown_epsilon, sides
 from adversary.desk.tables import add, put, table
+from adversary.policy.phrases import failure_of
 from adversary.policy.recommendations import BOUNDED
 
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
@@ -41,14 +43,12 @@ def show(answer: dict[str, Any], console: Console) -> None:
 def _show_recommended(every: Mapping[str, dict[str, Any]], named: bool, digits: int | None, console: Console) -> None:
     heads = ["epsilon", "inclusion", "value", "tolerated ratio", "ratio at most", "posterior at most"]
     what = "What each profile allows" if named else "What it allows"
-    made = table(f"{what}, and the reader who needs it", ["profile"] if named else [], heads)
+    rounded = any(one["status"] == BOUNDED and one["epsilon"] < one["loss"] for one in every.values())
+    more = " (the last two bounds: at the epsilon rounded down)" if rounded else ""
+    made = table(f"{what}, and who needs the smallest epsilon{more}", ["profile"] if named else [], heads)
     made.add_column("found by")
     for name, one in every.items():
-        at = one["binding"]
-        cells = [
-            _least(one, digits), _place(one["inclusion"]), _place(one["value"]), _bound(at["tolerated"], False),
-            _bound(at["ratio"], True), _bound(at["posterior"], True, 100.0), _how(one),
-        ]  # fmt: skip
+        cells = [_least(one, digits), _place(one["inclusion"]), _place(one["value"]), *_bounds(one), _how(one)]
         add(made, *([name] if named else []), *cells)
     put(made, console)
 
@@ -57,7 +57,7 @@ def _least(one: Mapping[str, Any], digits: int | None) -> str:
     """The recommended epsilon, rounded down, or why there is none."""
     if one["status"] != BOUNDED:
         return STATUS[one["status"]]
-    return words.outward(one["epsilon"], False) if digits is None else f"{one['epsilon']:.{digits}f}"
+    return shown_epsilon(one["epsilon"], one["loss"], digits)
 
 
 def _place(prior: float | None) -> str:
@@ -65,8 +65,15 @@ def _place(prior: float | None) -> str:
     return "" if prior is None else "towards 0" if prior == 0.0 else words.share(prior)
 
 
-def _bound(x: float | None, upper: bool, unit: float = 1.0) -> str:
-    return "" if x is None else words.outward(unit * x, upper) + (words.PERCENT if unit == 100.0 else "")
+def _bounds(one: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The tolerated ratio, the ratio reached and the posterior of the reader who binds."""
+    at = one["binding"]
+    if at["ratio"] is None or at["tolerated"] is None:
+        return "", "", ""
+    ratio, tolerated = sides(at["ratio"], at["tolerated"])
+    same = abs(at["ratio"] - at["tolerated"]) <= SAME * at["tolerated"]
+    posterior = min(1.0, one["inclusion"] * one["value"] * at["tolerated"]) if same else at["posterior"]
+    return tolerated, ratio, words.outward_percent(posterior, True) + words.PERCENT
 
 
 def _how(one: Mapping[str, Any]) -> str:
@@ -81,9 +88,15 @@ def _show_forms(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]], 
     (one,) = every.values()
     if not one["forms"]:
         return
+    several = (answer["releases"] or 1) > 1
     made = table(_same(answer), ["definition or noise", "composition"], ["parameter"])
+    made.add_column("the profile is kept")
+    if several:
+        made.add_column("delta of each", justify="right")
     for row in one["forms"]:
-        add(made, row["definition"], row["composition"], f"{row['unit']} = {_parameter(row)}")
+        each = [few(row["delta_each"]) if row["delta_each"] is not None else ""] * several
+        kept = "" if row["failure"] is None else failure_of(row["failure"])
+        add(made, row["definition"], row["composition"], f"{row['unit']} = {_parameter(row)}", kept, *each)
     put(made, console)
 
 
@@ -95,7 +108,10 @@ def _show_several(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]]
         return
     shown = ["pure DP", *SHORT] if (answer["releases"] or 1) > 1 else SHORT
     first = next(iter(rows.values()))
-    made = table(_same(answer), ["profile"], [f"{name}: {first[name]['unit']}" for name in shown])
+    sure = {name: {row[name]["failure"] for row in rows.values()} == {0.0} for name in shown}
+    heads = [f"{name}: {first[name]['unit']}{', certain' if sure[name] else ''}" for name in shown]
+    chance = failure_of(answer["failure"])
+    made = table(f"{_same(answer)}; kept {chance}{', or certain as said' * any(sure.values())}", ["profile"], heads)
     for name, row in rows.items():
         add(made, name, *(_parameter(row[form]) for form in shown))
     put(made, console)
@@ -108,11 +124,10 @@ def _parameter(row: Mapping[str, Any]) -> str:
 
 def _same(answer: Mapping[str, Any]) -> str:
     """Title of a table of definitions."""
-    each = f", for each of {answer['releases']} releases" if (answer["releases"] or 1) > 1 else ""
-    delta = f"{answer['delta']:g}".replace("e-0", "e-")
-    failure = answer["failure"]
-    chance = f"what is not certain may fail with probability {words.percent(failure)}" if failure else "for certain"
-    return f"The same in other definitions{each}; {chance}; delta of approximate DP is {delta}"
+    several = (answer["releases"] or 1) > 1
+    each = f", for each of {answer['releases']} releases" if several else ""
+    delta = f"{few(answer['delta'])}{', of all releases together' * several}"
+    return f"The same in other definitions{each}; delta of approximate DP is {delta}"
 
 
 def _show_accuracy(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]], console: Console) -> None:
@@ -126,15 +141,20 @@ def _show_accuracy(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]
     more = f"is on the other side of {target} than the true one, which is so far above it or below, per 1,000."
     console.print(Text(f"\n{said}{more}"))
     first = next(iter(every.values()))["utility"]["wrong_decision"]
+    unit = next(iter(every.values()))["utility"]["unit"]
+    sold = any(one["utility"]["parameter"] != one["epsilon"] for one in every.values())
+    wide = WIDE - 2 if sold else WIDE
     heads = [f"{per_thousand(row['deviation'])} {row['side']}" for row in first]
-    for start in range(0, len(heads), WIDE):
-        part = slice(start, start + WIDE)
-        made = table("", ["profile"] if named else [], ["RMSE", "exact", *heads[part]])
+    for start in range(0, len(heads), wide):
+        part = slice(start, start + wide)
+        made = table("", ["profile"] if named else [], [*[unit] * sold, "RMSE", "exact", *heads[part]])
         for name, one in every.items():
             found = one["utility"]
             wrong = [_chance(row["probability"]) for row in found["wrong_decision"][part]]
             error = "" if found["rmse"] is None else words.figure_of(found["rmse"])
-            add(made, *([name] if named else []), error, _chance(found["prob_exact"]), *wrong)
+            given = found["parameter"]
+            parameter = STATUS[one["status"]] if given is None else words.outward(given, False)
+            add(made, *([name] if named else []), *[parameter] * sold, error, _chance(found["prob_exact"]), *wrong)
         made.title = None
         console.print(made)
 

@@ -7,7 +7,7 @@ every number unrounded (but for what `round_down` asks), and null where there is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,12 @@ from adversary import runner
 from adversary.desk.budget_tables import show as show
 from adversary.desk.profile_files import ProfileFile, Utility
 from adversary.desk.tables import finite, numbers
+from adversary.policy.forms import Form
 from adversary.policy.promises import FORMS, budget_table, release_curve
 from adversary.policy.recommendations import BOUNDED, Recommendation, recommend_epsilon
 from adversary.policy.risks import absolute_risk_bound, relative_risk_bound, risk_surface
 from adversary.policy.utility import tradeoff_table
+from adversary.privacy.guarantees import TOLERANCE
 
 STEPS = 8
 """Numbers of releases of a curve, at most."""
@@ -33,8 +35,9 @@ ONCE = tuple(form for form in FORMS if form[1] == "exact")
 class Answer:
     """A profile file worked out; everything by the name of the profile, "" for a single one.
 
-    `forms` are budget tables and `curves` per-release budgets of those that are bounded; `curves` are empty where the
-    file does not ask for several releases, and `utility` is None where it asks for none.
+    `forms` are budget tables and `curves` per-release budgets of those that are bounded, at the epsilon as it was
+    rounded, and above 0; `curves` are empty where the file does not ask for several releases, and `utility` is None
+    where it asks for none.
     """
 
     file: ProfileFile
@@ -50,7 +53,11 @@ def work_out(file: ProfileFile) -> Answer:
         name: recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
         for name, profile in file.profiles.items()
     }
-    bounded = {name: one for name, one in recommended.items() if one.status == BOUNDED}
+    bounded = {
+        name: replace(one, loss=one.epsilon)  # what follows is of the epsilon that was asked for, rounded down
+        for name, one in recommended.items()
+        if one.status == BOUNDED and one.epsilon > 0.0
+    }
     rows = FORMS if _count(file) > 1 else ONCE
     jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}
     for name, one in bounded.items():
@@ -69,7 +76,16 @@ def _count(file: ProfileFile) -> int:
 
 
 def _form(file: ProfileFile, one: Recommendation, row: tuple[str, str]) -> xr.Dataset:
-    return budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
+    """One row of a budget table, the failure it needs (0: it is kept for certain), and the delta of a release."""
+    found = budget_table(one, _count(file), failure=file.failure, delta=file.delta, forms=[row])
+    form, parameter = Form(*row, _count(file), file.delta), float(found["parameter"][0])
+    values = one.statistic == "any" and one.profile.about_values
+    failure = np.nan
+    if str(found["status"].values[0]) == BOUNDED:
+        certain = form.equivalent(parameter, 0.0, values) <= one.loss * (1.0 + TOLERANCE)
+        failure = 0.0 if certain else file.failure
+    delta, each = (form.delta, form.delta_each) if row[0] == "approximate DP" else (np.nan, np.nan)
+    return found.assign(failure=("form", [failure]), delta=("form", [delta]), delta_each=("form", [each]))
 
 
 def _curve(file: ProfileFile, one: Recommendation) -> xr.Dataset:
@@ -128,13 +144,12 @@ def _binding(one: Recommendation) -> dict[str, float | None]:
 
 
 def _rows(forms: xr.Dataset | None) -> list[dict[str, Any]]:
-    """Every row of a budget table."""
+    """Every row of a budget table; `failure` 0 is for certain, `delta` is of all releases, `delta_each` of one."""
     if forms is None:
         return []
-    names = ("definition", "composition", "unit", "status")
-    texts = zip(*(forms[name].values for name in names), strict=True)
-    pairs = zip(texts, forms["parameter"].values, strict=True)
-    return [{**dict(zip(names, map(str, text), strict=True)), "parameter": finite(x)} for text, x in pairs]
+    texts, figures = ("definition", "composition", "unit", "status"), ("parameter", "failure", "delta", "delta_each")
+    rows = [forms.isel(form=i) for i in range(forms.sizes["form"])]
+    return [{n: str(row[n].values) for n in texts} | {n: finite(row[n]) for n in figures} for row in rows]
 
 
 def _releases(curve: xr.Dataset) -> dict[str, list[dict[str, Any]]]:
@@ -191,15 +206,41 @@ def figures(answer: Answer) -> dict[str, Any]:
     """The figures of an answer by name; those that would be empty are left out."""
     from adversary.desk import budget_figures
 
-    recommended, utility = answer.recommended, answer.utility
+    recommended, shown = answer.recommended, _shown(answer)
     drawn: dict[str, Callable[[], Any]] = {
         "epsilon_by_reader": lambda: budget_figures.epsilon_by_reader(recommended),
     }
-    if any(one.status == BOUNDED and one.epsilon > 0.0 for one in recommended.values()):
+    if shown["tolerated_and_kept"]:
         drawn["tolerated_and_kept"] = lambda: budget_figures.tolerated_and_kept(recommended)
-    if utility is not None and bool(np.isfinite(utility["rmse"]).any()):
-        drawn["accuracy"] = lambda: budget_figures.accuracy(utility)
-    curves = {name: curve for name, curve in answer.curves.items() if np.isfinite(curve["parameter"]).any()}
-    if curves and _count(answer.file) > 1:
+    if answer.utility is not None and shown["accuracy"]:
+        table = answer.utility
+        drawn["accuracy"] = lambda: budget_figures.accuracy(table, answer.file.round_down)
+    if shown.get("per_release"):
+        curves = {name: answer.curves[name] for name in shown["per_release"]}
         drawn["per_release"] = lambda: budget_figures.per_release(curves)
     return {name: drawn[name]() for name in runner.track(list(drawn), "drawing")}
+
+
+def _shown(answer: Answer) -> dict[str, list[str]]:
+    """The profiles that a figure can show, by figure; figures that the file does not ask for are not there."""
+    from adversary.desk import budget_figures
+
+    every = answer.recommended
+    positive = [name for name, one in every.items() if one.status == BOUNDED and one.epsilon > 0.0]
+    shown = {"epsilon_by_reader": list(every), "tolerated_and_kept": positive}
+    if answer.utility is not None:
+        shown["accuracy"] = [str(name) for name in budget_figures.with_noise(answer.utility)["profile"].values]
+    if _count(answer.file) > 1:
+        curves = {name: curve["parameter"] for name, curve in answer.curves.items()}
+        shown["per_release"] = [name for name, each in curves.items() if bool(((each > 0.0) & np.isfinite(each)).any())]
+    return shown
+
+
+def left_out(answer: Answer) -> str:
+    """What the figures do not show, in one line: figures that would be empty, profiles that have no place in one."""
+    parts = []
+    for figure, names in _shown(answer).items():
+        missing = [name for name in answer.recommended if name not in names]
+        if missing:
+            parts.append(f"{figure} of {', '.join(missing)}" if names or len(missing) > 1 else figure)
+    return f"nothing to draw, and left out: {'; '.join(parts)}" if parts else ""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adversary._numeric import check_probability, check_whole
 from adversary.desk import bounds, explained
 from adversary.desk.explained import EVERYONE, Asked
 from adversary.desk.options import SEED, Json, Truths, number, read_scenario, told, whole
@@ -49,11 +51,13 @@ def explain_command(
     with told():
         given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
         numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
+        asked_of = {"priors": prior, "failure": failure, "releases": releases}
         options: dict[str, Any] = {
             "audience": audience,
             "topic": topic,
             "priors": [number("--prior", text) for text in prior] if prior else None,
             "releases": None if releases is None else whole("--releases", releases),
+            "given": tuple(name for name, text in asked_of.items() if text),
         }
         chance = None if failure is None else number("--failure", failure)
         if (file is None) != bool(numbers):
@@ -62,20 +66,18 @@ def explain_command(
         if truth and (file is None or not _is_scenario(file)):
             raise ValueError("--truth replaces a count of a scenario file, and there is none")
         if file is None:
-            answer = _of_promise(numbers, options, bounds.FAILURE if chance is None else chance)
+            answer = _of_promise(numbers, options, chance)
         elif _is_scenario(file):
             answer = _of_scenario(read_scenario(file, truth), options, chance)
         else:
-            profiles = load_profile_file(file)
-            asked = Asked(**options, failure=profiles.failure if chance is None else chance)
-            answer = explained.answer(profiles.title or file.name, explained.of_profiles(profiles), asked)
+            answer = _of_profiles(file, options, chance)
     if as_json:
         print(json_text(answer))
     else:
         explained.show(answer, console())
 
 
-def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float) -> dict[str, Any]:
+def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> dict[str, Any]:
     """A promise by its numbers."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
@@ -95,8 +97,22 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
         what = (scenario.plan, scenario.adversary, scenario.truth)
         tree = audit(*what, guarantee=scenario.guarantee, failure=chance, rng=SEED)
     subjects = explained.of_scenario(scenario, tree, chance)
-    title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance)
-    return explained.answer(title, subjects, asked, explained.notes(scenario))
+    said = failure is not None or "failure" in scenario.document
+    title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance if said else None)
+    return explained.answer(title, subjects, asked, explained.notes(scenario, tree))
+
+
+def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
+    """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
+    read = load_profile_file(file)
+    if failure is not None:
+        read = replace(read, failure=float(check_probability("failure", failure)))
+    releases = read.releases if options["releases"] is None else check_whole("releases", options["releases"], minimum=1)
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    others = failure is not None or any(name in document for name in ("failure", "delta", "releases"))
+    subjects = explained.of_profiles(read, releases=None if releases is None else int(releases), others=others)
+    asked = Asked(**{**options, "releases": None}, failure=failure)
+    return explained.answer(read.title or file.name, subjects, asked)
 
 
 def _is_scenario(file: Path) -> bool:

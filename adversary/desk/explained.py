@@ -14,14 +14,17 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from adversary.desk import profile_verdicts
+from adversary.desk import portraits, profile_verdicts, words
 from adversary.desk.profile_files import ProfileFile
 from adversary.desk.scenarios import Scenario
 from adversary.driver import OWN
 from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
-from adversary.policy.recommendations import BOUNDED, recommend_epsilon
+from adversary.policy.limits import USUAL
+from adversary.policy.promises import Promise, promise
+from adversary.policy.recommendations import BOUNDED, Recommendation, recommend_epsilon
 from adversary.policy.risks import check_word
 from adversary.privacy.guarantees import Guarantee
+from adversary.reader.truths import settle_truth
 
 EVERYONE = "all"
 FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
@@ -34,25 +37,51 @@ _BELOW_ONE = 1.0 - 2.0**-53
 """The largest failure a text can speak of."""
 
 
+USES: dict[str, frozenset[str]] = {
+    "guarantee": frozenset({"priors", "failure"}),
+    "pure or approximate": frozenset({"failure"}),
+    "composition": frozenset({"releases", "priors", "failure"}),
+    "audit": frozenset({"failure"}),
+    "budget": frozenset({"priors"}),
+    "tolerance": frozenset({"priors"}),
+}
+"""Which options a text on a topic makes use of."""
+
+
 @dataclass(frozen=True)
 class Subject:
-    """Something to explain: what it is called in JSON and as a heading, and the topics that fit it."""
+    """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
+
+    `kept` is false of a promise that the noise does not keep; `uses` are further options that the thing was made with,
+    and `failure` is of a promise about a profile, whatever is asked.
+    """
 
     name: str
     title: str
     thing: Any
     topics: tuple[str, ...]
+    kept: bool = True
+    uses: frozenset[str] = frozenset()
+    failure: float | None = None
+
+    def takes(self, topic: str | None) -> frozenset[str]:
+        """Options that its text on a topic makes use of."""
+        told = [one for one in self.topics if one == topic]
+        if topic is None:
+            told = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
+        return self.uses.union(*(USES[one] for one in told))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """To whom to explain, and of what numbers; the options of `policy.explain.explain`."""
+    """To whom to explain, and of what numbers; the options of `policy.explain.explain`. None: not asked."""
 
     audience: str = "lay"
     topic: str | None = None
     priors: Sequence[float] | None = None
-    failure: float = 0.05
+    failure: float | None = None
     releases: int | None = None
+    given: tuple[str, ...] = ()
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -63,31 +92,39 @@ class Asked:
 
     def text(self, subject: Subject, audience: str) -> str:
         """One text."""
-        options: dict[str, Any] = {"topic": self.topic, "priors": self.priors, "failure": self.failure}
-        return explain(subject.thing, audience, **options, releases=self.releases)
+        topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
+        made = isinstance(subject.thing, Promise)
+        options: dict[str, Any] = {
+            "topic": topic,
+            "priors": self.priors,
+            "failure": subject.failure if made else self.failure,
+        }
+        releases = None if made else self.releases
+        return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept)
+
+
+ONLY_TOLERATED = ("budget", "tolerance")
+"""Topics of a profile of which only what is tolerated is told: a verdict, or promises, say the rest."""
 
 
 def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
     """A promise, and whether the noise keeps it."""
-    kept = "" if true else ", which the noise does not keep"
-    return Subject(name, f"What {name} promises{kept}", guarantee, OF_GUARANTEES)
+    broken = "" if true else ", which the noise does not keep"
+    return Subject(name, f"What {name} promises{broken}", guarantee, OF_GUARANTEES, true)
 
 
 def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
-    """The promises of a scenario, its profile if it has one, and, where there is one, its audit."""
-    if scenario.guarantee is None:
-        found = [Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES)]
-    else:
-        false = set() if tree is None else _violated(tree)
-        found = [of_guarantee(one, name, name not in false) for name, one in scenario.guarantee.items()]
+    """The promises of a scenario, its profile if it has one, and, where there is one, its audit.
+
+    What the noise itself delivers is told where nothing is promised, or something that the noise does not keep.
+    """
+    promised = scenario.guarantee or {}
+    true = {name: one.is_kept_by(scenario.plan.neighbour_loss()) for name, one in promised.items()}
+    found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
+    if not all(true.values()) or not promised:
+        found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
     found += _of_profile(scenario, failure)
     return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
-
-
-def _violated(tree: xr.DataTree) -> set[str]:
-    """Promises that the noise does not keep."""
-    status = tree["bound"].to_dataset()["status"]
-    return {str(name) for name in status["definition"].values if (status.sel(definition=name) == "violated").any()}
 
 
 def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
@@ -95,28 +132,77 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
     if scenario.profile is None:
         return []
     best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
-    found = [Subject("profile", "The risk that is tolerated", best, ("budget",))]
+    found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
     if profile_verdicts.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
         return found
     own = profile_verdicts.judgements(scenario, failure)[OWN]
-    return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",))]
+    return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
-def of_profiles(file: ProfileFile) -> list[Subject]:
-    """The profiles of a file, with the pure DP that each recommends."""
+def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
+    """The profiles of a file, with what keeps each.
+
+    Parameters
+    ----------
+    releases : how many releases together are to keep it; None where one alone is
+    others : whether to tell also of definitions that may fail, with the failure and the delta of the file
+    """
     found = []
     for name, profile in file.profiles.items():
         best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
-        promised = OF_GUARANTEES if best.status == BOUNDED and best.epsilon > 0.0 else ()
-        title = f"The risk that is tolerated{f': {name}' if name else ''}"
-        found.append(Subject(name or "profile", title, best, ("budget", *promised)))
+        bounded = best.status == BOUNDED
+        alone = ("budget", *(OF_GUARANTEES if bounded else ()), "tolerance")
+        topics = alone if releases is None else ONLY_TOLERATED
+        named = f": {name}" if name else ""
+        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics))
+        if bounded:
+            for made in _promises(file, best, releases, others):
+                each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
+                found.append(
+                    Subject(
+                        f"{name or 'profile'}, {made.definition}",
+                        f"How {made.definition}{each} would keep it{named}",
+                        made,
+                        ("budget", *OF_GUARANTEES) if made.guarantee is not None else ("budget",),
+                        uses=frozenset({"failure", "releases"}),
+                        failure=min(file.failure, _BELOW_ONE),
+                    )
+                )
     return found
 
 
-def notes(scenario: Scenario) -> list[str]:
-    """What the texts about a scenario leave to be said: which neighbours its promises are about."""
-    return [REPLACED] if scenario.neighbours == "bounded" else []
+def _promises(file: ProfileFile, best: Recommendation, releases: int | None, others: bool) -> list[Promise]:
+    """Pure DP of each release, for certain; and what may fail."""
+    n, failure = releases or 1, file.failure
+    found = [] if releases is None else [promise(best, "pure DP", releases=n, composition="basic")]
+    if others and 0.0 < failure < 1.0:
+        if file.delta < failure:
+            found.append(promise(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        found.append(promise(best, "zCDP", failure=failure, releases=n))
+    return found
 
+
+def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
+    """What the texts about a scenario leave to be said: neighbours, readers that are not covered, the truth assumed."""
+    found = [REPLACED] if scenario.neighbours == "bounded" else []
+    if names := profile_verdicts.tied(scenario):
+        found.append(
+            f"What {profile_verdicts.called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends "
+            "on whether the target is in. The limits told here are not about such beliefs: for them a promise has to "
+            f"stretch over up to {max(names.values())} people, as it does where the audit is told."
+        )
+        if scenario.profile is not None:
+            found.append(NOT_OF_PROFILE)
+    if tree is not None:
+        for name, one, _ in words.cases(scenario, tree):
+            target = settle_truth(one.plan, next(iter(words.readers_of(one).values())), one.truth).target
+            found.append(f"{f'Under truth “{name}”: ' if name else ''}{portraits.truth(one, target)}")
+    return found
+
+
+NOT_OF_PROFILE = (
+    "Nor is the profile about such beliefs: a release may take them further than it tolerates though it is kept."
+)
 
 REPLACED = (
     "The promises of this scenario are about a record that is replaced by another. Where a text speaks of data that "
@@ -133,13 +219,15 @@ def answer(title: str, subjects: Sequence[Subject], asked: Asked, notes: Sequenc
 
     Raises
     ------
-    ValueError : the topic or the audience is unknown, or the topic fits nothing here
+    ValueError : the topic or the audience is unknown, or the topic fits nothing here, or an option that was given
+        changes none of the texts
     """
     fitting = subjects
     if asked.topic is not None:
         check_word("topic", asked.topic, TOPICS)
         check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
         fitting = [one for one in subjects if asked.topic in one.topics]
+    _all_used(fitting, asked)
     return {
         "title": title,
         "topic": asked.topic,
@@ -149,6 +237,19 @@ def answer(title: str, subjects: Sequence[Subject], asked: Asked, notes: Sequenc
             for one in fitting
         },
     }
+
+
+def _all_used(subjects: Sequence[Subject], asked: Asked) -> None:
+    """An option that no text makes use of is refused, not dropped."""
+    used = frozenset[str]().union(*(one.takes(asked.topic) for one in subjects))
+    for name in asked.given:
+        if name not in used:
+            what = f"topic {asked.topic!r}" if asked.topic else "what is told"
+            raise ValueError(f"--{NAMES.get(name, name)} does not apply to {what} here: leave it out")
+
+
+NAMES = {"priors": "prior"}
+"""Options that go by another name on the command line."""
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -167,7 +268,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:
     """What the report explains: each subject with its title and, for each audience, the paragraphs."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), _BELOW_ONE)
-    asked = Asked(failure=failure)
+    asked = Asked(failure=failure if "failure" in scenario.document or failure != USUAL else None)
     return [
         {
             "title": one.title,

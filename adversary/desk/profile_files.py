@@ -18,10 +18,10 @@ from typing import Any
 from adversary._numeric import check_non_negative, check_probability, check_whole
 from adversary.desk.keys import Keys
 from adversary.desk.profile_keys import read_profile
+from adversary.policy.forms import NOISES
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.risks import STATISTICS
 
-NOISES = ("geometric", "laplace", "discrete gaussian", "gaussian")
 DELTA = 1e-6
 FAILURE = 0.05
 """What is assumed where a file says nothing."""
@@ -43,13 +43,13 @@ class Utility:
     base : people or events the rate is out of, known exactly
     target : the rate it is compared with
     deviations : how far the true rate may lie from the target, each a row of the answer
-    noise : one of NOISES
+    noise : one of `adversary.policy.forms.NOISES`
     """
 
     base: int
     target: float | Fraction
     deviations: tuple[float | Fraction, ...]
-    noise: str = NOISES[0]
+    noise: str = "geometric"
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ def load_profile_file(path: str | Path) -> ProfileFile:
         raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
     top.only(*_TEXTS, *_NUMBERS, *_TABLES)
     texts = {name: _text(top, name) for name in _TEXTS}
-    failure = float(_checked(top, "failure", FAILURE, check_probability))
-    delta = float(_checked(top, "delta", DELTA, _delta))
+    failure = float(_given(top, "failure", FAILURE, check_probability))
+    delta = float(_given(top, "delta", DELTA, _delta))
     return ProfileFile(
         _profiles(top), top.has("profiles"), **texts, statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
-        round_down=_checked(top, "round_down", None, _digits), failure=failure, delta=delta,
-        releases=_checked(top, "releases", None, partial(_whole, minimum=1)),
+        round_down=_given(top, "round_down", None, _digits), failure=failure, delta=delta,
+        releases=_given(top, "releases", None, _count),
         utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
     )  # fmt: skip
 
@@ -136,8 +136,8 @@ def _text(top: Keys, key: str) -> str:
 
 def _utility(table: Keys) -> Utility:
     table.only("base", "target", "deviations", "noise")
-    base = _checked(table, "base", ..., partial(_whole, minimum=1))
-    target = _checked(table, "target", ..., check_probability)
+    base = _given(table, "base", ..., _count)
+    target = _given(table, "target", ..., check_probability)
     deviations = table.numbers("deviations")
     for deviation in deviations:
         table.build("deviations", partial(check_non_negative, "deviations", _plain(deviation)))
@@ -145,10 +145,10 @@ def _utility(table: Keys) -> Utility:
             raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
         if deviations.count(deviation) > 1:
             raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
-    return Utility(base, target, tuple(deviations), table.one_of("noise", NOISES, NOISES[0]))
+    return Utility(base, target, tuple(deviations), table.one_of("noise", tuple(NOISES), Utility.noise))
 
 
-def _checked(table: Keys, key: str, default: Any, check: Callable[[str, Any], Any]) -> Any:
+def _given(table: Keys, key: str, default: Any, check: Callable[[str, Any], Any]) -> Any:
     """A number as the file has it; for whole numbers as an int, for what is missing the default."""
     given = table.number(key, default)
     if given is None:
@@ -161,13 +161,13 @@ def _plain(number: float | Fraction) -> float:
     return float(number) if isinstance(number, Fraction) else number
 
 
-def _whole(name: str, given: Any, minimum: int) -> int:
-    return int(check_whole(name, given, minimum=minimum))
+def _count(name: str, given: Any) -> int:
+    return int(check_whole(name, given, minimum=1))
 
 
 def _digits(name: str, given: Any) -> int:
     """Decimals, no more than a double has."""
-    digits = _whole(name, given, 0)
+    digits = int(check_whole(name, given, minimum=0))
     if digits > DIGITS:
         raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
     return digits

@@ -65,8 +65,11 @@ def _box(table: Keys) -> RiskProfile:
 
 
 def _difference(table: Keys) -> RiskProfile:
-    profile: RiskProfile = table.build("by", lambda: RiskProfile.difference(_number(table, "by")))
-    return _about(table, profile)
+    by = _number(table, "by")
+    if not 0.0 < by < 1.0:
+        points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
+        raise ValueError(f"{table.where('by')}: must be a difference of probabilities in (0, 1), got {by:g}{points}")
+    return _about(table, RiskProfile.difference(by))
 
 
 def _point(table: Keys) -> RiskProfile:

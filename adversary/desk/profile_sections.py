@@ -24,6 +24,7 @@ from adversary.desk.simulations import as_audited, source
 from adversary.desk.tables import add, finite, put, table
 from adversary.desk.words import PERCENT, beyond, called, give_or_take, outward, outward_percent, readers_of, share
 from adversary.driver import OWN
+from adversary.policy.titles import percentage
 from adversary.policy.verdicts import BROKEN, KEPT, NOT_COVERED
 from adversary.privacy.guarantees import TOLERANCE
 from adversary.reader.inference import Adversary
@@ -32,12 +33,21 @@ from adversary.reader.truths import settle_truth
 
 TITLE = "Whether the risk profile is kept"
 
+UNPROMISED = "broken, and nothing promised"
 SAID = {
     KEPT: "The planned release keeps the profile.",
     BROKEN: "Neither a promise nor the noise itself keeps the profile.",
+    UNPROMISED: "The noise does not keep the profile.",
     NOT_COVERED: "The profile is about readers to whom nothing is promised here.",
 }
 """The verdict on the planned release in a sentence."""
+
+
+def said(found: xr.Dataset) -> str:
+    """The sentence of these verdicts."""
+    status = str(found.attrs["status"])
+    return SAID[UNPROMISED if status == BROKEN and found.sizes["definition"] == 1 else status]
+
 
 SURE_ONLY = (
     "Said only of readers who are sure that the target is in the data: the promises are about records that are "
@@ -112,11 +122,12 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> list[str]:
     found = profile_verdicts.verdicts(scenario, tree)
     own, status = found.sel(definition=OWN), found.attrs["status"]
     if status == NOT_COVERED:
-        return [SAID[status]]
+        return [said(found)]
     loss, allowed = _losses(own)
     limits = "bounds no privacy loss" if np.isinf(own["loss"]) else f"limits the privacy loss to {loss}"
     asks = "asks for nothing here" if np.isinf(own["allowed"]) else f"allows {allowed}"
-    return [" ".join([SAID[status], *_covered(found), f"The noise {limits} {_surely(own)}; the profile {asks}."])]
+    noise = f"The noise {limits} {_surely(own)}; the profile {asks}."
+    return [" ".join([said(found), *_covered(found), noise, found.attrs["caveat"]]).strip()]
 
 
 def _covered(found: xr.Dataset) -> list[str]:
@@ -126,7 +137,7 @@ def _covered(found: xr.Dataset) -> list[str]:
 
 def _surely(one: xr.Dataset) -> str:
     failure = float(one["failure"])
-    return f"in all but {share(failure)} of releases" if failure else "for certain"
+    return f"in all but {percentage(failure, True)} of releases" if failure else "for certain"
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -137,7 +148,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     made = Table(["promise", "verdict", *HEADS], texts=2)
     for cells in _rows(found):
         made.add(*cells)
-    lines = [" ".join([SAID[found.attrs["status"]], *_covered(found)]), found.attrs["recommendation"]]
+    lines = [" ".join([said(found), *_covered(found)]), found.attrs["recommendation"]]
     return Section(TITLE, lines, made, notes=[*_explained(found), ABOUT, ASSUMED])
 
 
@@ -154,19 +165,8 @@ def readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "What the profile tolerates of the readers above, and how often a release takes them further under this truth. "
         "A promise covers every reader; these are the ones the scenario is about.",
     ]
-    return Section("These readers and the profile", lines, made, notes=_tied(scenario))
-
-
-def _tied(scenario: Scenario) -> list[str]:
-    """Readers whom no profile speaks of, since what they believe of everybody else depends on the target."""
-    tied = [name for name, reader in readers_of(scenario).items() if reader.records(scenario.plan) > 1]
-    if not tied:
-        return []
-    who = f"reader{'s' if len(tied) > 1 else ''} {', '.join(tied)}" if tied[0] else "this reader"
-    return [
-        f"What {who} believes of everybody else depends on whether the target is in. A profile is not about such "
-        "beliefs, and a release may take them further than it tolerates though it is kept."
-    ]
+    caveat = profile_verdicts.caveat(scenario)
+    return Section("These readers and the profile", lines, made, notes=[caveat] if caveat else [])
 
 
 def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
@@ -178,10 +178,10 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
     for cells in _rows(found):
         add(made, *cells)
     put(made, console)
-    status = found.attrs["status"]
-    console.print(Text(SAID[status], style="green" if status == KEPT else "red"))
-    for line in (*_covered(found), found.attrs["recommendation"], *_explained(found)):
-        console.print(Text(line))
+    console.print(Text(said(found), style="green" if found.attrs["status"] == KEPT else "red"))
+    for line in (*_covered(found), found.attrs["recommendation"], *_explained(found), found.attrs["caveat"]):
+        if line:
+            console.print(Text(line))
 
 
 def show_readers(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
@@ -210,7 +210,7 @@ def _rows(found: xr.Dataset) -> list[list[str]]:
             called(str(name)),
             _verdict(str(one["status"].item()), bool(one["true"].item())),
             *_losses(one),
-            share(float(one["failure"])),
+            percentage(float(one["failure"]), True),
         ]
         for name in found["definition"].values
         for one in (found.sel(definition=name),)

@@ -13,6 +13,7 @@ is published, the first two differ by one in it, whatever the neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,9 @@ import xarray as xr
 
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import finite
+from adversary.desk.words import readers_of
 from adversary.driver import OWN
+from adversary.policy.phrases import listed
 from adversary.policy.recommendations import recommend_epsilon
 from adversary.policy.verdicts import BROKEN, KEPT, NOT_COVERED, Verdict, verdict
 from adversary.privacy.definitions import NoPrivacy
@@ -56,7 +59,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
         "kept", "broken" or "not covered"; `true`, whether the noise keeps the promise; `words`. Attributes: `status` of
         the planned release; `readers`, all that the profile asks of or only those sure of inclusion; what
         `recommend_epsilon` says (`epsilon`, `inclusion`, `value`, `attained`, `method`, `recommendation`); the profile
-        in `words`; `statistic`
+        in `words`; `statistic`; `caveat`, of readers whom no profile covers, or nothing
 
     Raises
     ------
@@ -86,6 +89,7 @@ def verdicts(scenario: Scenario, tree: xr.DataTree) -> xr.Dataset:
             "recommendation": best.words,
             "words": scenario.profile.words,
             "statistic": scenario.statistic,
+            "caveat": caveat(scenario),
         },
     )
     for name, direction in (("loss", "upper"), ("allowed", "lower")):
@@ -140,6 +144,30 @@ def _words(scenario: Scenario, one: Verdict) -> str:
     return one.words
 
 
+def tied(scenario: Scenario) -> dict[str, int]:
+    """Readers whose beliefs of everybody else depend on the target, with the people these move with the target."""
+    moved = {name: (one.moved(scenario.plan), one.shift) for name, one in readers_of(scenario).items()}
+    return {name: count for name, (count, own) in moved.items() if count > own}
+
+
+def called_readers(names: Collection[str]) -> str:
+    """Readers by name, or the only one."""
+    if not all(names):
+        return "this reader"
+    return f"reader{'s' if len(names) > 1 else ''} {listed(list(names))}"
+
+
+def caveat(scenario: Scenario) -> str:
+    """What is to be said of readers whom no profile speaks of; nothing where there are none."""
+    if not (names := tied(scenario)):
+        return ""
+    return (
+        f"What {called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends on whether the "
+        "target is in. A profile is not about such beliefs, and a release may take them further than it tolerates "
+        "though it is kept."
+    )
+
+
 def _readers(scenario: Scenario) -> str:
     """Whom the verdicts speak of: of bounded neighbours, where the profile asks of others too, not of all."""
     assert scenario.profile is not None
@@ -161,6 +189,7 @@ def answer(found: xr.Dataset) -> dict[str, Any]:
         **{name: finite(float(attrs[name])) for name in ("epsilon", "inclusion", "value")},
         "attained": bool(attrs["attained"]),
         **{name: attrs[name] for name in ("method", "statistic", "words", "recommendation")},
+        "caveat": attrs["caveat"] or None,
         "verdicts": {str(name): _row(found.sel(definition=name)) for name in found["definition"].values},
     }
 

@@ -18,9 +18,10 @@ from matplotlib.patheffects import withStroke
 from scipy.ndimage import distance_transform_edt
 
 from adversary._numeric import Floats, as_array
+from adversary.desk.budget_titles import in_two_lines, needed, prior
 from adversary.desk.drawing import BLUE, COLOURS, INK, LIGHT, panel_title, plain_log_axis, styled
 from adversary.desk.marks import in_percent, title
-from adversary.desk.words import outward, percent, share
+from adversary.desk.words import outward, percent
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import BOUNDED, Recommendation
 from adversary.policy.risks import risk_surface
@@ -30,7 +31,7 @@ RARE = 1e-3
 CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
-"""Largest over smallest epsilon that colours tell apart."""
+"""Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart."""
 BINDS = COLOURS[1]
 """Colour of the reader who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
@@ -81,13 +82,14 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         if both:
             panel_title(ax, "Small priors, on log axes" if log else "Every reader")
         elif not single:
-            panel_title(ax, short(name))
+            panel_title(ax, in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
         bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
-        bar.set_label("largest epsilon this reader's tolerance allows")
+        low = figure.get_figheight() < 4.5
+        bar.set_label("largest epsilon allowed" if low else "largest epsilon this reader's tolerance allows")
         plain_log_axis(bar.ax, "y", lambda e: f"{e:g}")
-    title(figure, _needed(recommended))
+    title(figure, needed(recommended))
     return figure
 
 
@@ -124,20 +126,12 @@ def outer_labels(axes: list[Axes]) -> None:
             ax.set_xlabel("")
 
 
-def prior_axis(ax: Axes, along: str, least: float, *, small: bool) -> None:
-    """A log axis of priors."""
-    ax.set(xscale="log", xlim=(least, 1.0), xlabel=f"{along} prior" if small else LONG[along])
+def prior_axis(ax: Axes, cut: Slice, least: float, *, small: bool) -> None:
+    """A log axis of priors; a small panel says there where it is cut."""
+    other = "value" if cut.along == "inclusion" else "inclusion"
+    where = f"{cut.along} prior ({other} {prior(cut.fixed)})"
+    ax.set(xscale="log", xlim=(least, 1.0), xlabel=where if small else LONG[cut.along])
     plain_log_axis(ax, "x", percent)
-
-
-def short(name: str) -> str:
-    """A name that fits over a small panel."""
-    return name if len(name) <= 36 else f"{name[:35]}…"
-
-
-def prior(p: float) -> str:
-    """A prior in words; 0 is a limit."""
-    return "near 0" if p == 0.0 else share(p)
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") -> None:
@@ -179,7 +173,10 @@ def _norm(recommended: Mapping[str, Recommendation]) -> LogNorm:
     every = np.concatenate([[one.loss for one in recommended.values()], *found])
     every = every[np.isfinite(every) & (every > 0.0)]
     low = float(every.min()) if every.size else 0.1
-    return LogNorm(low, low * min(WIDEST, max(2.0, float(every.max()) / low if every.size else WIDEST)))
+    most = max((one.loss for one in recommended.values() if one.status == BOUNDED), default=low)
+    return LogNorm(
+        low, low * min(max(WIDEST, 5.0 * most / low), max(2.0, float(every.max()) / low if every.size else WIDEST))
+    )
 
 
 def _heights(recommended: Mapping[str, Recommendation]) -> tuple[float, float] | None:
@@ -214,7 +211,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     _say(ax, ~np.isfinite(epsilon), middle, NOTHING)
     _say(ax, epsilon == 0.0, middle, "may learn nothing")
     if not np.isnan(one.inclusion):
-        text = "" if small else f"binds: epsilon = {outward(one.loss, False)}"
+        text = "" if small else _needs(one)
         dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one, text)
 
 
@@ -226,8 +223,7 @@ def _contours(ax: Axes, middle: Floats, epsilon: Floats, norm: LogNorm, *, small
     inside = [h for h in heights if np.exp(-epsilon).min() < h < np.exp(-epsilon).max()]
     if inside:
         lines = ax.contour(middle, middle, np.exp(-epsilon), levels=inside, colors="white", linewidths=0.8)
-        if not small:
-            ax.clabel(lines, fmt=lambda h: f"{-np.log(h):.3g}", fontsize=8.5)
+        ax.clabel(lines, fmt=lambda h: f"{-np.log(h):.3g}", fontsize=7.0 if small else 8.5)
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:
@@ -259,7 +255,7 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
     epsilon = _epsilon(one.profile, cut, one.statistic)
     bounded, free = one.status == BOUNDED, ~np.isfinite(epsilon)
     bottom, top = heights or (0.0, 4.0 * one.loss if bounded else 1.0)
-    prior_axis(ax, along, min(float(cut.x[0]), RARE), small=small)
+    prior_axis(ax, cut, min(float(cut.x[0]), RARE), small=small)
     ax.set(ylim=(bottom, top), ylabel="largest epsilon")
     if heights:
         ax.set_yscale("log")
@@ -274,22 +270,9 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
     if bounded:
         at = max(one.inclusion if along == "inclusion" else one.value, ax.get_xlim()[0])
         ax.axhline(one.loss, color=BINDS, lw=1.0, ls=(0, (4, 3)), gid="needed")
-        shown = outward(one.loss, False)
-        dot(ax, (at, one.loss), one, shown if small else f"binds: epsilon = {shown}")
+        dot(ax, (at, one.loss), one, outward(one.loss, False) if small else _needs(one))
 
 
-def _needed(recommended: Mapping[str, Recommendation]) -> str:
-    """The finding: who binds, or between what the recommendations lie."""
-    if len(recommended) == 1:
-        (one,) = recommended.values()
-        if one.status != BOUNDED:
-            return one.words.split(": ")[0].split(" (")[0]
-        who = f"Readers with inclusion prior {prior(one.inclusion)} and value prior {prior(one.value)}"
-        verb = "need" if one.attained else "come ever closer to needing"
-        return f"{who} {verb} epsilon = {outward(one.loss, False)}; others allow more"
-    bounded = {name: one.loss for name, one in recommended.items() if one.status == BOUNDED}
-    if not bounded:
-        return "None of these profiles has an epsilon above 0 and below infinity"
-    least, most = (pick(bounded, key=bounded.__getitem__) for pick in (min, max))
-    ends = [f"{outward(bounded[name], False)} ({short(name)})" for name in (least, most)]
-    return f"The profiles allow an epsilon from {ends[0]} to {ends[1]}; dots: the readers who need it"
+def _needs(one: Recommendation) -> str:
+    """What is written beside the reader who binds."""
+    return f"{'needs' if one.attained else 'towards'} epsilon = {outward(one.loss, False)}"

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adversary.policy.limits import USUAL, Limit, limits_after, limits_of, releases_within, usual_limit
-from adversary.policy.phrases import PERCENT, exactly, outward, outward_percent
+from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, outward, outward_percent
 from adversary.policy.regulators import GROUPS, PRIORS, over_all
 from adversary.policy.titles import meaning, of_the_release, stands_for, wider
+from adversary.policy.verdicts import Verdict
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import PrivacyLoss
@@ -18,16 +19,22 @@ DIGITS = 4
 
 SETTING = (
     "P and Q are the laws of the release under two hypotheses that differ in one record (the target's record is in the "
-    "data, or it is not), and p is a reader's prior of the first. The worst case is a reader who holds everybody "
-    "else's complete records, knows the mechanism and lacks only this; readers whose beliefs about the others do not "
-    "depend on the target are covered too."
+    "data, or it is not), and p is a reader's prior of the first. "
+)
+WORST = (
+    "The worst case is a reader who holds everybody else's complete records, knows the mechanism and lacks only this; "
+    "readers whose beliefs about the others do not depend on the target are covered too."
+)
+INFORMED = (
+    "Covered is the reader who holds everybody else's complete records, knows the mechanism and lacks only this; one "
+    "who is unsure of the others sees the release averaged over them, which is post-processing, and may learn more."
 )
 
 
 def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequence[float] | None) -> Iterator[str]:
     """Definition, setting, bound with its formula and failure, values at a few priors, worst priors."""
     yield f"{stands_for(guarantee)} {meaning(guarantee)}".rstrip()
-    yield SETTING
+    yield SETTING + (INFORMED if of_the_release(guarantee) else WORST)
     limit = limits[0]
     if not limit.exists:
         other = usual_limit(guarantee)
@@ -46,7 +53,8 @@ def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequen
         yield (
             f"And {_surely(other)}, e = {outward(other.loss, True)} and |X - p| <= {outward(other.difference, True)}."
         )
-    yield " ".join([*_household(guarantee, limit), _after(guarantee)])
+    counted = [f"A failure is counted {AT_A_TIME}."] * any(not one.certain for one in limits)
+    yield " ".join([*_household(guarantee, limit), _after(guarantee), *counted])
     yield GROUPS
 
 
@@ -91,7 +99,8 @@ def _household(guarantee: Guarantee, limit: Limit) -> Iterator[str]:
         return
     e = float(guarantee.group(2).loss_bound(limit.failure))
     told = f"is at most {outward(e, True)} nats" if np.isfinite(e) else "has no bound"
-    yield f"For hypotheses that differ in two records the privacy loss {told}, at the same failure."
+    at = "for certain" if limit.certain else "at the same failure"
+    yield f"For hypotheses that differ in two records the privacy loss {told}, {at}."
 
 
 def _after(guarantee: Guarantee) -> str:
@@ -121,7 +130,10 @@ def certainty_told(guarantee: Guarantee, limits: Sequence[Limit]) -> Iterator[st
     for one in (limit, *(limits_of(guarantee, limit.failure / n)[0] for n in (10.0, 100.0, 1000.0))):
         if one.exists:
             told[outward(one.loss, True)] = f"e = {outward(one.loss, True)} at failure {exactly(one.failure)}"
-    yield f"It is approximate: nothing holds for certain. {', '.join(told.values())}; each under both truths."
+    yield (
+        f"It is approximate: nothing holds for certain. {', '.join(told.values())}; each under both truths, and "
+        f"{AT_A_TIME}."
+    )
 
 
 def composition_told(
@@ -130,20 +142,27 @@ def composition_told(
     """Several releases with independent noise: the bound on their loss, and how many stay below a threshold."""
     yield f"{stands_for(guarantee).replace('The release', 'Each release')} {meaning(guarantee)}".rstrip()
     limits = limits_after(guarantee, releases, failure)
-    if not limits[0].exists and usual_limit(guarantee) is None:
-        yield "Several such releases have no bound on their privacy loss either."
+    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
+    if not limits[0].exists and other is None:
+        yield f"{_several(releases)}: no bound on the privacy loss holds at any failure."
         return
     yield from _together(limits, releases, prior)
-    if not limits[0].exists and failure < USUAL and usual_limit(guarantee):
-        failure, limits = USUAL, limits_after(guarantee, releases, USUAL)
+    if other is not None:
+        failure, limits = other, limits_after(guarantee, releases, other)
         yield from _together(limits, releases, prior)
     if limits[-1].exists and limits[-1].loss > 0.0 and prior < threshold:
         yield _until(guarantee, failure, prior, threshold)
+    if not limits[0].certain or len(limits) > 1:
+        yield f"A failure is counted {AT_A_TIME}."
     yield over_all(guarantee)
 
 
+def _several(releases: int) -> str:
+    return "One release" if releases == 1 else f"{releases:,} releases with independent noise, together"
+
+
 def _together(limits: Sequence[Limit], releases: int, prior: float) -> Iterator[str]:
-    together = "One release" if releases == 1 else f"{releases:,} releases with independent noise, together"
+    together = _several(releases)
     if not limits[0].exists:
         yield f"{together}: no bound on the privacy loss holds {_asked(limits[0])}."
         return
@@ -156,8 +175,33 @@ def _together(limits: Sequence[Limit], releases: int, prior: float) -> Iterator[
 
 def _until(guarantee: Guarantee, failure: float, prior: float, threshold: float) -> str:
     kept, final = releases_within(guarantee, prior, threshold, failure)
+    if kept == 0:
+        return (
+            f"From p = {exactly(prior)} the upper bound on X is above {exactly(threshold)} from the first release on."
+        )
     above = f"{kept + 1:,} is the first number of releases with a bound above it" if final else "maybe for more"
     return (
         f"From p = {exactly(prior)} the upper bound on X is at or below {exactly(threshold)} for up to {kept:,} "
         f"release{'' if kept == 1 else 's'}, with a failure of all together of at most {exactly(failure)}; {above}."
     )
+
+
+def not_kept(guarantee: Guarantee) -> Iterator[str]:
+    """Of a promise that the noise does not keep: that it is not kept, and nothing of its bounds."""
+    yield (
+        f"{stands_for(guarantee).replace('The release keeps', 'The promise is')} {meaning(guarantee)} The noise does "
+        "not keep it: for some pair of neighbouring data the release's own privacy loss goes beyond it. Its bounds do "
+        "not hold for this release and are not told here; those of the plan's own loss do."
+    )
+
+
+def verdict_told(found: Verdict) -> Iterator[str]:
+    """The losses compared."""
+    yield found.words
+    if np.isfinite(found.allowed) and np.isfinite(found.loss):
+        kept = "for certain" if found.failure == 0.0 else f"but for failure {exactly(found.failure)} under every truth"
+        yield (
+            "Compared are the epsilon that the guarantee is worth, the smallest whose bound on every reader it keeps "
+            f"{kept}, and the largest that the profile allows. Readers' beliefs about everybody else must not depend "
+            f"on the target{'' if found.failure == 0.0 else f'; the failure is counted {AT_A_TIME}'}."
+        )

@@ -8,7 +8,7 @@ outward where they are bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +17,10 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._numeric import check_probability, check_whole, one_number
-from adversary.policy import curators, findings, reasons, regulators, respondents
-from adversary.policy.limits import limits_of
+from adversary.policy import curators, findings, outcomes, reasons, regulators, respondents
+from adversary.policy.limits import limits_of, telling_failure
 from adversary.policy.profiles import RiskProfile
+from adversary.policy.promises import Promise
 from adversary.policy.recommendations import BOUNDED, Recommendation, recommend_epsilon
 from adversary.policy.risks import check_statistic, check_word
 from adversary.policy.verdicts import Verdict
@@ -30,7 +31,7 @@ AUDIENCES = ("lay", "regulator", "technical")
 ALSO = {"respondent": "lay", "curator": "technical"}
 """Other names of audiences."""
 
-TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget")
+TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
 OF_GUARANTEES = TOPICS[:3]
 
 SPEAKERS: dict[str, ModuleType] = {"lay": respondents, "regulator": regulators, "technical": curators}
@@ -45,10 +46,15 @@ BUDGETS: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[s
     "regulator": reasons.budget_regulator,
     "technical": reasons.budget_curator,
 }
-VERDICTS: dict[str, Callable[[Verdict], Iterator[str]]] = {
-    "lay": reasons.verdict_respondent,
-    "regulator": reasons.verdict_regulator,
-    "technical": reasons.verdict_curator,
+TOLERANCES: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
+    "lay": reasons.decided_respondent,
+    "regulator": reasons.decided_regulator,
+    "technical": reasons.decided_curator,
+}
+PROMISES: dict[str, Callable[[Promise, Sequence[float] | None], Iterator[str]]] = {
+    "lay": reasons.promise_respondent,
+    "regulator": reasons.promise_regulator,
+    "technical": reasons.promise_curator,
 }
 
 
@@ -58,8 +64,9 @@ class _Options:
 
     audience: str
     priors: list[float] | None
-    failure: float
+    failure: float | None
     threshold: float
+    kept: bool
 
     def paragraphs(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
         """The text of a subject, paragraph by paragraph."""
@@ -69,32 +76,62 @@ class _Options:
             case Recommendation() if topic in OF_GUARANTEES:
                 yield from self._of_guarantee(_recommended(subject), topic, releases)
             case Recommendation():
-                _fitting(topic, ("budget", *OF_GUARANTEES), "a recommendation")
-                yield from BUDGETS[self.audience](subject, self.priors)
+                _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
+                yield from (TOLERANCES if topic == "tolerance" else BUDGETS)[self.audience](subject, self.priors)
+            case Promise():
+                _fitting(topic, ("budget", *OF_GUARANTEES), "a promise")
+                yield from self._of_promise(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
-                yield from VERDICTS[self.audience](subject)
+                yield from SPEAKERS[self.audience].verdict_told(subject)
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
                 yield from AUDITS[self.audience](_audited(subject))
             case _:
                 raise TypeError(
-                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a Verdict or the DataTree of an "
-                    f"audit, got {type(subject).__name__}"
+                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a Promise, a Verdict or the "
+                    f"DataTree of an audit, got {type(subject).__name__}"
                 )
 
     def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
         speaker = SPEAKERS[self.audience]
         if topic == "composition" and releases is None:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
-        if topic in (None, "guarantee"):
-            yield from speaker.guarantee_told(guarantee, limits_of(guarantee, self.failure), self.priors)
-        if topic == "pure or approximate":
-            yield from speaker.certainty_told(guarantee, limits_of(guarantee, self.failure))
+        if not self.kept:
+            yield from speaker.not_kept(guarantee)
+            return
+        if topic != "composition":
+            limits = limits_of(guarantee, self._failure(guarantee))
+            if topic == "pure or approximate":
+                yield from speaker.certainty_told(guarantee, limits)
+            else:
+                yield from speaker.guarantee_told(guarantee, limits, self.priors)
         if topic == "composition" or (topic is None and releases is not None):
             number = int(check_whole("releases", releases, minimum=1))
             prior = self.priors[0] if self.priors else 0.5
-            yield from speaker.composition_told(guarantee, number, self.failure, prior, self.threshold)
+            failure = self._failure(guarantee, number)
+            yield from speaker.composition_told(guarantee, number, failure, prior, self.threshold)
+
+    def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
+        """The failure asked for, or one that suits the guarantee."""
+        return telling_failure(guarantee, releases) if self.failure is None else self.failure
+
+    def _of_promise(self, made: Promise, topic: str | None, releases: int | None) -> Iterator[str]:
+        """A promise by what it keeps; or, of the guarantee topics, one release and all of them."""
+        if releases not in (None, made.releases):
+            raise ValueError(f"releases of a Promise are its own, {made.releases}, got {releases}")
+        if topic not in OF_GUARANTEES:
+            yield from PROMISES[self.audience](made, self.priors)
+            return
+        one = outcomes.kept_by(made)
+        if one.guarantee is None:
+            raise ValueError(f"there is no promised guarantee to explain, the promise is {made.status}")
+        told = replace(self, failure=made.failure or None) if self.failure is None else self
+        several = made.releases if made.releases > 1 or topic == "composition" else None
+        if topic == "pure or approximate":
+            yield from told._of_guarantee(one.guarantee, topic, None)
+        else:
+            yield from told._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
 
 
 def explain(
@@ -103,28 +140,33 @@ def explain(
     *,
     topic: str | None = None,
     priors: ArrayLike | None = None,
-    failure: float = 0.05,
+    failure: float | None = None,
     releases: int | None = None,
     statistic: str = "any",
     threshold: float = 0.8,
+    kept: bool = True,
 ) -> str:
-    """A text about a guarantee, a recommendation, a verdict or an audit; paragraphs separated by a blank line.
+    """A text about a guarantee, a recommendation, a promise, a verdict or an audit; a blank line between paragraphs.
 
     Parameters
     ----------
     subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (its recommendation is told), a
-        `Verdict`, or the DataTree of an `audit`
+        `Promise` of one or several releases, a `Verdict`, or the DataTree of an `audit`
     audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
         "curator"): definitions, formulas, worst case
     topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
-        where `releases` is given; of a recommendation or profile "budget", or those of a guarantee for the pure DP it
-        recommends; of a verdict "budget"; of an audit "audit"
+        where `releases` is given; of a recommendation or profile "budget" (what a release with that epsilon would do),
+        "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
+        recommends; of a promise "budget", or those of a guarantee, of each release and of all; of a verdict "budget";
+        of an audit "audit"
     priors : where readers start, in [0, 1]; a few usual ones unless told
-    failure : probability, in [0, 1), with which a limit may fail that is not certain
+    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
+        at which nearly the same limit holds; of a `Promise` its own
     releases : how many releases with this guarantee each are to be told of together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
     threshold : belief in (0, 1) of which is told after how many releases it may be passed, by a reader who starts at
         the first of `priors`, or at 1/2
+    kept : whether the release keeps the guarantee; of one that it does not keep only that is told
 
     Raises
     ------
@@ -137,7 +179,8 @@ def explain(
     if topic is not None:
         check_word("topic", topic, TOPICS)
     starts = None if priors is None else [float(p) for p in np.ravel(check_probability("priors", priors))]
-    options = _Options(who, starts or None, _share("failure", failure, zero=True), _share("threshold", threshold))
+    chance = None if failure is None else _share("failure", failure, zero=True)
+    options = _Options(who, starts or None, chance, _share("threshold", threshold), kept)
     check_statistic(statistic)
     if isinstance(subject, RiskProfile):
         subject = recommend_epsilon(subject, statistic=statistic)
@@ -159,9 +202,9 @@ def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | No
 
 def _recommended(found: Recommendation) -> Guarantee:
     """The pure DP that is recommended."""
-    if found.status != BOUNDED or not found.epsilon > 0.0:
+    if found.status != BOUNDED:
         raise ValueError(f"there is no recommended guarantee to explain, the recommendation is {found.status}")
-    return PureDP(found.epsilon)
+    return PureDP(outcomes.unrounded(found).epsilon)
 
 
 def _audited(tree: xr.DataTree) -> xr.DataTree:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,11 +16,13 @@ from adversary.driver import OWN
 from adversary.policy.outcomes import STATUS, UNRELIABLE, Finding, findings, told
 from adversary.policy.phrases import (
     PERCENT,
+    RARE,
     ends,
     exactly,
     figure_of,
     give_or_take,
     holding,
+    how_often,
     in_100,
     listed,
     outward,
@@ -49,13 +52,26 @@ def audit_respondent(tree: xr.DataTree) -> Iterator[str]:
     about = "whether you are among those counted" if tree.attrs.get("target", "in") == "in" else "something about you"
     yield (
         f"What is to be published was tried out on imagined readers, who want to know {about}. All numbers are their "
-        "beliefs in that, before they read the results and after."
+        f"beliefs in that, before they read the results and after.{_assumed(tree)}"
     )
     yield from _readers(tree, _respondent)
     yield (
         "Averages are no limits: single results may bring a reader further, and other readers may learn more. The "
         "limits hold for every reader they cover."
     )
+
+
+def _assumed(tree: xr.DataTree) -> str:
+    """The true counts from which the results were made up."""
+    truths = json.loads(tree.attrs.get("truth", "{}"))
+    told = [f"{f'under truth “{name}”, ' * (len(truths) > 1)}{_counts(truth)}" for name, truth in truths.items()]
+    return f" The results are made up from counts taken to be true: {'; '.join(told)}." if told else ""
+
+
+def _counts(truth: Any) -> str:
+    if not isinstance(truth, dict):
+        return str(truth)
+    return listed([f"“{name}” {listed([figure_of(float(x)) for x in np.ravel(n)])}" for name, n in truth.items()])
 
 
 def _respondent(one: Finding) -> str:
@@ -70,9 +86,14 @@ def _respondent(one: Finding) -> str:
     about = f", give or take {in_100(error)}" if error > 0.0 else ""
     return (
         f"{text}{sentence(one.who)} starts at {in_100(one['prior'])} in 100 and ends on average at "
-        f"{in_100(one['posterior_mean'])} in 100{about} ({kind}). Their best guess is right "
-        f"{in_100(one['prob_correct'])} times in 100. {_limit(one)}"
+        f"{in_100(one['posterior_mean'])} in 100{about} ({kind}). Their best guess is "
+        f"{_right(one['prob_correct'])}. {_limit(one)}"
     )
+
+
+def _right(p: float) -> str:
+    word, comma, rest = how_often(p).partition(",")
+    return f"right {word}" if word[0].isdigit() else f"{word} right{comma}{rest}"
 
 
 def _exactly_published(one: Finding) -> str:
@@ -103,7 +124,7 @@ def _limit(one: Finding) -> str:
         "violated": f"was to keep {within}; but there is too little chance in the results for that.{stretched}",
         "exceeded": (
             f"keeps {within}.{stretched} That is for readers whose beliefs about other people are not mistaken. This "
-            f"one's are, or do not add up, and they end beyond it {_above(float(bound['outside']))} times in 100."
+            f"one's are, or do not add up, and they end beyond it {_beyond(float(bound['outside']))}."
         ),
         UNRELIABLE: f"keeps {within}; whether this reader stays within it could not be worked out.{stretched}",
     }
@@ -113,6 +134,11 @@ def _limit(one: Finding) -> str:
 def _posterior(bound: xr.Dataset) -> tuple[float, float]:
     low, high = (float(end) for end in bound["posterior"].values)
     return low, high
+
+
+def _beyond(p: float) -> str:
+    """How often, at most; as `how_often` where it never happens or hardly ever."""
+    return how_often(p) if p < RARE else f"{_above(p)} times in 100"
 
 
 def _above(p: float) -> str:

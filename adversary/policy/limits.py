@@ -31,7 +31,13 @@ LARGEST_OF_LOSSES = 1_000
 """Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
 
 USUAL = 0.05
-"""A failure to speak of where nothing holds at the one that was asked for."""
+"""A failure to speak of where none was asked for."""
+SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Failures to speak of instead, where nearly the same limit holds."""
+NEARLY = 1.01
+"""Limits are nearly the same if the loss of one is at most so many times the other's."""
+LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
+"""Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does."""
 
 CLEARLY = 0.99
 """A limit counts as tighter than another if its loss is below this share of the other's."""
@@ -101,9 +107,29 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
 
 
 def usual_limit(guarantee: Guarantee) -> Limit | None:
-    """The limit at the usual failure; None where there is none either."""
-    limit = limits_of(guarantee, USUAL)[0]
-    return limit if limit.exists else None
+    """The limit at the usual failure, or at the first larger one that has a limit; None where nothing is promised."""
+    found = (limits_of(guarantee, failure)[0] for failure in LARGER)
+    return next((limit for limit in found if limit.exists), None)
+
+
+def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
+    """A failure to speak of where none was asked for: the smallest at which nearly the usual limit holds.
+
+    What a small delta adds to epsilon, for instance, is nearly nothing down to failures not far above it.
+
+    >>> from adversary.privacy.definitions import ApproximateDP
+    >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
+    (0.0001, 0.05)
+    """
+    usual, found = limits_after(guarantee, releases, USUAL)[-1], USUAL
+    if usual.certain:
+        return USUAL
+    most = NEARLY * usual.loss
+    for failure in SMALLER:
+        if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:
+            break
+        found = failure
+    return found
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
@@ -136,6 +162,12 @@ def _worth_telling(certain: float, at_failure: Callable[[], float], failure: flo
     if sure and not other.loss < CLEARLY * certain:
         return tuple(sure)
     return *sure, other
+
+
+def usual_after(guarantee: Guarantee, releases: int, failure: float) -> float | None:
+    """The first of the larger failures at which so many releases have a limit; None where there is none."""
+    larger = (one for one in LARGER if one > failure)
+    return next((one for one in larger if limits_after(guarantee, releases, one)[0].exists), None)
 
 
 def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:

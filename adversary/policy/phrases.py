@@ -172,6 +172,11 @@ def as_read(p: float, finer: int = 0) -> float:
     return float(Decimal(text) / 100) if text[0].isdigit() else p
 
 
+def failure_of(p: float) -> str:
+    """How a bound may fail: "for certain", or "but for probability 5 %", rounded up."""
+    return f"but for probability {plain(100.0 * p, True, 4)}{PERCENT}" if p else "for certain"
+
+
 def holding(failure: float) -> str:
     """How often a bound holds at least, in times: the failures are rounded up.
 
@@ -198,6 +203,29 @@ def out_of(failure: float) -> tuple[int, int]:
     while times < 10**15 and int((exact * times).to_integral_value(ROUND_CEILING)) > exact * times * Decimal("1.01"):
         times *= 10
     return int((exact * times).to_integral_value(ROUND_CEILING)), times
+
+
+AT_A_TIME = "for any one person and reader at a time, not for all of them at once"
+"""Of what a probability that a bound holds is said."""
+
+
+def how_often(p: float) -> str:
+    """How often something happens: "never" only where it cannot happen, "always" only where it must.
+
+    >>> how_often(0.0), how_often(1e-9), how_often(0.125), how_often(1.0)
+    ('never', 'hardly ever, less than once in a million times', '12.5 times in 100', 'always')
+    """
+    if p in (0.0, 1.0):
+        return "always" if p else "never"
+    if p < RARE:
+        return "hardly ever, less than once in a million times"
+    if p > 1.0 - RARE:
+        return "nearly always, all but less than once in a million times"
+    return f"{in_100(p)} times in 100"
+
+
+RARE = 1e-6
+"""Probabilities below are not written as numbers."""
 
 
 def listed(items: Sequence[str], word: str = "and") -> str:

@@ -1,167 +1,193 @@
-"""Why an epsilon was chosen, and whether a promise keeps what was decided, in sentences.
+"""Why an epsilon was chosen, in sentences: what is tolerated, and what releases that keep it would do.
 
-A recommendation is told by readers: where each starts, how far the bound of Theorem 4 at that epsilon lets them rise,
-and what the profile tolerates of them.
+A recommendation is told by readers: where each starts, how far the bound of Theorem 4 at that epsilon would let them
+rise, and what the profile tolerates of them. What is told of a release that keeps it is no statement about any that is
+planned: that is a verdict's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-import numpy as np
+from adversary.policy.limits import limits_of
+from adversary.policy.outcomes import Rise, kept_by, rises, unrounded, worth
+from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, holding, in_100, outward, points, sentence
+from adversary.policy.promises import Promise
+from adversary.policy.recommendations import BOUNDED, SEARCH, UNCONSTRAINED, Recommendation
+from adversary.policy.regulators import APART as COVERED
+from adversary.policy.regulators import GROUPS, belief
+from adversary.policy.respondents import APART
+from adversary.policy.titles import named, percentage
+from adversary.privacy.pairs import PrivacyLoss
 
-from adversary.driver import OWN
-from adversary.policy.phrases import (
-    DECIMALS,
-    PERCENT,
-    decimals_for,
-    exactly,
-    failing,
-    holding,
-    in_100,
-    in_percent,
-    outward,
-)
-from adversary.policy.recommendations import BOUNDED, UNCONSTRAINED, Recommendation
-from adversary.policy.regulators import GROUPS, PRIORS, belief
-from adversary.policy.risks import absolute_risk_bound
-from adversary.policy.titles import percentage
-from adversary.policy.verdicts import BROKEN, KEPT, Verdict
-
-SAME = 1e-12
-"""What is reached and what is tolerated count as equal within this relative difference: they were solved for."""
-
-METHODS = {"closed": "a closed form", "certified search": "a certified search", "search": "a search"}
+METHODS = {"closed": "a closed form", "certified search": "a certified search", SEARCH: "a search without certificate"}
 
 FORMULAS = {
     "any": "R = 1 / (p q + exp(-2 epsilon) p (1 - q) + exp(-epsilon) (1 - p))",
     "count": "R = 1 / (p q + exp(-epsilon) (1 - p q)), of one published count",
 }
 
-
-@dataclass(frozen=True)
-class Rise:
-    """How far a recommendation lets one reader rise, and what is tolerated of them.
-
-    `start` is p q, `reached` an upper bound on the posterior at the recommended epsilon, `tolerated` p q r*(p, q).
-    """
-
-    inclusion: float
-    value: float
-    start: float
-    reached: float
-    tolerated: float
-
-    @classmethod
-    def of(cls, found: Recommendation, inclusion: float, value: float) -> Rise:
-        """Of the reader with these priors."""
-        start = inclusion * value
-        most = min(1.0, start * float(found.profile(inclusion, value)))
-        high = float(absolute_risk_bound(inclusion, value, found.epsilon, statistic=found.statistic))
-        return cls(inclusion, value, start, most if abs(high - most) <= SAME * most else high, most)
-
-    def shown(self, digits: int) -> tuple[str, str]:
-        """(reached, rounded up; tolerated, rounded down), times 100, fine enough not to cross."""
-        least = decimals_for(self.reached - self.start, digits=digits)
-        for decimals in range(least, max(least, DECIMALS) + 1):
-            up, down = in_percent(self.reached, True, decimals), in_percent(self.tolerated, False, decimals)
-            if float(up) <= float(down):
-                break
-        else:  # equal, and not a round number
-            down = up
-        return up, down
-
-
-def rises(found: Recommendation, priors: Sequence[float] | None) -> list[Rise]:
-    """The reader who binds, where there is one, and readers with the priors asked for whom the profile is about.
-
-    Where values are in question the priors are of the value, for readers as sure of inclusion as the profile has them;
-    otherwise they are of inclusion.
-    """
-    (p0, p1), (q0, q1) = found.profile.domain
-    about_values = found.profile.about_values
-    asked = [(p1, prior) if about_values else (prior, 1.0) for prior in (PRIORS if priors is None else priors)]
-    pairs = [(p, q) for p, q in asked if p0 <= p <= p1 and q0 <= q <= q1 and p * q > 0.0]
-    binding = [(found.inclusion, found.value)] if found.attained else []
-    every = [Rise.of(found, p, q) for p, q in dict.fromkeys([*binding, *pairs])]
-    return [one for one in every if one.tolerated < 1.0 or one.start < 1.0]
+BEING_IN = "your data are used"
 
 
 # The person in the data
 
 
-def budget_respondent(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
-    """What was decided, how far readers may rise, and what is not counted; no symbols, no formulas."""
+def decided_respondent(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
+    """What was decided, and nothing of any release; no symbols, no formulas."""
+    yield _decided(found)
+    if unkept := _no_budget(found):
+        yield unkept
+        return
+    told = [_tolerated_respondent(rise) for rise in rises(unrounded(found), priors)]
+    yield " ".join([*told, "This is what was decided. Whether the results keep to it is another question."])
+
+
+def _decided(found: Recommendation) -> str:
     values = found.profile.about_values
     what = "your data are used and that your answer is one of those that could harm you" if values else BEING_IN
-    yield (
+    return (
         "Before anything is published it was decided how far the results may raise anyone's belief about you: the "
         f"belief that {what}."
     )
+
+
+def _no_budget(found: Recommendation) -> str:
+    """What to say where every release keeps the profile, or none; nothing otherwise."""
+    known = ", as far as a search has found" if found.method == SEARCH else ""
     if found.status == UNCONSTRAINED:
-        yield "No results could bring anyone beyond what was decided, so it asks for no protection."
-        return
-    if found.status != BOUNDED or found.epsilon == 0.0:
-        yield "What was decided cannot be kept by any results that depend on the data."
-        return
-    known = "" if found.method != "search" else ", as far as a search has found,"
-    yield (
-        "The results are made with a deliberate amount of chance, as much as is needed so that "
-        f"nobody{known} is brought beyond it. {' '.join(_rise_respondent(rise) for rise in rises(found, priors))}"
-    ).rstrip()
-    yield (
-        "These are upper bounds and cannot be exceeded. They cover every reader about whom it was decided, even one "
-        "who holds the complete data of everybody else, and whatever is worked out from the results."
-    )
-    yield (
-        "They do not count what the results say of people in general: if they show what is common in a group you "
-        "belong to, readers can apply that to you, and could do so if your data had not been used."
-    )
+        return f"No results could bring anyone beyond what was decided{known}, so it asks for no protection."
+    return "" if found.status == BOUNDED else "What was decided cannot be kept by any results that depend on the data."
 
 
-BEING_IN = "your data are used"
+def _tolerated_respondent(rise: Rise) -> str:
+    start = f"Someone who starts at {in_100(rise.start)} in 100"
+    return f"{start} may come to {rise.up_to(2)} in 100." if rise.limited else f"{start} may come to any belief."
+
+
+def budget_respondent(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
+    """What was decided, how far results that keep it would let readers rise, and what is not counted; no symbols."""
+    yield _decided(found)
+    if unkept := _no_budget(found):
+        yield unkept
+        return
+    known = ", as far as a search has found," if found.method == SEARCH else ""
+    told = [_rise_respondent(rise) for rise in rises(unrounded(found), priors)]
+    yield " ".join(
+        [f"With as much chance in the results as that asks for, nobody{known} would be brought beyond it.", *told]
+    )
+    yield _bounds_respondent()
+    yield PEOPLE_IN_GENERAL
+
+
+PEOPLE_IN_GENERAL = (
+    "They do not count what the results say of people in general: if they show what is common in a group you belong "
+    "to, readers can apply that to you, and could do so if your data had not been used."
+)
+
+
+def _bounds_respondent() -> str:
+    return (
+        f"These numbers are upper bounds. They cover every reader about whom it was decided and {APART}, even one who "
+        "holds the complete data of everybody else, whatever is worked out from the results."
+    )
 
 
 def _rise_respondent(rise: Rise) -> str:
-    reached, tolerated = rise.shown(2)
-    allowed = "which is what was decided" if reached == tolerated else f"and up to {tolerated} was decided"
-    if rise.tolerated == 1.0:
-        allowed = "and for readers with that start no limit was decided"
-    return f"Someone who starts at {in_100(rise.start)} in 100 ends no higher than {reached} in 100, {allowed}."
+    most = rise.ends(2, " in 100", "was decided")
+    free = ""
+    if not rise.limited:
+        free = (
+            ", and for that start what was decided allows any belief"
+            if rise.asked
+            else ", about which nothing was decided"
+        )
+    return f"Someone who starts at {in_100(rise.start)} in 100 would end no higher than {most}{free}."
+
+
+def promise_respondent(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+    """What was decided of several publications together, what each may tell, and all of them; no symbols."""
+    made, found = kept_by(made), made.recommended
+    many = f" It is about {made.releases:,} publications together." if made.releases > 1 else ""
+    yield _decided(found) + many
+    if made.total is None or made.guarantee is None:
+        yield _no_budget(found) or "What was decided cannot be kept by a protection of this kind."
+        return
+    each = f"each of {made.releases:,} publications" if made.releases > 1 else "the results"
+    together = " by all of them together" if made.releases > 1 else ""
+    known = ", as far as a search has found," if found.method == SEARCH else ""
+    first = f"With as much chance in {each} as that asks for, nobody{known} would be brought beyond it{together}"
+    surely = f", {holding(made.failure)}, {AT_A_TIME}. The following holds as often" if made.failure else ""
+    yield " ".join([f"{first}{surely}.", *map(_rise_respondent, rises(found, priors, worth(made)))])
+    one, every = (limits_of(g, made.failure)[-1] for g in (made.guarantee, made.total))
+    if made.releases > 1 and one.exists and every.exists:
+        often = f", {holding(made.failure)}" if made.failure else ""
+        yield (
+            "One publication alone would move what a reader believes about whether your data were used by at most "
+            f"{points(one.difference, 2)} percentage points, all of them together by at most "
+            f"{points(every.difference, 2)}{often}."
+        )
+    yield _bounds_respondent()
+    yield PEOPLE_IN_GENERAL
 
 
 # The regulator
 
 
-def budget_regulator(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
-    """The tolerance, the epsilon and what it does to a few readers, in percent."""
+def decided_regulator(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
+    """The tolerance and what it allows a few readers, in percent, and nothing of any release."""
     yield f"The tolerance: {found.profile.words}."
+    if unkept := _no_release(found):
+        yield unkept
+        return
+    if told := [_tolerated(rise) for rise in rises(unrounded(found), priors)]:
+        yield f"{sentence('; '.join(told))}."
+    yield "This is what is tolerated. Whether a release keeps to it is said where that release is judged."
+
+
+def _tolerated(rise: Rise) -> str:
+    may = f"may come to {rise.up_to(3)}{PERCENT}" if rise.limited else "may come to any belief"
+    return f"a reader who gives {_starts(rise.inclusion, rise.value)} {may}"
+
+
+def _no_release(found: Recommendation) -> str:
+    known = ", as far as a search without certificate has found" if found.method == SEARCH else ""
     if found.status == UNCONSTRAINED:
-        yield "It asks for nothing: no release, however exact, brings a reader it is about beyond it."
+        return f"It asks for nothing: no release, however exact, brings a reader it is about beyond it{known}."
+    return "" if found.status == BOUNDED else "No release that depends on the data keeps it."
+
+
+def budget_regulator(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
+    """The tolerance, the epsilon and what it would do to a few readers, in percent."""
+    yield f"The tolerance: {found.profile.words}."
+    if unkept := _no_release(found):
+        yield unkept
         return
-    if found.status != BOUNDED or found.epsilon == 0.0:
-        yield "No release that depends on the data keeps it."
-        return
-    certified = "" if found.method != "search" else ", as far as a search without certificate has found,"
-    yield (
-        f"The largest epsilon of pure differential privacy that keeps it{certified} is {_epsilon(found)}"
-        f"{'' if found.round_down is None else ', rounded down'}. Records are added or removed."
-    )
-    if told := [_rise(rise) for rise in rises(found, priors)]:
-        yield f"Upper bounds, which hold for every release: {'; '.join(told)}."
-    yield _binding(found)
+    used = unrounded(found)
+    known = ", as far as a search without certificate has found" if found.method == SEARCH else ""
+    yield f"The largest epsilon of pure differential privacy that keeps it is {_epsilon(found)}{known}. {RECORDS}"
+    if told := [_rise(rise) for rise in rises(used, priors)]:
+        yield f"At that epsilon these would be upper bounds, for every release: {'; '.join(told)}."
+    yield f"{_binding(found)} Covered is every reader {COVERED}."
     yield GROUPS
 
 
+RECORDS = "It is meant for data to which one person's record is added, or from which it is removed."
+
+
 def _epsilon(found: Recommendation) -> str:
-    return outward(found.epsilon, False) if found.round_down is None else exactly(found.epsilon)
+    if found.round_down is None:
+        return outward(found.loss, False)
+    if found.epsilon == 0.0:
+        return f"{outward(found.loss, False)}; rounded down to {found.round_down} decimals it would read 0"
+    return f"{exactly(found.epsilon)}, rounded down"
 
 
 def _rise(rise: Rise) -> str:
-    reached, tolerated = rise.shown(3)
-    allowed = f"where up to {tolerated}{PERCENT} is tolerated" if rise.tolerated < 1.0 else "where nothing is asked"
-    return f"a reader who gives {_starts(rise.inclusion, rise.value)} may come to at most {reached}{PERCENT}, {allowed}"
+    most = rise.ends(3, PERCENT, "is tolerated")
+    if not rise.limited:
+        most += ", where any belief is tolerated" if rise.asked else ", where nothing is asked"
+    return f"a reader who gives {_starts(rise.inclusion, rise.value)} would come to at most {most}"
 
 
 def _starts(inclusion: float, value: float) -> str:
@@ -175,79 +201,99 @@ def _starts(inclusion: float, value: float) -> str:
 def _binding(found: Recommendation) -> str:
     who = _starts(found.inclusion, found.value).rstrip(",")
     if found.attained:
-        return f"The reader who needs it is one who gives {who}."
+        return f"A reader who needs it, and none needs less, gives {who}."
     return f"No single reader needs it: it is approached by readers who tend to give {who}."
+
+
+def promise_regulator(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+    """The tolerance, the promise of each release and what all of them together would do, in percent."""
+    made, found = kept_by(made), made.recommended
+    several = made.releases > 1
+    yield f"The tolerance: {found.profile.words}." + f" It is about {made.releases:,} releases together." * several
+    chance = f"but for at most {percentage(made.failure, True)} of releases" if made.failure else "for certain"
+    if made.total is None or made.guarantee is None:
+        yield _no_release(found) or f"No {made.unit} of {made.definition} above 0 keeps it {chance}."
+        return
+    known = ", as far as a search without certificate has found" if found.method == SEARCH else ""
+    counted = f" The share of releases is {AT_A_TIME}." if made.failure else ""
+    yield (
+        f"The largest {made.unit} of {made.definition} {'for each release ' * several}that keeps it {chance} is "
+        f"{outward(made.parameter, False)}{_delta(made)}{known}.{counted} {RECORDS}"
+    )
+    if told := [_rise(rise) for rise in rises(found, priors, worth(made))]:
+        yield f"With it these would be upper bounds, as surely: {'; '.join(told)}."
+    one, every = (limits_of(g, made.failure)[-1] for g in (made.guarantee, made.total))
+    if several and one.exists and every.exists:
+        yield (
+            f"One release alone would move a belief about whether the record is in the data by at most "
+            f"{points(one.difference)} percentage points, all {made.releases:,} together by at most "
+            f"{points(every.difference)}, {'as surely' if made.failure else 'for certain'}."
+        )
+    yield f"Covered is every reader {COVERED}."
+    yield GROUPS
+
+
+def _delta(made: Promise) -> str:
+    return f", with delta {made.delta_each:.4g}" if made.delta_each else ""
 
 
 # Who keeps the data
 
 
+def decided_curator(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
+    """The profile, the largest epsilon that would keep it, and nothing of any release."""
+    yield found.words
+    told = [f"{_priors(rise)}: posterior up to {rise.up_to(3)}{PERCENT}" for rise in rises(unrounded(found), priors)]
+    if told and found.status == BOUNDED:
+        yield f"Tolerated, rounded down: {'; '.join(told)}."
+    yield "This is the profile. Whether the release keeps it is the verdict's to say."
+
+
 def budget_curator(found: Recommendation, priors: Sequence[float] | None) -> Iterator[str]:
     """The recommendation, its formula, method, bracket and assumptions."""
     yield found.words
-    yield (
-        "p is the prior of inclusion, q that of a value in S given inclusion, r the ratio of the posterior of both to "
-        f"p q. Under pure epsilon-DP for records added or removed, r <= {FORMULAS[found.statistic]}, under every "
-        "truth and for every release. The worst case is a reader who holds everybody else's complete records; assumed "
-        "is that the reader knows the mechanism and believes the same of the others whatever the target's record is."
-    )
+    yield _setting(found)
     low, high = found.bracket
     if found.status == BOUNDED:
         yield (
             f"Found by {METHODS[found.method]}; the infimum over readers lies between {outward(low, False)} and "
             f"{outward(high, True)}{'' if low > 0.0 else ', the lower end without certificate'}."
         )
-        if found.epsilon > 0.0 and (every := rises(found, priors)):
-            yield f"Rounded outward: {'; '.join(_rise_curator(rise) for rise in every)}."
+        if every := rises(unrounded(found), priors):
+            yield f"At that epsilon, rounded outward: {'; '.join(map(_rise_curator, every))}."
     yield GROUPS
 
 
-def _rise_curator(rise: Rise) -> str:
-    reached, tolerated = rise.shown(4)
+def _setting(found: Recommendation) -> str:
     return (
-        f"p = {exactly(rise.inclusion)}, q = {rise.value:.6g}: posterior at most {reached}{PERCENT}, tolerated "
-        f"{tolerated}{PERCENT}"
+        "p is the prior of inclusion, q that of a value in S given inclusion, r the ratio of the posterior of both to "
+        f"p q. Under pure epsilon-DP for records added or removed, r <= {FORMULAS[found.statistic]}, under every "
+        "truth and for every release. The worst case is a reader who holds everybody else's complete records; assumed "
+        "is that the reader knows the mechanism and believes the same of the others whatever the target's record is."
     )
 
 
-# Whether a promise keeps it
+def _priors(rise: Rise) -> str:
+    return f"p = {rise.inclusion:.6g}, q = {rise.value:.6g}"
 
 
-def verdict_respondent(found: Verdict) -> Iterator[str]:
-    """Whether what was decided is kept; no symbols, no formulas."""
-    before = "It was decided beforehand how far the results may raise anyone's belief about you."
-    what = "The chance in the results" if found.definition == OWN else "The protection that is promised"
-    readers = "every reader" if found.neighbours == "unbounded" else "every reader who is sure that your data are used"
-    if found.status == KEPT:
-        surely = "; this cannot be exceeded" if found.failure == 0.0 else f", {holding(found.failure)}"
-        yield f"{before} {what} keeps {readers} within that{surely}."
-    elif found.status == BROKEN:
-        even = "" if found.failure == 0.0 else f", even if it may fail {failing(found.failure)}"
-        yield f"{before} {what} is not enough to keep {readers} within that{even}."
-    else:
-        yield f"{before} It is about readers of whom this protection says nothing."
+def _rise_curator(rise: Rise) -> str:
+    return f"{_priors(rise)}: posterior at most {rise.ends(4, PERCENT, 'is tolerated')}" + (
+        "" if rise.limited else f", tolerated 100{PERCENT}" if rise.asked else ", nothing asked"
+    )
 
 
-def verdict_regulator(found: Verdict) -> Iterator[str]:
-    """The same with the name of the definition and what was tolerated."""
-    what = "The noise itself" if found.definition == OWN else f"The promise ({found.definition})"
-    readers = "" if found.neighbours == "unbounded" else " of readers who are sure that the person is in the data"
-    share = f"at most {percentage(found.failure, True)} of releases"
-    if found.status == KEPT:
-        text = f"keeps the tolerance{readers} {'for certain' if found.failure == 0.0 else 'but for ' + share}"
-    elif found.status == BROKEN:
-        even = "" if found.failure == 0.0 else f", even if it may fail in {share}"
-        text = f"does not keep the tolerance{readers}{even}"
-    else:
-        text = "says nothing of the readers whom the tolerance is about"
-    yield f"{what} {text}. The tolerance: {found.profile}."
-
-
-def verdict_curator(found: Verdict) -> Iterator[str]:
-    """The losses compared."""
-    yield found.words
-    if np.isfinite(found.allowed) and np.isfinite(found.loss):
-        yield (
-            "Compared are the epsilon that the guarantee is worth, the smallest whose bound on every reader it keeps "
-            f"but for failure {exactly(found.failure)} under every truth, and the largest that the profile allows."
-        )
+def promise_curator(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+    """The promise, what each release and all of them keep, the losses and the readers."""
+    yield made.words
+    made, found = kept_by(made), made.recommended
+    yield _setting(found)
+    if made.total is not None and made.guarantee is not None:
+        total = "" if isinstance(made.total, PrivacyLoss) else f" keep {named(made.total)}, and"
+        together = f"All together{total} are" if made.releases > 1 else "It is"
+        chance = f"at failure {exactly(made.failure)}, counted {AT_A_TIME}" if made.failure else "for certain"
+        allowed = f"{outward(found.loss, False)}, found by {METHODS[found.method]}"
+        yield f"{together} worth no more than the epsilon of the profile, {allowed}; {chance}."
+        if every := rises(found, priors, worth(made)):
+            yield f"There, rounded outward: {'; '.join(map(_rise_curator, every))}."
+    yield GROUPS

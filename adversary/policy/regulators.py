@@ -8,9 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from adversary.policy.limits import USUAL, Limit, limits_after, limits_of, releases_within, usual_limit
-from adversary.policy.phrases import PERCENT, decimals_for, ends, in_100, listed, plain, points, sentence, tidy
-from adversary.policy.titles import of_the_release, percentage, stands_for
+from adversary.driver import OWN
+from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.phrases import (
+    AT_A_TIME,
+    PERCENT,
+    decimals_for,
+    ends,
+    in_100,
+    listed,
+    plain,
+    points,
+    sentence,
+    tidy,
+)
+from adversary.policy.titles import named, of_the_release, percentage, stands_for
+from adversary.policy.verdicts import BROKEN, KEPT, Verdict
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import PrivacyLoss
@@ -35,11 +48,18 @@ def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequen
     if isinstance(guarantee, NoPrivacy):
         yield f"{stands_for(guarantee)} {NOTHING}"
         return
-    after = ", exactly as it is published," if of_the_release(guarantee) else ", and from anything computed from it,"
-    yield (
-        f"{stands_for(guarantee)} That limits what any reader can conclude from the release{after} about whether one "
-        "person's record is in the data. The reader may hold the complete records of everybody else."
-    )
+    if of_the_release(guarantee):
+        yield (
+            f"{stands_for(guarantee)} That limits what a reader who holds the complete records of everybody else can "
+            "conclude from the release, exactly as it is published, about whether one person's record is in the data. "
+            "Readers who know less of the others, and what is computed from the release, are not covered."
+        )
+    else:
+        yield (
+            f"{stands_for(guarantee)} That limits what any reader can conclude from the release, and from anything "
+            "computed from it, about whether one person's record is in the data. The reader may hold the complete "
+            f"records of everybody else. Covered is every reader {APART}."
+        )
     limit = limits[0]
     if not limit.exists:
         other = usual_limit(guarantee)
@@ -52,10 +72,13 @@ def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequen
     for other in limits[1:]:
         yield (
             f"But for at most {_often(other)}, the change is smaller: at most {points(other.difference)} percentage "
-            "points from any start."
+            f"points from any start. That share is {AT_A_TIME}."
         )
     yield GROUPS
 
+
+APART = "whose beliefs about everybody else do not hang on this person"
+"""Readers whom a promise about one record covers."""
 
 NOTHING = "Nothing is promised: every belief is possible after the release."
 
@@ -67,7 +90,7 @@ def _bounds(limit: Limit, priors: Sequence[float]) -> Iterator[str]:
     else:
         yield (
             f"The following are upper bounds that hold but for at most {_often(limit)}, {truths}. In those a belief "
-            "may move further."
+            f"may move further. The share is {AT_A_TIME}."
         )
     if limit.loss == 0.0:
         yield "Every belief stays where it was: the release does not depend on any one record."
@@ -170,7 +193,7 @@ def certainty_told(guarantee: Guarantee, limits: Sequence[Limit]) -> Iterator[st
             told[points(one.difference)] = f"{points(one.difference)} points in at most {_often(one)}"
     yield (
         f"{stands_for(guarantee)} It is of the second sort. A belief about one record changes by more than "
-        f"{listed(list(told.values()))}. How far it moves in those releases is not limited."
+        f"{listed(list(told.values()))}, counted {AT_A_TIME}. How far it moves in those releases is not limited."
     )
 
 
@@ -179,8 +202,9 @@ def composition_told(
 ) -> Iterator[str]:
     """Several releases together, and how many stay below a threshold."""
     limits = limits_after(guarantee, releases, failure)
-    if not limits[0].exists and usual_limit(guarantee) is None:
-        yield "Several such releases promise nothing either."
+    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
+    if not limits[0].exists and other is None:
+        yield f"{_several(releases)}: {NOTHING[:1].lower()}{NOTHING[1:]}"
         return
     if limits[0].loss == 0.0:
         yield "Further releases of this kind do not depend on any one record either, however many there are."
@@ -190,16 +214,22 @@ def composition_told(
         f"{stands_for(guarantee).replace('The release', 'Each release')}"
     )
     yield from _together(limits, releases, prior)
-    if not limits[0].exists and failure < USUAL and usual_limit(guarantee):
-        failure, limits = USUAL, limits_after(guarantee, releases, USUAL)
+    if other is not None:
+        failure, limits = other, limits_after(guarantee, releases, other)
         yield from _together(limits, releases, prior)
     if limits[-1].exists and prior < threshold:
         yield _until(guarantee, failure, prior, threshold)
+    if not limits[0].certain or len(limits) > 1:
+        yield f"Shares of releases are {AT_A_TIME}."
     yield over_all(guarantee)
 
 
+def _several(releases: int) -> str:
+    return "One release" if releases == 1 else f"{releases:,} releases together"
+
+
 def _together(limits: Sequence[Limit], releases: int, prior: float) -> Iterator[str]:
-    together = "One release" if releases == 1 else f"{releases:,} releases together"
+    together = _several(releases)
     if not limits[0].exists:
         yield f"For {together[:1].lower()}{together[1:]} no bound on beliefs holds {_asked(limits[0])}."
         return
@@ -224,8 +254,33 @@ def _until(guarantee: Guarantee, failure: float, prior: float, threshold: float)
 def over_all(guarantee: Guarantee) -> str:
     """Over what the bounds of several releases are bounds."""
     if isinstance(guarantee, PrivacyLoss):
-        return "These are upper bounds for this noise, against every reader."
+        return f"These are upper bounds for this noise, against every reader {APART}."
     return (
-        "These are upper bounds over all mechanisms with this guarantee, against a reader who knows everybody else; "
-        "a particular mechanism may stay below them."
+        f"These are upper bounds over all mechanisms with this guarantee, against every reader {APART}, such as one "
+        "who knows everybody else; a particular mechanism may stay below them."
     )
+
+
+def not_kept(guarantee: Guarantee) -> Iterator[str]:
+    """Of a promise that the noise does not keep: that it is not kept, and nothing of its limits."""
+    yield (
+        f"It is promised that the release keeps {named(guarantee)}. The noise does not keep this promise: some "
+        "releases move beliefs further than it allows. What it would limit is therefore not told here."
+    )
+
+
+def verdict_told(found: Verdict) -> Iterator[str]:
+    """Whether a tolerance is kept, with the name of the definition and what is tolerated."""
+    what = "The noise itself" if found.definition == OWN else f"The promise ({found.definition})"
+    readers = "" if found.neighbours == "unbounded" else " of readers who are sure that the person is in the data"
+    share = f"at most {percentage(found.failure, True)} of releases"
+    search = ", as far as a search without certificate has found" if found.searched else ""
+    if found.status == KEPT:
+        surely = "for certain" if found.failure == 0.0 else f"but for {share}, {AT_A_TIME}"
+        text = f"keeps the tolerance{readers} {surely}{search}. Covered is every reader {APART}"
+    elif found.status == BROKEN:
+        even = "" if found.failure == 0.0 else f", even if it may fail in {share}"
+        text = f"does not keep the tolerance{readers}{even}"
+    else:
+        text = "says nothing of the readers whom the tolerance is about"
+    yield f"{what} {text}. The tolerance: {found.profile}."

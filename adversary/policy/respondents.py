@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from adversary.policy.limits import USUAL, Limit, limits_after, limits_of, releases_within, usual_limit
-from adversary.policy.phrases import ends, failing, holding, in_100, points
+from adversary.driver import OWN
+from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.phrases import AT_A_TIME, ends, failing, holding, in_100, points
 from adversary.policy.titles import of_the_release
+from adversary.policy.verdicts import BROKEN, KEPT, Verdict
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import PrivacyLoss
 
@@ -25,6 +27,14 @@ NOTHING = (
     "used."
 )
 
+APART = "whose beliefs about everybody else do not hang on your data"
+"""Readers whom a promise about one record covers."""
+
+NOT_KEPT = (
+    "It is promised that the results move what a reader believes about whether your data were used no further than a "
+    "certain limit. There is too little chance in the results for this promise: some results move such beliefs "
+    "further. Its limit is therefore not told here."
+)
 UNTOUCHED = "The results do not depend on your data: nobody's belief about whether they were used is changed by them."
 WIDE = "this limit leaves practically every belief open"
 
@@ -74,27 +84,34 @@ def _example(limit: Limit, prior: float) -> str:
 
 
 def _covered(guarantee: Guarantee) -> str:
-    about = "whatever they work out from the results"
+    who = (
+        f"It covers every reader {APART}, even one who holds the complete data of everybody else and lacks only "
+        "whether yours were used, whatever they work out from the results."
+    )
     if of_the_release(guarantee):
-        about = "as long as they look at the results themselves, not only at something worked out from them"
+        who = (
+            "It covers a reader who holds the complete data of everybody else, lacks only whether yours were used, and "
+            "looks at the results themselves, not only at something worked out from them. Readers who know less of "
+            "the others may be told more."
+        )
     return (
-        "This is an upper bound. It covers every reader, even one who holds the complete data of everybody else and "
-        f"lacks only whether yours were used, {about}. It applies whether your data were used or not, and also if "
-        "your answer is the only one of its kind."
+        f"This is an upper bound. {who} It applies whether your data were used or not, and "
+        "also if your answer is the only one of its kind."
     )
 
 
 def _certainty(limit: Limit) -> str:
     if limit.certain:
-        return "" if points(limit.difference, DIGITS) == "100" else "A larger change cannot happen."
+        return "" if points(limit.difference, DIGITS) == "100" else "For such a reader a larger change cannot happen."
     return (
         f"The limit holds {holding(limit.failure)}. The other times, {failing(limit.failure)}, the change may be "
-        "larger."
+        f"larger. This is counted {AT_A_TIME}."
     )
 
 
 def _tighter(other: Limit) -> str:
-    return f"The change stays within {points(other.difference, DIGITS)} percentage points {holding(other.failure)}."
+    most = points(other.difference, DIGITS)
+    return f"The change stays within {most} percentage points {holding(other.failure)}, counted {AT_A_TIME}."
 
 
 def _another(guarantee: Guarantee, limit: Limit, priors: Sequence[float] | None) -> Iterator[str]:
@@ -103,9 +120,8 @@ def _another(guarantee: Guarantee, limit: Limit, priors: Sequence[float] | None)
     if other is None:
         yield NOTHING
         return
-    how_often = "with certainty" if limit.certain else holding(limit.failure)
     yield (
-        f"No limit to what the results may tell about you holds {how_often}. What follows may fail "
+        f"No limit to what the results may tell about you holds {_surely(limit)}. What follows may fail "
         f"{failing(other.failure)}."
     )
     yield from guarantee_told(guarantee, (other,), priors)
@@ -144,8 +160,9 @@ def composition_told(
 ) -> Iterator[str]:
     """What several publications tell together, and how many stay below a threshold."""
     limits = limits_after(guarantee, releases, failure)
-    if not limits[0].exists and usual_limit(guarantee) is None:
-        yield "Several such publications promise nothing either."
+    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
+    if not limits[0].exists and other is None:
+        yield f"For {_several(releases)} nothing is promised: a reader may become sure whether your data were used."
         return
     if limits[0].loss == 0.0:
         yield "Further publications of this kind do not depend on your data either, however many there are."
@@ -154,13 +171,15 @@ def composition_told(
         "Every further publication from the same data lets readers learn more about whether yours were used. "
         f"{_together(limits, releases)}{_once(guarantee, failure)}"
     )
-    if not limits[0].exists and failure < USUAL and usual_limit(guarantee):
-        failure, limits = USUAL, limits_after(guarantee, releases, USUAL)
+    if other is not None:
+        failure, limits = other, limits_after(guarantee, releases, other)
         yield f"{_together(limits, releases)}{_once(guarantee, failure)}"
     if limits[-1].exists and prior < threshold:
         yield _until(guarantee, failure, prior, threshold)
+    if not limits[0].certain or len(limits) > 1:
+        yield f"What is not certain is counted {AT_A_TIME}."
     yield (
-        "These are upper bounds for every reader, over "
+        f"These are upper bounds for every reader {APART}, over "
         + (
             "everything this noise may produce."
             if isinstance(guarantee, PrivacyLoss)
@@ -170,12 +189,15 @@ def composition_told(
 
 
 def _together(limits: Sequence[Limit], releases: int) -> str:
-    each = "one publication" if releases == 1 else f"{releases:,} publications with this protection each, together,"
+    each = _several(releases)
     if not limits[0].exists:
-        how_often = "with certainty" if limits[0].certain else holding(limits[0].failure)
-        return f"For {each} no limit holds {how_often}."
+        return f"For {each} no limit holds {_surely(limits[0])}."
     told = [f"{points(limit.difference, DIGITS)} percentage points, {_surely(limit)}" for limit in limits]
     return f"For {each} the limit is a change of at most {'; and of at most '.join(told)}."
+
+
+def _several(releases: int) -> str:
+    return "one publication" if releases == 1 else f"{releases:,} publications with this protection each, together,"
 
 
 def _surely(limit: Limit) -> str:
@@ -198,3 +220,31 @@ def _until(guarantee: Guarantee, failure: float, prior: float, threshold: float)
     more = f"; from {kept + 1:,} on the limit is above that" if final else ""
     count = "one publication" if kept == 1 else f"up to {kept:,} publications"
     return f"With {count}, {reader} ends no higher than {in_100(threshold)} in 100, {surely}{more}."
+
+
+def not_kept(guarantee: Guarantee) -> Iterator[str]:
+    """Of a promise that the results do not keep: that it is not kept, and nothing of its limit."""
+    del guarantee
+    yield NOT_KEPT
+
+
+def verdict_told(found: Verdict) -> Iterator[str]:
+    """Whether what was decided is kept; no symbols, no formulas."""
+    what = "The chance in the results" if found.definition == OWN else "The protection that is promised"
+    sure = "who is sure that your data are used and whose beliefs about everybody else do not hang on them"
+    readers = f"every reader {APART if found.neighbours == 'unbounded' else sure}"
+    anybody = "every reader" if found.neighbours == "unbounded" else "every reader who is sure that your data are used"
+    search = ", as far as a search has found" if found.searched else ""
+    if found.status == KEPT:
+        surely = (
+            "; none of them can be brought beyond it"
+            if found.failure == 0.0
+            else f", {holding(found.failure)}, {AT_A_TIME}"
+        )
+        text = f"{what} keeps within that {readers}{search}{'' if search and not found.failure else surely}."
+    elif found.status == BROKEN:
+        even = "" if found.failure == 0.0 else f", even if it may fail {failing(found.failure)}"
+        text = f"{what} is not enough to keep {anybody} within that{even}."
+    else:
+        text = "It is about readers of whom this protection says nothing."
+    yield f"It was decided beforehand how far the results may raise anyone's belief about you. {text}"

@@ -34,18 +34,28 @@ def named(guarantee: Guarantee) -> str:
     """The definition by name with its parameters."""
     match guarantee:
         case PureDP(epsilon0=e):
-            return f"pure differential privacy with epsilon {exactly(e)}"
+            return f"pure differential privacy with epsilon {_given(e)}"
         case ApproximateDP(epsilon0=e, delta0=d):
-            return f"approximate differential privacy with epsilon {exactly(e)} and delta {exactly(d)}"
+            return f"approximate differential privacy with epsilon {_given(e)} and delta {_given(d)}"
         case ProbabilisticDP(epsilon0=e, delta0=d):
-            return f"probabilistic differential privacy with epsilon {exactly(e)} and delta {exactly(d)}"
+            return f"probabilistic differential privacy with epsilon {_given(e)} and delta {_given(d)}"
         case RenyiDP(alpha=a, gamma=c):
-            return f"Renyi differential privacy of order {exactly(a)} with gamma {exactly(c)}"
+            return f"Renyi differential privacy of order {_given(a)} with gamma {_given(c)}"
         case ZeroConcentratedDP(rho=r):
-            return f"zero-concentrated differential privacy (zCDP) with rho {exactly(r)}"
+            return f"zero-concentrated differential privacy (zCDP) with rho {_given(r)}"
         case GaussianDP(mu=m):
-            return f"Gaussian differential privacy with mu {exactly(m)}"
+            return f"Gaussian differential privacy with mu {_given(m)}"
     return guarantee.definition
+
+
+def _given(x: float) -> str:
+    """A parameter in full where that is short; else rounded up, which promises less, to six digits."""
+    full = exactly(x)
+    return full if len(full) <= LONGEST else plain(x, True, 6)
+
+
+LONGEST = 12
+"""Characters of a parameter, at most, that is told in full."""
 
 
 def meaning(guarantee: Guarantee) -> str:

@@ -1,6 +1,7 @@
 """Figures of a recommended epsilon: labelled, and with the library's numbers, rounded to the safe side in the title."""
 
 import io
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import budget_figures
+from adversary.desk import budget_figures, budget_titles
 from adversary.desk.profile_files import load_profile_file
 from adversary.desk.reader_maps import COLOURED, NOTHING
 from adversary.policy.promises import release_curve
@@ -56,8 +57,9 @@ def xy(line: Any) -> tuple[Any, Any]:
 def test_the_map_marks_the_reader_who_binds_and_says_what_they_need(name: str) -> None:
     (one,) = recommended(name).values()
     figure = saved(budget_figures.epsilon_by_reader({"": one}))
-    shown = float(heading(figure).split("epsilon = ")[1].split(";")[0])
+    shown = float(heading(figure).split("epsilon = ")[1].split(",")[0])
     assert one.epsilon * 0.999 <= shown <= one.epsilon
+    assert ("come ever closer to needing" in heading(figure)) == (not one.attained)
     axes = [ax for ax in figure.axes if parts(ax, "binds")]
     assert len(axes) == (1 if name in ("inclusion", "values") else 2)
     for ax in axes:
@@ -163,8 +165,8 @@ def test_accuracy_draws_the_trade_off_table_and_names_every_profile() -> None:
             np.testing.assert_array_equal(xy(line)[1], table["switch"].sel(deviation=deviation, side=side))
     assert [text.get_text() for text in error.texts] == list(table["profile"].values)
     assert heading(figure) == (
-        "From epsilon = 0.1823 to 2.197 the RMSE falls from 7.746 to 0.5303, and wrong decisions from at most 45.45 % "
-        "to at most 10 %"
+        "From epsilon = 0.1823 to 2.197 the RMSE falls from 7.746 to 0.5303, and the worst share of wrong decisions "
+        "falls from 45.45 % to 10 %"
     )
 
 
@@ -177,7 +179,7 @@ def test_accuracy_of_one_profile_is_drawn_against_the_true_rate() -> None:
     row = table.isel(profile=0)["switch"]
     np.testing.assert_array_equal(chance[:4][::-1], row.sel(side="below"))
     np.testing.assert_array_equal(chance[4:], row.sel(side="above"))
-    assert "the RMSE is 2," in heading(figure)
+    assert heading(figure).startswith("At epsilon = 0.6931 (2) the RMSE is 2,")
 
 
 def test_accuracy_leaves_out_what_has_no_noise() -> None:
@@ -187,6 +189,110 @@ def test_accuracy_leaves_out_what_has_no_noise() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["some", "more"]
     with pytest.raises(ValueError, match="table must hold a profile with noise"):
         budget_figures.accuracy(table.sel(profile=list(NOBODY)))
+
+
+def test_of_deviation_0_both_sides_are_one_and_what_does_not_fall_is_said_to_stay() -> None:
+    profiles = {"some": Profile.constant(2), "more": Profile.constant(4)}
+    table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0, 0.01], noise="laplace")
+    assert heading(budget_figures.accuracy(table)).endswith("the worst share of wrong decisions stays at 50 %")
+    (ax,) = budget_figures.accuracy(table.sel(profile=["some"])).axes
+    assert sorted(xy(parts(ax, "wrong")[0])[0]) == pytest.approx([90, 100, 110])
+    assert len(ax.texts) == 3
+
+
+def test_labels_of_accuracy_do_not_touch() -> None:
+    figure = saved(budget_figures.accuracy(county()))
+    wrong = figure.axes[1]
+    figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in wrong.texts), key=lambda box: box.y0)
+    assert [text.get_text() for text in wrong.texts] == ["0.25", "0.5", "1", "2"]
+    assert all(one.y1 < other.y0 for one, other in pairwise(boxes))
+
+
+def test_accuracy_of_an_epsilon_that_rounds_to_0_has_no_place() -> None:
+    profiles = {"tiny": Profile.difference(0.001), "some": Profile.constant(2), "more": Profile.constant(4)}
+    table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0.01], round_down=2)
+    table["rmse"] = table["rmse"].fillna(7.0)
+    figure = saved(budget_figures.accuracy(table, 2))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["some", "more"]
+    assert heading(figure).startswith("From epsilon = 0.34 to 0.69 the RMSE")
+
+
+def test_titles_are_true_of_ties_of_limits_and_of_an_epsilon_that_was_rounded() -> None:
+    tied = Profile.constant(3).within(value=(0.25, 0.25))
+    for profile, digits, reader, kept in (
+        (tied, None, "need epsilon = 1.098, and no reader needs less", "readers at the dot right up to it"),
+        (PROFILES["approached"], None, "come ever closer to needing epsilon = 0.5493, and no reader needs less",
+         "readers ever closer to the open dot nearly up to it"),
+        (Profile.difference(0.2), 3, "need epsilon = 0.4054 (recommended, rounded down: 0.405), and no reader",
+         "At epsilon = 0.405, rounded down from 0.4054, every reader has room"),
+    ):  # fmt: skip
+        every = {"": adv.recommend_epsilon(profile, round_down=digits)}
+        assert reader in heading(budget_figures.epsilon_by_reader(every))
+        assert kept in heading(budget_figures.tolerated_and_kept(every))
+        p, q = np.meshgrid(np.linspace(0.01, 1, 100), np.linspace(0.01, 1, 100))
+        ratio = adv.budget.relative_risk_bound(p, q, every[""].epsilon)
+        assert (ratio <= profile(p, q) * (1 - 1e-9 * bool(digits)) * (1 + 1e-9 * (not digits))).all()
+    several = {"a": adv.recommend_epsilon(tied), "b": adv.recommend_epsilon(PROFILES["approached"])}
+    assert "one reader" not in heading(budget_figures.tolerated_and_kept(several))
+    assert heading(budget_figures.epsilon_by_reader(several)) == (
+        "The profiles allow an epsilon from 0.5493 (b) to 1.098 (a); dots: readers who need the smallest epsilon "
+        "(open: ever closer)"
+    )
+    one = {"a": several["a"], "nobody": adv.recommend_epsilon(NOBODY["asks"])}
+    assert heading(budget_figures.epsilon_by_reader(one)).startswith("Only one profile, a, has an epsilon above 0")
+
+
+def test_one_count_binds_many_readers_and_the_title_says_no_more_than_that_none_needs_less() -> None:
+    one = adv.recommend_epsilon(PROFILES["everybody"], statistic="count")
+    text = heading(budget_figures.epsilon_by_reader({"": one}))
+    assert text.endswith("and no reader needs less")
+    q = one.inclusion * one.value
+    assert adv.budget.epsilon_for_risk(1.0, q, one.profile(1.0, q), "count") == pytest.approx(one.loss)
+    half = adv.budget.epsilon_for_risk(0.5, 2 * q, one.profile(0.5, 2 * q), "count")
+    assert half == pytest.approx(one.loss)
+
+
+@pytest.mark.parametrize(
+    ("reached", "tolerated", "shown"),
+    [
+        (1.5, 1.5, ("1.500", "1.500")),
+        (1.5000000000000002, 1.5, ("1.500", "1.500")),
+        (2.1 / 1.9, 2.1 / 1.9, ("1.106", "1.106")),
+        (1.1052, 1.10526, ("1.1052", "1.1052")),
+        (1.2, 1.3, ("1.200", "1.300")),
+    ],
+)
+def test_what_is_reached_and_what_is_tolerated_never_cross(
+    reached: float, tolerated: float, shown: tuple[str, str]
+) -> None:
+    assert budget_titles.sides(reached, tolerated) == shown
+
+
+@pytest.mark.parametrize("name", ["everybody", "approached", "inclusion", "box", "point"])
+def test_names_of_ratios_stand_at_lines_that_are_in_the_panel(name: str) -> None:
+    (one,) = recommended(name).values()
+    for ax in saved(budget_figures.tolerated_and_kept({"": one})).axes:
+        (low, high), (left, right) = ax.get_ylim(), ax.get_xlim()
+        names: list[Any] = [text for text in ax.texts if text.get_text() in budget_figures.RATIOS]
+        assert {"kept"} <= {text.get_text() for text in names}
+        for text in names:
+            fraction = text.xycoords == "axes fraction"
+            x, y = text.xy
+            assert 0 <= y <= 1 if fraction else low <= y <= high
+            assert x in (0, 1) if fraction else left <= x <= right
+
+
+def test_several_panels_say_where_they_are_cut_and_what_releases_share() -> None:
+    every = recommended("inclusion", "everybody", "values")
+    figure = saved(budget_figures.tolerated_and_kept(every))
+    labels = [ax.get_xlabel().replace("\u00a0", " ") for ax in figure.axes]
+    assert labels == ["inclusion prior (value 100 %)", "value prior (inclusion 100 %)", "value prior (inclusion 5 %)"]
+    curve = release_curve(every["inclusion"], (1, 2), failure=0.01, delta=1e-6)
+    assert heading(budget_figures.per_release({"a": curve, "b": curve})) == (
+        "What each of 2 releases may spend: approximate DP, delta 1e-6 of all together; the profile is kept but for "
+        "probability 1 %"
+    )
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -200,7 +306,7 @@ def test_budgets_of_releases_are_the_curves_of_the_library(several: bool) -> Non
             np.testing.assert_array_equal(xy(line), [[1, 2, 4], curve["parameter"].sel(composition=way)])
     if not several:
         last = float(curve["parameter"].isel(releases=-1).max())
-        shown = float(heading(figure).split("epsilon = ")[1].split(" ")[0])
+        shown = float(heading(figure).split("epsilon = ")[1].split(" ")[0].strip(","))
         assert last * 0.999 <= shown <= last
 
 
@@ -209,7 +315,8 @@ def test_budgets_that_nothing_bounds_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="curves must hold a finite budget above 0"):
         budget_figures.per_release({"": release_curve(one, (1, 2), failure=1.0)})
     figure = saved(budget_figures.per_release({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
-    assert figure.axes[0].get_title(loc="left") == "pure DP; for certain"
+    assert figure.axes[0].get_title(loc="left") == "pure DP; the profile is kept for certain"
+    assert heading(figure) == "Each of 2 releases may spend epsilon = 0.5493, as by adding up"
 
 
 def test_names_are_drawn_as_they_are() -> None:
@@ -219,4 +326,4 @@ def test_names_are_drawn_as_they_are() -> None:
     }
     figure = saved(budget_figures.epsilon_by_reader(odd))
     titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")]
-    assert titles == ["$a_b$ {x} \\n [bold]", "é" * 35 + "…"]
+    assert titles == ["$a_b$ {x} \\n [bold]", f"{'é' * 25}\n{'é' * 25}…"]

@@ -120,7 +120,14 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
     lines = printed(path).splitlines()
     for row in rows:
         line = next(x for x in lines if re.match(rf"{row['definition']} +{row['composition']} ", x))
-        assert row["parameter"] * 0.999 <= float(line.split()[-1]) <= row["parameter"]
+        assert row["parameter"] * 0.999 <= float(line.split(" = ")[1].split()[0]) <= row["parameter"]
+        assert ("for certain" if row["failure"] == 0.0 else "but for probability 2 %") in line
+    certain = {row["definition"] for row in rows if row["failure"] == 0.0}
+    assert certain == {"pure DP", "geometric", "laplace"}  # together no better than adding up, at this failure
+    deltas = {row["composition"]: (row["delta"], row["delta_each"]) for row in rows if row["delta"] is not None}
+    shared, pure = (1e-5, pytest.approx(1e-5 / 3)), (1e-5, 0.0)
+    assert deltas == {"basic": shared, "exact": shared, "advanced": pure, "lattice": pure, "optimal": pure}
+    assert "delta of approximate DP is 1e-5, of all releases together" in flat(printed(path))
     curve = promises.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
     for way, points in answered(path)["per_release"].items():
         assert [point["releases"] for point in points] == [1, 2, 3]
@@ -185,7 +192,8 @@ def test_for_certain_only_pure_dp_and_its_noises_have_a_parameter(tmp_path: Path
         assert row["parameter"] == (pytest.approx(third, rel=1e-9) if sure else row["parameter"])
     result = run(path, "--out", str(out))
     assert result.exit_code == 0, result.stderr
-    assert "for each of 3 releases; for certain" in flat(result.stdout)
+    assert {row["failure"] for row in rows.values()} == {0.0, None}
+    assert "but for" not in result.stdout
     assert "epsilon = none above 0" in flat(result.stdout)
     assert (out / "per_release.png").exists()
 
@@ -234,6 +242,60 @@ def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp
     for _, _, said in names.values():
         assert said in flat(shown.stdout)
     assert {file.stem for file in out.iterdir()} == {"epsilon_by_reader", "tolerated_and_kept", "accuracy", "budget"}
+    assert shown.stderr == (
+        "nothing to draw, and left out: tolerated_and_kept of none, all; accuracy of none, all\n"
+        f"figures and data in {out}\n"
+    )
+
+
+def test_what_cannot_be_drawn_is_left_out_and_the_rest_is_written(tmp_path: Path) -> None:
+    """One profile whose epsilon rounds to 0, beside another; and a rate under a profile that asks for nothing."""
+    rate = '[utility]\nnoise = "laplace"\nbase = 1000\ntarget = 0.1\ndeviations = [0.01]\n'
+    each = '[profiles.{}]\nkind = "difference"\nby = {}\n'
+    mixed = "releases = 3\nround_down = 2\n" + each.format("middle", 0.1) + each.format("tiny", 0.001) + rate
+    nothing = f'[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = 1\n{rate}'
+    every = {"epsilon_by_reader", "tolerated_and_kept", "accuracy", "per_release"}
+    for text, figures, said in (
+        (mixed, every, "tolerated_and_kept of tiny; accuracy of tiny; per_release of tiny"),
+        (mixed.replace("round_down = 2\n", ""), every, ""),
+        (nothing, {"epsilon_by_reader"}, "tolerated_and_kept; accuracy"),
+    ):
+        out = tmp_path / f"out {len(text)}"
+        result = run(written(tmp_path, text), "--out", str(out))
+        assert result.exit_code == 0, result.stderr
+        assert {file.stem for file in out.iterdir()} == {"budget", *figures}
+        lines = [f"nothing to draw, and left out: {said}"] * bool(said)
+        assert result.stderr.splitlines() == [*lines, f"figures and data in {out}"]
+    assert "0.00" in printed(written(tmp_path, mixed))
+
+
+def test_the_same_epsilon_is_shown_everywhere_after_rounding(tmp_path: Path) -> None:
+    path = written(tmp_path, 'round_down = 3\n[profile]\nkind = "difference"\nby = 0.2\n')
+    text, found = printed(path), budgets.figures(budgets.work_out(load_profile_file(path)))
+    assert "epsilon = 0.405, rounded down from 0.4054," in flat(text)
+    assert re.search(r"^ +0\.405 ", text, re.MULTILINE)
+    assert re.search(r"pure DP +exact +epsilon = 0\.405", text)
+    assert "(the last two bounds: at the epsilon rounded down)" in flat(text)
+    titles = {name: " ".join(figure.get_suptitle().split()) for name, figure in found.items()}
+    assert "epsilon = 0.4054 (recommended, rounded down: 0.405)" in titles["epsilon_by_reader"]
+    assert titles["tolerated_and_kept"].startswith("At epsilon = 0.405, rounded down from 0.4054,")
+    digits = re.compile(r"0\.40\d+")
+    assert {x for title in titles.values() for x in digits.findall(title)} == {"0.405", "0.4054"}
+
+
+def test_noise_of_several_releases_is_shown_with_its_parameter(tmp_path: Path) -> None:
+    rate = '[utility]\nnoise = "laplace"\nbase = 1000\ntarget = 0.1\ndeviations = [0.01]\n'
+    each = '[profiles.{}]\nkind = "difference"\nby = {}\n'
+    both = each.format("a", 0.1) + each.format("b", 0.2)
+    path = written(tmp_path, f"releases = 3\n{both}{rate}")
+    lines = printed(path).splitlines()
+    start = next(i for i, line in enumerate(lines) if re.match(r"profile +epsilon +RMSE", line))
+    for row, (name, one) in zip(lines[start + 1 :], answered(path)["profiles"].items(), strict=False):
+        shown, given = row.split(), one["utility"]["parameter"]
+        assert shown[0] == name
+        assert given * 0.999 <= float(shown[1]) <= given
+    once = written(tmp_path, both + rate.replace("laplace", "geometric"))
+    assert re.search(r"profile +RMSE", run(once).stdout)
 
 
 def test_text_of_a_file_is_shown_as_it_is(tmp_path: Path) -> None:

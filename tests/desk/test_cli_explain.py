@@ -18,7 +18,8 @@ from adversary.desk.profile_files import load_profile_file
 from adversary.desk.report import render
 from adversary.desk.scenarios import Scenario
 from adversary.policy.explain import AUDIENCES, explain
-from adversary.policy.recommendations import recommend_epsilon
+from adversary.policy.promises import Promise, promise
+from adversary.policy.recommendations import Recommendation, recommend_epsilon
 from adversary.policy.verdicts import verdict
 
 DATA = Path(__file__).parents[2] / "data"
@@ -109,9 +110,10 @@ def test_priors_failure_and_releases_are_the_ones_asked_for() -> None:
 
 @pytest.mark.parametrize("topic", ["guarantee", "pure or approximate", "composition"])
 def test_every_topic_of_a_promise(topic: str) -> None:
-    asked = ("--epsilon", "1", "--delta", "1e-6", "--topic", topic, "--releases", "3")
+    more = ("--releases", "3") if topic == "composition" else ()
+    asked = ("--epsilon", "1", "--delta", "1e-6", "--topic", topic)
     expected = explain(adv.ApproximateDP(1.0, 1e-6), topic=topic, releases=3)
-    assert answered(*asked)["texts"]["approximate DP"]["lay"] == expected
+    assert answered(*asked, *more)["texts"]["approximate DP"]["lay"] == expected
 
 
 def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() -> None:
@@ -122,7 +124,7 @@ def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() 
         assert texts[name]["technical"] == explain(guarantee, "technical")
     assert scenario.profile is not None
     best = recommend_epsilon(scenario.profile)
-    assert texts["profile"]["technical"] == explain(best, "technical")
+    assert texts["profile"]["technical"] == explain(best, "technical", topic="tolerance")
     own = verdict(scenario.profile, scenario.plan.privacy_loss(), 0.05)
     assert own.status == "kept"
     assert texts["verdict"]["technical"] == explain(own, "technical")
@@ -134,6 +136,7 @@ def test_only_what_the_topic_fits_is_told() -> None:
     path = str(DATA / "clinic_patients.toml")
     assert list(answered(path, "--topic", "guarantee")["texts"]) == ["zCDP", "pure DP"]
     assert list(answered(path, "--topic", "budget")["texts"]) == ["profile", "verdict"]
+    assert list(answered(path, "--topic", "tolerance")["texts"]) == ["profile"]
     assert list(answered(path, "--topic", "audit")["texts"]) == ["audit"]
 
 
@@ -160,11 +163,76 @@ def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -
     assert texts["privacy loss"]["lay"] == explain(clinic()[0].plan.privacy_loss())
 
 
-def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(tmp_path: Path) -> None:
-    text = CLINIC.replace('epsilon = "4/5"', "epsilon = 2")
-    texts = answered(str(written(tmp_path, text)))["texts"]
+@pytest.mark.parametrize("topic", [None, "guarantee", "pure or approximate", "composition"])
+def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | None, tmp_path: Path) -> None:
+    path = str(written(tmp_path, CLINIC.replace('epsilon = "4/5"', "epsilon = 2")))
+    more = () if topic is None else ("--topic", topic, *(("--releases", "3") if topic == "composition" else ()))
+    texts = answered(path, *more, "--audience", "all")["texts"]
     assert texts["pure DP"]["title"] == "What pure DP promises, which the noise does not keep"
-    assert "not enough to keep" in texts["verdict"]["lay"]
+    for audience in AUDIENCES:
+        assert texts["pure DP"][audience] == explain(adv.PureDP(0.8), audience, kept=False)
+    assert "percentage points" in texts["privacy loss"]["lay"]
+    if topic is None:
+        assert "not enough to keep" in texts["verdict"]["lay"]
+
+
+def test_what_the_noise_does_is_told_by_the_verdict_and_not_by_the_profile(tmp_path: Path) -> None:
+    for epsilon in (0.5, 3):
+        text = CLINIC.replace('epsilon = "4/5"', f"epsilon = {epsilon}")
+        texts = answered(str(written(tmp_path, text)), "--topic", "budget", "--audience", "all")["texts"]
+        for audience in AUDIENCES:
+            assert not re.search("cannot be exceeded|ends no higher|upper bound", texts["profile"][audience])
+        assert ("none of them can be brought beyond it" in texts["verdict"]["lay"]) is (epsilon == 0.5)
+
+
+TIED = """title = "a total"
+neighbours = "unbounded"
+[plan]
+[[plan.level]]
+name = "clinic"
+noise = "geometric"
+epsilon = 0.79
+siblings = 1
+[[plan.level]]
+name = "town"
+noise = "geometric"
+epsilon = 0.05
+[truth]
+clinic = 12
+town = 25
+[adversaries.tied]
+prior = "1/8"
+known = 11
+[adversaries.tied.beliefs]
+town = { total = 25 }
+[adversaries.free]
+prior = "1/8"
+known = 11
+[adversaries.free.beliefs]
+town = "uniform"
+[guarantee]
+"pure DP" = 0.84
+"""
+
+
+def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path) -> None:
+    path = str(written(tmp_path, TIED))
+    (note,) = answered(path, "--topic", "guarantee")["notes"]
+    assert note.startswith("What reader tied believes of everybody else depends on whether the target is in.")
+    assert "stretch over up to 2 people" in note
+    assert one_line(note) in one_line(run(path, "--topic", "guarantee").stdout)
+    profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'
+    assert answered(str(written(tmp_path, TIED + profile)), "--topic", "budget")["notes"][1] == explained.NOT_OF_PROFILE
+    assert "town = { total = 25 }" in TIED
+    free = TIED.replace("town = { total = 25 }", 'town = "uniform"')
+    assert answered(str(written(tmp_path, free)), "--topic", "guarantee")["notes"] == []
+    shipped = str(DATA / "granville_1940_consistent.toml")
+    assert len(answered(shipped, "--topic", "guarantee")["notes"]) == 1
+
+
+def test_the_truth_of_an_audit_is_among_the_notes() -> None:
+    found = answered(str(DATA / "clinic_patients.toml"), "--topic", "audit")
+    assert found["notes"] == ["True counts of the cell: clinic 12; in truth the target is “in”."]
 
 
 def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
@@ -173,19 +241,77 @@ def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
     assert one_line(explained.REPLACED) in one_line(run(path, "--topic", "guarantee").stdout)
 
 
-@pytest.mark.parametrize("name", ["durham_infant_mortality", "survey_profile"])
-def test_a_profile_file_is_told_profile_by_profile(name: str) -> None:
-    path = DATA / f"{name}.toml"
+def test_a_profile_file_is_told_profile_by_profile() -> None:
+    path = DATA / "durham_infant_mortality.toml"
     file = load_profile_file(path)
     answer = answered(str(path), "--audience", "all")
     assert answer["title"] == file.title
-    assert len(answer["texts"]) == len(file.profiles)
+    assert list(answer["texts"]) == list(file.profiles)
     for texts, profile in zip(answer["texts"].values(), file.profiles.values(), strict=True):
         best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
         for audience in AUDIENCES:
             assert texts[audience] == explain(best, audience)
     guarantee = answered(str(path), "--topic", "guarantee")["texts"]
     assert all("no higher than" in texts["lay"] for texts in guarantee.values())
+
+
+def promised(name: str, releases: int, failure: float, delta: float) -> dict[str, Promise]:
+    """What keeps the profile of a file with one profile, by the names of its texts."""
+    file = load_profile_file(DATA / f"{name}.toml")
+    best = recommend_epsilon(file.profiles[""], statistic=file.statistic, round_down=file.round_down)
+    return {
+        "profile, pure DP": promise(best, releases=releases, composition="basic"),
+        "profile, approximate DP": promise(best, "approximate DP", failure=failure, delta=delta, releases=releases),
+        "profile, zCDP": promise(best, "zCDP", failure=failure, releases=releases),
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "releases", "failure"),
+    [((), 12, 0.01), (("--releases", "4"), 4, 0.01), (("--failure", "0.1"), 12, 0.1)],
+)
+def test_releases_failure_and_delta_of_a_profile_file_are_those_of_its_texts(
+    more: tuple[str, ...], releases: int, failure: float
+) -> None:
+    texts = answered(str(DATA / "survey_profile.toml"), *more, "--audience", "all")["texts"]
+    expected = promised("survey_profile", releases, failure, 1e-6)
+    assert list(texts) == ["profile", *expected]
+    for name, made in expected.items():
+        for audience in AUDIENCES:
+            assert texts[name][audience] == explain(made, audience)
+    best = next(iter(expected.values())).recommended
+    assert texts["profile"]["lay"] == explain(best, topic="tolerance")
+    assert f"each of {releases} releases" in texts["profile, zCDP"]["title"]
+
+
+def test_several_releases_of_a_profile_file_compose_what_each_may_have() -> None:
+    texts = answered(str(DATA / "survey_profile.toml"), "--topic", "composition")["texts"]
+    for name, made in promised("survey_profile", 12, 0.01, 1e-6).items():
+        assert made.guarantee is not None
+        assert texts[name]["lay"] == explain(made.guarantee, topic="composition", releases=12, failure=0.01)
+    assert "For 12 publications" in texts["profile, pure DP"]["lay"]
+
+
+def test_a_profile_that_rounds_to_nothing_is_told_unrounded(tmp_path: Path) -> None:
+    path = tmp_path / "profile.toml"
+    path.write_text('round_down = 2\n[profile]\nkind = "difference"\nby = 0.001\n', encoding="utf-8")
+    text = answered(str(path))["texts"]["profile"]["lay"]
+    assert "would end no higher than" in text
+    assert "cannot be kept" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("--epsilon", "1", "--topic", "guarantee", "--releases", "3"), "--releases"),
+        (("--epsilon", "1", "--topic", "pure or approximate", "--prior", "0.2"), "--prior"),
+        ((str(DATA / "clinic_patients.toml"), "--topic", "tolerance", "--failure", "0.1"), "--failure"),
+        ((str(DATA / "clinic_patients.toml"), "--topic", "audit", "--prior", "0.1"), "--prior"),
+        ((str(DATA / "survey_profile.toml"), "--topic", "tolerance", "--releases", "2"), "--releases"),
+    ],
+)
+def test_an_option_that_changes_nothing_is_refused(arguments: tuple[str, ...], option: str) -> None:
+    assert f"{option} does not apply to topic" in refused(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -237,8 +363,9 @@ def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
     assert scenario.profile is not None
     subjects = [*(scenario.guarantee or {}).values(), recommend_epsilon(scenario.profile), tree]
     for subject in subjects:
+        topic = "tolerance" if isinstance(subject, Recommendation) else None
         for audience in ("lay", "technical"):
-            for paragraph in explain(subject, audience).split("\n\n"):
+            for paragraph in explain(subject, audience, topic=topic).split("\n\n"):
                 assert one_line(paragraph) in text
     assert html.count("<details open>") == html.count("<details>") == len(subjects) + 1
     assert explained.REPLACED not in text

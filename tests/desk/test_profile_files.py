@@ -158,7 +158,7 @@ def test_what_is_wrong_is_said_in_one_line(what: str, tmp_path: Path) -> None:
 
 def test_profiles_inside_a_minimum_are_named_by_their_place(tmp_path: Path) -> None:
     for row, expected in (
-        ('{ kind = "difference", by = 2 }', "profile.of[2].by: b must be"),
+        ('{ kind = "difference", by = 2 }', "profile.of[2].by: must be a difference of probabilities in (0, 1), got 2"),
         ('{ kind = "differences" }', "profile.of[2].kind: must be one of"),
         ('{ kind = "point", ratio = 2 }', "profile.of[2].inclusion: is required"),
         ("3", "profile.of[2]: must be a table, got 3"),
@@ -168,6 +168,14 @@ def test_profiles_inside_a_minimum_are_named_by_their_place(tmp_path: Path) -> N
             load_profile_file(profile_file(tmp_path, text))
     with pytest.raises(ValueError, match=r"profile\.of: must be a list of profiles, such as .*, got \[\]"):
         load_profile_file(profile_file(tmp_path, '[profile]\nkind = "minimum"\nof = []\n'))
+
+
+def test_percentage_points_are_recognized(tmp_path: Path) -> None:
+    for by, hint in ((20, "; 20 percentage points are 0.2"), (-1, ""), (0, ""), (100, "")):
+        path = profile_file(tmp_path, f'[profile]\nkind = "difference"\nby = {by}\n')
+        with pytest.raises(ValueError, match=re.escape("profile.by: must be a difference of probabilities")) as caught:
+            load_profile_file(path)
+        assert str(caught.value).endswith(f"in (0, 1), got {by}{hint}")
 
 
 def test_one_profile_and_named_ones_exclude_each_other(tmp_path: Path) -> None:

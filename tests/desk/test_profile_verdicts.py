@@ -4,12 +4,14 @@ import json
 import re
 from functools import cache
 from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
+from rich.console import Console
 from typer.testing import CliRunner
 
 import adversary as adv
@@ -292,10 +294,25 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
     text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
     for belief, notes in (('"block group" = "uniform" ', 0), ('"block group" = { total = 60 } ', 1)):
         scenario = adv.load_scenario(written(tmp_path, text.replace('"block group" = "uniform" ', belief) + EVERYBODY))
-        section = profile_sections.readers(scenario, audited(scenario))
+        tree = audited(scenario)
+        section = profile_sections.readers(scenario, tree)
         assert section is not None
         assert len(section.notes) == notes
         assert all("this reader believes of everybody else depends on" in note for note in section.notes)
+        (line,) = profile_sections.summary(scenario, tree)
+        shown = StringIO()
+        profile_sections.show(scenario, tree, Console(file=shown, width=1000))
+        caveat = answers.summary(scenario, tree)["profile"]["caveat"]
+        assert (caveat is None) is (notes == 0)
+        if notes:
+            assert [caveat] == list(section.notes)
+            assert line.endswith(caveat)
+            assert caveat in shown.getvalue()
+
+
+@pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
+def test_a_reader_of_two_cells_is_not_tied_by_that(neighbours: str, tmp_path: Path) -> None:
+    assert profile_verdicts.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
 
 
 def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
@@ -338,7 +355,8 @@ def test_the_failure_asked_for_is_the_one_judged_by() -> None:
 def test_noise_that_bounds_nothing_for_certain_is_said_to(tmp_path: Path) -> None:
     scenario = block(tmp_path, EVERYBODY)
     (line,) = profile_sections.summary(scenario, audited(scenario, 0.0))
-    broken = profile_sections.SAID["broken"]
+    broken = profile_sections.SAID[profile_sections.UNPROMISED]
+    assert broken == "The noise does not keep the profile."
     assert line == f"{broken} The noise bounds no privacy loss for certain; the profile allows 0.6496."
 
 

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +130,11 @@ def test_the_published_intervals_are_rounded_outward() -> None:
 )
 def test_numbers_read_well(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_never_and_always_are_said_only_of_what_is_exact() -> None:
+    assert [phrases.how_often(p) for p in (0.0, 1.0)] == ["never", "always"]
+    assert "hardly ever" in phrases.how_often(5e-324)
+    assert "nearly always" in phrases.how_often(float(np.nextafter(1.0, 0.0)))
+    assert phrases.how_often(1e-6) == "0.0001 times in 100"
+    assert phrases.how_often(0.81756) == "81.76 times in 100"
