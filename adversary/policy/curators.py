@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.limits import Limit, composed, limits_of, releases_within, usual_limit
 from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, outward, outward_percent
 from adversary.policy.regulators import GROUPS, PRIORS, over_all
 from adversary.policy.titles import meaning, of_the_release, stands_for, wider
@@ -141,18 +141,15 @@ def composition_told(
 ) -> Iterator[str]:
     """Several releases with independent noise: the bound on their loss, and how many stay below a threshold."""
     yield f"{stands_for(guarantee).replace('The release', 'Each release')} {meaning(guarantee)}".rstrip()
-    limits = limits_after(guarantee, releases, failure)
-    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
-    if not limits[0].exists and other is None:
+    together = composed(guarantee, releases, failure)
+    if not together.told:
         yield f"{_several(releases)}: no bound on the privacy loss holds at any failure."
         return
-    yield from _together(limits, releases, prior)
-    if other is not None:
-        failure, limits = other, limits_after(guarantee, releases, other)
+    for limits in together.told:
         yield from _together(limits, releases, prior)
-    if limits[-1].exists and limits[-1].loss > 0.0 and prior < threshold:
-        yield _until(guarantee, failure, prior, threshold)
-    if not limits[0].certain or len(limits) > 1:
+    if not together.unmoved and prior < threshold:
+        yield _until(guarantee, together.failure, prior, threshold)
+    if together.may_fail:
         yield f"A failure is counted {AT_A_TIME}."
     yield over_all(guarantee)
 

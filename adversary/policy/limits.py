@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -147,11 +147,11 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
     one = guarantee.implied if isinstance(guarantee, ProbabilisticDP) and n > 1 else guarantee
 
-    def composed() -> float:
+    def at_failure() -> float:
         with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
             return min(certain, float((n * one).loss_bound(failure)))
 
-    return _worth_telling(certain, composed, failure)
+    return _worth_telling(certain, at_failure, failure)
 
 
 def _worth_telling(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
@@ -164,10 +164,36 @@ def _worth_telling(certain: float, at_failure: Callable[[], float], failure: flo
     return *sure, other
 
 
-def usual_after(guarantee: Guarantee, releases: int, failure: float) -> float | None:
-    """The first of the larger failures at which so many releases have a limit; None where there is none."""
-    larger = (one for one in LARGER if one > failure)
-    return next((one for one in larger if limits_after(guarantee, releases, one)[0].exists), None)
+class Composed(NamedTuple):
+    """What several releases promise together, for whoever tells of it.
+
+    `told` holds the limits at the failure asked for and, where none holds at it, those at the first larger `failure`
+    at which one does; it is empty where nothing is promised at all.
+    """
+
+    told: tuple[tuple[Limit, ...], ...]
+    failure: float
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether no belief moves at all."""
+        return self.told[0][0].loss == 0.0
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether some limit told of may fail."""
+        return not self.told[-1][0].certain or len(self.told[-1]) > 1
+
+
+def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
+    """Limits of so many releases with this guarantee each."""
+    asked = limits_after(guarantee, releases, failure)
+    if asked[0].exists:
+        return Composed((asked,), failure)
+    for larger in LARGER:
+        if larger > failure and (found := limits_after(guarantee, releases, larger))[0].exists:
+            return Composed((asked, found), larger)
+    return Composed((), failure)
 
 
 def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:

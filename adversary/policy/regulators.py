@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from adversary.driver import OWN
-from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.limits import Limit, composed, limits_after, limits_of, releases_within, usual_limit
 from adversary.policy.phrases import (
     AT_A_TIME,
     PERCENT,
@@ -201,25 +201,22 @@ def composition_told(
     guarantee: Guarantee, releases: int, failure: float, prior: float, threshold: float
 ) -> Iterator[str]:
     """Several releases together, and how many stay below a threshold."""
-    limits = limits_after(guarantee, releases, failure)
-    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
-    if not limits[0].exists and other is None:
+    together = composed(guarantee, releases, failure)
+    if not together.told:
         yield f"{_several(releases)}: {NOTHING[:1].lower()}{NOTHING[1:]}"
         return
-    if limits[0].loss == 0.0:
+    if together.unmoved:
         yield "Further releases of this kind do not depend on any one record either, however many there are."
         return
     yield (
         "Releases from the same data, each with noise of its own, add up. "
         f"{stands_for(guarantee).replace('The release', 'Each release')}"
     )
-    yield from _together(limits, releases, prior)
-    if other is not None:
-        failure, limits = other, limits_after(guarantee, releases, other)
+    for limits in together.told:
         yield from _together(limits, releases, prior)
-    if limits[-1].exists and prior < threshold:
-        yield _until(guarantee, failure, prior, threshold)
-    if not limits[0].certain or len(limits) > 1:
+    if prior < threshold:
+        yield _until(guarantee, together.failure, prior, threshold)
+    if together.may_fail:
         yield f"Shares of releases are {AT_A_TIME}."
     yield over_all(guarantee)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adversary.driver import OWN
-from adversary.policy.limits import Limit, limits_after, limits_of, releases_within, usual_after, usual_limit
+from adversary.policy.limits import Limit, composed, limits_after, limits_of, releases_within, usual_limit
 from adversary.policy.phrases import AT_A_TIME, ends, failing, holding, in_100, points
 from adversary.policy.titles import of_the_release
 from adversary.policy.verdicts import BROKEN, KEPT, Verdict
@@ -159,24 +159,21 @@ def composition_told(
     guarantee: Guarantee, releases: int, failure: float, prior: float, threshold: float
 ) -> Iterator[str]:
     """What several publications tell together, and how many stay below a threshold."""
-    limits = limits_after(guarantee, releases, failure)
-    other = None if limits[0].exists else usual_after(guarantee, releases, failure)
-    if not limits[0].exists and other is None:
+    together = composed(guarantee, releases, failure)
+    if not together.told:
         yield f"For {_several(releases)} nothing is promised: a reader may become sure whether your data were used."
         return
-    if limits[0].loss == 0.0:
+    if together.unmoved:
         yield "Further publications of this kind do not depend on your data either, however many there are."
         return
-    yield (
-        "Every further publication from the same data lets readers learn more about whether yours were used. "
-        f"{_together(limits, releases)}{_once(guarantee, failure)}"
+    yield "Every further publication from the same data lets readers learn more about whether yours were used. " + (
+        f"{_together(together.told[0], releases)}{_once(guarantee, failure)}"
     )
-    if other is not None:
-        failure, limits = other, limits_after(guarantee, releases, other)
-        yield f"{_together(limits, releases)}{_once(guarantee, failure)}"
-    if limits[-1].exists and prior < threshold:
-        yield _until(guarantee, failure, prior, threshold)
-    if not limits[0].certain or len(limits) > 1:
+    for limits in together.told[1:]:
+        yield f"{_together(limits, releases)}{_once(guarantee, together.failure)}"
+    if prior < threshold:
+        yield _until(guarantee, together.failure, prior, threshold)
+    if together.may_fail:
         yield f"What is not certain is counted {AT_A_TIME}."
     yield (
         f"These are upper bounds for every reader {APART}, over "
