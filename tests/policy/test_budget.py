@@ -342,8 +342,8 @@ def test_differences_are_the_optimum_over_all_priors(statistic: str) -> None:
     [
         ("any", 150),
         ("count", 150),
-        pytest.param("any", 4_000, marks=pytest.mark.slow),
-        pytest.param("count", 1_000, marks=pytest.mark.slow),
+        pytest.param("any", 1_500, marks=pytest.mark.slow),
+        pytest.param("count", 400, marks=pytest.mark.slow),
     ],
 )
 def test_the_search_brackets_the_optimum(statistic: str, count: int) -> None:

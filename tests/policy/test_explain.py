@@ -87,7 +87,7 @@ def chance_of(guarantee: Guarantee, failure: float) -> float:
 # Guarantees
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(guarantees, failures, starts)
 def test_a_respondent_reads_the_bounds_of_the_guarantee(guarantee: Guarantee, failure: float, start: float) -> None:
     assume(guarantee.difference_bounds(None, failure)[1] < 0.9999)
@@ -111,7 +111,7 @@ def test_a_respondent_reads_the_bounds_of_the_guarantee(guarantee: Guarantee, fa
     assert not LAY_NEVER.search(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(guarantees, failures, st.lists(st.floats(1e-4, 0.99), min_size=1, max_size=3, unique=True))
 def test_a_regulator_reads_bounds_at_every_prior_and_at_the_worst(
     guarantee: Guarantee, failure: float, priors: list[float]
@@ -140,7 +140,7 @@ def test_a_regulator_reads_bounds_at_every_prior_and_at_the_worst(
         is_upper(one("upper bounds that hold but for at most # % of releases", text)[0], 100.0 * failure, 0.001)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(guarantees, failures)
 def test_a_curator_reads_loss_intervals_and_worst_priors(guarantee: Guarantee, failure: float) -> None:
     text, chance = explain(guarantee, "technical", failure=failure), chance_of(guarantee, failure)
