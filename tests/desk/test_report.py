@@ -117,17 +117,18 @@ def test_what_a_mistaken_reader_learns_is_not_blamed_on_the_promise(tmp_path: Pa
     assert (tree["bound"]["k"] == 2).all()
 
 
-@pytest.mark.parametrize("name", ["title", "description", "source"])
-def test_text_from_the_scenario_is_escaped(name: str, tmp_path: Path) -> None:
-    evil = "<script>alert(1)</script> & <img src=x onerror=y>"
+def test_text_from_the_scenario_is_escaped(tmp_path: Path) -> None:
     text = (DATA / "dare_1940.toml").read_text(encoding="utf-8")
+    for name in ("title", "description", "source"):
+        text = re.sub(rf"(?m)^{name} = .*$", f"{name} = '<script>{name}(1)</script> & <img src=x onerror=y>'", text)
     path = tmp_path / "evil.toml"
-    path.write_text(re.sub(rf"(?m)^{name} = .*$", f"{name} = '{evil}'", text), encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     scenario = adv.load_scenario(path)
     html = render(scenario, audit_of(scenario))
     assert "<script" not in html
     assert "<img src=x" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    for name in ("title", "description", "source"):
+        assert f"&lt;script&gt;{name}(1)&lt;/script&gt;" in html
 
 
 def test_names_of_readers_and_levels_are_escaped(tmp_path: Path) -> None:
