@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary._numeric import Floats, as_array
-from adversary.desk.budget_titles import short, shown_epsilon
+from adversary.desk.budget_titles import short
 from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, LIGHT, apart, panel_title, plain_log_axis, styled
 from adversary.desk.marks import Label, in_percent, ticks_right, title
 from adversary.desk.reader_maps import BINDS, panels
 from adversary.desk.words import figure_of, share
+from adversary.policy.phrases import shown_epsilon
 
 BELOW = (0, (4, 2))
 """Line style of true rates below the target."""

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary.desk import words
-from adversary.desk.budget_titles import SAME, few, shown_epsilon, sides
+from adversary.desk.budget_titles import SAME, few, sides
 from adversary.desk.tables import add, put, table
-from adversary.policy.phrases import failure_of
+from adversary.policy.phrases import failure_of, shown_epsilon
 from adversary.policy.recommendations import BOUNDED
 
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")

@@ -13,19 +13,13 @@ import numpy as np
 import xarray as xr
 
 from adversary.desk.words import outward, share
-from adversary.policy.phrases import failure_of
+from adversary.policy.phrases import failure_of, shown_epsilon, uncrossed
 from adversary.policy.recommendations import BOUNDED, SEARCH, Recommendation
 
 SAME = 1e-9
 """Relative difference within which what is reached and what is tolerated are equal: they were solved for."""
 WIDTH = 26
 """Letters in a line over a small panel."""
-
-
-def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
-    """A recommendation: with the decimals it was rounded down to, else to four digits, rounded down."""
-    rounded = digits is not None and epsilon < loss
-    return f"{epsilon:.{min(digits or 0, 15)}f}" if rounded else outward(epsilon, False)
 
 
 def told(one: Recommendation) -> str:
@@ -44,8 +38,7 @@ def sides(reached: float, tolerated: float) -> tuple[str, str]:
     if abs(reached - tolerated) <= SAME * tolerated:
         up = outward(tolerated, True)
         return up, up
-    pairs = [(outward(reached, True, n), outward(tolerated, False, n)) for n in range(4, 13)]
-    return next((pair for pair in pairs if float(pair[0]) <= float(pair[1])), pairs[0])
+    return uncrossed(reached, tolerated, range(4, 13)) or (outward(reached, True), outward(tolerated, False))
 
 
 def prior(p: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from adversary._numeric import check_probability, check_whole
 from adversary.desk import bounds, explained
 from adversary.desk.explained import EVERYONE, Asked
+from adversary.desk.keys import read_toml
 from adversary.desk.options import SEED, Json, Truths, number, read_scenario, told, whole
 from adversary.desk.profile_files import load_profile_file
 from adversary.desk.scenarios import Scenario
@@ -63,11 +63,12 @@ def explain_command(
         if (file is None) != bool(numbers):
             what = "both" if numbers else "neither"
             raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
-        if truth and (file is None or not _is_scenario(file)):
+        scenario = file is not None and _is_scenario(file)
+        if truth and not scenario:
             raise ValueError("--truth replaces a count of a scenario file, and there is none")
         if file is None:
             answer = _of_promise(numbers, options, chance)
-        elif _is_scenario(file):
+        elif scenario:
             answer = _of_scenario(read_scenario(file, truth), options, chance)
         else:
             answer = _of_profiles(file, options, chance)
@@ -108,8 +109,7 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
     if failure is not None:
         read = replace(read, failure=float(check_probability("failure", failure)))
     releases = read.releases if options["releases"] is None else check_whole("releases", options["releases"], minimum=1)
-    document = tomllib.loads(file.read_text(encoding="utf-8"))
-    others = failure is not None or any(name in document for name in ("failure", "delta", "releases"))
+    others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explained.of_profiles(read, releases=None if releases is None else int(releases), others=others)
     asked = Asked(**{**options, "releases": None}, failure=failure)
     return explained.answer(read.title or file.name, subjects, asked)
@@ -118,6 +118,6 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
 def _is_scenario(file: Path) -> bool:
     """Whether the file has a plan, or cannot be read as TOML, which reading it as a scenario will tell."""
     try:
-        return "plan" in tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        return "plan" in read_toml(file)
+    except ValueError:
         return True

@@ -118,8 +118,8 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
 
     What the noise itself delivers is told where nothing is promised, or something that the noise does not keep.
     """
-    promised = scenario.guarantee or {}
-    true = {name: one.is_kept_by(scenario.plan.neighbour_loss()) for name, one in promised.items()}
+    promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
+    true = {name: one.is_kept_by(loss) for name, one in promised.items()}
     found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
         found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
@@ -135,7 +135,7 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
     found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
     if profile_verdicts.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
         return found
-    own = profile_verdicts.judgements(scenario, failure)[OWN]
+    own = profile_verdicts.own_judgement(scenario, failure)
     return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
@@ -187,9 +187,8 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     found = [REPLACED] if scenario.neighbours == "bounded" else []
     if names := profile_verdicts.tied(scenario):
         found.append(
-            f"What {profile_verdicts.called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends "
-            "on whether the target is in. The limits told here are not about such beliefs: for them a promise has to "
-            f"stretch over up to {max(names.values())} people, as it does where the audit is told."
+            f"{profile_verdicts.depends(names)} The limits told here are not about such beliefs: for them a promise "
+            f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:
             found.append(NOT_OF_PROFILE)

@@ -7,6 +7,7 @@ probably meant.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
@@ -15,6 +16,14 @@ from typing import Any
 
 _PRODUCT = re.compile(r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*")
 _NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """A TOML file, or ValueError naming it."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file}: not a TOML file: {error}") from None
 
 
 class Keys:
@@ -93,6 +102,20 @@ class Keys:
     def table(self, key: str) -> Keys:
         """The table under a key."""
         return Keys(self.get(key, dict, "a table"), self.file, f"{self.key + '.' if self.key else ''}{key}")
+
+    def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
+        """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
+        if self.has(one) == self.has(many):
+            what = "both are" if self.has(one) else "neither is"
+            raise ValueError(
+                f"{self.file}: give either a table {one!r} or a table of named ones {many!r}: {what} there"
+            )
+        if one in self.values:
+            return read(self.table(one))
+        named = self.table(many)
+        if not named.values:
+            raise ValueError(f"{self.where(many)}: must hold at least one named table, got none")
+        return {name: read(named.table(name)) for name in named.values}
 
     def finish(self) -> None:
         """Refuse what was not asked for."""

@@ -7,8 +7,7 @@ do to a published rate (`[utility]`). Nothing in a file is executed.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._numeric import check_non_negative, check_probability, check_whole
-from adversary.desk.keys import Keys
+from adversary.desk.keys import Keys, read_toml
 from adversary.desk.profile_keys import read_profile
 from adversary.policy.forms import NOISES
 from adversary.policy.profiles import RiskProfile
@@ -72,6 +71,7 @@ class ProfileFile:
     releases: int | None
     utility: Utility | None
     path: Path
+    document: Mapping[str, Any]
 
     def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
         """The same file with another statistic or rounding, where one is given, checked as in a file."""
@@ -91,10 +91,7 @@ def load_profile_file(path: str | Path) -> ProfileFile:
         file, key, rule and value
     """
     file = Path(path)
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not a TOML file: {error}") from None
+    document = read_toml(file)
     top = Keys(document, file, "")
     if top.has("plan"):
         raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
@@ -107,23 +104,21 @@ def load_profile_file(path: str | Path) -> ProfileFile:
         round_down=_given(top, "round_down", None, _digits), failure=failure, delta=delta,
         releases=_given(top, "releases", None, _count),
         utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
+        document=document,
     )  # fmt: skip
 
 
 def _profiles(top: Keys) -> dict[str, RiskProfile]:
     """One profile under the name "", or the named ones."""
-    if top.has("profile") == top.has("profiles"):
-        what = "both are" if top.has("profile") else "neither is"
-        raise ValueError(f"{top.file}: give either a table 'profile' or a table of named ones 'profiles': {what} there")
-    if top.has("profile"):
-        return {"": read_profile(top.table("profile"))}
-    named = top.table("profiles")
-    if not named.values:
-        raise ValueError(f"{top.where('profiles')}: must hold at least one named table, got none")
-    for name in named.values:
-        if not name.isprintable():
-            raise ValueError(f"{top.where('profiles')}: names must be without control characters, got {name!r}")
-    return {name: read_profile(named.table(name)) for name in named.values}
+    found = top.one_or_many("profile", "profiles", _profile)
+    return found if top.has("profiles") else {"": found}
+
+
+def _profile(table: Keys) -> RiskProfile:
+    many, _, name = table.key.partition(".")
+    if not name.isprintable():
+        raise ValueError(f"{table.file}: {many}: names must be without control characters, got {name!r}")
+    return read_profile(table)
 
 
 def _text(top: Keys, key: str) -> str:

@@ -24,7 +24,7 @@ from adversary.desk.simulations import as_audited, source
 from adversary.desk.tables import add, finite, put, table
 from adversary.desk.words import PERCENT, beyond, called, give_or_take, outward, outward_percent, readers_of, share
 from adversary.driver import OWN
-from adversary.policy.titles import percentage
+from adversary.policy.phrases import percentage
 from adversary.policy.verdicts import BROKEN, KEPT, NOT_COVERED
 from adversary.privacy.guarantees import TOLERANCE
 from adversary.reader.inference import Adversary

@@ -102,7 +102,7 @@ def judgements(scenario: Scenario, failure: float) -> dict[str, Verdict]:
     if scenario.profile is None:
         return {}
     promised = {name: _verdict(scenario, one, failure) for name, one in (scenario.guarantee or {}).items()}
-    return {**promised, OWN: _own(scenario, failure)}
+    return {**promised, OWN: own_judgement(scenario, failure)}
 
 
 def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:
@@ -117,7 +117,8 @@ def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, Privacy
     return (two, None) if plan.neighbours == "bounded" else (one, two)
 
 
-def _own(scenario: Scenario, failure: float) -> Verdict:
+def own_judgement(scenario: Scenario, failure: float) -> Verdict:
+    """The verdict on the plan's own loss, of a scenario with a profile."""
     if has_exact(scenario.plan):
         return _verdict(scenario, NoPrivacy(), failure)
     one, two = own_losses(scenario.plan, scenario.statistic)
@@ -157,13 +158,20 @@ def called_readers(names: Collection[str]) -> str:
     return f"reader{'s' if len(names) > 1 else ''} {listed(list(names))}"
 
 
+def depends(names: Collection[str]) -> str:
+    """That what these readers believe of everybody else depends on the target, as a sentence."""
+    return (
+        f"What {called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends on whether the "
+        "target is in."
+    )
+
+
 def caveat(scenario: Scenario) -> str:
     """What is to be said of readers whom no profile speaks of; nothing where there are none."""
     if not (names := tied(scenario)):
         return ""
     return (
-        f"What {called_readers(names)} believe{'s' * (len(names) == 1)} of everybody else depends on whether the "
-        "target is in. A profile is not about such beliefs, and a release may take them further than it tolerates "
+        f"{depends(names)} A profile is not about such beliefs, and a release may take them further than it tolerates "
         "though it is kept."
     )
 

@@ -7,7 +7,6 @@ said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys` and `profile_key
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._numeric import check_probability
-from adversary.desk.keys import Keys
+from adversary.desk.keys import Keys, read_toml
 from adversary.desk.plan_keys import origins, read_plan, sequences
 from adversary.desk.profile_keys import read_profile
 from adversary.desk.range_keys import Ranges, read_ranges
@@ -128,10 +127,7 @@ def load_scenario(path: str | Path) -> Scenario:
         impossible; the message names file, key, rule and value
     """
     file = Path(path)
-    try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: not a TOML file: {error}") from None
+    document = read_toml(file)
     if "plan" not in document and {"profile", "profiles"} & set(document):
         raise ValueError(f"{file}: plan: is missing: this is a profile file, which adversary epsilon reads")
     scenario = _scenario(document, file)
@@ -148,8 +144,8 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     failure = float(top.build("failure", lambda: check_probability("failure", top.number("failure", 0.05))))
     plan = read_plan(top.table("plan"), neighbours)
     published = origins(document)
-    readers = _one_or_many(top, "adversary", "adversaries", lambda table: read_adversary(table, plan))
-    truths = _one_or_many(top, "truth", "truths", lambda table: _truth(table, plan, published))
+    readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
+    truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
     promises = _guarantees(top.table("guarantee"), plan, neighbours) if top.has("guarantee") else None
     every = list(readers.values()) if isinstance(readers, dict) else [readers]
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
@@ -176,18 +172,6 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
 def _each(truths: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     several = all(isinstance(value, dict) for value in truths.values())
     return list(truths.items()) if several else [("", truths)]
-
-
-def _one_or_many(top: Keys, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
-    if top.has(one) == top.has(many):
-        what = "both are" if top.has(one) else "neither is"
-        raise ValueError(f"{top.file}: give either a table {one!r} or a table of named ones {many!r}: {what} there")
-    if one in top.values:
-        return read(top.table(one))
-    named = top.table(many)
-    if not named.values:
-        raise ValueError(f"{top.where(many)}: must hold at least one named table, got none")
-    return {name: read(named.table(name)) for name in named.values}
 
 
 def _profile(table: Keys) -> tuple[RiskProfile, str]:

@@ -21,9 +21,7 @@ from adversary.policy.phrases import outward_percent as outward_percent
 from adversary.policy.phrases import percent as percent
 from adversary.policy.phrases import share as share
 from adversary.reader.inference import Adversary
-
-UNRELIABLE = "unreliable"
-"""Said in place of a number that a sampler could not give."""
+from adversary.readings import UNRELIABLE as UNRELIABLE
 
 STATUS = {
     "holds": "holds",

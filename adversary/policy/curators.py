@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from adversary.policy.limits import Limit, composed, limits_of, releases_within, usual_limit
+from adversary.policy.limits import Limit, composed, releases_within, stricter, usual_limit
 from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, outward, outward_percent
 from adversary.policy.regulators import GROUPS, PRIORS, over_all
 from adversary.policy.titles import meaning, of_the_release, stands_for, wider
@@ -126,14 +126,9 @@ def certainty_told(guarantee: Guarantee, limits: Sequence[Limit]) -> Iterator[st
         kind = "pure" if isinstance(guarantee, PureDP) else "as good as pure"
         yield f"It is {kind}: |log(P / Q)| <= {outward(limit.loss, True)} for certain, under both truths."
         return
-    told: dict[str, str] = {}
-    for one in (limit, *(limits_of(guarantee, limit.failure / n)[0] for n in (10.0, 100.0, 1000.0))):
-        if one.exists:
-            told[outward(one.loss, True)] = f"e = {outward(one.loss, True)} at failure {exactly(one.failure)}"
-    yield (
-        f"It is approximate: nothing holds for certain. {', '.join(told.values())}; each under both truths, and "
-        f"{AT_A_TIME}."
-    )
+    every = {outward(one.loss, True): one for one in stricter(guarantee, limit)}
+    told = [f"e = {loss} at failure {exactly(one.failure)}" for loss, one in every.items()]
+    yield (f"It is approximate: nothing holds for certain. {', '.join(told)}; each under both truths, and {AT_A_TIME}.")
 
 
 def composition_told(

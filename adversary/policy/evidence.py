@@ -21,7 +21,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr
 
 from adversary._numeric import Floats, as_array
-from adversary.policy.risks import check_statistic
+from adversary.policy.risks import check_statistic, weighed
 from adversary.privacy.losses import DiscreteGaussianLoss, GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.coarsening import Coarsened
@@ -76,8 +76,8 @@ class Evidence:
         u, v = (up, down) if upper else (down, up)
         with np.errstate(over="ignore"):
             if self.statistic == "count":
-                return _weighed(_rest(p, q), np.exp(-u))
-            return _weighed(p * (1.0 - q), np.exp(v - u)) + _weighed(1.0 - p, np.exp(-u))
+                return weighed(_rest(p, q), np.exp(-u))
+            return weighed(p * (1.0 - q), np.exp(v - u)) + weighed(1.0 - p, np.exp(-u))
 
     def beyond(self, s: Floats, p: Floats, q: Floats, truth: str = "in S") -> Floats:
         """P(S > s) under a truth; finite arrays that broadcast."""
@@ -127,11 +127,6 @@ class Evidence:
 def _rest(p: Floats, q: Floats) -> Floats:
     """1 - p q, without cancellation."""
     return p * (1.0 - q) + (1.0 - p)
-
-
-def _weighed(weight: Floats, size: float) -> Floats:
-    """weight times size; what has no weight counts for nothing, however large."""
-    return np.where(weight == 0.0, 0.0, np.where(weight == 0.0, 1.0, weight) * size)
 
 
 def _above(s: Floats, other: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from adversary.driver import OWN
-from adversary.policy.outcomes import STATUS, UNRELIABLE, Finding, findings, told
+from adversary.policy.outcomes import STATUS, Finding, findings, told
 from adversary.policy.phrases import (
     PERCENT,
     RARE,
@@ -27,11 +27,12 @@ from adversary.policy.phrases import (
     listed,
     outward,
     outward_percent,
+    percentage,
     plain,
     sentence,
     share,
 )
-from adversary.policy.titles import percentage
+from adversary.readings import UNRELIABLE
 
 
 def _readers(tree: xr.DataTree, tell: Callable[[Finding], str]) -> Iterator[str]:

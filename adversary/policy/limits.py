@@ -6,7 +6,7 @@ name. Several releases together have a limit of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -110,6 +110,14 @@ def usual_limit(guarantee: Guarantee) -> Limit | None:
     """The limit at the usual failure, or at the first larger one that has a limit; None where nothing is promised."""
     found = (limits_of(guarantee, failure)[0] for failure in LARGER)
     return next((limit for limit in found if limit.exists), None)
+
+
+def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
+    """A limit that may fail, and those at failures 10, 100 and 1,000 times smaller, as far as there are any."""
+    for share in (1.0, 10.0, 100.0, 1000.0):
+        one = limit if share == 1.0 else limits_of(guarantee, limit.failure / share)[0]
+        if one.exists:
+            yield one
 
 
 def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:

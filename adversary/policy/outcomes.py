@@ -17,6 +17,7 @@ from adversary.policy.promises import Promise, promise
 from adversary.policy.recommendations import BOUNDED, Recommendation
 from adversary.policy.regulators import PRIORS
 from adversary.policy.risks import absolute_risk_bound
+from adversary.readings import UNRELIABLE
 
 SAME = 1e-12
 """What is reached and what is tolerated count as equal within this relative difference: they were solved for."""
@@ -24,7 +25,6 @@ SAME = 1e-12
 CLOSER = 3
 """Decimals to add, at most, so that what is reached and what is tolerated do not cross."""
 
-UNRELIABLE = "unreliable"
 STATUS = {
     "holds": "holds",
     "exceeded": "exceeded, because this reader's beliefs are mistaken or do not add up to one; the promise is true",

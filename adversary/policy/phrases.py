@@ -5,7 +5,7 @@ A lower end is rounded down and an upper end up, so that a rounded bound never p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 import numpy as np
@@ -60,12 +60,30 @@ def outward(value: float, upper: bool, digits: int = 4) -> str:
     if exact == 0:
         return "0"
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    rounded = exact.quantize(unit)
-    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
-        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    rounded = _outward(exact, unit, upper)
     if rounded.adjusted() > exact.adjusted():  # 0.99999 up is 1.000, not 1.0000
         rounded = rounded.quantize(unit.scaleb(1))
     return f"{rounded:f}" if -6 < exact.adjusted() < 9 else f"{float(rounded):.{digits - 1}e}"
+
+
+def _outward(exact: Decimal, unit: Decimal, upper: bool) -> Decimal:
+    """A number to a whole multiple of a unit, up or down; the nearest where that is the same to a double's digits."""
+    nearest = exact.quantize(unit)
+    if abs(nearest - exact) <= Decimal("4e-16") * abs(exact):
+        return nearest
+    return exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+
+
+def uncrossed(reached: float, tolerated: float, digits: Iterable[int]) -> tuple[str, str] | None:
+    """(reached, rounded up; tolerated, rounded down), to the first of these digits at which they do not cross."""
+    pairs = ((outward(reached, True, n), outward(tolerated, False, n)) for n in digits)
+    return next((pair for pair in pairs if float(pair[0]) <= float(pair[1])), None)
+
+
+def shown_epsilon(epsilon: float, loss: float, digits: int | None) -> str:
+    """A recommendation: with the decimals it was rounded down to, else to four digits, rounded down."""
+    rounded = digits is not None and epsilon < loss
+    return f"{epsilon:.{min(digits or 0, 15)}f}" if rounded else outward(epsilon, False)
 
 
 def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
@@ -98,6 +116,11 @@ def plain(value: float, upper: bool, digits: int = 3) -> str:
     return tidy(Decimal(outward(value, upper, digits))) if np.isfinite(value) else outward(value, upper)
 
 
+def percentage(p: float, upper: bool) -> str:
+    """A probability in percent with its sign, rounded outward to four digits."""
+    return plain(100.0 * p, upper, 4) + PERCENT
+
+
 def tidy(number: Decimal) -> str:
     """A decimal number in full, with separators of thousands and without trailing zeros."""
     text = f"{number:,f}"
@@ -106,11 +129,7 @@ def tidy(number: Decimal) -> str:
 
 def in_percent(value: float, upper: bool, decimals: int) -> str:
     """An end of a bound on a probability, times 100, rounded outward to so many decimals, without the sign."""
-    exact = 100 * Decimal(repr(float(value)))
-    unit = Decimal(1).scaleb(-decimals)
-    rounded = exact.quantize(unit)
-    if abs(rounded - exact) > Decimal("4e-16") * abs(exact):
-        rounded = exact.quantize(unit, ROUND_CEILING if upper else ROUND_FLOOR)
+    rounded = _outward(100 * Decimal(repr(float(value))), Decimal(1).scaleb(-decimals), upper)
     return tidy(abs(rounded) if rounded == 0 else rounded)
 
 
@@ -174,7 +193,7 @@ def as_read(p: float, finer: int = 0) -> float:
 
 def failure_of(p: float) -> str:
     """How a bound may fail: "for certain", or "but for probability 5 %", rounded up."""
-    return f"but for probability {plain(100.0 * p, True, 4)}{PERCENT}" if p else "for certain"
+    return f"but for probability {percentage(p, True)}" if p else "for certain"
 
 
 def holding(failure: float) -> str:

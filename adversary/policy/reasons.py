@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from adversary.policy.limits import limits_of
 from adversary.policy.outcomes import Rise, kept_by, rises, unrounded, worth
-from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, holding, in_100, outward, points, sentence
+from adversary.policy.phrases import AT_A_TIME, PERCENT, exactly, holding, in_100, outward, percentage, points, sentence
 from adversary.policy.promises import Promise
 from adversary.policy.recommendations import BOUNDED, SEARCH, UNCONSTRAINED, Recommendation
 from adversary.policy.regulators import APART as COVERED
 from adversary.policy.regulators import GROUPS, belief
 from adversary.policy.respondents import APART
-from adversary.policy.titles import named, percentage
+from adversary.policy.titles import named
 from adversary.privacy.pairs import PrivacyLoss
 
 METHODS = {"closed": "a closed form", "certified search": "a certified search", SEARCH: "a search without certificate"}

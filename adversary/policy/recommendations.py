@@ -13,7 +13,7 @@ from decimal import ROUND_FLOOR, Decimal
 import numpy as np
 
 from adversary._numeric import check_whole
-from adversary.policy.phrases import outward, outward_percent
+from adversary.policy.phrases import outward, outward_percent, shown_epsilon
 from adversary.policy.profiles import Binding, RiskProfile
 from adversary.policy.risks import check_statistic, check_word
 from adversary.policy.searches import least_epsilon
@@ -70,9 +70,9 @@ class Recommendation:
                 "some readers may learn nothing at all" if self.loss == 0.0 else "it asks for less than no information"
             )
             return f"No epsilon above 0 keeps this profile ({profile}): {why}{self._who(' (', ')')}."
-        shown = outward(self.loss, False)
-        if self.round_down is not None and self.epsilon < self.loss:
-            shown = f"{self.epsilon:.{min(self.round_down, 15)}f}, rounded down from {shown},"
+        shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
+        if self.epsilon < self.loss:
+            shown += f", rounded down from {outward(self.loss, False)},"
         return f"epsilon = {shown} is the largest that allows {profile}. {self._binding()}{found}"
 
     def _binding(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from adversary.driver import OWN
-from adversary.policy.limits import Limit, composed, limits_after, limits_of, releases_within, usual_limit
+from adversary.policy.limits import Limit, composed, limits_after, releases_within, stricter, usual_limit
 from adversary.policy.phrases import (
     AT_A_TIME,
     PERCENT,
@@ -17,12 +17,13 @@ from adversary.policy.phrases import (
     ends,
     in_100,
     listed,
+    percentage,
     plain,
     points,
     sentence,
     tidy,
 )
-from adversary.policy.titles import named, of_the_release, percentage, stands_for
+from adversary.policy.titles import named, of_the_release, stands_for
 from adversary.policy.verdicts import BROKEN, KEPT, Verdict
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.guarantees import Guarantee
@@ -187,13 +188,11 @@ def certainty_told(guarantee: Guarantee, limits: Sequence[Limit]) -> Iterator[st
             f"{'at all' if limit.loss == 0.0 else f'by more than {most} percentage points'}."
         )
         return
-    told: dict[str, str] = {}
-    for one in (limit, *(limits_of(guarantee, limit.failure / n)[0] for n in (10.0, 100.0, 1000.0))):
-        if one.exists:
-            told[points(one.difference)] = f"{points(one.difference)} points in at most {_often(one)}"
+    every = {points(one.difference): one for one in stricter(guarantee, limit)}
+    told = [f"{most} points in at most {_often(one)}" for most, one in every.items()]
     yield (
         f"{stands_for(guarantee)} It is of the second sort. A belief about one record changes by more than "
-        f"{listed(list(told.values()))}, counted {AT_A_TIME}. How far it moves in those releases is not limited."
+        f"{listed(told)}, counted {AT_A_TIME}. How far it moves in those releases is not limited."
     )
 
 

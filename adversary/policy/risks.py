@@ -120,18 +120,18 @@ def _risk_any(p: Any, q: Any, epsilon: Any) -> Any:
     """1 / (p (q + x^2 (1 - q)) + x (1 - p)), x = e^-epsilon; a sum of positive terms, infinite x allowed."""
     with np.errstate(over="ignore", divide="ignore"):
         x = np.exp(-as_array(epsilon))
-        return 1.0 / (p * (q + _product(1.0 - q, x * x)) + _product(1.0 - p, x))
+        return 1.0 / (p * (q + weighed(1.0 - q, x * x)) + weighed(1.0 - p, x))
 
 
 def _risk_count(p: Any, q: Any, epsilon: Any) -> Any:
     with np.errstate(over="ignore", divide="ignore"):
-        return 1.0 / (p * q + _product(1.0 - p * q, np.exp(-as_array(epsilon))))
+        return 1.0 / (p * q + weighed(1.0 - p * q, np.exp(-as_array(epsilon))))
 
 
-def _product(weight: Any, size: Any) -> Any:
+def weighed(weight: Floats, size: Any) -> Floats:
     """weight times size; what has no weight counts for nothing, however large."""
     if np.isfinite(size).all():
-        return weight * size
+        return np.asarray(weight * size)
     with np.errstate(invalid="ignore"):
         return np.where(weight == 0.0, 0.0, weight * size)
 

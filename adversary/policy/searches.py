@@ -39,7 +39,6 @@ class Optimum(NamedTuple):
     lower: float
     best: Binding
     certified: bool
-    evaluations: int
 
 
 def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
@@ -50,10 +49,9 @@ def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
     ValueError : a profile declared decreasing is seen to rise
     """
     cells, best = _first_cells(profile), NOBODY if profile.decreasing else _zoomed(profile, statistic)
-    dropped, evaluations = np.inf, 0
+    dropped = np.inf
     for _ in range(DEEPEST):
         least, readers = _asked(profile, cells, statistic)
-        evaluations += readers.epsilon.size
         best = min(best, _neediest(readers), key=_need)
         lower = np.maximum(box_epsilon(cells, least.ratio, statistic), _capped(cells, least.posterior, statistic))
         enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
@@ -69,10 +67,10 @@ def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
     dropped = min(dropped, float(lower.min(initial=np.inf)))
     if not profile.decreasing:  # a lower end that is no proof counts where it is close
         close = dropped >= best.epsilon * (1.0 - TOLERANCE) - 2.0 * ROUNDING
-        return Optimum(min(dropped, best.epsilon) if close else best.epsilon, best, False, evaluations)
+        return Optimum(min(dropped, best.epsilon) if close else best.epsilon, best, False)
     if best.epsilon == np.inf > dropped:  # nobody was found, which proves nothing
-        return Optimum(np.inf, best, False, evaluations)
-    return Optimum(min(dropped, best.epsilon), best, True, evaluations)
+        return Optimum(np.inf, best, False)
+    return Optimum(min(dropped, best.epsilon), best, True)
 
 
 def box_epsilon(cells: Cells, ratio: Floats, statistic: str) -> Floats:
@@ -129,7 +127,7 @@ def _asked(profile: RiskProfile, cells: Cells, statistic: str) -> tuple[_Least, 
 
 def _zoomed(profile: RiskProfile, statistic: str) -> Binding:
     """The neediest reader near the local minima of the first grid of readers, each approached nine by nine."""
-    p, q = (np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(profile))
+    p, q = _first_priors(profile)
     epsilon = epsilon_at(p[:, None], q[None], profile.ratios(p[:, None], q[None]), statistic)
     around = np.pad(epsilon, 1, constant_values=np.inf)
     near = np.lib.stride_tricks.sliding_window_view(around, (3, 3)).min((-1, -2))
@@ -211,9 +209,14 @@ def _first_edges(profile: RiskProfile) -> list[Floats]:
     return [np.unique([low, *usual[(usual > low) & (usual < high)], high]) for low, high in profile.domain]
 
 
+def _first_priors(profile: RiskProfile) -> list[Floats]:
+    """The same, with what stands for a prior of 0."""
+    return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(profile)]
+
+
 def _look_for_rises(profile: RiskProfile) -> None:
     """Refuse a profile declared decreasing that rises between neighbours of the first grid."""
-    p, q = (np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(profile))
+    p, q = _first_priors(profile)
     rows, columns = np.broadcast_arrays(p[:, None], q[None])
     ratio = profile.ratios(rows, columns)
     _refuse_rises(ratio[:-1], ratio[1:], (rows[:-1], columns[:-1]), (rows[1:], columns[1:]))
@@ -234,12 +237,10 @@ def _refuse_rises(low: Floats, high: Floats, at: tuple[Floats, Floats], above: t
 def _halved(cells: Cells) -> Cells:
     """Each cell cut in two or four, in the middle of every side that has one."""
     (p0, p1), (q0, q1) = _cut(cells[0], cells[1]), _cut(cells[2], cells[3])
-    shape = np.broadcast_shapes(p0[:, None].shape, q0[None].shape)
-    pair = (np.broadcast_to(x, shape).ravel() for x in (p0[:, None], p1[:, None], q0[None], q1[None]))
-    cut = np.stack(list(pair))
-    kept = (cut[0] <= cut[1]) & (cut[2] <= cut[3])
-    low_p, high_p, low_q, high_q = cut[:, kept]
-    return low_p, high_p, low_q, high_q
+    sides = np.broadcast_arrays(p0[:, None], p1[:, None], q0[None], q1[None])
+    low_p, high_p, low_q, high_q = (side.ravel() for side in sides)
+    kept = (low_p <= high_p) & (low_q <= high_q)
+    return low_p[kept], high_p[kept], low_q[kept], high_q[kept]
 
 
 def _cut(low: Floats, high: Floats) -> tuple[Floats, Floats]:

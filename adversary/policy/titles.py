@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adversary.policy.phrases import PERCENT, exactly, plain
+from adversary.policy.phrases import exactly, plain
 from adversary.privacy.definitions import (
     ApproximateDP,
     GaussianDP,
@@ -92,8 +92,3 @@ def wider(guarantee: Guarantee) -> str:
         case GaussianDP():
             return "A larger mu lets it move further."
     return "Less noise lets it move further."
-
-
-def percentage(p: float, upper: bool) -> str:
-    """A probability in percent with its sign, rounded outward."""
-    return plain(100.0 * p, upper, 4) + PERCENT

@@ -13,13 +13,13 @@ import numpy as np
 
 from adversary._numeric import check_probability
 from adversary.policy.equivalents import equivalent_epsilon
-from adversary.policy.phrases import failure_of, outward
+from adversary.policy.phrases import failure_of, outward, uncrossed
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.policy.risks import check_word
 from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.reader.plans import NEIGHBOURS
 
-NEIGHBOURS = ("unbounded", "bounded")
 KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"
 
 
@@ -79,11 +79,9 @@ class Verdict:
         """The two losses in words: rounded outward, to as many digits as show which is the larger."""
         if self.loss == np.inf:
             return "bounds no privacy loss", outward(self.allowed, False)
-        digits = range(4, 10) if self.kept else (4,)
-        shown = [(outward(self.loss, True, n), outward(self.allowed, False, n)) for n in digits]
-        loss, allowed = next((pair for pair in shown if not self.kept or float(pair[0]) <= float(pair[1])), ("", ""))
-        if not loss:
-            return f"bounds the privacy loss by {outward(self.loss, True)}", "just that"
+        plainly = outward(self.loss, True), outward(self.allowed, False)
+        shown = uncrossed(self.loss, self.allowed, range(4, 10)) if self.kept else plainly
+        loss, allowed = shown or (plainly[0], "just that")
         return f"bounds the privacy loss by {loss}", allowed
 
 
