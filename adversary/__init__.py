@@ -12,6 +12,8 @@ who reads it, with which prior and which beliefs about everybody else; `plan.rel
 0.5744
 """
 
+from adversary.analyst import bounded as bounded
+from adversary.analyst import regression as regression
 from adversary.desk.scenarios import Scenario as Scenario
 from adversary.desk.scenarios import load_scenario as load_scenario
 from adversary.driver import audit as audit

@@ -118,20 +118,18 @@ class BatchedGibbs:
         `lengths` are the numbers of chains, of sweeps dropped and of sweeps kept of each.
         """
         chains, tune, draws = lengths
+        starts = [self.start(released, size, rng) for _ in range(chains)]
+        point = {name: np.concatenate([one[name] for one in starts]) for name in self.supports}
+        every = {name: np.concatenate([value] * chains) for name, value in released.items()}
         kept: list[Point] = []
         chances = []
-        work = [(chain, sweep) for chain in range(chains) for sweep in range(-tune, draws)]
-        point: Point = {}
-        for _, sweep in runner.track(work, "Gibbs sweeps", enabled=progress and size > 100):
-            if sweep == -tune:
-                point = self.start(released, size, rng)
-            point, target_probability = self.sweep(point, released, rng)
+        for sweep in runner.track(range(-tune, draws), "Gibbs sweeps", enabled=progress and size > 100):
+            point, target_probability = self.sweep(point, every, rng)
             if sweep >= 0:
                 kept.append(point)
                 chances.append(target_probability)
-        latents = {name: np.stack([one[name] for one in kept]) for name in kept[0]}
-        shaped = {name: value.reshape(chains, draws, *value.shape[1:]) for name, value in latents.items()}
-        return shaped, np.stack(chances).reshape(chains, draws, size)
+        latents = {name: _by_chain([one[name] for one in kept], chains) for name in self.supports}
+        return latents, _by_chain(chances, chains)
 
     def start(self, released: dict[str, Floats], size: int, rng: np.random.Generator) -> Point:
         """A point of positive probability for every release: random states, tried until all are possible."""
@@ -209,6 +207,12 @@ def _compiled(given: Conditioned, moving: str | None, graph: Any) -> Callable[..
         list(inputs.values()), output, mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled
+
+
+def _by_chain(sweeps: list[NDArray[Any]], chains: int) -> NDArray[Any]:
+    """What every sweep left, each (chain and release, *shape), as (chain, draw, release, *shape)."""
+    every = np.stack(sweeps)
+    return np.moveaxis(every.reshape(every.shape[0], chains, -1, *every.shape[2:]), 1, 0)
 
 
 def _place(leading: int, cell: tuple[int, ...]) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import adversary
+from adversary.analyst.compiled import TOGETHER
 
 ROOT = Path(adversary.__file__).parent
 WINGS = (
@@ -118,7 +119,37 @@ WINGS = (
         "policy.reasons",
         "policy.explain",
     ),
-    ("analyst.bounded", "analyst.regression", "analyst.study"),
+    (
+        "analyst.region",
+        "analyst.noisy",
+        "analyst.priors",
+        "analyst.propriety",
+        "analyst.gammas",
+        "analyst.inversion",
+        "analyst.mixtures",
+        "analyst.compiled",
+        "analyst.panels",
+        "analyst.kernels",
+        "analyst.layouts",
+        "analyst.quadrature",
+        "analyst.solutions",
+        "analyst.exports",
+        "analyst.posteriors",
+        "analyst.chains",
+        "analyst.gibbs",
+        "analyst.records",
+        "analyst.populations",
+        "analyst.designs",
+        "analyst.trials",
+        "analyst.study",
+        "analyst.bounded",
+        "analyst.cirrhosis",
+        "analyst.moments",
+        "analyst.sums",
+        "analyst.slopes",
+        "analyst.sweeps",
+        "analyst.regression",
+    ),
     (
         "desk.nmf",
         "desk.keys",
@@ -135,6 +166,11 @@ WINGS = (
         "desk.drawing",
         "desk.figures",
         "desk.marks",
+        "desk.prior_marginals",
+        "desk.joint_densities",
+        "desk.inferred_words",
+        "desk.posterior_figures",
+        "desk.coverage_figures",
         "desk.ladders",
         "desk.laws",
         "desk.curves",
@@ -162,6 +198,9 @@ WINGS = (
         "desk.reader_maps",
         "desk.exhibits",
         "desk.options",
+        "desk.release_files",
+        "desk.inferred",
+        "desk.infer_command",
         "desk.budget_tables",
         "desk.budgets",
         "desk.accuracy_figures",
@@ -186,6 +225,8 @@ WINGS_IN_ORDER = (
 )
 WING_ORDER = {name: i for i, names in enumerate(WINGS_IN_ORDER) for name in names}
 PLACE = {module: i for wing in WINGS for i, module in enumerate(wing)}
+COMPILED = {f"analyst.{name}" for name in ("compiled", "panels", "kernels", "layouts", "quadrature", "chains")}
+"""Modules of compiled functions: they import numba, and are themselves imported inside functions."""
 LATE = {"pymc", "pytensor", "arviz", "nutpie", "preliz", "matplotlib", "numba", "dask", "zarr", "typer", "jinja2"}
 
 
@@ -245,7 +286,19 @@ def test_imports_run_one_way(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("desk.")])
 def test_heavy_libraries_are_imported_inside_functions(name: str) -> None:
-    assert not {module.split(".")[0] for module in imports(MODULES[name])} & LATE
+    late = LATE - {"numba"} if name in COMPILED else LATE
+    assert not {module.split(".")[0] for module in imports(MODULES[name])} & late
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name not in COMPILED])
+def test_compiled_modules_are_imported_inside_functions(name: str) -> None:
+    assert not inner(MODULES[name]) & COMPILED
+
+
+def test_compiled_code_is_kept_by_all_sources_it_calls() -> None:
+    for name in COMPILED:
+        called = {other.removeprefix("analyst.") for other in inner(MODULES[name]) & COMPILED} - {"compiled"}
+        assert called <= set(TOGETHER), name
 
 
 @pytest.mark.parametrize("name", MODULES)

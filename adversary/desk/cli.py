@@ -23,6 +23,7 @@ from adversary.desk import answers, bounds, concerns, profile_verdicts, sensitiv
 from adversary.desk.answers import MEASURES as MEASURES
 from adversary.desk.budget_command import epsilon_command
 from adversary.desk.explain_command import explain_command
+from adversary.desk.infer_command import infer_command
 from adversary.desk.options import (
     SEED,
     Cells,
@@ -52,6 +53,7 @@ census = typer.Typer(no_args_is_help=True, help="What the noise of the 2020 Cens
 app.add_typer(census, name="census")
 app.command("epsilon")(epsilon_command)
 app.command("explain")(explain_command)
+app.command("infer")(infer_command)
 
 
 def main() -> None:

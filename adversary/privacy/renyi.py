@@ -23,14 +23,18 @@ _LIMIT_GAP = 1e-15
 
 _ZOOM = np.linspace(-1.0, 1.0, 17)
 
+_AT_ONCE = 160
+"""Places tried in one go where levels are few: beyond it arithmetic costs more than the calls that are saved."""
+
 _LEAST_RHO = 1e-30
 """A smaller rho is answered as this one: power - level is below 1e-15."""
 
 
 def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
     """Log odds of the largest power when D_alpha <= gamma, alpha = 1 + gap, both ways."""
-    low = log_level - log_rest
-    return _last_kept(low, np.full_like(low, FARTHEST), log_level, log_rest, gap, gamma, steps=64)
+    level, rest = log_level[:, None], log_rest[:, None]
+    low = level - rest
+    return _last_kept(low, np.full_like(low, FARTHEST), level, rest, gap, gamma, steps=64)[:, 0]
 
 
 def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> Floats:
@@ -78,27 +82,43 @@ def _excess(log_ratio: Floats, log_weight: Floats, gap: Floats, scale: Floats) -
     As gap tends to 0, q (r log r - r + 1), the term of a Kullback-Leibler divergence.
     """
     t, alpha, log_near = log_ratio, 1.0 + gap, log_weight - scale
-    x, y = np.clip(t, -0.05, 0.05), np.clip(alpha * t, -0.05, 0.05)
-    inner, power, near = np.ones_like(y), np.ones_like(y), np.full_like(y, 0.5)
-    for k in range(3, 11):  # t^k / k! (1 + alpha + ... + alpha^(k - 2)), down to rounding
-        power = power * y
-        inner = x * inner + power
-        near = near + inner / factorial(k)
+    near, step = np.exp(log_near), gap * t
     with np.errstate(over="ignore", divide="ignore"):
-        log_step = np.maximum(gap * t, 0.0) + np.log(-np.expm1(-np.abs(gap * t))) - np.log(gap)
+        log_step = np.maximum(step, 0.0) + np.log(-np.expm1(-np.abs(step))) - np.log(gap)
         rise = np.sign(t) * np.exp(log_near + t + log_step)
-    shift = np.where(t > 1.0, np.exp(log_near + t) - np.exp(log_near), np.exp(log_near) * np.expm1(np.minimum(t, 1.0)))
-    return np.where(np.abs(alpha * t) < 0.05, np.exp(log_near) * t * t * near, (rise - shift) / alpha)
+    shift = np.where(t > 1.0, np.exp(log_near + t) - near, near * np.expm1(np.minimum(t, 1.0)))
+    power, excess = alpha * t, (rise - shift) / alpha
+    if (small := np.abs(power) < 0.05).any():
+        every = np.broadcast_to(t, small.shape)[small]
+        excess[small] = near[small] * every * every * _series(every, power[small])
+    return np.asarray(excess, dtype=np.float64)
+
+
+def _series(t: Floats, power: Floats) -> Floats:
+    """Sum over k >= 2 of t^(k - 2) / k! (1 + alpha + ... + alpha^(k - 2)), power = alpha t, down to rounding."""
+    inner, term, total = np.ones_like(t), np.ones_like(t), np.full_like(t, 0.5)
+    for k in range(3, 11):
+        term = term * power
+        inner = t * inner + term
+        total = total + inner / factorial(k)
+    return total
 
 
 def _last_kept(
     low: Floats, high: Floats, log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats, *, steps: int
 ) -> Floats:
-    """Log odds at which the bound of one order is used up, between `low` and `high`: bisection that ends above."""
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        kept = share_used(middle, log_level, log_rest, gap, gamma) <= 1.0
-        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+    """Log odds at which the bound of one order is used up, between `low` and `high`: bisection that ends above.
+
+    Few levels are halved several times in one go, at every place that can be reached.
+    """
+    halvings = max(1, min(5, int(np.log2(max(1, _AT_ONCE // low.size)))))
+    while steps > 0:
+        halvings, steps = min(halvings, steps), steps - halvings
+        places = low + (high - low) * np.arange(1, 2**halvings) / 2.0**halvings
+        kept = share_used(places, log_level, log_rest, gap, gamma) <= 1.0
+        first = np.argmin(np.concatenate([kept, np.zeros_like(low, dtype=bool)], axis=-1), -1)[:, None]
+        ends = np.concatenate([low, places, high], axis=-1)
+        low, high = np.take_along_axis(ends, first, -1), np.take_along_axis(ends, first + 1, -1)
     return high
 
 

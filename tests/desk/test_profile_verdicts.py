@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import adversary as adv
 from adversary.desk import answers, cli, profile_sections, profile_verdicts
-from adversary.desk.report import render
 from adversary.desk.scenarios import Scenario
 from adversary.policy.recommendations import recommend_epsilon
 from adversary.policy.risks import relative_risk_bound
 from adversary.policy.verdicts import verdict
+from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"
 CLINIC = (DATA / "clinic_patients.toml").read_text(encoding="utf-8")
@@ -197,7 +197,7 @@ def test_bounded_neighbours_do_not_cover_a_profile_about_inclusion(tmp_path: Pat
     found = judged(scenario)
     assert set(found["status"].values) == {"not covered"}
     assert found.attrs["status"] == "not covered"
-    text = text_of(render(scenario, audited(scenario)))
+    text = text_of(page_without_pictures(scenario, audited(scenario)))
     assert profile_sections.SAID["not covered"] in text
     assert "unsure whether the person is in the data" in text
 
@@ -375,7 +375,7 @@ def text_of(html: str) -> str:
 
 def test_the_report_has_the_verdicts_the_readers_and_what_is_assumed() -> None:
     scenario = shipped()
-    text = text_of(render(scenario, profile_verdicts.judged(scenario, audited(scenario))))
+    text = text_of(page_without_pictures(scenario, profile_verdicts.judged(scenario, audited(scenario))))
     for part in (
         "The planned release keeps the profile. The noise limits the privacy loss to 0.8000 for certain; the profile",
         "zCDP broken 2.309 0.8472 5 %",
@@ -389,7 +389,7 @@ def test_the_report_has_the_verdicts_the_readers_and_what_is_assumed() -> None:
 def test_names_of_readers_are_escaped(tmp_path: Path) -> None:
     text = CLINIC.replace("[adversaries.employer]", "[adversaries.'<script>alert(1)</script>']")
     scenario = adv.load_scenario(written(tmp_path, text))
-    html = render(scenario, audited(scenario))
+    html = page_without_pictures(scenario, audited(scenario))
     assert "<script" not in html
     assert re.search(r"These readers and the profile.*&lt;script&gt;", html, flags=re.S)
 
@@ -402,7 +402,7 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     assert "profile" not in answers.summary(plain, tree)
     assert profile_sections.section(plain, tree) is None
     assert profile_sections.readers(plain, tree) is None
-    assert "risk profile" not in render(plain, tree)
+    assert "risk profile" not in page_without_pictures(plain, tree)
     assert "profile" not in run("audit", str(plain.path))
     with pytest.raises(ValueError, match="profile: is needed"):
         profile_verdicts.verdicts(plain, tree)
@@ -417,4 +417,6 @@ def test_every_truth_has_its_readers_and_all_share_the_verdicts(tmp_path: Path) 
     answer = answers.summary(scenario, audited(scenario))["profile"]
     assert list(answer["readers"]["employer"]) == ["patient", "stranger"]
     assert answer["status"] == "kept"
-    assert text_of(render(scenario, audited(scenario))).count("The planned release keeps the profile.") == 3
+    assert (
+        text_of(page_without_pictures(scenario, audited(scenario))).count("The planned release keeps the profile.") == 3
+    )

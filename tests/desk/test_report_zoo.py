@@ -32,6 +32,7 @@ from adversary.desk.cli import app
 from adversary.desk.report import render
 from adversary.desk.scenarios import Scenario
 from adversary.reader.postprocessing import consistency_risk
+from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"
 NEW = ("dare_1940_republished", "granville_1940_consistent", "clinic_visits")
@@ -127,7 +128,7 @@ def test_pages_have_the_sections_that_apply_and_no_others() -> None:
 
 
 def test_every_reader_is_told_with_their_own_epsilon_against_the_accounting() -> None:
-    text = text_of(render(*audited_page("dare_1940")))
+    text = text_of(page_without_pictures(*audited_page("dare_1940")))
     assert "Each of the 5 readers could do epsilon = 0.8930 (failing in 5 % of releases), against 1.043" in text
     found = capabilities.capabilities(*audited_page("dare_1940"))
     assert found["1/2"].epsilon == pytest.approx(0.893037, abs=1e-6)
@@ -137,7 +138,7 @@ def test_every_reader_is_told_with_their_own_epsilon_against_the_accounting() ->
 
 
 def test_both_truths_of_the_study_stand_in_the_page() -> None:
-    text = text_of(render(*audited_page("granville_1940")))
+    text = text_of(page_without_pictures(*audited_page("granville_1940")))
     assert "43.56 % 33.52 % 31.82 % 88.93 %" in text
 
 
@@ -179,7 +180,7 @@ def test_an_adjusted_cell_that_tells_more_than_its_raw_release_is_told(tmp_path:
     assert alone == pytest.approx(0.5236664, abs=1e-6)
     assert bound == pytest.approx(0.524502, abs=1e-6)
     assert alone < published < bound
-    text = text_of(render(scenario, adv.audit(scenario.plan, reader, scenario.truth)))
+    text = text_of(page_without_pictures(scenario, adv.audit(scenario.plan, reader, scenario.truth)))
     assert "The published numbers tell more than the cell's raw release alone" in text
 
 
@@ -334,7 +335,7 @@ def test_diagnostics_stand_in_page_tables_and_json(tmp_path: Path) -> None:
     scenario = small(tmp_path)
     tree = sampled(scenario, failed=0.0)
     assert diagnostics.worst(scenario, tree)[""]["r_hat"] == 1.003
-    text = text_of(render(scenario, tree))
+    text = text_of(page_without_pictures(scenario, tree))
     assert "Diagnostics Posteriors were sampled (engine mcmc)" in text
     assert "1.003 400 0" in text
     answer = answers.summary(scenario, tree)
@@ -348,7 +349,7 @@ def test_where_a_sampler_failed_the_word_stands_instead_of_the_number(tmp_path: 
     tree = sampled(scenario, failed=0.07)
     row = learned.results(scenario, tree).rows[0]["cells"]
     assert row[1:] == ("unreliable",) * 6
-    text = text_of(render(scenario, tree))
+    text = text_of(page_without_pictures(scenario, tree))
     assert "no number is given; the section on diagnostics says why" in text
     assert "releases with a share of 7 % in all could not be sampled" in text
     assert "some posteriors could not be sampled, so that this cannot be judged" in text
@@ -408,7 +409,7 @@ def simulated_page() -> tuple[Scenario, xr.DataTree, str]:
         path.write_text(SIMULATED, encoding="utf-8")
         scenario = adv.load_scenario(path)
         tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, draws=600, rng=5)
-        return scenario, tree, text_of(render(scenario, tree))
+        return scenario, tree, text_of(page_without_pictures(scenario, tree))
 
 
 def test_a_simulated_quantity_has_one_value_and_one_error_wherever_it_stands() -> None:
@@ -453,13 +454,13 @@ def test_exact_numbers_carry_no_error() -> None:
 def test_what_is_not_the_sampler_s_is_called_the_exact_engine_s(tmp_path: Path) -> None:
     more = "[sensitivity]\nprior = [0.1, 0.5]\n"
     scenario = small(tmp_path, more, ("rho = 0.4", "rho = 0.4\nround = 2\nreleases = 2"))
-    failed = text_of(render(scenario, sampled(scenario, failed=0.07)))
+    failed = text_of(page_without_pictures(scenario, sampled(scenario, failed=0.07)))
     assert failed.count("The sampler failed on some releases") == 1
     assert "simulated releases; ±" not in failed
     assert "with the lowest release alone" not in failed
     assert failed.count("Numbers here come from the exact engine, not from the sampler that failed.") == 4
     assert "The rows that are not highlighted come from the exact engine." in failed
-    worked = text_of(render(scenario, sampled(scenario, failed=0.0)))
+    worked = text_of(page_without_pictures(scenario, sampled(scenario, failed=0.0)))
     assert "The sampler failed" not in worked
     assert worked.count("Numbers here come from the exact engine, not from the engine of the audit (mcmc).") == 4
     assert "exact engine" not in text_of(page("clinic_visits")).partition(" In words ")[0]

@@ -19,6 +19,8 @@ from scipy.stats import poisson
 
 import adversary as adv
 from adversary import models
+from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.sums import RegressionRelease
 from adversary.models import calibration, noise, posteriors, predictive
 from adversary.models.calibration import calibrate, uniformity
 from adversary.models.marginal import Settings
@@ -94,8 +96,15 @@ CASES: dict[str, Callable[[], pm.Model]] = {
 }
 """Models whose latents are all discrete, by the name of the function that builds them."""
 
-SAMPLED = {"uncertain_rates": lambda: models.uncertain_rates(levels(), reader(BetaBinomial(4, 2.0, 3.0)))}
-"""Models with continuous latents."""
+SAMPLED: dict[str, Callable[[], pm.Model]] = {
+    "uncertain_rates": lambda: models.uncertain_rates(levels(), reader(BetaBinomial(4, 2.0, 3.0))),
+    "bounded": lambda: models.bounded(BoundedRelease(0.3, 0.1, n=10, epsilon=(0.5, 0.5))),
+    "regression": lambda: models.regression(
+        RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
+    ),
+}
+"""Models with continuous latents. The last two have no membership to marginalise: the posterior of `bounded` is
+calibrated in tests/analyst, and draws from `regression` are compared with importance sampling of its prior."""
 
 
 def builders() -> set[str]:

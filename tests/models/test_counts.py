@@ -206,8 +206,8 @@ def test_names_dims_and_coordinates() -> None:
 @pytest.mark.parametrize("belief", [Uniform(), Uniform(9), Point(5), Others(st.poisson(3))])
 def test_prior_draws_follow_the_story(belief: Any) -> None:
     model = hierarchical_counts(TWO, Adversary(0.25, 2, {"block group": belief}), upper=20)
-    draws = pm.sample_prior_predictive(4000, model=model, random_seed=4).prior.isel(chain=0)
-    assert float(draws["in"].mean()) == pytest.approx(0.25, abs=0.03)
+    draws = pm.sample_prior_predictive(1000, model=model, random_seed=4).prior.isel(chain=0)
+    assert float(draws["in"].mean()) == pytest.approx(0.25, abs=4 * math.sqrt(0.25 * 0.75 / 1000))
     assert (draws["count[block]"] == 2 + draws["in"]).all()
     others = draws["count[block group]"] - draws["count[block]"]
     assert (others >= 0).all()
@@ -220,7 +220,7 @@ def test_prior_draws_follow_the_story(belief: Any) -> None:
     ]:
         noise = (draws[released] - centre).values
         assert noise.mean() == pytest.approx(0.0, abs=4 * math.sqrt(variance / noise.size))
-        assert noise.var() == pytest.approx(variance, rel=0.12)
+        assert noise.var() == pytest.approx(variance, rel=4 * math.sqrt(2 / noise.size))
 
 
 def test_intervening_on_the_target_fixes_the_count() -> None:

@@ -29,7 +29,7 @@ from tests.zoo_oracles import World
 
 DG = adv.DiscreteGaussian.from_rho
 LOW, HIGH, GEO = DG(2.5), DG(1.8), adv.Geometric(2.2)
-NOISE = {LOW: zoo.gaussian(2.5, 4), HIGH: zoo.gaussian(1.8, 5), GEO: zoo.geometric(2.2), adv.Exact(): zoo.NOTHING}
+NOISE = {LOW: zoo.gaussian(2.5, 3), HIGH: zoo.gaussian(1.8, 4), GEO: zoo.geometric(2.2), adv.Exact(): zoo.NOTHING}
 SUM_OF_2 = zoo.listed([0.2, 0.5, 0.3])
 
 BLOCK = adv.Plan([adv.Level("block", LOW)])
@@ -319,27 +319,31 @@ def listed_worlds(name: str) -> zoo.Summary:
     return zoo.summary(ZOO[name].worlds(), ZOO[name].releases)
 
 
+@functools.cache
+def enumerated(name: str) -> np.ndarray[Any, Any]:
+    """P(in | release) of a beast's releases, its states enumerated once."""
+    values = values_of(ZOO[name], ZOO[name].releases)
+    posterior = compile_enumerator(ZOO[name].model(), tuple(values))(values).posterior.values
+    posterior.setflags(write=False)
+    return posterior
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_enumeration_equals_a_list_of_worlds(name: str) -> None:
-    beast, expected = ZOO[name], listed_worlds(name).posteriors
-    values = values_of(beast, beast.releases)
-    result = compile_enumerator(beast.model(), tuple(values))(values)
-    np.testing.assert_allclose(result.posterior, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(enumerated(name), listed_worlds(name).posteriors, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_the_exact_engine_says_the_same(name: str) -> None:
     beast = ZOO[name]
     plan, reader = beast.exact
-    values = values_of(beast, beast.releases)
-    exact = reader.posterior(plan, observe(plan, values)).posterior
-    result = compile_enumerator(beast.model(), tuple(values))(values)
-    np.testing.assert_allclose(result.posterior, exact, rtol=0, atol=1e-10)
+    exact = reader.posterior(plan, observe(plan, values_of(beast, beast.releases))).posterior
+    np.testing.assert_allclose(enumerated(name), exact, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [name for name, beast in ZOO.items() if beast.proper])
 def test_prior_draws_have_the_means_of_the_worlds(name: str) -> None:
-    beast, draws = ZOO[name], 1500
+    beast, draws = ZOO[name], 600
     prior = pm.sample_prior_predictive(draws, model=beast.model(), random_seed=11).prior.isel(chain=0)
     columns = np.concatenate([prior[v].values.reshape(draws, -1) for v in beast.released], axis=1)
     means, variances = listed_worlds(name).means, listed_worlds(name).variances
@@ -370,7 +374,7 @@ def called_by(make: Callable[[], pm.Model]) -> str:
     return name
 
 
-ELSEWHERE = {"uncertain_rates", "actual_world", "counterfactual_world"}
+ELSEWHERE = {"uncertain_rates", "actual_world", "counterfactual_world", "bounded", "regression"}
 """Models with a continuous latent or a target that is no membership, whose oracles stand further below."""
 
 

@@ -1,0 +1,1 @@
+"""What an honest analyst can still estimate from noisy statistics of bounded data."""

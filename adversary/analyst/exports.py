@@ -1,0 +1,98 @@
+"""A posterior as labelled arrays: independent draws, and its marginals on grids with a table of numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._numeric import Floats, as_array, check_whole
+from adversary.runner import seed_sequence
+
+if TYPE_CHECKING:
+    from adversary.analyst.posteriors import Posterior
+
+GRID = 201
+_TAIL = 1e-4
+_MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
+
+
+def drawn(posterior: Posterior, draws: int, rng: Any) -> xr.DataTree:
+    """Independent draws in one chain: mu, sigma2 and sigma, in the units of the data.
+
+    A cell of the joint grid is drawn by its weight, then a place within it: mu by inversion of its marginal between the
+    cell's edges in probability, sigma2 likewise. The dependence is that of the grid, the marginals are exact.
+    """
+    size = int(check_whole("draws", draws, minimum=1))
+    seed = seed_sequence(rng)
+    generator = np.random.default_rng(seed)
+    _, _, weights = posterior.solution.joint(0)
+    table = np.clip(weights, 0.0, None)
+    cells = np.searchsorted(np.cumsum(table.ravel()), generator.random(size) * table.sum(), side="right")
+    rows, columns = np.unravel_index(np.minimum(cells, table.size - 1), table.shape)
+    mean_shares = _within(table.sum(1), rows, generator)
+    variance_shares = _within(table.sum(0), columns, generator)
+    solution = posterior.solution
+    unit_mu = solution.mean.quantiles(mean_shares)[0]
+    unit_v = solution.variance.quantiles(variance_shares)[0]
+    if posterior.constrained:
+        unit_v = np.minimum(unit_v, unit_mu * (1.0 - unit_mu))
+    low, width = posterior.release.bounds[0], posterior.release.width
+    mu, sigma2 = low + width * unit_mu, width**2 * unit_v
+    values = {"mu": mu, "sigma2": sigma2, "sigma": np.sqrt(sigma2)}
+    found = xr.Dataset({name: (("chain", "draw"), x[None]) for name, x in values.items()})
+    found = found.assign_coords(chain=[0], draw=np.arange(size)).assign_attrs(
+        sampling="independent draws by quadrature"
+    )
+    return xr.DataTree.from_dict({"posterior": found})
+
+
+def _within(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:
+    """A probability uniform within the drawn cell of a marginal."""
+    ends = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
+    return np.asarray(ends[cells] + generator.random(len(cells)) * (ends[cells + 1] - ends[cells]))
+
+
+def exported(posterior: Posterior) -> xr.DataTree:
+    """Groups `density` (marginals on grids of GRID points), `summary` (measure by parameter) and `release`."""
+    names = ("mu", "sigma2", "sigma")
+    dims = tuple(f"release_{i}" for i in range(len(posterior.shape)))
+    density: dict[str, Any] = {}
+    for name in names:
+        low = np.min(posterior.quantile(name, _TAIL))
+        high = np.max(posterior.quantile(name, 1.0 - _TAIL))
+        grid = np.linspace(float(low) if name == "mu" else 0.0, float(high), GRID)
+        density[name] = xr.DataArray(
+            posterior.density(name, grid), dims=(*dims, f"{name}_grid"), coords={f"{name}_grid": grid}
+        )
+    summary = xr.Dataset({name: ((*dims, "measure"), _measures(posterior, name)) for name in names})
+    summary = summary.assign_coords(measure=list(_MEASURES))
+    predictive = posterior.predictive()
+    for name in ("mean", "sd", "below", "above"):
+        summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
+    summary["log_evidence"] = (dims, as_array(posterior.log_evidence))
+    summary["mismatch"] = (dims, as_array(posterior.mismatch))
+    release = posterior.release
+    seen = {"mean": release.mean, "variance": release.variance, "n": release.n}
+    shown = xr.Dataset(
+        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in seen.items() if v is not None}
+    )
+    attrs = {
+        "constrained": int(posterior.constrained),
+        "feasibility": posterior.feasibility,
+        "noise": release.noise,
+        "budgets": str(release.budgets),
+        "bounds": list(release.bounds),
+        "prior": repr(posterior.prior),
+        "prob": 0.95,
+    }
+    tree = {"density": xr.Dataset(density), "summary": summary, "release": shown}
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
+
+
+def _measures(posterior: Posterior, name: str) -> Floats:
+    """mean, sd, mode and both intervals, along a last axis."""
+    single = [as_array(getattr(posterior, measure)(name)) for measure in ("mean", "sd", "mode")]
+    pairs = [as_array(getattr(posterior, interval)(name)) for interval in ("hdi", "eti")]
+    return np.concatenate([np.stack(single, axis=-1), *pairs], axis=-1)

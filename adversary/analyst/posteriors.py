@@ -1,0 +1,345 @@
+r"""What an analyst knows about the mean and variance of bounded data after a noisy release, by quadrature.
+
+.. math::
+
+    p(\mu, \sigma^2 \mid \text{release}) \propto p(\mu, \sigma^2)\, 1[\sigma^2 \le \mu(1-\mu)]
+    \int_0^1 N(y; \mu, \sigma^2/n)\, q_1(Y^* - y)
+    \int_0^{u(y)} \mathrm{Gamma}(s; \tfrac{n-1}2, \tfrac{n-1}{2\sigma^2})\, q_2(S^* - s)\, ds\, dy
+
+on [0, 1], without the indicator and both limits where the bounds are not used. `feasibility="event"` (the thesis) is
+the posterior given that the statistics came out feasible; "normalised" divides the sampling density by its mass over
+the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise.
+
+Numbers come from two marginals on panels (`quadrature`); `mismatch` is how far the two orders of integration differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+
+from adversary._numeric import Floats, as_array, check_positive, check_probability, one_number, scalar_or_array
+from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.priors import Flat, NormalInverseGamma, Prior, as_prior
+from adversary.analyst.propriety import check_proper, default_cap
+from adversary.analyst.solutions import Marginal, Question, Solution, solve_all
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["FEASIBILITIES", "Posterior", "Predictive", "posterior"]
+
+FEASIBILITIES = ("event", "normalised")
+NAMES = ("mu", "sigma2", "sigma")
+_FLAT_DENSITY = 6.0
+"""Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """A new value of the data: mean and standard deviation in its units, and the mass below and above the bounds."""
+
+    mean: Any
+    sd: Any
+    below: Any
+    above: Any
+
+    @property
+    def outside(self) -> Any:
+        """Mass outside the bounds: 0 where the posterior uses them."""
+        return self.below + self.above
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of mu, sigma2 and sigma, in the units of the data; made by `posterior`.
+
+    Names are "mu", "sigma2" and "sigma". For one release under one prior answers are numbers; for many, arrays of
+    `shape`, intervals with a last axis of two.
+    """
+
+    release: BoundedRelease
+    prior: Prior
+    constrained: bool
+    feasibility: str
+    solution: Solution
+    shape: tuple[int, ...]
+    cap: Floats
+
+    @property
+    def mismatch(self) -> Any:
+        """Relative difference of the two orders of integration: an estimate of the error of probabilities."""
+        return self._shaped(self.solution.mismatch)
+
+    def mean(self, name: str) -> Any:
+        """Posterior mean; infinite where the tail of the variance is too heavy (flat, no bounds, no cap, small n)."""
+        values = self._moments(name, lambda x: x)
+        return self._shaped(np.where(self._has_moment({"mu": 0.5, "sigma": 0.5, "sigma2": 1.0}[name]), values, np.inf))
+
+    def sd(self, name: str) -> Any:
+        """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
+        centre = self._moments(name, lambda x: x)
+        squares = self._moments(name, lambda x: (x - self._column(centre)) ** 2)
+        power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
+        return self._shaped(np.where(self._has_moment(power), np.sqrt(squares), np.inf))
+
+    def mode(self, name: str) -> Any:
+        """Where the marginal density is highest; of sigma, the root of that of sigma2, as the thesis reports it."""
+        found = self._data(name, self._marginal(name).modes())
+        return self._shaped(np.sqrt(found) if name == "sigma" else found)
+
+    def hdi(self, name: str, prob: float = 0.95) -> Any:
+        """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
+
+        Ends are where the density crosses one level. For sigma, the roots of the interval of sigma2. The lower end of a
+        variance may be 0.
+
+        Raises
+        ------
+        ValueError : prob not strictly between 0 and 1
+        """
+        found = self._data(name, self._marginal(name).intervals(_share("prob", prob)))
+        return self._shaped(np.sqrt(found) if name == "sigma" else found)
+
+    def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
+        """The set of highest density as a union of intervals, for one release."""
+        self._one()
+        found = np.array(self._marginal(name).stretches(_share("prob", prob)))
+        found = self._data(name, found)
+        return [(float(lo), float(hi)) for lo, hi in (np.sqrt(found) if name == "sigma" else found)]
+
+    def eti(self, name: str, prob: float = 0.95) -> Any:
+        """Equal-tailed interval (low, high)."""
+        tail = 0.5 * (1.0 - _share("prob", prob))
+        return self.quantile(name, [tail, 1.0 - tail])
+
+    def quantile(self, name: str, q: ArrayLike) -> Any:
+        """Quantiles; the axes of q come last."""
+        shares = check_probability("q", q)
+        found = self._data(name, self._marginal(name).quantiles(shares.ravel()))
+        found = np.sqrt(found) if name == "sigma" else found
+        return scalar_or_array(found.reshape((*self.shape, *shares.shape)))
+
+    def density(self, name: str, x: ArrayLike) -> Any:
+        """Marginal density at x, per unit of the data; the axes of x come last."""
+        points, factor = self._points(name, x)
+        values = self._marginal(name).densities(points) * factor
+        return scalar_or_array(values.reshape((*self.shape, *np.shape(x))))
+
+    def cdf(self, name: str, x: ArrayLike) -> Any:
+        """Marginal probability of at most x; the axes of x come last."""
+        points, _ = self._points(name, x)
+        values = np.clip(self._marginal(name).masses(points), 0.0, 1.0)
+        return scalar_or_array(values.reshape((*self.shape, *np.shape(x))))
+
+    def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
+        """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
+
+        The function should be smooth: sharp edges, as of an indicator, are seen only as finely as the panels.
+        """
+        found = [self._expect_row(i, function) for i in range(len(self.solution.log_mass))]
+        return self._shaped(np.array(found))
+
+    @cached_property
+    def infeasible(self) -> Any:
+        """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): what no data could have; 0 under the bounds."""
+        rows = range(len(self.solution.log_mass))
+        if self.constrained:
+            return self._shaped(np.zeros(len(rows)))
+        inside = [self.solution.joint(i, limit=True)[2].sum() for i in rows]
+        return self._shaped(np.clip(1.0 - np.array(inside), 0.0, 1.0))
+
+    @cached_property
+    def log_evidence(self) -> Any:
+        """Log density of the released numbers (in the units of the data) before they were known.
+
+        Under the bounds, of the prior truncated to the feasible region, and with feasibility "event" jointly with the
+        statistics coming out feasible. A flat prior without bounds counts as density 1 on [0, 1] (Theorem 18's
+        integral); a log density of the user's as it is.
+        """
+        log = self.solution.log_mass - self._log_prior_mass()
+        units = (self.release.mean is not None) + 2 * (self.release.variance is not None)
+        return self._shaped(log - units * np.log(self.release.width))
+
+    def predictive(self) -> Predictive:
+        """A new value: N(mu, sigma2), truncated to the bounds where the posterior uses them.
+
+        Returns
+        -------
+        Predictive : mean and sd in the units of the data; mass below and above the bounds
+        """
+        a, b = self.release.bounds
+        if self.constrained:
+            first = self.expect(lambda m, v: _truncated(m, v, a, b)[0])
+            second = self.expect(lambda m, v: _truncated(m, v, a, b)[1])
+            zero = self._shaped(np.zeros(len(self.solution.log_mass)))
+            return Predictive(first, scalar_or_array(np.sqrt(second - np.square(first))), zero, zero)
+        sd = scalar_or_array(np.sqrt(np.square(self.sd("mu")) + self.mean("sigma2")))
+        below = self.expect(lambda m, v: ndtr((a - m) / np.sqrt(v)))
+        above = self.expect(lambda m, v: ndtr((m - b) / np.sqrt(v)))
+        return Predictive(self.mean("mu"), sd, below, above)
+
+    def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
+        """Independent draws of (mu, sigma2), one chain, for ArviZ: sigma2 from its marginal, then mu given sigma2."""
+        from adversary.analyst.exports import drawn
+
+        self._one()
+        return drawn(self, draws, rng)
+
+    def to_xarray(self) -> xr.DataTree:
+        """Groups `density` (marginals on grids), `summary` and `release`; writes to NetCDF and opens in ArviZ."""
+        from adversary.analyst.exports import exported
+
+        return exported(self)
+
+    def _marginal(self, name: str) -> Marginal:
+        if name not in NAMES:
+            raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
+        return self.solution.mean if name == "mu" else self.solution.variance
+
+    def _data(self, name: str, unit: Floats) -> Floats:
+        """mu or sigma2 (also for sigma) on [0, 1] as numbers of the data."""
+        width = self.release.width
+        return self.release.bounds[0] + width * unit if name == "mu" else width**2 * unit
+
+    def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
+        root = np.sqrt if name == "sigma" else np.asarray
+        return self._marginal(name).moments(lambda x: function(root(self._data(name, x))))
+
+    def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats | float]:
+        """Points on [0, 1] for every row, and the factor from that density to one per unit of the data."""
+        points, width = as_array(x), self.release.width
+        factor: Any = 1.0 / width if name == "mu" else 1.0 / width**2
+        if name == "sigma":
+            factor = factor * 2.0 * np.maximum(points.ravel(), 0.0)
+            points = np.where(points > 0.0, points, 0.0) ** 2
+        unit = (points - self.release.bounds[0]) / width if name == "mu" else points / width**2
+        return np.broadcast_to(unit.ravel(), (len(self.solution.log_mass), unit.size)).copy(), factor
+
+    def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> float:
+        mu, v, weights = self.solution.joint(i)
+        values = np.asarray(function(self._data("mu", mu), self._data("sigma2", v)), dtype=np.float64)
+        return float(np.where(weights != 0.0, weights * values, 0.0).sum())  # infeasible corners may have no value
+
+    def _has_moment(self, power: float) -> Any:
+        """Whether sigma2^power has a mean: flat, without bounds and cap, its density falls as v^-(n-1)/2."""
+        if self.constrained or not isinstance(self.prior, Flat):
+            return True
+        return (self.cap < np.inf) | (np.broadcast_to(self.release.size, self.shape).ravel() > 2.0 * power + 3.0)
+
+    def _log_prior_mass(self) -> Any:
+        if not self.constrained:
+            return 0.0
+        if isinstance(self.prior, NormalInverseGamma):
+            return _log_mass_on_region(self.prior.on_unit(self.release.bounds), self.shape)
+        return -np.log(_FLAT_DENSITY) if isinstance(self.prior, Flat) else 0.0
+
+    def _one(self) -> None:
+        if self.shape != ():
+            raise ValueError(f"this is for one release under one prior, got an array of shape {self.shape}")
+
+    def _column(self, rows: Floats) -> Floats:
+        return rows[:, None]
+
+    def _shaped(self, rows: ArrayLike) -> Any:
+        array = as_array(rows)
+        return scalar_or_array(array.reshape((*self.shape, *array.shape[1:])))
+
+
+def posterior(
+    release: BoundedRelease,
+    prior: Any = "flat",
+    constrained: bool = True,
+    feasibility: str = "event",
+    *,
+    cap: float | None = None,
+) -> Posterior:
+    """The posterior of the mean and variance behind a noisy release.
+
+    Parameters
+    ----------
+    release : one `BoundedRelease`, or many in arrays
+    prior : "flat", a `NormalInverseGamma` (arrays of parameters are many priors, against many releases), or a function
+        (mu, sigma2) -> log density in the units of the data, up to a constant
+    constrained : use what the bounds say, sigma2 <= (mu - a)(b - mu) and the same of the statistics
+    feasibility : "event", the posterior given that the statistics came out feasible, or "normalised", their sampling
+        density renormalised over the feasible ones; the two differ little
+    cap : largest sigma2 looked at, in the units of the data; without the bounds `default_cap` unless given (math.inf
+        for none)
+
+    Raises
+    ------
+    ValueError : an improper posterior (Theorems 17 and 18), an unknown prior, feasibility or cap
+    RuntimeError : a prior without mass where the data can be
+
+    >>> release = BoundedRelease(34.30, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
+    >>> round(posterior(release).mean("mu"), 1)
+    38.5
+    """
+    if feasibility not in FEASIBILITIES:
+        raise ValueError(f"feasibility must be one of {', '.join(FEASIBILITIES)}, got {feasibility!r}")
+    if feasibility == "normalised" and not constrained:
+        raise ValueError('feasibility="normalised" needs constrained=True: without the bounds nothing is infeasible')
+    if not isinstance(release, BoundedRelease):
+        raise TypeError(f"release must be a BoundedRelease, got {release!r}")
+    known = as_prior(prior)
+    check_proper(release, known, constrained, cap)
+    caps = _caps(release, constrained, cap)
+    question, shape = Question.of(release, known, constrained, feasibility == "normalised", caps)
+    return Posterior(release, known, constrained, feasibility, solve_all(question), shape, question.caps)
+
+
+def _caps(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
+    """Largest sigma2 on [0, 1] of each release."""
+    if cap is None:
+        return np.full(release.shape, 0.25) if constrained else default_cap(release)
+    given = one_number("cap", cap)
+    if given != np.inf:
+        check_positive("cap", given)
+    unit = given / release.width**2
+    return np.full(release.shape, min(unit, 0.25) if constrained else unit)
+
+
+def _share(name: str, value: float) -> float:
+    share = one_number(name, value)
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{name} must be strictly between 0 and 1, got {value!r}")
+    return share
+
+
+def _truncated(mu: Floats, v: Floats, a: float, b: float) -> tuple[Floats, Floats]:
+    """First and second moment of N(mu, v) truncated to [a, b], for mu within."""
+    sd = np.sqrt(v)
+    low, high = (a - mu) / sd, (b - mu) / sd
+    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)  # for mu within the bounds it is near 1/2 or more
+    at_low, at_high = (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) for z in (low, high))
+    first = mu + sd * (at_low - at_high) / mass
+    second = mu * mu + v + sd * ((mu + a) * at_low - (mu + b) * at_high) / mass
+    return np.asarray(first), np.asarray(second)
+
+
+def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Floats:
+    """Log probability of the feasible region under the prior: over v = 1 / (4 cosh(s)^2), mu by formula."""
+    mu0, kappa, half, s2 = (
+        np.broadcast_to(as_array(x), shape).ravel()[:, None]
+        for x in (unit.mu0, unit.kappa0, 0.5 * as_array(unit.nu0), as_array(unit.s0) ** 2)
+    )
+    deepest = np.minimum(-12.0, 0.5 * np.log(s2.min()) - 8.0)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    edges = np.linspace(float(deepest), 0.0, 257)
+    width = 0.5 * np.diff(edges)[:, None]
+    s, ds = (edges[:-1, None] + width * (1.0 + nodes)).ravel(), (width * weights).ravel()
+    v = 0.25 / np.cosh(s) ** 2
+    log_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+    sd, reach = np.sqrt(v / kappa), 0.5 * np.tanh(-s)
+    side = np.abs(mu0 - 0.5)  # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
+    upper, lower = log_ndtr((reach - side) / sd), log_ndtr((-reach - side) / sd)
+    with np.errstate(divide="ignore"):
+        log_mean = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
+        return np.asarray(logsumexp(log_variance + log_mean + np.log(2.0 * v * np.tanh(-s) * ds), axis=-1))

@@ -1,0 +1,124 @@
+r"""What an analyst believes about the mean and variance of the data before a release, and when that is too little.
+
+Informative: :math:`\sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2)`,
+:math:`\mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)`. Flat: :math:`p(\mu, \sigma^2) \propto 1`. A prior proportional
+to :math:`1/\sigma^2` has an improper posterior, with or without the bounds (Theorem 17): the likelihood of the release
+tends to a positive constant as :math:`\sigma^2 \to 0`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from adversary._numeric import Floats, as_array, check_number
+
+__all__ = ["Flat", "NormalInverseGamma", "Prior", "as_prior"]
+
+LogDensity = Callable[[Floats, Floats], Any]
+IMPROPER = (
+    "improper posterior: with a prior proportional to 1/sigma2 the likelihood of the release tends to a positive "
+    "constant as sigma2 -> 0, so that the posterior has infinite mass there, with or without the bounds (Theorem 17)"
+)
+_WEAK = 0.1
+_IMPROPER_NAMES = ("jeffreys", "reference", "1/sigma2", "improper")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """p(mu, sigma2) proportional to 1; over the feasible region a proper prior, mean of sigma2 0.1, mu ~ Beta(2, 2)."""
+
+    def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
+        """Log density, up to a constant: 0."""
+        return np.zeros(np.broadcast_shapes(np.shape(mu), np.shape(sigma2)))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalInverseGamma:
+    r"""The conjugate prior, in the units of the data: mean near `mu0`, standard deviation near `s0`.
+
+    .. math:: \sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2), \quad \mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)
+
+    Parameters
+    ----------
+    mu0 : centre of the mean
+    kappa0 : worth of that centre, in values; positive
+    nu0 : worth of s0, in values; positive (below 0.1 the prior nears the improper one, and a warning says so)
+    s0 : typical standard deviation; positive
+
+    Arrays are many priors at once, and broadcast against releases.
+    """
+
+    mu0: ArrayLike
+    kappa0: ArrayLike
+    nu0: ArrayLike
+    s0: ArrayLike
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(check_number("mu0", self.mu0)).all():
+            raise ValueError(f"mu0 must be finite, got {self.mu0!r}")
+        for name in ("kappa0", "nu0", "s0"):
+            value = check_number(name, getattr(self, name))
+            if not (np.isfinite(value) & (value > 0.0)).all():
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}: {IMPROPER}")
+        if (as_array(self.nu0) < _WEAK).any():
+            warnings.warn(
+                f"nu0 = {np.min(as_array(self.nu0)):g} is below {_WEAK:g}: the prior nears one whose posterior is "
+                "improper (Theorem 17), and the answer is mostly about values of sigma2 near 0",
+                stacklevel=3,
+            )
+        _ = self.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Common shape of the four numbers."""
+        return np.broadcast_shapes(*(np.shape(x) for x in (self.mu0, self.kappa0, self.nu0, self.s0)))
+
+    def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
+        """Log density at mu and sigma2, in the units of the data; it integrates to 1 over all mu and sigma2 > 0."""
+        distance, v = as_array(mu) - as_array(self.mu0), as_array(sigma2)
+        kappa, half, s2 = as_array(self.kappa0), as_array(self.nu0) / 2.0, as_array(self.s0) ** 2
+        variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+        return np.asarray(
+            variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - kappa * (m - as_array(self.mu0)) ** 2 / (2.0 * v)
+        )
+
+    def on_unit(self, bounds: tuple[float, float]) -> NormalInverseGamma:
+        """The same prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
+        width = bounds[1] - bounds[0]
+        mu0, s0 = (as_array(self.mu0) - bounds[0]) / width, as_array(self.s0) / width
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return NormalInverseGamma(mu0, self.kappa0, self.nu0, s0)
+
+
+Prior = Flat | NormalInverseGamma | LogDensity
+"""One of the two above, or a function (mu, sigma2) -> log density in the units of the data, up to a constant."""
+
+
+def as_prior(prior: Any) -> Prior:
+    """The prior a user named: "flat", an object of this module, or a log density.
+
+    Raises
+    ------
+    ValueError : a name that means an improper posterior (Theorem 17), or no known name
+    TypeError : something else
+    """
+    if isinstance(prior, str):
+        if prior == "flat":
+            return Flat()
+        if prior in _IMPROPER_NAMES:
+            raise ValueError(f'prior="{prior}": {IMPROPER}')
+        raise ValueError(
+            f'prior must be "flat", a NormalInverseGamma or a function (mu, sigma2) -> log density, got "{prior}"'
+        )
+    if isinstance(prior, (Flat, NormalInverseGamma)) or callable(prior):
+        known: Prior = prior
+        return known
+    raise TypeError(f'prior must be "flat", a NormalInverseGamma or a log density, got {prior!r}')

@@ -1,0 +1,285 @@
+r"""Compiled: both marginals of one posterior, or of many, on panels.
+
+.. math::
+
+    p(t) = \int p(\mu, v) g(\mu, v)\, 1[v \le \mu(1-\mu)]\, ds, \qquad p(s) = \int \dots\, dt
+
+Panels that the edge of the region crosses are integrated up to it through the polynomial of their points. The two
+orders of integration are independent of one another: how far their totals differ is the error shown.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adversary.analyst.compiled import compiled
+from adversary.analyst.kernels import (
+    NONE,
+    Seen,
+    fill_grid,
+    fill_table,
+    log_all,
+    log_convolved,
+    log_whole,
+    new_tables,
+    window_of,
+)
+from adversary.analyst.layouts import (
+    CONJUGATE,
+    Belief,
+    Lines,
+    ends_of_mean,
+    lay_again,
+    lay_mean,
+    lay_variance,
+    log_prior,
+    snap,
+)
+from adversary.analyst.panels import (
+    COSH,
+    EXP,
+    ORDER,
+    SINH,
+    WITHIN,
+    add_weights,
+    backward,
+    density_of,
+    forward,
+    jacobian,
+    place_nodes,
+    unresolved,
+)
+
+_TURNS = 3
+_RESOLVED = 3e-4
+_ENOUGH = 11.0
+_LEAST = 26.0
+
+
+@compiled
+def lines_of(seen, belief, constrained, cap):
+    """The lines on which a release is read."""
+    centre, spread = 0.5, 0.25
+    if seen.mean_noise != NONE:
+        centre, spread = seen.mean, seen.mean_scale
+    elif belief.kind == CONJUGATE:
+        centre, spread = belief.mu0, math.sqrt(belief.s2 / belief.kappa)
+    if constrained:
+        top = backward(COSH, 0.0, 0.0, min(cap, 0.25))
+        return Lines(min(max(centre, 0.0), 1.0), min(spread, 1.0), COSH, top)
+    return Lines(centre, spread, EXP, min(0.5 * math.log(cap), 60.0))
+
+
+@compiled
+def integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values):
+    """Both marginals from the log posterior at (mean, variance) points, which is used up; (log mass, mismatch).
+
+    The densities, of t and of s, integrate to 1.
+    """
+    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
+    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
+    ts, mean_weights = np.empty(mean_points), np.empty(mean_points)
+    ss, variance_weights = np.empty(variance_points), np.empty(variance_points)
+    place_nodes(mean_edges, mean_panels, ts, mean_weights)
+    place_nodes(variance_edges, variance_panels, ss, variance_weights)
+    work = np.empty(ORDER)
+    rows, columns = np.empty(variance_points), np.empty(mean_points)
+    for k in range(variance_points):
+        rows[k] = math.log(jacobian(lines.kind, 0.0, ss[k]))
+        variance_values[k] = 0.0
+    top = -np.inf
+    for i in range(mean_points):
+        log_slope = math.log(jacobian(SINH, lines.spread, ts[i]))
+        for k in range(variance_points):
+            logs[i, k] += log_slope + rows[k]
+            top = max(top, logs[i, k])
+    if not top > -np.inf:
+        return top, 0.0
+    for i in range(mean_points):
+        stop = variance_edges[variance_panels]
+        if lines.kind == COSH:
+            mu = forward(SINH, lines.centre, lines.spread, ts[i])
+            stop = -math.atanh(abs(1.0 - 2.0 * mu)) if 0.0 < mu < 1.0 else -np.inf
+        add_weights(variance_edges, variance_panels, -np.inf, stop, rows, work)
+        total = 0.0
+        for k in range(variance_points):
+            logs[i, k] = math.exp(logs[i, k] - top)
+            total += rows[k] * logs[i, k]
+        mean_values[i] = max(total, 0.0)
+    for k in range(variance_points):
+        start, stop = -np.inf, np.inf
+        if lines.kind == COSH:
+            e = math.exp(2.0 * ss[k])
+            start = backward(SINH, lines.centre, lines.spread, e / (1.0 + e))
+            stop = backward(SINH, lines.centre, lines.spread, 1.0 / (1.0 + e))
+        add_weights(mean_edges, mean_panels, start, stop, columns, work)
+        total = 0.0
+        for i in range(mean_points):
+            total += columns[i] * logs[i, k]
+        variance_values[k] = max(total, 0.0)
+    first, second = (mean_weights * mean_values).sum(), (variance_weights * variance_values).sum()
+    if not (first > 0.0 and second > 0.0):
+        return -np.inf, 1.0
+    mean_values /= first
+    variance_values /= second
+    return top + math.log(first), abs(math.log(first / second))
+
+
+@compiled
+def reaches(mean_edges, variance_edges, lines, p, q):
+    """Whether panel p of the mean and q of the variance share a point of the region."""
+    if lines.kind != COSH:
+        return True
+    low = forward(SINH, lines.centre, lines.spread, mean_edges[p])
+    high = forward(SINH, lines.centre, lines.spread, mean_edges[p + 1])
+    mu = min(max(0.5, low), high)
+    return 0.0 < mu < 1.0 and variance_edges[q] < -math.atanh(abs(1.0 - 2.0 * mu))
+
+
+@compiled
+def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, level):
+    """Log of prior times likelihood at the points of the panels; -inf where, on both lines, it is below `level`."""
+    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
+    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
+    ts, weights = np.empty(mean_points), np.empty(mean_points)
+    ss, spare = np.empty(variance_points), np.empty(variance_points)
+    place_nodes(mean_edges, mean_panels, ts, weights)
+    place_nodes(variance_edges, variance_panels, ss, spare)
+    slopes = np.empty(mean_points)
+    for i in range(mean_points):
+        slopes[i] = math.log(jacobian(SINH, lines.spread, ts[i]))
+        ts[i] = forward(SINH, lines.centre, lines.spread, ts[i])
+    tables, rows = new_tables(1)
+    table, ends = tables[0], rows[0]
+    bounded = lines.kind == COSH
+    whole, y_low, y_high = 0.0, 0.0, 1.0
+    for k in range(variance_points):
+        v, slope = forward(lines.kind, 0.0, 0.0, ss[k]), math.log(jacobian(lines.kind, 0.0, ss[k]))
+        ss[k] = v
+        if bounded:
+            w_low, y_low, y_high = window_of(v, seen)
+            fill_table(table, ends, v, w_low, seen)
+        else:
+            whole = log_all(v, seen)
+        for i in range(mean_points):
+            logs[i, k] = -np.inf
+            if not reaches(mean_edges, variance_edges, lines, i // ORDER, k // ORDER):
+                continue
+            prior = log_prior(ts[i], v, belief)
+            if bounded:
+                floor = level - prior - slope - slopes[i]
+                value = log_convolved(ts[i], v, seen, y_low, y_high, table, ends, floor)
+            else:
+                value = whole + log_whole(seen.mean - ts[i], v / seen.n, seen)
+            logs[i, k] = value + prior
+    if normalised:
+        mass = np.empty_like(logs)
+        fill_grid(mass, ts, ss, Seen(seen.n, NONE, 1.0, 0.5, NONE, 1.0, 0.5), True)
+        for i in range(mean_points):
+            for k in range(variance_points):
+                logs[i, k] = logs[i, k] - mass[i, k] if logs[i, k] > -np.inf else -np.inf
+
+
+@compiled
+def goes_on(edges, values, low, high):
+    """Whether a density is still high where its panels end, although its line does not end there."""
+    level = values.max() * math.exp(-_ENOUGH)
+    spare = 1e-6 * (edges[-1] - edges[0])
+    return (values[0] > level and edges[0] > low + spare) or (values[-1] > level and edges[-1] < high - spare)
+
+
+@compiled
+def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges, mean_values, variance_values):
+    """One posterior: its lines, log mass and mismatch; panels and marginals are filled in.
+
+    Panels are laid by rough values first; where their polynomials do not hold the density, again by the density itself.
+    """
+    lines = lines_of(seen, belief, constrained, cap)
+    lay_variance(variance_edges, lines.kind, lines.top, seen, belief)
+    level = lay_mean(mean_edges, variance_edges, lines, seen, belief) - _LEAST
+    logs = np.empty((mean_values.size, variance_values.size))
+    log_mass, mismatch = 0.0, 0.0
+    for turn in range(_TURNS):
+        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, level)
+        log_mass, mismatch = integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values)
+        if not log_mass > -np.inf:
+            break
+        kind = WITHIN if constrained else SINH
+        mean = density_of(kind, lines.centre, lines.spread, mean_edges, mean_values)
+        variance = density_of(lines.kind, 0.0, 0.0, variance_edges, variance_values)
+        mismatch = max(mismatch, max(unresolved(mean), unresolved(variance)))
+        largest = forward(lines.kind, 0.0, 0.0, variance_edges[-1])
+        low, high = ends_of_mean(lines, largest, seen, belief)
+        short = goes_on(mean_edges, mean_values, low, high)
+        short = short or goes_on(variance_edges, variance_values, -np.inf, lines.top)
+        if turn == _TURNS - 1 or (mismatch < _RESOLVED and not short):
+            break
+        lay_again(mean_edges, mean_values, low, high)
+        snap(mean_edges)
+        lay_again(variance_edges, variance_values, -np.inf, lines.top)
+    return lines, log_mass, mismatch
+
+
+@compiled
+def solve_many(seen, beliefs, flags, caps, start, stop, lines, edges, values, totals):
+    """`solve` for the rows start to stop of arrays, one release a row.
+
+    `seen` (row, 7) and `beliefs` (row, 5) hold the fields of `Seen` and `Belief`; `lines` (row, 4), `edges` = (mean,
+    variance), `values` = (mean, variance) and `totals` (row, 2), log mass and mismatch, are filled in.
+    """
+    for i in range(start, stop):
+        one, belief = seen_of(seen[i]), belief_of(beliefs[i])
+        found, log_mass, mismatch = solve(
+            one, belief, flags[0], flags[1], caps[i], edges[0][i], edges[1][i], values[0][i], values[1][i]
+        )
+        lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3] = found.centre, found.spread, found.kind, found.top
+        totals[i, 0], totals[i, 1] = log_mass, mismatch
+
+
+@compiled
+def seen_of(row):
+    """A row of numbers as `Seen`."""
+    return Seen(row[0], int(row[1]), row[2], row[3], int(row[4]), row[5], row[6])
+
+
+@compiled
+def belief_of(row):
+    """A row of numbers as `Belief`."""
+    return Belief(int(row[0]), row[1], row[2], row[3], row[4])
+
+
+@compiled
+def joint_weights(logs, mean_edges, variance_edges, lines, limit):
+    """Weights of the points (mean, variance) for expectations under the log posterior `logs`; they sum to 1.
+
+    With `limit`, mass with v > mu (1 - mu) is left out on a line without bounds as well, before the weights are
+    normalised by the whole: their sum is the probability of the region.
+    """
+    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
+    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
+    ts, mean_weights = np.empty(mean_points), np.empty(mean_points)
+    ss, variance_weights = np.empty(variance_points), np.empty(variance_points)
+    place_nodes(mean_edges, mean_panels, ts, mean_weights)
+    place_nodes(variance_edges, variance_panels, ss, variance_weights)
+    work, columns = np.empty(ORDER), np.empty(mean_points)
+    weights = np.empty_like(logs)
+    top = logs.max()
+    total = 0.0
+    for k in range(variance_points):
+        slope = jacobian(lines.kind, 0.0, ss[k])
+        v = forward(lines.kind, 0.0, 0.0, ss[k])
+        half = math.sqrt(max(0.25 - v, 0.0))
+        start, stop = -np.inf, np.inf
+        if lines.kind == COSH or limit:
+            start = backward(SINH, lines.centre, lines.spread, 0.5 - half)
+            stop = backward(SINH, lines.centre, lines.spread, 0.5 + half)
+        add_weights(mean_edges, mean_panels, start, stop, columns, work)
+        for i in range(mean_points):
+            mass = math.exp(logs[i, k] - top) * slope * jacobian(SINH, lines.spread, ts[i]) * variance_weights[k]
+            weights[i, k] = columns[i] * mass
+            total += (columns[i] if not limit else mean_weights[i]) * mass
+    return weights / total

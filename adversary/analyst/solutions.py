@@ -1,0 +1,328 @@
+"""Posteriors of many releases as arrays: one row a release, marginals on panels, solved in threads.
+
+Between the objects users hold and the compiled quadrature. A row is solved by itself, so that no result depends on the
+number of threads or on its neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adversary._numeric import Floats, Integers, as_array
+from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
+
+Pair = tuple[Floats, Floats]
+
+SIZES = ((5, 4), (9, 8), (16, 14))
+"""Panels of mean and variance: more for rows that fewer do not hold."""
+TOLERANCE = 3e-4
+"""Mismatch above which a row gets more panels."""
+_AT_ONCE = 64
+_ROUNDS = 12
+_SETTLED = 0.01
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Densities on panels, one a row: the kind of map and its two numbers, edges of panels, density at their points."""
+
+    lines: Floats
+    edges: Floats
+    values: Floats
+
+    def row(self, i: int) -> Marginal:
+        """One of them, still as a row."""
+        return Marginal(self.lines[i : i + 1], self.edges[i : i + 1], self.values[i : i + 1])
+
+    def intervals(self, prob: float) -> Floats:
+        """Intervals of highest density, (row, 2)."""
+        from adversary.analyst import panels
+
+        return np.asarray(panels.many_intervals(self.lines, self.edges, self.values, prob))
+
+    def stretches(self, prob: float) -> list[tuple[float, float]]:
+        """The set of highest density of the first row, as a union of intervals."""
+        from adversary.analyst import panels
+
+        law = panels.row_of(self.lines, self.edges, self.values, 0)
+        starts, stops = np.empty(32), np.empty(32)
+        count = panels.highest(law, prob, starts, stops)
+        return [
+            (panels.x_of(law, lo), panels.x_of(law, hi)) for lo, hi in zip(starts[:count], stops[:count], strict=True)
+        ]
+
+    def modes(self) -> Floats:
+        """Where each density of x is highest, (row,)."""
+        from adversary.analyst import panels
+
+        return np.asarray(panels.many_modes(self.lines, self.edges, self.values))
+
+    def quantiles(self, shares: Floats) -> Floats:
+        """(row, share)."""
+        from adversary.analyst import panels
+
+        return np.asarray(panels.many_quantiles(self.lines, self.edges, self.values, shares))
+
+    def densities(self, points: Floats) -> Floats:
+        """Densities of x at points (row, point)."""
+        from adversary.analyst import panels
+
+        return np.asarray(panels.many_densities(self.lines, self.edges, self.values, points))
+
+    def masses(self, points: Floats) -> Floats:
+        """Probabilities below points (row, point)."""
+        from adversary.analyst import panels
+
+        return np.asarray(panels.many_masses(self.lines, self.edges, self.values, points))
+
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Points of x and their probabilities, (row, node) each: for moments."""
+        from adversary.analyst import panels
+
+        x, weights = panels.many_nodes(self.lines, self.edges)
+        return np.asarray(x), np.asarray(weights * self.values if self.values.size else weights)
+
+    def finer(self, turn: float | None = None) -> Marginal:
+        """The same line with every panel cut in three, and finer and finer below `turn`; one row, without densities."""
+        steps = np.arange(3 * (self.edges.shape[1] - 1) + 1) / 3.0
+        edges = np.interp(steps, np.arange(self.edges.shape[1]), self.edges[0])
+        if turn is not None and edges[0] < turn < edges[-1]:
+            below = edges[edges < turn]
+            graded = turn - (turn - below[-1]) * 0.2 ** np.arange(7)
+            edges = np.concatenate([below[:-1], graded, [turn], edges[edges > turn]])
+        return Marginal(self.lines, edges[None], np.zeros((1, 0)))
+
+    def moments(self, function: Callable[[Floats], Floats]) -> Floats:
+        """Means of a function of x, (row,)."""
+        x, probs = self.nodes()
+        return np.asarray((probs * function(x)).sum(-1) / probs.sum(-1))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of one row after another: numbers of the releases and priors as the compiled code wants them."""
+
+    seen: Floats
+    beliefs: Floats
+    caps: Floats
+    constrained: bool
+    normalised: bool
+    log_density: Callable[[Floats, Floats], Floats] | None = None
+
+    @classmethod
+    def of(
+        cls, release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
+    ) -> tuple[Question, tuple[int, ...]]:
+        """The question and its shape: releases and priors against one another."""
+        from adversary.analyst.kernels import KINDS
+
+        unit = prior.on_unit(release.bounds) if isinstance(prior, NormalInverseGamma) else None
+        shape = np.broadcast_shapes(release.shape, () if unit is None else unit.shape)
+        kinds = [KINDS[release.noise] if x is not None else KINDS["none"] for x in (release.mean, release.variance)]
+        centres = [np.where(np.isnan(x), 0.5, x) for x in (release.unit_mean, release.unit_variance)]
+        scales = [np.where(np.isfinite(x), x, 1.0) for x in release.unit_scales]
+        seen = (release.size, kinds[0], scales[0], centres[0], kinds[1], scales[1], centres[1])
+        belief = (
+            (0, 0.5, 1.0, 1.0, 1.0) if unit is None else (1, unit.mu0, unit.kappa0, unit.nu0, as_array(unit.s0) ** 2)
+        )
+        return cls(
+            _rows(seen, shape),
+            _rows(belief, shape),
+            _rows((caps,), shape)[:, 0].copy(),
+            constrained,
+            normalised,
+            None if isinstance(prior, (Flat, NormalInverseGamma)) else _on_unit(prior, release.bounds),
+        ), shape
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Marginals of mu and sigma2 on [0, 1] for every row, their log mass and the mismatch of both integrations."""
+
+    question: Question
+    mean: Marginal
+    variance: Marginal
+    log_mass: Floats
+    mismatch: Floats
+
+    def joint(self, i: int, *, limit: bool = False) -> tuple[Floats, Floats, Floats]:
+        """mu (..., 1), sigma2 (...,) and weights (mu, sigma2) of one row; with `limit`, only of its part in the region.
+
+        Without `limit` the weights sum to 1, with it to the probability of the region: there panels are finer, as the
+        edge of the region runs through them.
+        """
+        from adversary.analyst import quadrature
+
+        ask, lines = self.question, _lines(self, i)
+        mean, variance = self.mean.row(i), self.variance.row(i)
+        if limit:
+            mean, variance = mean.finer(), variance.finer(0.5 * np.log(0.25))
+        logs = _log_posterior(ask, i, lines, mean.edges[0], variance.edges[0])
+        weights = quadrature.joint_weights(logs, mean.edges[0], variance.edges[0], lines, limit)
+        return mean.nodes()[0][0][:, None], variance.nodes()[0][0], np.asarray(weights)
+
+
+def solve_all(question: Question) -> Solution:
+    """Every row, on all processors.
+
+    Raises
+    ------
+    RuntimeError : no mass was found; the first such row is named
+    """
+    from adversary.analyst.panels import SINH, WITHIN
+
+    rows = len(question.seen)
+    sizes, lines, totals, edges, values = SIZES[0], *_spaces(rows, SIZES[0])
+    _solve_rows(question, np.arange(rows), lines, totals, edges, values)
+    for size in SIZES[1:]:
+        hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
+        if not len(hard):
+            break
+        spaces = _spaces(len(hard), size)
+        _solve_rows(question, hard, *spaces)
+        edges, values = _widened(edges, values, sizes, size)
+        sizes = size
+        lines[hard], totals[hard] = spaces[0], spaces[1]
+        for kept, better in zip((*edges, *values), (*spaces[2], *spaces[3]), strict=True):
+            kept[hard] = better
+    lost = ~(np.isfinite(totals[:, 0]) & np.isfinite(values[0]).all(1) & np.isfinite(values[1]).all(1))
+    if lost.any():
+        i = int(np.argmax(lost))
+        raise RuntimeError(
+            f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
+            f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be"
+        )
+    mean = Marginal(
+        np.stack([np.full(rows, float(WITHIN if question.constrained else SINH)), lines[:, 0], lines[:, 1]], -1),
+        edges[0],
+        values[0],
+    )
+    variance = Marginal(np.stack([lines[:, 2], np.zeros(rows), np.zeros(rows)], -1), edges[1], values[1])
+    return Solution(question, mean, variance, totals[:, 0], totals[:, 1])
+
+
+def _spaces(rows: int, size: tuple[int, int]) -> tuple[Floats, Floats, Pair, Pair]:
+    """Room for lines, totals, edges and values of so many rows on so many panels of (mean, variance)."""
+    from adversary.analyst.panels import ORDER
+
+    edges = np.empty((rows, size[0] + 1)), np.empty((rows, size[1] + 1))
+    values = np.empty((rows, size[0] * ORDER)), np.empty((rows, size[1] * ORDER))
+    return np.empty((rows, 4)), np.empty((rows, 2)), edges, values
+
+
+def _solve_rows(question: Question, chosen: Integers, lines: Floats, totals: Floats, edges: Pair, values: Pair) -> None:
+    """Solve the chosen rows, in threads."""
+    from adversary.analyst import quadrature as q
+
+    seen, beliefs, caps = question.seen[chosen], question.beliefs[chosen], question.caps[chosen]
+    flags = (question.constrained, question.normalised)
+
+    def work(start: int) -> None:
+        stop = min(start + _AT_ONCE, len(chosen))
+        q.solve_many(seen, beliefs, flags, caps, start, stop, lines, edges, values, totals)
+
+    starts = range(0, len(chosen), _AT_ONCE)
+    if len(starts) == 1:
+        work(0)
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(work, starts))
+    if question.log_density is not None:
+        for row, i in enumerate(chosen):
+            _refine(question, int(i), row, lines, edges, values, totals)
+
+
+def _widened(edges: Pair, values: Pair, old: tuple[int, int], new: tuple[int, int]) -> tuple[Pair, Pair]:
+    """The same rows with panels of no width behind the others, so that all rows have as many."""
+    from adversary.analyst.panels import ORDER
+
+    more = [n - o for n, o in zip(new, old, strict=True)]
+    wide = [np.concatenate([e, np.repeat(e[:, -1:], m, axis=1)], axis=1) for e, m in zip(edges, more, strict=True)]
+    long = [
+        np.concatenate([v, np.repeat(v[:, -1:], m * ORDER, axis=1)], axis=1) for v, m in zip(values, more, strict=True)
+    ]
+    return (wide[0], wide[1]), (long[0], long[1])
+
+
+def _lines(solution: Solution, i: int) -> Any:
+    from adversary.analyst.layouts import Lines
+
+    _, centre, spread = solution.mean.lines[i]
+    return Lines(centre, spread, int(solution.variance.lines[i, 0]), 0.0)
+
+
+def _log_posterior(question: Question, i: int, lines: Any, mean_edges: Floats, variance_edges: Floats) -> Floats:
+    """Log of prior times likelihood at the points of the panels, (mean, variance)."""
+    from adversary.analyst import panels
+    from adversary.analyst import quadrature as q
+
+    logs = np.empty(((len(mean_edges) - 1) * panels.ORDER, (len(variance_edges) - 1) * panels.ORDER))
+    seen, belief = q.seen_of(question.seen[i]), q.belief_of(question.beliefs[i])
+    q.fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, question.normalised, -np.inf)
+    if question.log_density is not None:
+        mu = panels.many_nodes(np.array([[0.0, lines.centre, lines.spread]]), mean_edges[None])[0][0]
+        v = panels.many_nodes(np.array([[lines.kind, 0.0, 0.0]]), variance_edges[None])[0][0]
+        logs += question.log_density(mu[:, None], v)
+    return logs
+
+
+def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, values: Pair, totals: Floats) -> None:
+    """One row under a prior of the user's own: panels over all the region, then closer and closer to the posterior."""
+    from adversary.analyst import layouts, panels
+    from adversary.analyst import quadrature as q
+
+    line = layouts.Lines(lines[row, 0], lines[row, 1], int(lines[row, 2]), lines[row, 3])
+    mean_edges, variance_edges = edges[0][row], edges[1][row]
+    reach = 3.0 * (mean_edges[-1] - mean_edges[0])
+    low, high = mean_edges[0] - reach, mean_edges[-1] + reach
+    if question.constrained:
+        low, high = np.arcsinh((np.array([0.0, 1.0]) - line.centre) / line.spread)
+    mean_edges[:] = np.linspace(low, high, len(mean_edges))
+    variance_edges[:] = np.linspace(-14.0, line.top, len(variance_edges))
+    for _ in range(_ROUNDS):
+        logs = _log_posterior(question, i, line, mean_edges, variance_edges)
+        totals[row] = q.integrate(logs, mean_edges, variance_edges, line, values[0][row], values[1][row])
+        if not np.isfinite(totals[row, 0]):
+            return
+        kind = panels.WITHIN if question.constrained else panels.SINH
+        mean = panels.density_of(kind, line.centre, line.spread, mean_edges, values[0][row])
+        variance = panels.density_of(line.kind, 0.0, 0.0, variance_edges, values[1][row])
+        totals[row, 1] = max(totals[row, 1], panels.unresolved(mean), panels.unresolved(variance))
+        before = mean_edges.copy(), variance_edges.copy()
+        layouts.lay_again(mean_edges, values[0][row], low, high)
+        layouts.lay_again(variance_edges, values[1][row], -20.0, line.top)
+        moved = max(
+            np.abs(b - e).max() / (e[-1] - e[0]) for b, e in zip(before, (mean_edges, variance_edges), strict=True)
+        )
+        if moved < _SETTLED:
+            mean_edges[:], variance_edges[:] = before
+            return
+    mean_edges[:], variance_edges[:] = before
+
+
+def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
+    return np.ascontiguousarray(
+        np.stack([np.broadcast_to(as_array(column), shape).ravel() for column in columns], axis=-1)
+    )
+
+
+def _on_unit(prior: Prior, bounds: tuple[float, float]) -> Callable[[Floats, Floats], Floats]:
+    """A log density of the user's on [0, 1]; the constant of the change of units is left out."""
+    low, width = bounds[0], bounds[1] - bounds[0]
+    assert callable(prior)
+
+    def log_density(mu: Floats, v: Floats) -> Floats:
+        shape = np.broadcast_shapes(mu.shape, v.shape)
+        logs = np.asarray(prior(low + width * mu, width**2 * v), dtype=np.float64)
+        if np.isnan(logs).any():
+            raise ValueError("the prior's log density is not a number somewhere in the region")
+        return np.broadcast_to(logs, shape)
+
+    return log_density

@@ -1,0 +1,109 @@
+"""The data sets of a simulation study, one by one: released with noise, and what every analysis says of each.
+
+Work is cut into blocks of 1024 data sets of a cell, each with its own seed; how many are done at a time, in which
+order, or in which session changes no number.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from adversary._numeric import Floats, as_array, check_whole
+from adversary.analyst.designs import Analysis, Cell, Design
+from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.populations import sample_statistics
+from adversary.analyst.posteriors import Posterior, posterior
+from adversary.runner import kept, track
+
+__all__ = ["COLUMNS", "outcomes", "releases"]
+
+COLUMNS = ("low", "high", "mode", "mean")
+"""What is kept of each data set and analysis: ends of the interval, and two estimates."""
+_BAR = "blocks of data sets"
+
+
+def outcomes(
+    design: Design,
+    root: np.random.SeedSequence,
+    *,
+    store: Path | str | None = None,
+    progress: bool = False,
+    workers: int | None = None,
+) -> Floats:
+    """COLUMNS of every data set: shape (*design.shape, datasets, 4), in the units of the data.
+
+    Raises
+    ------
+    ValueError : an analysis that has no posterior, before anything is computed
+    """
+    threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
+    folder = None if store is None else Path(store)
+    tasks = list(product(design.cells, range(len(design.blocks))))
+    with warnings.catch_warnings():  # noise may carry a mean far outside the bounds; they are the right ones
+        warnings.filterwarnings("ignore", "the released mean lies")
+        _check_possible(design)
+        blocks = _each(partial(_block, design, root, folder), tasks, threads, progress)
+    cells = len(tasks) // len(design.blocks)
+    per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
+    return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))
+
+
+def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: int) -> BoundedRelease:
+    """The releases of one block: statistics of fresh data, with fresh noise from a generator of its own."""
+    data, noise = (np.random.default_rng(child) for child in cell.seed(root, block).spawn(2))
+    size = design.blocks[block]
+    mean, variance = sample_statistics(design.population, cell.mu, cell.sigma, cell.n, size, design.bounds, data)
+    exact = BoundedRelease(mean, variance, cell.n, cell.epsilon, design.bounds)
+    first, second = (scale * noise.laplace(size=size) for scale in exact.unit_scales)
+    noisy_mean, noisy_variance = mean + exact.width * first, variance + exact.width**2 * second
+    return BoundedRelease(noisy_mean, noisy_variance, cell.n, cell.epsilon, design.bounds)
+
+
+def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, task: tuple[Cell, int]) -> Floats:
+    """COLUMNS of one block under every analysis: shape (analyses, data sets of the block, 4)."""
+    cell, block = task
+    released = cache(partial(releases, design, cell, root, block))
+    found = []
+    for one in design.analyses:
+        path = None if folder is None else folder / f"{design.label(root, cell, one, block)}.npy"
+        found.append(kept(path, partial(_analysed, design, released, one)))
+    return np.stack(found)
+
+
+def _analysed(design: Design, released: Callable[[], BoundedRelease], one: Analysis) -> Floats:
+    post = _posterior(design, released(), one)
+    ends = as_array(post.hdi(design.parameter, design.prob))
+    estimates = np.stack([as_array(post.mode(design.parameter)), as_array(post.mean(design.parameter))], axis=-1)
+    return np.concatenate([ends, estimates], axis=-1)
+
+
+def _posterior(design: Design, release: BoundedRelease, one: Analysis) -> Posterior:
+    """Without the bounds nothing is infeasible, and there is one meaning of feasibility."""
+    return posterior(release, one.prior, one.constrained, design.feasibility if one.constrained else "event")
+
+
+def _check_possible(design: Design) -> None:
+    """Ask every analysis for one posterior of the smallest data: what is improper is refused before the work."""
+    middle, width = (design.bounds[0] + design.bounds[1]) / 2.0, design.bounds[1] - design.bounds[0]
+    release = BoundedRelease(middle, width**2 / 12.0, min(design.n), design.epsilon[0], design.bounds)
+    for one in design.analyses:
+        _posterior(design, release, one)
+
+
+def _each[T](work: Callable[[T], Floats], tasks: list[T], threads: int, progress: bool) -> list[Floats]:
+    """Results in the order of the tasks; on an error or an interruption, tasks that have not begun are dropped."""
+    if threads == 1:
+        return [work(task) for task in track(tasks, _BAR, enabled=progress)]
+    pool = ThreadPoolExecutor(threads)
+    try:
+        futures = [pool.submit(work, task) for task in tasks]
+        return [future.result() for future in track(futures, _BAR, enabled=progress)]
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,207 @@
+"""Release files: TOML in, a noisy mean and variance and how to read them out; what `adversary infer` reads.
+
+`[release]` holds the published numbers, `[prior]` what was believed before (flat where there is none), `[posterior]`
+how the two are put together. Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._numeric import check_positive
+from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, as_prior
+from adversary.desk.keys import Keys, read_toml
+
+PROB = 0.95
+"""Probability of an interval where a file says nothing."""
+
+PRIORS = ("flat", "normal-inverse-gamma")
+FEASIBILITIES = ("event", "normalised")
+HYPERPARAMETERS = ("mu0", "kappa0", "nu0", "s0")
+
+_TEXTS = ("title", "description", "source", "quantity", "unit")
+_TABLES = ("release", "prior", "posterior")
+_OTHERS = {
+    "plan": "a scenario file, which adversary audit reads",
+    "profile": "a profile file, which adversary epsilon reads",
+    "profiles": "a profile file, which adversary epsilon reads",
+}
+
+
+@dataclass(frozen=True)
+class ReleaseFile:
+    """A release file, read and checked.
+
+    Parameters
+    ----------
+    release, prior : what was published, and what was believed before
+    constrained, feasibility, cap : as `adversary.analyst.bounded.posterior` takes them
+    prob : probability of every interval
+    title, description, source, quantity, unit : words, which may be empty; `quantity` is what the values are of
+    """
+
+    release: BoundedRelease
+    prior: Flat | NormalInverseGamma
+    constrained: bool
+    feasibility: str
+    prob: float
+    cap: float | None
+    title: str
+    description: str
+    source: str
+    quantity: str
+    unit: str
+    path: Path
+
+    def asked(
+        self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
+    ) -> ReleaseFile:
+        """The same file with another prior, probability or reading, where one is given, checked as in a file."""
+        return replace(
+            self,
+            prior=self.prior if prior is None else prior,
+            prob=self.prob if prob is None else _prob("prob", prob),
+            constrained=self.constrained if constrained is None else constrained,
+        )
+
+
+def load_release_file(path: str | Path) -> ReleaseFile:
+    """Read a release file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    document = read_toml(file)
+    for key, what in _OTHERS.items():
+        if key in document:
+            raise ValueError(f"{file}: {key}: this is {what}; a release file has none")
+    top = Keys(document, file, "")
+    top.only(*_TEXTS, *_TABLES)
+    texts = {name: _text(top, name) for name in _TEXTS}
+    release = _release(top.table("release"))
+    reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
+    reading.only("constrained", "feasibility", "prob", "cap")
+    return ReleaseFile(
+        release, _prior(top.table("prior")) if top.has("prior") else Flat(),
+        constrained=_yes(reading, "constrained", True),
+        feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
+        prob=_checked(reading, "prob", _prob, PROB), cap=_checked(reading, "cap", _cap, None), **texts, path=file,
+    )  # fmt: skip
+
+
+def parse_prior(text: str) -> Flat | NormalInverseGamma:
+    """A prior in one word: "flat", or mu0, kappa0, nu0 and s0.
+
+    >>> parse_prior("12.5, 1, 1, 3.8")
+    NormalInverseGamma(mu0=12.5, kappa0=1.0, nu0=1.0, s0=3.8)
+
+    Raises
+    ------
+    ValueError : it is neither, or has an improper posterior
+    """
+    word = text.strip()
+    if word == PRIORS[0]:
+        return Flat()
+    _refuse_improper("--prior: ", word)
+    try:
+        mu0, kappa0, nu0, s0 = map(float, word.split(","))
+    except ValueError:
+        names = ",".join(HYPERPARAMETERS)
+        raise ValueError(f'--prior must be "flat" or {names}, such as 12.5,1,1,3.8, got {text!r}') from None
+    return NormalInverseGamma(mu0, kappa0, nu0, s0)
+
+
+def _release(table: Keys) -> BoundedRelease:
+    table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
+    found = {name: _plain(table.number(name, None)) for name in ("mean", "variance")}
+    found |= {"n": _plain(table.number("n")), "bounds": _two(table, "bounds", "[lowest, highest] of any value")}
+    found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}
+    return table.build("", partial(BoundedRelease, **found))  # type: ignore[no-any-return]
+
+
+def _budgets(table: Keys, key: str) -> Any:
+    """Of the mean and of the variance; one number where one of the two was released."""
+    if isinstance(table.values.get(key), list):
+        return _two(table, key, "[of the mean, of the variance]")
+    return _plain(table.number(key, None))
+
+
+def _two(table: Keys, key: str, what: str) -> tuple[float, float]:
+    found = [_plain(x) for x in table.numbers(key)]
+    if len(found) != 2:
+        raise ValueError(f"{table.where(key)}: must be two numbers, {what}, got {found}")
+    return found[0], found[1]
+
+
+def _prior(table: Keys) -> Flat | NormalInverseGamma:
+    if _kind(table) == PRIORS[0]:
+        table.only("kind")
+        return Flat()
+    table.only("kind", *HYPERPARAMETERS)
+    numbers = {name: _plain(table.number(name)) for name in HYPERPARAMETERS}
+    return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
+
+
+def _kind(table: Keys) -> str:
+    kind = str(table.get("kind", str, f"one of {PRIORS}"))
+    if kind not in PRIORS:
+        _refuse_improper(f"{table.where('kind')}: ", kind)
+        near = get_close_matches(kind.casefold().replace("_", "-").replace(" ", "-"), PRIORS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{table.where('kind')}: must be one of {PRIORS}, got {kind!r}{hint}")
+    return kind
+
+
+def _refuse_improper(where: str, kind: str) -> None:
+    """ValueError for a kind of prior that is known, and known to be improper."""
+    try:
+        as_prior(kind)
+    except ValueError as error:
+        if IMPROPER in str(error):
+            raise ValueError(f"{where}{kind!r} gives an {IMPROPER}") from None
+
+
+def _checked(table: Keys, key: str, check: Callable[[str, Any], float], default: float | None) -> Any:
+    given = _plain(table.number(key, default))
+    return None if given is None else table.build(key, partial(check, key, given))
+
+
+def _prob(name: str, prob: float) -> float:
+    if not 0.0 < prob < 1.0:
+        raise ValueError(f"{name} must be between 0 and 1, both excluded, got {prob}")
+    return float(prob)
+
+
+def _cap(name: str, cap: float) -> float:
+    """The largest variance allowed, in the units of the data; infinite for none."""
+    return cap if cap == float("inf") else float(check_positive(name, cap))
+
+
+def _yes(table: Keys, key: str, default: bool) -> bool:
+    value = table.values.get(key, default)
+    if not isinstance(value, bool):
+        raise ValueError(f"{table.where(key)}: must be true or false, got {value!r}")
+    return value
+
+
+def _text(top: Keys, key: str) -> str:
+    """A text that may be shown as it is; lines and tabs become spaces."""
+    given = " ".join(top.get(key, str, "text", "").split())
+    if not given.isprintable():
+        raise ValueError(f"{top.where(key)}: must be without control characters, got {given!r}")
+    return given
+
+
+def _plain(number: Any) -> Any:
+    """A fraction as a float; what is missing, and whole numbers, as they are."""
+    return number if number is None or isinstance(number, int) else float(number)

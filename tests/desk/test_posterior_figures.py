@@ -1,0 +1,142 @@
+"""Figures of posteriors: what is drawn is what the library says, and the title says what is drawn."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import adversary as adv
+from adversary.analyst.priors import Flat, NormalInverseGamma
+from adversary.desk import posterior_figures
+from adversary.desk.joint_densities import joint_density, next_value
+from adversary.desk.prior_marginals import prior_marginal
+
+BOTH = ("using the bounds", "ignoring the bounds")
+
+
+@cache
+def posteriors() -> dict[str, Any]:
+    release = adv.bounded.BoundedRelease(34.3026826, 2224.800114, 43, (0.25, 0.25), (0, 100))
+    return {
+        name: adv.bounded.posterior(release, "flat", constrained)
+        for name, constrained in zip(BOTH, (True, False), strict=True)
+    }
+
+
+def drawn(figure: Figure) -> dict[str, Any]:
+    """Every marked line, patch and collection, by its mark."""
+    parts = [part for ax in figure.axes for part in (*ax.lines, *ax.patches, *ax.collections)]
+    return {str(part.get_gid()): part for part in parts if part.get_gid()}
+
+
+def said(figure: Figure) -> str:
+    return " ".join(figure.get_suptitle().split()).replace("\u00a0", " ")
+
+
+def test_marginals_are_the_densities_of_the_library() -> None:
+    every = posteriors()
+    figure = posterior_figures.marginals(every, 0.9, quantity="lead", unit="g")
+    parts = drawn(figure)
+    for quantity in ("mu", "sigma"):
+        for name, one in every.items():
+            x, y = parts[f"{quantity} {name}"].get_data()
+            np.testing.assert_allclose(y, one.density(quantity, x))
+        (shaded,) = parts[f"interval {quantity}"].get_paths()
+        low, high = every[BOTH[0]].hdi(quantity, 0.9)
+        assert (shaded.vertices[:, 0].min(), shaded.vertices[:, 0].max()) == pytest.approx((low, high))
+    assert [ax.get_xlabel() for ax in figure.axes] == ["mean of lead (g)", "standard deviation of lead (g)"]
+    assert said(figure).startswith("With probability 90 % the mean of lead is ")
+    assert to_hex(parts["prior mu"].get_color()) == to_hex(posterior_figures.GREY)
+    assert "prior sigma" in parts
+
+
+def test_a_prior_that_is_no_density_is_not_drawn_and_one_posterior_is_enough() -> None:
+    alone = {BOTH[1]: posteriors()[BOTH[1]]}
+    assert not [mark for mark in drawn(posterior_figures.marginals(alone)) if mark.startswith("prior")]
+
+
+def test_the_joint_density_stays_inside_the_boundary() -> None:
+    every = posteriors()
+    figure = posterior_figures.joint(every)
+    parts = drawn(figure)
+    mu, sigma = parts["boundary"].get_data()
+    np.testing.assert_allclose(sigma**2, mu * (100.0 - mu), atol=1e-9)
+    x, y = parts["released"].get_data()
+    assert (float(x[0]), float(y[0])) == pytest.approx((34.3026826, 47.16779), abs=1e-4)
+    inside = [path.vertices for path in parts[BOTH[0]].get_paths() if path.vertices.size]
+    for vertices in inside:
+        assert (vertices[:, 1] <= np.sqrt(vertices[:, 0] * (100.0 - vertices[:, 0])) + 1.0).all()
+    words = "Means and deviations that no such data have: 0 % using the bounds, 61 % ignoring the bounds"
+    assert said(figure) == words
+
+
+@pytest.mark.parametrize("feasibility", ["event", "normalised", "ignored"])
+@pytest.mark.parametrize("mean", [0.3, None])
+def test_the_joint_density_adds_up_to_both_marginals(feasibility: str, mean: float | None) -> None:
+    prior = adv.bounded.NormalInverseGamma(0.3, 2.0, 4.0, 0.2)
+    release = adv.bounded.BoundedRelease(mean, 0.06, 12, rho=(None if mean is None else 0.5, 0.5), bounds=(-1.0, 2.0))
+    how = (False, "event") if feasibility == "ignored" else (True, feasibility)
+    one = adv.bounded.posterior(release, prior, *how)
+    mu, sigma = np.linspace(-0.999, 1.999, 500), np.linspace(0.002, 1.5, 500)
+    density = joint_density(one, mu, sigma)
+    for name, x, other, axis in (("mu", mu, sigma, 1), ("sigma", sigma, mu, 0)):
+        marginal = np.trapezoid(density, other, axis=axis)
+        marginal /= np.trapezoid(marginal, x)
+        expected = one.density(name, x)
+        np.testing.assert_allclose(marginal, expected / np.trapezoid(expected, x), atol=0.01 * float(expected.max()))
+
+
+def test_a_new_value_is_smooth_where_deviations_are_tiny() -> None:
+    release = adv.bounded.BoundedRelease(0.5, 1e-6, 50, (0.5, 0.5))
+    one = adv.bounded.posterior(release, adv.bounded.NormalInverseGamma(0.5, 1e-3, 500.0, 1e-3))
+    edges = np.linspace(0.0, 1.0, 101)
+    density = next_value(one, edges)
+    middle = (edges[1:] + edges[:-1]) / 2.0
+    assert float((density * 0.01).sum()) == pytest.approx(1.0, abs=1e-6)
+    np.testing.assert_allclose(density, one.density("mu", middle), atol=0.03 * float(density.max()))
+
+
+def test_the_predictive_density_holds_all_that_the_bounds_allow() -> None:
+    every = posteriors()
+    figure = posterior_figures.predictive(every, quantity="lead")
+    steps = {patch.get_gid(): patch for patch in figure.axes[0].patches if patch.get_gid() in BOTH}
+    for name, one in every.items():
+        density, edges, _ = steps[name].get_data()
+        mass = density * np.diff(edges)
+        inside = (edges[:-1] >= -1e-9) & (edges[1:] <= 100.0 + 1e-9)
+        assert mass[inside].sum() == pytest.approx(1.0 - one.predictive().outside, abs=2e-3)
+        if one.constrained:
+            assert mass[~inside].sum() == pytest.approx(0.0, abs=1e-12)
+    assert said(figure) == "New values outside 0 to 100: 0 % using the bounds, 34 % ignoring the bounds"
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+@pytest.mark.parametrize(
+    "prior", [Flat(), NormalInverseGamma(12.5, 1.0, 1.0, 3.8), NormalInverseGamma(80.0, 20.0, 9.0, 38.0)]
+)
+def test_marginals_of_a_prior_have_mass_one_and_agree_with_its_joint_density(prior: Any, constrained: bool) -> None:
+    bounds = (0.0, 100.0)
+    if isinstance(prior, Flat) and not constrained:
+        assert prior_marginal(prior, "mu", np.ones(2), bounds, constrained=False) is None
+        return
+    for name, top in (("mu", 100.0), ("sigma", 50.0)):
+        x = np.linspace(0.0, top, 20_001)
+        density = prior_marginal(prior, name, x, bounds, constrained=constrained)
+        assert density is not None
+        mass = float(np.trapezoid(density, x))
+        assert mass == pytest.approx(1.0, abs=1e-4) if constrained else mass < 1.0
+    mu = np.array([20.0, 60.0])
+    sigma = np.linspace(1e-3, 50.0 if constrained else 5000.0, 400_001)[:, None]
+    joint = np.exp(prior.log_prob(mu, sigma**2)) * 2.0 * sigma * ((sigma**2 <= mu * (100.0 - mu)) | (not constrained))
+    integral = np.trapezoid(joint, sigma, axis=0)
+    density = prior_marginal(prior, "mu", mu, bounds, constrained=constrained)
+    assert density is not None
+    assert density[0] / density[1] == pytest.approx(integral[0] / integral[1], rel=2e-3)
+
+
+def test_a_prior_of_the_users_own_is_left_out() -> None:
+    own = lambda mu, sigma2: -sigma2  # noqa: E731
+    assert prior_marginal(own, "mu", np.ones(2), (0.0, 1.0), constrained=True) is None

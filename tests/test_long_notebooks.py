@@ -1,0 +1,11 @@
+"""The notebooks that take longest, in a file of their own: files are what two workers share out."""
+
+import pytest
+
+from tests.notebooks import LONG, run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG)
+def test_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(name, monkeypatch)
