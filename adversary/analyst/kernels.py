@@ -31,6 +31,8 @@ _INNER_DEPTH = 15.0
 _POINTS, _HERMITE = 16, 12
 _APART = 22.0
 _UNDERFLOW = 500.0
+_STEEP = 5.0
+_GOLDEN = 0.6180339887498949
 SEGMENT = 24
 """Intervals of a table between two corners."""
 
@@ -255,7 +257,9 @@ def rough_top(peak, law, seen):
     step = 0.6180339887498949
     a, b = hi - step * (hi - lo), lo + step * (hi - lo)
     at_a, at_b = rough_log_h(a, peak, law, seen), rough_log_h(b, peak, law, seen)
-    while hi - lo > 1e-12 and not 0.0 < abs(at_a - at_b) < 0.05:
+    while hi - lo > 1e-9:
+        if abs(at_a - at_b) < 0.05 and rough_log_h(0.5 * (a + b), peak, law, seen) < max(at_a, at_b) + 0.1:
+            break
         if at_a > at_b:
             hi, b, at_b = b, a, at_a
             a = hi - step * (hi - lo)
@@ -305,7 +309,7 @@ def window_of(v, seen):
 @compiled
 def new_tables(count):
     """Empty tables and their ends."""
-    return np.zeros((count, 3 * SEGMENT, 6)), np.zeros((count, 11))
+    return np.zeros((count, 3 * SEGMENT, 6)), np.zeros((count, 13))
 
 
 @compiled
@@ -375,6 +379,8 @@ def fill_table(table, ends, v, w_low, seen):
     top = math.log(z)
     table[:, 0] -= top
     ends[7] = side_of(last, seen.n)
+    ends[11] = side_of(corner, seen.n) if lo < corner < last else -1.0
+    ends[12] = law.scale
     ends[8] = constant_of(law) + offset + top
     ends[9] = table[0, 1] * ends[4] if ends[1] > lo else table[SEGMENT, 1] * ends[5]
     ends[10] = table[0, 0] if ends[1] > lo else table[SEGMENT, 0]
@@ -403,33 +409,102 @@ def read_table(table, ends, y, n):
 
 
 @compiled
-def log_inside(mean, sd, lo, hi, n, table, ends):
-    """Log of the integral of N(y; mean, sd^2) Z(u(y)) over [lo, hi], Z relative to the table's last."""
+def sum_inside(mean, sd, lo, hi, shift, n, table, ends):
+    """The integral of exp(shift - z^2 / 2) Z(u(y)) over z = (y - mean) / sd, for y in [lo, hi], by Gauss-Legendre."""
     if hi <= lo:
-        return -np.inf
-    whole = _XH[_HERMITE - 1] * sd
-    if lo <= mean - whole and mean + whole <= hi:  # no end in reach: Gauss-Hermite
-        total = 0.0
-        for i in range(_HERMITE):
-            total += _WH[i] * math.exp(read_table(table, ends, mean + _XH[i] * sd, n))
-        return math.log(total) - 0.5 * _LOG_2PI if total > 0.0 else -np.inf
-    nearest = min(max(mean, lo), hi)
-    floor = 0.5 * ((nearest - mean) / sd) ** 2
-    reach = sd * math.sqrt(2.0 * (floor + _INNER_DEPTH))
-    lo, hi = max(lo, mean - reach), min(hi, mean + reach)
-    half, middle = 0.5 * (hi - lo), 0.5 * (hi + lo)
-    if half <= 0.0:
-        return -np.inf
-    top = max(read_table(table, ends, middle, n), -600.0)
-    start, pace = (middle - mean) / sd, half / sd
-    shift = floor - top
+        return 0.0
+    start, pace = (0.5 * (hi + lo) - mean) / sd, 0.5 * (hi - lo) / sd
     total = 0.0
     for i in range(_POINTS):
         z = start + pace * _X[i]
         total += _W[i] * math.exp(read_table(table, ends, mean + sd * z, n) - 0.5 * z * z + shift)
-    if total <= 0.0:
+    return pace * total
+
+
+@compiled
+def product_at(y, mean, sd, n, table, ends):
+    """Log of Z(u(y)) exp(-z^2 / 2): concave in y."""
+    return read_table(table, ends, y, n) - 0.5 * ((y - mean) / sd) ** 2
+
+
+@compiled
+def log_steep(mean, sd, lo, hi, n, table, ends):
+    """`log_inside` where Z and the normal density pull apart: about the top of their product, which is looked for."""
+    low, high = lo, hi
+    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_a, at_b = product_at(a, mean, sd, n, table, ends), product_at(b, mean, sd, n, table, ends)
+    for _ in range(40):
+        if at_a > at_b:
+            high, b, at_b = b, a, at_a
+            a = high - _GOLDEN * (high - low)
+            at_a = product_at(a, mean, sd, n, table, ends)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + _GOLDEN * (high - low)
+            at_b = product_at(b, mean, sd, n, table, ends)
+        if high - low < 1e-3 * sd and abs(at_a - at_b) < 0.01:
+            break
+    top = a if at_a > at_b else b
+    peak = max(at_a, at_b)
+    if not peak > -np.inf:
         return -np.inf
-    return math.log(pace * total) - shift - 0.5 * _LOG_2PI
+    ends_of = (lo, hi)
+    pieces = 0.0
+    for side in range(2):
+        near, far = top, ends_of[side]
+        if product_at(far, mean, sd, n, table, ends) < peak - _INNER_DEPTH - 3.0:
+            for _ in range(30):
+                middle = 0.5 * (near + far)
+                if product_at(middle, mean, sd, n, table, ends) < peak - _INNER_DEPTH:
+                    far = middle
+                else:
+                    near = middle
+                if abs(far - near) < 0.1 * abs(far - top):
+                    break
+        a, b = min(top, far), max(top, far)
+        for corner in (ends[11], 1.0 - ends[11]):
+            if ends[11] > 0.0 and a < corner < b:
+                pieces += sum_inside(mean, sd, a, corner, -peak, n, table, ends)
+                a = corner
+        pieces += sum_inside(mean, sd, a, b, -peak, n, table, ends)
+    return peak + math.log(pieces) - 0.5 * _LOG_2PI if pieces > 0.0 else -np.inf
+
+
+@compiled
+def log_inside(mean, sd, lo, hi, n, table, ends):
+    """Log of the integral of N(y; mean, sd^2) Z(u(y)) over [lo, hi], Z relative to the table's last.
+
+    Where Z turns at its corner faster than the normal density does, the stretch is cut there.
+    """
+    if hi <= lo:
+        return -np.inf
+    whole = _XH[_HERMITE - 1] * sd
+    nearest, inmost = min(max(mean, lo), hi), min(max(0.5, lo), hi)
+    floor = 0.5 * ((nearest - mean) / sd) ** 2
+    here = read_table(table, ends, nearest, n)
+    if read_table(table, ends, inmost, n) - here > _STEEP or here < -600.0:
+        return log_steep(mean, sd, lo, hi, n, table, ends)
+    reach = sd * math.sqrt(2.0 * (floor + _INNER_DEPTH))
+    start, stop = max(lo, mean - reach), min(hi, mean + reach)
+    drop = here - min(read_table(table, ends, start, n), read_table(table, ends, stop, n))
+    if drop > _STEEP:
+        return log_steep(mean, sd, lo, hi, n, table, ends)
+    first, second = ends[11], 1.0 - ends[11]
+    sharp = first > 0.0 and ends[12] < 2.0 * sd and (start < first < stop or start < second < stop)
+    if lo <= mean - whole and mean + whole <= hi and not sharp:  # no end in reach: Gauss-Hermite
+        total = 0.0
+        for i in range(_HERMITE):
+            total += _WH[i] * math.exp(read_table(table, ends, mean + _XH[i] * sd, n))
+        return math.log(total) - 0.5 * _LOG_2PI
+    shift = floor - here
+    total = 0.0
+    if sharp:
+        for corner in (first, second):
+            if start < corner < stop:
+                total += sum_inside(mean, sd, start, corner, shift, n, table, ends)
+                start = corner
+    total += sum_inside(mean, sd, start, stop, shift, n, table, ends)
+    return math.log(total) - shift - 0.5 * _LOG_2PI if total > 0.0 else -np.inf
 
 
 @compiled
@@ -474,13 +549,13 @@ def log_convolved(mu, v, seen, y_low, y_high, table, ends, floor):
 
 
 @compiled
-def log_ndtr(z):
-    """Log of the standard normal distribution function."""
-    if z > -20.0:
-        return math.log(0.5 * math.erfc(-z / math.sqrt(2.0)))
-    square = z * z
-    series = 1.0 - 1.0 / square * (1.0 - 3.0 / square * (1.0 - 5.0 / square * (1.0 - 7.0 / square)))
-    return -0.5 * square - math.log(-z) - 0.5 * _LOG_2PI + math.log(series)
+def log_erfcx(z):
+    """Log of exp(z^2) erfc(z)."""
+    if z < 20.0:
+        return z * z + math.log(math.erfc(z))
+    inverse = 0.5 / (z * z)
+    series = 1.0 - inverse * (1.0 - 3.0 * inverse * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse)))
+    return math.log(series / z) - 0.5 * math.log(math.pi)
 
 
 @compiled
@@ -488,10 +563,9 @@ def log_whole(gap, variance, seen):
     """Log density of N(0, variance) plus the noise of the mean at `gap`: g without any bounds, Z apart."""
     scale = seen.mean_scale
     if seen.mean_noise == LAPLACE:
-        rate, sd = 1.0 / scale, math.sqrt(variance)
-        left = -rate * gap + log_ndtr((gap - rate * variance) / sd)
-        right = rate * gap + log_ndtr(-(gap + rate * variance) / sd)
-        return math.log(0.5 * rate) + 0.5 * rate * rate * variance + log_add(left, right)
+        rate, root = 1.0 / scale, math.sqrt(2.0 * variance)
+        both_sides = log_add(log_erfcx((rate * variance - gap) / root), log_erfcx((rate * variance + gap) / root))
+        return math.log(0.25 * rate) - (gap / root) ** 2 + both_sides
     if seen.mean_noise == GAUSSIAN:
         both = variance + scale**2
         return -0.5 * gap * gap / both - 0.5 * math.log(both) - 0.5 * _LOG_2PI

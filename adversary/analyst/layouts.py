@@ -108,8 +108,10 @@ def best_slice(v, law, seen, belief):
     below = rough_slice(sample_mean_at(first, seen), v, peak, law, seen, belief)
     above = rough_slice(sample_mean_at(second, seen), v, peak, law, seen, belief)
     for _ in range(24):
-        if abs(above - below) < 0.02:
-            break
+        if abs(above - below) < 0.05:
+            between = rough_slice(sample_mean_at(0.5 * (first + second), seen), v, peak, law, seen, belief)
+            if between < max(above, below) + 0.1:
+                break
         if below > above:
             hi, second, above = second, first, below
             first = hi - _GOLDEN * (hi - lo)

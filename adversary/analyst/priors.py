@@ -1,9 +1,9 @@
 r"""What an analyst believes about the mean and variance of the data before a release, and when that is too little.
 
 Informative: :math:`\sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2)`,
-:math:`\mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)`. Flat: :math:`p(\mu, \sigma^2) \propto 1`. A prior proportional
-to :math:`1/\sigma^2` has an improper posterior, with or without the bounds (Theorem 17): the likelihood of the release
-tends to a positive constant as :math:`\sigma^2 \to 0`.
+:math:`\mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)`. Flat: :math:`p(\mu, \sigma^2) \propto 1`. A prior
+proportional to :math:`1/\sigma^2` has an improper posterior, with or without the bounds (Theorem 17): the likelihood of
+the release tends to a positive constant as :math:`\sigma^2 \to 0`.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ class NormalInverseGamma:
         distance, v = as_array(mu) - as_array(self.mu0), as_array(sigma2)
         kappa, half, s2 = as_array(self.kappa0), as_array(self.nu0) / 2.0, as_array(self.s0) ** 2
         variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
-        return np.asarray(
-            variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - kappa * (m - as_array(self.mu0)) ** 2 / (2.0 * v)
-        )
+        return np.asarray(variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - kappa * distance**2 / (2.0 * v))
 
     def on_unit(self, bounds: tuple[float, float]) -> NormalInverseGamma:
         """The same prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""

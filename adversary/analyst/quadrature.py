@@ -54,8 +54,8 @@ from adversary.analyst.panels import (
     unresolved,
 )
 
-_TURNS = 3
-_RESOLVED = 3e-4
+_TURNS = 2
+_RESOLVED = 5e-5
 _ENOUGH = 11.0
 _LEAST = 26.0
 
