@@ -296,14 +296,15 @@ def fall_of_h(top, step, limit, peak, law, seen):
 
 
 @compiled
-def window_of(v, seen):
-    """(w_low, y_low, y_high): where q1(Y* - y) Z(u(y); v) is within DEPTH, and a little, of its largest value."""
+def lowest_of(v, seen):
+    """The w down to which log Z is tabulated: where q1(Y* - y) Z(u(y); v), or Z alone, has fallen by DEPTH."""
     law = law_of(v, seen)
     peak = peak_of(law)
     top = rough_top(peak, law, seen)
     step = min(0.05, 4.0 * seen.mean_scale) if seen.mean_noise != NONE else 0.05
     low, high = fall_of_h(top, -step, 0.0, peak, law, seen), fall_of_h(top, step, 1.0, peak, law, seen)
-    return min(log_cap(low, seen.n), log_cap(high, seen.n)), low, high
+    alone = fallen(min(peak, log_cap(0.5, seen.n)), -1.0, DEPTH, law)
+    return min(alone, min(log_cap(low, seen.n), log_cap(high, seen.n)))
 
 
 @compiled
@@ -520,32 +521,32 @@ def value_near(mean, sd, lo, hi, n, table, ends):
 
 
 @compiled
-def log_convolved(mu, v, seen, y_low, y_high, table, ends, floor):
-    """log g(mu, v), the table of Z(.; v) and the window of y given; -inf where it is clearly below `floor`."""
+def log_convolved(mu, v, seen, table, ends, floor):
+    """log g(mu, v), the table of Z(.; v) given; -inf where it is clearly below `floor`."""
     n, scale, gap = seen.n, seen.mean_scale, seen.mean - mu
     sd = math.sqrt(v / n)
     if seen.mean_noise == LAPLACE:
         shift, tilt = v / n / scale, gap / scale
-        corner = min(max(seen.mean, y_low), y_high)
+        corner = min(max(seen.mean, 0.0), 1.0)
         common = ends[8] + 0.5 * shift / scale - math.log(2.0 * scale)
-        most_left = most(mu + shift, sd, y_low, corner) - tilt
-        most_right = most(mu - shift, sd, corner, y_high) + tilt
+        most_left = most(mu + shift, sd, 0.0, corner) - tilt
+        most_right = most(mu - shift, sd, corner, 1.0) + tilt
         if common + max(most_left, most_right) < floor:
             return -np.inf
         left, right = -np.inf, -np.inf
         if most_left > most_right - _APART or most_left > tilt - _APART + value_near(
-            mu - shift, sd, corner, y_high, n, table, ends
+            mu - shift, sd, corner, 1.0, n, table, ends
         ):
-            left = log_inside(mu + shift, sd, y_low, corner, n, table, ends) - tilt
+            left = log_inside(mu + shift, sd, 0.0, corner, n, table, ends) - tilt
         if most_right > left - _APART:
-            right = log_inside(mu - shift, sd, corner, y_high, n, table, ends) + tilt
+            right = log_inside(mu - shift, sd, corner, 1.0, n, table, ends) + tilt
         return common + log_add(left, right)
     if seen.mean_noise == GAUSSIAN:
         both = v / n + scale**2
         mean, width = mu + gap * v / n / both, sd * scale / math.sqrt(both)
         factor = -0.5 * gap * gap / both - 0.5 * math.log(both) - 0.5 * _LOG_2PI
-        return ends[8] + factor + log_inside(mean, width, y_low, y_high, n, table, ends)
-    return ends[8] + log_inside(mu, sd, y_low, y_high, n, table, ends)
+        return ends[8] + factor + log_inside(mean, width, 0.0, 1.0, n, table, ends)
+    return ends[8] + log_inside(mu, sd, 0.0, 1.0, n, table, ends)
 
 
 @compiled
@@ -580,10 +581,10 @@ def fill_grid(out, mus, variances, seen, constrained):
     for k in range(variances.size):
         v = variances[k]
         if constrained:
-            w_low, y_low, y_high = window_of(v, seen)
+            w_low = lowest_of(v, seen)
             fill_table(table, ends, v, w_low, seen)
             for i in range(mus.size):
-                out[i, k] = log_convolved(mus[i], v, seen, y_low, y_high, table, ends, -np.inf)
+                out[i, k] = log_convolved(mus[i], v, seen, table, ends, -np.inf)
         else:
             z = log_all(v, seen)
             for i in range(mus.size):

@@ -23,10 +23,10 @@ from adversary.analyst.kernels import (
     log_all,
     log_convolved,
     log_whole,
+    lowest_of,
     new_tables,
     peak_of,
     rough_log_h,
-    window_of,
 )
 from adversary.analyst.panels import COSH, ORDER, SINH, forward, jacobian, place_nodes
 
@@ -224,7 +224,7 @@ def fall_of_profile(start, step, limit, level, kind, seen, belief):
 
 
 @compiled
-def log_slices(t, lines, slices, tables, ends, windows, wholes, heights, seen, belief):
+def log_slices(t, lines, slices, tables, ends, wholes, heights, seen, belief):
     """Log density of t, roughly: the largest over a few variances instead of the integral; and over feasible ones.
 
     The first looks a little beyond the region, so that its edge, where the posterior may lie, is no cliff.
@@ -237,7 +237,7 @@ def log_slices(t, lines, slices, tables, ends, windows, wholes, heights, seen, b
         if lines.kind == COSH:
             if not v < mu * (1.0 - mu) * 1.5:
                 continue
-            value = log_convolved(mu, v, seen, windows[k, 0], windows[k, 1], tables[k], ends[k], -np.inf)
+            value = log_convolved(mu, v, seen, tables[k], ends[k], -np.inf)
         else:
             value = wholes[k] + log_whole(seen.mean - mu, v / seen.n, seen)
         value += heights[k] + log_prior(mu, v, belief) + slope
@@ -248,22 +248,22 @@ def log_slices(t, lines, slices, tables, ends, windows, wholes, heights, seen, b
 
 
 @compiled
-def fall_of_slices(start, step, limit, level, lines, slices, tables, ends, windows, wholes, heights, seen, belief):
+def fall_of_slices(start, step, limit, level, lines, slices, tables, ends, wholes, heights, seen, belief):
     """Where the density of t falls below a level, going from `start` in growing steps, no further than `limit`."""
     near, far = start, start + step
     while (limit - far) * step > 0.0 and (
-        log_slices(far, lines, slices, tables, ends, windows, wholes, heights, seen, belief)[0] > level
+        log_slices(far, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level
     ):
         near = far
         step *= 1.6
         far = near + step
     if (limit - far) * step <= 0.0:
         far = limit
-        if log_slices(limit, lines, slices, tables, ends, windows, wholes, heights, seen, belief)[0] > level:
+        if log_slices(limit, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level:
             return limit
     for _ in range(5):
         middle = 0.5 * (near + far)
-        if log_slices(middle, lines, slices, tables, ends, windows, wholes, heights, seen, belief)[0] > level:
+        if log_slices(middle, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level:
             near = middle
         else:
             far = middle
@@ -294,7 +294,6 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     count, panels = _SLICES, variance_edges.size - 1
     slices, heights, wholes = np.empty(count), np.zeros(count), np.zeros(count)
     tables, ends = new_tables(count)
-    windows = np.empty((count, 2))
     for k in range(count):  # at equal shares of the panels, but not at their very ends
         place = min(max(panels * k / (count - 1.0), 0.5), panels - 0.3)
         p = int(place)
@@ -302,7 +301,7 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
         v = slices[k] = forward(lines.kind, 0.0, 0.0, s)
         heights[k] = math.log(jacobian(lines.kind, 0.0, s))
         if lines.kind == COSH:
-            w_low, windows[k, 0], windows[k, 1] = window_of(v, seen)
+            w_low = lowest_of(v, seen)
             fill_table(tables[k], ends[k], v, w_low, seen)
         else:
             wholes[k] = log_all(v, seen)
@@ -313,19 +312,15 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     for _ in range(40):
         for i in range(_COARSE):
             points[i] = lo + (hi - lo) * i / (_COARSE - 1.0)
-            logs[i], _ = log_slices(points[i], lines, slices, tables, ends, windows, wholes, heights, seen, belief)
+            logs[i], _ = log_slices(points[i], lines, slices, tables, ends, wholes, heights, seen, belief)
         best = int(np.argmax(logs))
         before, after = max(best - 1, 0), min(best + 1, _COARSE - 1)
         if logs[best] - min(logs[before], logs[after]) < 6.0:
             break
         lo, hi = points[before], points[after]
     level, gap, top = logs[best] - DEPTH, points[1] - points[0], -np.inf
-    low = fall_of_slices(
-        points[best], -gap, left, level, lines, slices, tables, ends, windows, wholes, heights, seen, belief
-    )
-    high = fall_of_slices(
-        points[best], gap, right, level, lines, slices, tables, ends, windows, wholes, heights, seen, belief
-    )
+    low = fall_of_slices(points[best], -gap, left, level, lines, slices, tables, ends, wholes, heights, seen, belief)
+    high = fall_of_slices(points[best], gap, right, level, lines, slices, tables, ends, wholes, heights, seen, belief)
     if low - left < 0.1 * (high - low):  # so near the end of the line that it may as well be there
         low = left
     if right - high < 0.1 * (high - low):
@@ -335,7 +330,7 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     closer = np.empty(_COARSE)
     for turn in range(2):
         for i in range(_COARSE):
-            logs[i], inside = log_slices(points[i], lines, slices, tables, ends, windows, wholes, heights, seen, belief)
+            logs[i], inside = log_slices(points[i], lines, slices, tables, ends, wholes, heights, seen, belief)
             top = max(top, inside)
         if turn == 0:
             share_out(points, logs, closer)

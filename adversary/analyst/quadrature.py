@@ -25,8 +25,8 @@ from adversary.analyst.kernels import (
     log_all,
     log_convolved,
     log_whole,
+    lowest_of,
     new_tables,
-    window_of,
 )
 from adversary.analyst.layouts import (
     CONJUGATE,
@@ -156,12 +156,12 @@ def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normal
     tables, rows = new_tables(1)
     table, ends = tables[0], rows[0]
     bounded = lines.kind == COSH
-    whole, y_low, y_high = 0.0, 0.0, 1.0
+    whole = 0.0
     for k in range(variance_points):
         v, slope = forward(lines.kind, 0.0, 0.0, ss[k]), math.log(jacobian(lines.kind, 0.0, ss[k]))
         ss[k] = v
         if bounded:
-            w_low, y_low, y_high = window_of(v, seen)
+            w_low = lowest_of(v, seen)
             fill_table(table, ends, v, w_low, seen)
         else:
             whole = log_all(v, seen)
@@ -172,7 +172,7 @@ def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normal
             prior = log_prior(ts[i], v, belief)
             if bounded:
                 floor = level - prior - slope - slopes[i]
-                value = log_convolved(ts[i], v, seen, y_low, y_high, table, ends, floor)
+                value = log_convolved(ts[i], v, seen, table, ends, floor)
             else:
                 value = whole + log_whole(seen.mean - ts[i], v / seen.n, seen)
             logs[i, k] = value + prior
