@@ -144,7 +144,7 @@ def test_one_statistic_alone_is_enough(missing: str) -> None:
 
 def test_gaussian_noise_with_much_budget_leaves_the_statistics() -> None:
     found = posterior(BoundedRelease(0.4, 0.04, n=50, rho=(1e6, 1e6)), constrained=False)
-    assert found.mean("mu") == pytest.approx(0.4, abs=1e-6)
+    assert found.mean("mu") == pytest.approx(0.4, abs=1e-3 * found.sd("mu"))
     assert found.sd("mu") ** 2 == pytest.approx(found.mean("sigma2") / 50, rel=1e-3)
     assert found.mean("sigma2") == pytest.approx(0.04 * 49 / 45, rel=1e-3)  # IG((n-3)/2, (n-1) s2 / 2)
 
