@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adversary._numeric import Floats, check_whole, one_number
+from adversary._numeric import Floats, check_whole
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, as_prior
+from adversary.analyst.propriety import unit_cap
 from adversary.runner import seed_sequence
 
 if TYPE_CHECKING:
@@ -211,14 +212,6 @@ def _cap(problem: Problem, release: BoundedRelease, cap: float | None) -> float:
             f"units of the data, got {cap!r}: adv.bounded.posterior handles it"
         )
     return top
-
-
-def unit_cap(cap: float, release: BoundedRelease) -> float:
-    """A cap in the units of the data on [0, 1]; infinite for none."""
-    value = one_number("cap", cap)
-    if not value > 0.0:
-        raise ValueError(f"cap must be positive, got {cap!r}")
-    return value / release.width**2
 
 
 def check_size(draws: Any, burn: Any, thin: Any) -> tuple[int, int, int]:

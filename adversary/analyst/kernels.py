@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adversary.analyst.compiled import compiled
+from adversary.analyst.panels import GOLDEN
 
 NONE, LAPLACE, GAUSSIAN = 0, 1, 2
 KINDS = {"none": NONE, "laplace": LAPLACE, "gaussian": GAUSSIAN}
@@ -32,12 +33,10 @@ _POINTS, _HERMITE = 16, 12
 _APART = 22.0
 _UNDERFLOW = 500.0
 _STEEP = 5.0
-_GOLDEN = 0.6180339887498949
 SEGMENT = 24
 """Intervals of a table between two corners."""
 
 _X, _W = np.polynomial.legendre.leggauss(_POINTS)
-_XL, _WL = np.polynomial.legendre.leggauss(16)
 _X3, _W3 = np.polynomial.legendre.leggauss(3)
 _XH, _WH = np.polynomial.hermite_e.hermegauss(_HERMITE)
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -63,6 +62,12 @@ class Law(NamedTuple):
     kind: int
     scale: float
     centre: float
+
+
+@compiled
+def nothing_of(n):
+    """A release of neither statistic: g is then C(mu, v), the mass over the feasible statistics."""
+    return Seen(n, NONE, 1.0, 0.5, NONE, 1.0, 0.5)
 
 
 @compiled
@@ -164,8 +169,8 @@ def log_piece(lo, hi, law):
     half, middle = 0.5 * (hi - lo), 0.5 * (hi + lo)
     top = max(log_mass(lo, law), log_mass(hi, law))
     total = 0.0
-    for i in range(_XL.size):
-        total += _WL[i] * math.exp(log_mass(middle + half * _XL[i], law) - top)
+    for i in range(_POINTS):
+        total += _W[i] * math.exp(log_mass(middle + half * _X[i], law) - top)
     return top + math.log(half * total)
 
 
@@ -254,19 +259,18 @@ def rough_top(peak, law, seen):
     if log_cap(best, seen.n) >= peak:
         return best
     lo, hi = min(best, 0.5), max(best, 0.5)
-    step = 0.6180339887498949
-    a, b = hi - step * (hi - lo), lo + step * (hi - lo)
+    a, b = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
     at_a, at_b = rough_log_h(a, peak, law, seen), rough_log_h(b, peak, law, seen)
     while hi - lo > 1e-9:
         if abs(at_a - at_b) < 0.05 and rough_log_h(0.5 * (a + b), peak, law, seen) < max(at_a, at_b) + 0.1:
             break
         if at_a > at_b:
             hi, b, at_b = b, a, at_a
-            a = hi - step * (hi - lo)
+            a = hi - GOLDEN * (hi - lo)
             at_a = rough_log_h(a, peak, law, seen)
         else:
             lo, a, at_a = a, b, at_b
-            b = lo + step * (hi - lo)
+            b = lo + GOLDEN * (hi - lo)
             at_b = rough_log_h(b, peak, law, seen)
     found = a if at_a > at_b else b
     return found if rough_log_h(found, peak, law, seen) > rough_log_h(best, peak, law, seen) else best
@@ -296,10 +300,8 @@ def fall_of_h(top, step, limit, peak, law, seen):
 
 
 @compiled
-def lowest_of(v, seen):
+def lowest_of(peak, law, seen):
     """The w down to which log Z is tabulated: where q1(Y* - y) Z(u(y); v), or Z alone, has fallen by DEPTH."""
-    law = law_of(v, seen)
-    peak = peak_of(law)
     top = rough_top(peak, law, seen)
     step = min(0.05, 4.0 * seen.mean_scale) if seen.mean_noise != NONE else 0.05
     low, high = fall_of_h(top, -step, 0.0, peak, law, seen), fall_of_h(top, step, 1.0, peak, law, seen)
@@ -351,8 +353,8 @@ def fill_segment(table, row, lo, hi, z, law, offset):
 
 
 @compiled
-def fill_table(table, ends, v, w_low, seen):
-    """log Z(exp(w); v) from w_low up to where it stops growing or u ends, relative to the last one.
+def fill_table(table, ends, v, seen):
+    """log Z(exp(w); v) from `lowest_of` up to where it stops growing or u ends, relative to the last one.
 
     Three segments: a tail, where log Z is nearly straight, and both sides of the corner. `ends`: w at the four ends,
     intervals per unit of w of each segment, the y in [0, 1/2] of the last end, log Z there.
@@ -360,7 +362,7 @@ def fill_table(table, ends, v, w_low, seen):
     law = law_of(v, seen)
     peak = peak_of(law)
     last = min(fallen(peak, 1.0, DEPTH, law), log_cap(0.5, seen.n))
-    lo = min(w_low, last - 1e-6)
+    lo = min(lowest_of(peak, law, seen), last - 1e-6)
     if log_mass(lo, law) < log_mass(min(peak, last), law) - _UNDERFLOW:
         lo = max(lo, fallen(min(peak, last), -1.0, _UNDERFLOW, law))
     corner = math.log(law.centre) if law.kind == LAPLACE and law.centre > 0.0 else last
@@ -432,16 +434,16 @@ def product_at(y, mean, sd, n, table, ends):
 def log_steep(mean, sd, lo, hi, n, table, ends):
     """`log_inside` where Z and the normal density pull apart: about the top of their product, which is looked for."""
     low, high = lo, hi
-    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_a, at_b = product_at(a, mean, sd, n, table, ends), product_at(b, mean, sd, n, table, ends)
     for _ in range(40):
         if at_a > at_b:
             high, b, at_b = b, a, at_a
-            a = high - _GOLDEN * (high - low)
+            a = high - GOLDEN * (high - low)
             at_a = product_at(a, mean, sd, n, table, ends)
         else:
             low, a, at_a = a, b, at_b
-            b = low + _GOLDEN * (high - low)
+            b = low + GOLDEN * (high - low)
             at_b = product_at(b, mean, sd, n, table, ends)
         if high - low < 1e-3 * sd and abs(at_a - at_b) < 0.01:
             break
@@ -449,10 +451,10 @@ def log_steep(mean, sd, lo, hi, n, table, ends):
     peak = max(at_a, at_b)
     if not peak > -np.inf:
         return -np.inf
-    ends_of = (lo, hi)
+    limits = (lo, hi)
     pieces = 0.0
     for side in range(2):
-        near, far = top, ends_of[side]
+        near, far = top, limits[side]
         if product_at(far, mean, sd, n, table, ends) < peak - _INNER_DEPTH - 3.0:
             for _ in range(30):
                 middle = 0.5 * (near + far)
@@ -517,7 +519,7 @@ def most(mean, sd, lo, hi):
 @compiled
 def value_near(mean, sd, lo, hi, n, table, ends):
     """The log of what `log_inside` integrates, at the y nearest to the mean."""
-    return read_table(table, ends, min(max(mean, lo), hi), n) + most(mean, sd, lo, hi)
+    return product_at(min(max(mean, lo), hi), mean, sd, n, table, ends) if hi > lo else -np.inf
 
 
 @compiled
@@ -581,8 +583,7 @@ def fill_grid(out, mus, variances, seen, constrained):
     for k in range(variances.size):
         v = variances[k]
         if constrained:
-            w_low = lowest_of(v, seen)
-            fill_table(table, ends, v, w_low, seen)
+            fill_table(table, ends, v, seen)
             for i in range(mus.size):
                 out[i, k] = log_convolved(mus[i], v, seen, table, ends, -np.inf)
         else:

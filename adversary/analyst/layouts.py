@@ -11,7 +11,7 @@ Imported inside functions only, because it brings numba.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,11 @@ from adversary.analyst.kernels import (
     log_all,
     log_convolved,
     log_whole,
-    lowest_of,
     new_tables,
     peak_of,
     rough_log_h,
 )
-from adversary.analyst.panels import COSH, ORDER, SINH, forward, jacobian, place_nodes
+from adversary.analyst.panels import COSH, GOLDEN, SINH, forward, jacobian, placed
 
 FLAT, CONJUGATE = 0, 1
 _SLICES = 5
@@ -39,7 +38,6 @@ _TEMPER = 6.0
 _MASS = 1.0
 _COARSE = 24
 _ENOUGH = 14.0
-_GOLDEN = 0.6180339887498949
 
 
 class Belief(NamedTuple):
@@ -59,6 +57,16 @@ class Lines(NamedTuple):
     spread: float
     kind: int
     top: float
+
+
+class Slices(NamedTuple):
+    """A few variances: their tables of Z and ends of these, log Z without bounds, log dv / ds."""
+
+    variances: Any
+    tables: Any
+    ends: Any
+    wholes: Any
+    heights: Any
 
 
 @compiled
@@ -104,7 +112,7 @@ def best_slice(v, law, seen, belief):
         lo, hi = math.asinh(-seen.mean / seen.mean_scale), math.asinh((1.0 - seen.mean) / seen.mean_scale)
         if 0.0 < seen.mean < 1.0:
             top = rough_slice(seen.mean, v, peak, law, seen, belief)
-    first, second = hi - _GOLDEN * (hi - lo), lo + _GOLDEN * (hi - lo)
+    first, second = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
     below = rough_slice(sample_mean_at(first, seen), v, peak, law, seen, belief)
     above = rough_slice(sample_mean_at(second, seen), v, peak, law, seen, belief)
     for _ in range(24):
@@ -114,11 +122,11 @@ def best_slice(v, law, seen, belief):
                 break
         if below > above:
             hi, second, above = second, first, below
-            first = hi - _GOLDEN * (hi - lo)
+            first = hi - GOLDEN * (hi - lo)
             below = rough_slice(sample_mean_at(first, seen), v, peak, law, seen, belief)
         else:
             lo, first, below = first, second, above
-            second = lo + _GOLDEN * (hi - lo)
+            second = lo + GOLDEN * (hi - lo)
             above = rough_slice(sample_mean_at(second, seen), v, peak, law, seen, belief)
     return max(top, max(below, above))
 
@@ -224,7 +232,7 @@ def fall_of_profile(start, step, limit, level, kind, seen, belief):
 
 
 @compiled
-def log_slices(t, lines, slices, tables, ends, wholes, heights, seen, belief):
+def log_slices(t, lines, slices, seen, belief):
     """Log density of t, roughly: the largest over a few variances instead of the integral; and over feasible ones.
 
     The first looks a little beyond the region, so that its edge, where the posterior may lie, is no cliff.
@@ -232,15 +240,15 @@ def log_slices(t, lines, slices, tables, ends, wholes, heights, seen, belief):
     mu = forward(SINH, lines.centre, lines.spread, t)
     slope = math.log(jacobian(SINH, lines.spread, t))
     top, feasible = -np.inf, -np.inf
-    for k in range(slices.size):
-        v = slices[k]
+    for k in range(slices.variances.size):
+        v = slices.variances[k]
         if lines.kind == COSH:
             if not v < mu * (1.0 - mu) * 1.5:
                 continue
-            value = log_convolved(mu, v, seen, tables[k], ends[k], -np.inf)
+            value = log_convolved(mu, v, seen, slices.tables[k], slices.ends[k], -np.inf)
         else:
-            value = wholes[k] + log_whole(seen.mean - mu, v / seen.n, seen)
-        value += heights[k] + log_prior(mu, v, belief) + slope
+            value = slices.wholes[k] + log_whole(seen.mean - mu, v / seen.n, seen)
+        value += slices.heights[k] + log_prior(mu, v, belief) + slope
         top = max(top, value)
         if lines.kind != COSH or v < mu * (1.0 - mu):
             feasible = max(feasible, value)
@@ -248,22 +256,20 @@ def log_slices(t, lines, slices, tables, ends, wholes, heights, seen, belief):
 
 
 @compiled
-def fall_of_slices(start, step, limit, level, lines, slices, tables, ends, wholes, heights, seen, belief):
+def fall_of_slices(start, step, limit, level, lines, slices, seen, belief):
     """Where the density of t falls below a level, going from `start` in growing steps, no further than `limit`."""
     near, far = start, start + step
-    while (limit - far) * step > 0.0 and (
-        log_slices(far, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level
-    ):
+    while (limit - far) * step > 0.0 and (log_slices(far, lines, slices, seen, belief)[0] > level):
         near = far
         step *= 1.6
         far = near + step
     if (limit - far) * step <= 0.0:
         far = limit
-        if log_slices(limit, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level:
+        if log_slices(limit, lines, slices, seen, belief)[0] > level:
             return limit
     for _ in range(5):
         middle = 0.5 * (near + far)
-        if log_slices(middle, lines, slices, tables, ends, wholes, heights, seen, belief)[0] > level:
+        if log_slices(middle, lines, slices, seen, belief)[0] > level:
             near = middle
         else:
             far = middle
@@ -286,41 +292,47 @@ def ends_of_mean(lines, largest, seen, belief):
 
 
 @compiled
+def slices_of(variance_edges, lines, seen):
+    """Variances at equal shares of the panels, but not at their very ends."""
+    panels = variance_edges.size - 1
+    tables, ends = new_tables(_SLICES)
+    slices = Slices(np.empty(_SLICES), tables, ends, np.zeros(_SLICES), np.empty(_SLICES))
+    for k in range(_SLICES):
+        place = min(max(panels * k / (_SLICES - 1.0), 0.5), panels - 0.3)
+        p = int(place)
+        s = variance_edges[p] + (place - p) * (variance_edges[p + 1] - variance_edges[p])
+        v = slices.variances[k] = forward(lines.kind, 0.0, 0.0, s)
+        slices.heights[k] = math.log(jacobian(lines.kind, 0.0, s))
+        if lines.kind == COSH:
+            fill_table(tables[k], ends[k], v, seen)
+        else:
+            slices.wholes[k] = log_all(v, seen)
+    return slices
+
+
+@compiled
 def lay_mean(edges, variance_edges, lines, seen, belief):
     """Edges of the panels of t, from a few variances spread over their panels.
 
     Returns the largest log density seen in the region.
     """
-    count, panels = _SLICES, variance_edges.size - 1
-    slices, heights, wholes = np.empty(count), np.zeros(count), np.zeros(count)
-    tables, ends = new_tables(count)
-    for k in range(count):  # at equal shares of the panels, but not at their very ends
-        place = min(max(panels * k / (count - 1.0), 0.5), panels - 0.3)
-        p = int(place)
-        s = variance_edges[p] + (place - p) * (variance_edges[p + 1] - variance_edges[p])
-        v = slices[k] = forward(lines.kind, 0.0, 0.0, s)
-        heights[k] = math.log(jacobian(lines.kind, 0.0, s))
-        if lines.kind == COSH:
-            w_low = lowest_of(v, seen)
-            fill_table(tables[k], ends[k], v, w_low, seen)
-        else:
-            wholes[k] = log_all(v, seen)
-    lo, hi = ends_of_mean(lines, slices[count - 1], seen, belief)
+    slices = slices_of(variance_edges, lines, seen)
+    lo, hi = ends_of_mean(lines, slices.variances[-1], seen, belief)
     left, right = lo, hi
     points, logs = np.empty(_COARSE), np.empty(_COARSE)
     best = 0
     for _ in range(40):
         for i in range(_COARSE):
             points[i] = lo + (hi - lo) * i / (_COARSE - 1.0)
-            logs[i], _ = log_slices(points[i], lines, slices, tables, ends, wholes, heights, seen, belief)
+            logs[i], _ = log_slices(points[i], lines, slices, seen, belief)
         best = int(np.argmax(logs))
         before, after = max(best - 1, 0), min(best + 1, _COARSE - 1)
         if logs[best] - min(logs[before], logs[after]) < 6.0:
             break
         lo, hi = points[before], points[after]
     level, gap, top = logs[best] - DEPTH, points[1] - points[0], -np.inf
-    low = fall_of_slices(points[best], -gap, left, level, lines, slices, tables, ends, wholes, heights, seen, belief)
-    high = fall_of_slices(points[best], gap, right, level, lines, slices, tables, ends, wholes, heights, seen, belief)
+    low = fall_of_slices(points[best], -gap, left, level, lines, slices, seen, belief)
+    high = fall_of_slices(points[best], gap, right, level, lines, slices, seen, belief)
     if low - left < 0.1 * (high - low):  # so near the end of the line that it may as well be there
         low = left
     if right - high < 0.1 * (high - low):
@@ -330,7 +342,7 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     closer = np.empty(_COARSE)
     for turn in range(2):
         for i in range(_COARSE):
-            logs[i], inside = log_slices(points[i], lines, slices, tables, ends, wholes, heights, seen, belief)
+            logs[i], inside = log_slices(points[i], lines, slices, seen, belief)
             top = max(top, inside)
         if turn == 0:
             share_out(points, logs, closer)
@@ -347,9 +359,9 @@ def lay_again(edges, values, low, high):
     `low` and `high` are where the line ends. The released mean is not looked after: `snap` does.
     """
     panels = edges.size - 1
-    count = panels * ORDER + 2
-    points, weights = np.empty(count), np.empty(count)
-    place_nodes(edges, panels, points[1:-1], weights[1:-1])
+    count = values.size + 2
+    points = np.empty(count)
+    points[1:-1], _ = placed(edges)
     points[0], points[count - 1] = edges[0], edges[panels]
     logs = np.empty(count)
     top = values.max()

@@ -20,6 +20,7 @@ from adversary.analyst.compiled import compiled
 
 SINH, COSH, EXP, WITHIN = 0, 1, 2, 3
 ORDER = 10
+GOLDEN = 0.6180339887498949
 FINE = 16
 """Steps in which a panel is gone over when a level is sought, before Newton's method."""
 
@@ -77,13 +78,16 @@ def backward(kind, a, b, x):
 
 
 @compiled
-def place_nodes(edges, panels, nodes, weights):
-    """Points and weights of all panels."""
+def placed(edges):
+    """Points of all panels, and their weights."""
+    panels = edges.size - 1
+    nodes, weights = np.empty(panels * ORDER), np.empty(panels * ORDER)
     for p in range(panels):
         half, middle = 0.5 * (edges[p + 1] - edges[p]), 0.5 * (edges[p + 1] + edges[p])
         for i in range(ORDER):
             nodes[p * ORDER + i] = middle + half * NODES[i]
             weights[p * ORDER + i] = half * WEIGHTS[i]
+    return nodes, weights
 
 
 @compiled
@@ -104,9 +108,9 @@ def weights_up_to(x, out):
 
 
 @compiled
-def add_weights(edges, panels, start, stop, out, work):
+def add_weights(edges, start, stop, out, work):
     """Weights at all nodes of the integral over [start, stop]."""
-    for p in range(panels):
+    for p in range(edges.size - 1):
         lo, hi = edges[p], edges[p + 1]
         half = 0.5 * (hi - lo)
         base = p * ORDER
@@ -142,8 +146,7 @@ def bare(kind, a, b, t):
 def density_of(kind, a, b, edges, values):
     """The density of one row: its logarithm, less that of `bare`, as a series on each panel, and the panels' masses."""
     panels = edges.size - 1
-    nodes, weights = np.empty(values.size), np.empty(values.size)
-    place_nodes(edges, panels, nodes, weights)
+    nodes, weights = placed(edges)
     top = values.max()
     logs = np.empty(values.size)
     for i in range(values.size):
@@ -409,9 +412,8 @@ def mode_of(law):
     ts, heights, _ = go_over(law)
     best = np.argmax(heights)
     lo, hi = ts[max(best - 1, 0)], ts[min(best + 1, ts.size - 1)]
-    step = 0.6180339887498949
     for _ in range(40):
-        first, second = hi - step * (hi - lo), lo + step * (hi - lo)
+        first, second = hi - GOLDEN * (hi - lo), lo + GOLDEN * (hi - lo)
         if height_at(law, first) > height_at(law, second):
             hi = second
         else:
@@ -498,7 +500,7 @@ def many_nodes(lines, edges):
     rows, panels = edges.shape[0], edges.shape[1] - 1
     nodes, weights = np.empty((rows, panels * ORDER)), np.empty((rows, panels * ORDER))
     for i in range(rows):
-        place_nodes(edges[i], panels, nodes[i], weights[i])
+        nodes[i], weights[i] = placed(edges[i])
         for j in range(panels * ORDER):
             nodes[i, j] = forward(int(lines[i, 0]), lines[i, 1], lines[i, 2], nodes[i, j])
     return nodes, weights

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
-from adversary._numeric import Floats, as_array, check_positive, check_probability, one_number, scalar_or_array
+from adversary._numeric import Floats, as_array, check_probability, one_number, scalar_or_array
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, Prior, as_prior
-from adversary.analyst.propriety import check_proper, default_cap
+from adversary.analyst.propriety import check_proper, default_cap, unit_cap
 from adversary.analyst.solutions import Marginal, Question, Solution, solve_all
 
 if TYPE_CHECKING:
@@ -85,14 +85,13 @@ class Posterior:
     def sd(self, name: str) -> Any:
         """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
         centre = self._moments(name, lambda x: x)
-        squares = self._moments(name, lambda x: (x - self._column(centre)) ** 2)
+        squares = self._moments(name, lambda x: (x - centre[:, None]) ** 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
         return self._shaped(np.where(self._has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
         """Where the marginal density is highest; of sigma, the root of that of sigma2, as the thesis reports it."""
-        found = self._data(name, self._marginal(name).modes())
-        return self._shaped(np.sqrt(found) if name == "sigma" else found)
+        return self._shaped(self._data(name, self._marginal(name).modes()))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
@@ -104,15 +103,13 @@ class Posterior:
         ------
         ValueError : prob not strictly between 0 and 1
         """
-        found = self._data(name, self._marginal(name).intervals(_share("prob", prob)))
-        return self._shaped(np.sqrt(found) if name == "sigma" else found)
+        return self._shaped(self._data(name, self._marginal(name).intervals(_share("prob", prob))))
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
         self._one()
-        found = np.array(self._marginal(name).stretches(_share("prob", prob)))
-        found = self._data(name, found)
-        return [(float(lo), float(hi)) for lo, hi in (np.sqrt(found) if name == "sigma" else found)]
+        found = self._data(name, np.array(self._marginal(name).stretches(_share("prob", prob))))
+        return [(float(lo), float(hi)) for lo, hi in found]
 
     def eti(self, name: str, prob: float = 0.95) -> Any:
         """Equal-tailed interval (low, high)."""
@@ -123,7 +120,6 @@ class Posterior:
         """Quantiles; the axes of q come last."""
         shares = check_probability("q", q)
         found = self._data(name, self._marginal(name).quantiles(shares.ravel()))
-        found = np.sqrt(found) if name == "sigma" else found
         return scalar_or_array(found.reshape((*self.shape, *shares.shape)))
 
     def density(self, name: str, x: ArrayLike) -> Any:
@@ -141,7 +137,8 @@ class Posterior:
     def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
         """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
 
-        The function should be smooth: sharp edges, as of an indicator, are seen only as finely as the panels.
+        It may return several, (..., mu, sigma2), whose means come last. It should be smooth: sharp edges, as of an
+        indicator, are seen only as finely as the panels.
         """
         found = [self._expect_row(i, function) for i in range(len(self.solution.log_mass))]
         return self._shaped(np.array(found))
@@ -176,17 +173,17 @@ class Posterior:
         """
         a, b = self.release.bounds
         if self.constrained:
-            first = self.expect(lambda m, v: _truncated(m, v, a, b)[0])
-            second = self.expect(lambda m, v: _truncated(m, v, a, b)[1])
+            first, second = np.moveaxis(self.expect(lambda m, v: np.stack(_truncated(m, v, a, b))), -1, 0)
+            first, second = scalar_or_array(first), scalar_or_array(second)
             zero = self._shaped(np.zeros(len(self.solution.log_mass)))
             return Predictive(first, scalar_or_array(np.sqrt(second - np.square(first))), zero, zero)
         sd = scalar_or_array(np.sqrt(np.square(self.sd("mu")) + self.mean("sigma2")))
-        below = self.expect(lambda m, v: ndtr((a - m) / np.sqrt(v)))
-        above = self.expect(lambda m, v: ndtr((m - b) / np.sqrt(v)))
+        tails = self.expect(lambda m, v: ndtr(np.stack([a - m, m - b]) / np.sqrt(v)))
+        below, above = (scalar_or_array(one) for one in np.moveaxis(tails, -1, 0))
         return Predictive(self.mean("mu"), sd, below, above)
 
     def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
-        """Independent draws of (mu, sigma2), one chain, for ArviZ: sigma2 from its marginal, then mu given sigma2."""
+        """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
         from adversary.analyst.exports import drawn
 
         self._one()
@@ -204,13 +201,12 @@ class Posterior:
         return self.solution.mean if name == "mu" else self.solution.variance
 
     def _data(self, name: str, unit: Floats) -> Floats:
-        """mu or sigma2 (also for sigma) on [0, 1] as numbers of the data."""
-        width = self.release.width
-        return self.release.bounds[0] + width * unit if name == "mu" else width**2 * unit
+        """mu, or the sigma2 that stands for itself and for sigma, on [0, 1] as numbers of the data."""
+        low, width = self.release.bounds[0], self.release.width
+        return low + width * unit if name == "mu" else width * np.sqrt(unit) if name == "sigma" else width**2 * unit
 
     def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
-        root = np.sqrt if name == "sigma" else np.asarray
-        return self._marginal(name).moments(lambda x: function(root(self._data(name, x))))
+        return self._marginal(name).moments(lambda x: function(self._data(name, x)))
 
     def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats | float]:
         """Points on [0, 1] for every row, and the factor from that density to one per unit of the data."""
@@ -222,10 +218,10 @@ class Posterior:
         unit = (points - self.release.bounds[0]) / width if name == "mu" else points / width**2
         return np.broadcast_to(unit.ravel(), (len(self.solution.log_mass), unit.size)).copy(), factor
 
-    def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> float:
+    def _expect_row(self, i: int, function: Callable[[Floats, Floats], ArrayLike]) -> Floats:
         mu, v, weights = self.solution.joint(i)
         values = np.asarray(function(self._data("mu", mu), self._data("sigma2", v)), dtype=np.float64)
-        return float(np.where(weights != 0.0, weights * values, 0.0).sum())  # infeasible corners may have no value
+        return np.where(weights != 0.0, weights * values, 0.0).sum((-2, -1))  # infeasible corners may have no value
 
     def _has_moment(self, power: float) -> Any:
         """Whether sigma2^power has a mean: flat, without bounds and cap, its density falls as v^-(n-1)/2."""
@@ -243,9 +239,6 @@ class Posterior:
     def _one(self) -> None:
         if self.shape != ():
             raise ValueError(f"this is for one release under one prior, got an array of shape {self.shape}")
-
-    def _column(self, rows: Floats) -> Floats:
-        return rows[:, None]
 
     def _shaped(self, rows: ArrayLike) -> Any:
         array = as_array(rows)
@@ -299,10 +292,7 @@ def _caps(release: BoundedRelease, constrained: bool, cap: float | None) -> Floa
     """Largest sigma2 on [0, 1] of each release."""
     if cap is None:
         return np.full(release.shape, 0.25) if constrained else default_cap(release)
-    given = one_number("cap", cap)
-    if given != np.inf:
-        check_positive("cap", given)
-    unit = given / release.width**2
+    unit = unit_cap(cap, release)
     return np.full(release.shape, min(unit, 0.25) if constrained else unit)
 
 

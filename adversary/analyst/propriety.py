@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from adversary._numeric import Floats
+from adversary._numeric import Floats, one_number
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, Prior
 
-__all__ = ["check_proper", "default_cap", "is_proper"]
+__all__ = ["check_proper", "default_cap", "is_proper", "unit_cap"]
 
 _FEW = (
     "a flat prior needs n >= 3, got n = 2: with one degree of freedom the density of the sample variance is unbounded "
@@ -36,6 +36,19 @@ def default_cap(release: BoundedRelease) -> Floats:
         return np.full(release.shape, np.inf)
     cap = (n - 1.0) / (2.0 * n * np.asarray(release.budgets[1], dtype=np.float64))
     return np.broadcast_to(np.where(cap > 0.25, cap, np.inf), release.shape)
+
+
+def unit_cap(cap: float, release: BoundedRelease) -> float:
+    """A cap given in the units of the data, on [0, 1]; infinite for none.
+
+    Raises
+    ------
+    ValueError : not positive
+    """
+    value = one_number("cap", cap)
+    if not value > 0.0:
+        raise ValueError(f"cap must be positive, got {cap!r}")
+    return value / release.width**2
 
 
 def check_proper(release: BoundedRelease, prior: Prior, constrained: bool, cap: float | None) -> None:

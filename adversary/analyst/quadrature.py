@@ -25,8 +25,8 @@ from adversary.analyst.kernels import (
     log_all,
     log_convolved,
     log_whole,
-    lowest_of,
     new_tables,
+    nothing_of,
 )
 from adversary.analyst.layouts import (
     CONJUGATE,
@@ -50,7 +50,7 @@ from adversary.analyst.panels import (
     density_of,
     forward,
     jacobian,
-    place_nodes,
+    placed,
     unresolved,
 )
 
@@ -75,50 +75,52 @@ def lines_of(seen, belief, constrained, cap):
 
 
 @compiled
+def last_of(mu):
+    """The largest s that is feasible with a mean: v = mu (1 - mu); none outside [0, 1]."""
+    return -math.atanh(abs(1.0 - 2.0 * mu)) if 0.0 < mu < 1.0 else -np.inf
+
+
+@compiled
 def integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values):
     """Both marginals from the log posterior at (mean, variance) points, which is used up; (log mass, mismatch).
 
     The densities, of t and of s, integrate to 1.
     """
-    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
-    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
-    ts, mean_weights = np.empty(mean_points), np.empty(mean_points)
-    ss, variance_weights = np.empty(variance_points), np.empty(variance_points)
-    place_nodes(mean_edges, mean_panels, ts, mean_weights)
-    place_nodes(variance_edges, variance_panels, ss, variance_weights)
+    ts, mean_weights = placed(mean_edges)
+    ss, variance_weights = placed(variance_edges)
     work = np.empty(ORDER)
-    rows, columns = np.empty(variance_points), np.empty(mean_points)
-    for k in range(variance_points):
+    rows, columns = np.empty(ss.size), np.empty(ts.size)
+    for k in range(ss.size):
         rows[k] = math.log(jacobian(lines.kind, 0.0, ss[k]))
         variance_values[k] = 0.0
     top = -np.inf
-    for i in range(mean_points):
+    for i in range(ts.size):
         log_slope = math.log(jacobian(SINH, lines.spread, ts[i]))
-        for k in range(variance_points):
+        for k in range(ss.size):
             logs[i, k] += log_slope + rows[k]
             top = max(top, logs[i, k])
     if not top > -np.inf:
         return top, 0.0
-    for i in range(mean_points):
-        stop = variance_edges[variance_panels]
+    for i in range(ts.size):
+        stop = variance_edges[-1]
         if lines.kind == COSH:
             mu = forward(SINH, lines.centre, lines.spread, ts[i])
-            stop = -math.atanh(abs(1.0 - 2.0 * mu)) if 0.0 < mu < 1.0 else -np.inf
-        add_weights(variance_edges, variance_panels, -np.inf, stop, rows, work)
+            stop = last_of(mu)
+        add_weights(variance_edges, -np.inf, stop, rows, work)
         total = 0.0
-        for k in range(variance_points):
+        for k in range(ss.size):
             logs[i, k] = math.exp(logs[i, k] - top)
             total += rows[k] * logs[i, k]
         mean_values[i] = max(total, 0.0)
-    for k in range(variance_points):
+    for k in range(ss.size):
         start, stop = -np.inf, np.inf
         if lines.kind == COSH:
             e = math.exp(2.0 * ss[k])
             start = backward(SINH, lines.centre, lines.spread, e / (1.0 + e))
             stop = backward(SINH, lines.centre, lines.spread, 1.0 / (1.0 + e))
-        add_weights(mean_edges, mean_panels, start, stop, columns, work)
+        add_weights(mean_edges, start, stop, columns, work)
         total = 0.0
-        for i in range(mean_points):
+        for i in range(ts.size):
             total += columns[i] * logs[i, k]
         variance_values[k] = max(total, 0.0)
     first, second = (mean_weights * mean_values).sum(), (variance_weights * variance_values).sum()
@@ -137,35 +139,30 @@ def reaches(mean_edges, variance_edges, lines, p, q):
     low = forward(SINH, lines.centre, lines.spread, mean_edges[p])
     high = forward(SINH, lines.centre, lines.spread, mean_edges[p + 1])
     mu = min(max(0.5, low), high)
-    return 0.0 < mu < 1.0 and variance_edges[q] < -math.atanh(abs(1.0 - 2.0 * mu))
+    return variance_edges[q] < last_of(mu)
 
 
 @compiled
 def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, level):
     """Log of prior times likelihood at the points of the panels; -inf where, on both lines, it is below `level`."""
-    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
-    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
-    ts, weights = np.empty(mean_points), np.empty(mean_points)
-    ss, spare = np.empty(variance_points), np.empty(variance_points)
-    place_nodes(mean_edges, mean_panels, ts, weights)
-    place_nodes(variance_edges, variance_panels, ss, spare)
-    slopes = np.empty(mean_points)
-    for i in range(mean_points):
+    ts, _ = placed(mean_edges)
+    ss, _ = placed(variance_edges)
+    slopes = np.empty(ts.size)
+    for i in range(ts.size):
         slopes[i] = math.log(jacobian(SINH, lines.spread, ts[i]))
         ts[i] = forward(SINH, lines.centre, lines.spread, ts[i])
     tables, rows = new_tables(1)
     table, ends = tables[0], rows[0]
     bounded = lines.kind == COSH
     whole = 0.0
-    for k in range(variance_points):
+    for k in range(ss.size):
         v, slope = forward(lines.kind, 0.0, 0.0, ss[k]), math.log(jacobian(lines.kind, 0.0, ss[k]))
         ss[k] = v
         if bounded:
-            w_low = lowest_of(v, seen)
-            fill_table(table, ends, v, w_low, seen)
+            fill_table(table, ends, v, seen)
         else:
             whole = log_all(v, seen)
-        for i in range(mean_points):
+        for i in range(ts.size):
             logs[i, k] = -np.inf
             if not reaches(mean_edges, variance_edges, lines, i // ORDER, k // ORDER):
                 continue
@@ -178,9 +175,9 @@ def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normal
             logs[i, k] = value + prior
     if normalised:
         mass = np.empty_like(logs)
-        fill_grid(mass, ts, ss, Seen(seen.n, NONE, 1.0, 0.5, NONE, 1.0, 0.5), True)
-        for i in range(mean_points):
-            for k in range(variance_points):
+        fill_grid(mass, ts, ss, nothing_of(seen.n), True)
+        for i in range(ts.size):
+            for k in range(ss.size):
                 logs[i, k] = logs[i, k] - mass[i, k] if logs[i, k] > -np.inf else -np.inf
 
 
@@ -259,17 +256,13 @@ def joint_weights(logs, mean_edges, variance_edges, lines, limit):
     With `limit`, mass with v > mu (1 - mu) is left out on a line without bounds as well, before the weights are
     normalised by the whole: their sum is the probability of the region.
     """
-    mean_panels, variance_panels = mean_edges.size - 1, variance_edges.size - 1
-    mean_points, variance_points = mean_panels * ORDER, variance_panels * ORDER
-    ts, mean_weights = np.empty(mean_points), np.empty(mean_points)
-    ss, variance_weights = np.empty(variance_points), np.empty(variance_points)
-    place_nodes(mean_edges, mean_panels, ts, mean_weights)
-    place_nodes(variance_edges, variance_panels, ss, variance_weights)
-    work, columns = np.empty(ORDER), np.empty(mean_points)
+    ts, mean_weights = placed(mean_edges)
+    ss, variance_weights = placed(variance_edges)
+    work, columns = np.empty(ORDER), np.empty(ts.size)
     weights = np.empty_like(logs)
     top = logs.max()
     total = 0.0
-    for k in range(variance_points):
+    for k in range(ss.size):
         slope = jacobian(lines.kind, 0.0, ss[k])
         v = forward(lines.kind, 0.0, 0.0, ss[k])
         half = math.sqrt(max(0.25 - v, 0.0))
@@ -277,8 +270,8 @@ def joint_weights(logs, mean_edges, variance_edges, lines, limit):
         if lines.kind == COSH or limit:
             start = backward(SINH, lines.centre, lines.spread, 0.5 - half)
             stop = backward(SINH, lines.centre, lines.spread, 0.5 + half)
-        add_weights(mean_edges, mean_panels, start, stop, columns, work)
-        for i in range(mean_points):
+        add_weights(mean_edges, start, stop, columns, work)
+        for i in range(ts.size):
             mass = math.exp(logs[i, k] - top) * slope * jacobian(SINH, lines.spread, ts[i]) * variance_weights[k]
             weights[i, k] = columns[i] * mass
             total += (columns[i] if not limit else mean_weights[i]) * mass

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adversary._numeric import Floats
-from adversary.analyst.gibbs import as_problem, as_tree, check_size, run, settings, unit_cap
+from adversary.analyst.gibbs import as_problem, as_tree, check_size, run, settings
 from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.propriety import unit_cap
 
 if TYPE_CHECKING:
     import xarray as xr

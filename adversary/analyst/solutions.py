@@ -152,6 +152,19 @@ class Solution:
     log_mass: Floats
     mismatch: Floats
 
+    def log_likelihood(self, i: int, mu: Floats, v: Floats) -> Floats:
+        """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2)."""
+        from adversary.analyst.kernels import fill_grid, nothing_of
+        from adversary.analyst.quadrature import seen_of
+
+        seen, logs = seen_of(self.question.seen[i]), np.empty((mu.size, v.size))
+        fill_grid(logs, mu, v, seen, self.question.constrained)
+        if self.question.normalised:
+            mass = np.empty_like(logs)
+            fill_grid(mass, mu, v, nothing_of(seen.n), True)
+            logs -= mass
+        return logs
+
     def joint(self, i: int, *, limit: bool = False) -> tuple[Floats, Floats, Floats]:
         """mu (..., 1), sigma2 (...,) and weights (mu, sigma2) of one row; with `limit`, only of its part in the region.
 

@@ -11,7 +11,7 @@ import typer
 from adversary.desk import budgets
 from adversary.desk.options import Json, directory, told, whole
 from adversary.desk.profile_files import load_profile_file
-from adversary.desk.tables import console, json_text
+from adversary.desk.tables import tell
 
 
 def epsilon_command(
@@ -37,10 +37,7 @@ def epsilon_command(
             from adversary.desk import exhibits
 
             exhibits.write(budgets.figures(answer), folder, budgets.data(answer), "budget.nc")
-    if as_json:
-        print(json_text(found))
-    else:
-        budgets.show(found, console())
+    tell(found, budgets.show, as_json)
     if out is not None:
         if missing := budgets.left_out(answer):
             print(missing, file=sys.stderr)

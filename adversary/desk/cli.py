@@ -42,7 +42,7 @@ from adversary.desk.options import (
     whole,
 )
 from adversary.desk.scenarios import Scenario
-from adversary.desk.tables import console, json_text
+from adversary.desk.tables import console, json_text, tell
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
@@ -264,10 +264,7 @@ def _concern(
 
 
 def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, as_json: bool) -> None:
-    if as_json:
-        print(json_text(answer))
-    else:
-        show(answer, console())
+    tell(answer, show, as_json)
     if out is not None:
         print(f"figures in {out}", file=sys.stderr)
 

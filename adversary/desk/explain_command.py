@@ -15,7 +15,7 @@ from adversary.desk.keys import read_toml
 from adversary.desk.options import SEED, Json, Truths, number, read_scenario, told, whole
 from adversary.desk.profile_files import load_profile_file
 from adversary.desk.scenarios import Scenario
-from adversary.desk.tables import console, json_text
+from adversary.desk.tables import tell
 from adversary.driver import audit
 from adversary.policy.explain import AUDIENCES, TOPICS
 
@@ -72,10 +72,7 @@ def explain_command(
             answer = _of_scenario(read_scenario(file, truth), options, chance)
         else:
             answer = _of_profiles(file, options, chance)
-    if as_json:
-        print(json_text(answer))
-    else:
-        explained.show(answer, console())
+    tell(answer, explained.show, as_json)
 
 
 def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> dict[str, Any]:

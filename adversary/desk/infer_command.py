@@ -15,7 +15,7 @@ import typer
 from adversary.desk import inferred
 from adversary.desk.options import Json, directory, number, told
 from adversary.desk.release_files import load_release_file, parse_prior
-from adversary.desk.tables import console, json_text
+from adversary.desk.tables import tell
 
 
 def infer_command(
@@ -48,10 +48,7 @@ def infer_command(
             from adversary.desk import exhibits
 
             exhibits.write(inferred.figures(answer), folder, inferred.data(answer), "posterior.nc")
-    if as_json:
-        print(json_text(found))
-    else:
-        inferred.show(found, console())
+    tell(found, inferred.show, as_json)
     if out is not None:
         print(f"figures and data in {out}", file=sys.stderr)
 

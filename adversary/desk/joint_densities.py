@@ -13,12 +13,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from adversary._numeric import Floats, as_array
-from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 from adversary.analyst.region import largest_variance
 
 if TYPE_CHECKING:
-    from adversary.analyst.kernels import Seen
     from adversary.analyst.posteriors import Posterior
 
 POINTS = (240, 160)
@@ -34,12 +32,10 @@ def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
     ----------
     mu, sigma : increasing, sigma above 0
     """
-    release, low, width = one.release, float(one.release.bounds[0]), float(one.release.width)
+    low, width = float(one.release.bounds[0]), float(one.release.width)
     u, v = (as_array(mu) - low) / width, (as_array(sigma) / width) ** 2
     feasible = v <= as_array(largest_variance(u))[:, None] if one.constrained else np.ones((u.size, v.size), bool)
-    logs = _log_likelihood(_seen(release), u, v, one.constrained)
-    if one.constrained and one.feasibility == "normalised":
-        logs = logs - _log_likelihood(_nothing(_seen(release)), u, v, True)
+    logs = one.solution.log_likelihood(0, np.clip(u, 0.0, 1.0) if one.constrained else u, v)
     where = as_array(mu)[:, None], as_array(sigma) ** 2 + np.zeros((u.size, 1))
     logs = logs + _log_prior(one.prior, *where) + np.log(2.0 * as_array(sigma))
     feasible &= sigma <= float(one.quantile("sigma", 1.0 - 1e-12))  # a cap ends there
@@ -82,28 +78,3 @@ def _spread(low: float, high: float, count: int) -> Floats:
 
 def _middles(edges: Floats) -> Floats:
     return np.asarray((edges[1:] + edges[:-1]) / 2.0)
-
-
-def _seen(release: BoundedRelease) -> Seen:
-    """A release as the compiled code wants it."""
-    from adversary.analyst.kernels import KINDS, Seen
-
-    kinds = [KINDS["none"] if x is None else KINDS[release.noise] for x in (release.mean, release.variance)]
-    scales = [float(x) if np.isfinite(x) else 1.0 for x in release.unit_scales]
-    centres = [0.5 if np.isnan(x) else float(x) for x in (release.unit_mean, release.unit_variance)]
-    return Seen(float(release.size), kinds[0], scales[0], centres[0], kinds[1], scales[1], centres[1])
-
-
-def _nothing(seen: Seen) -> Seen:
-    """A release of neither statistic: what is left of its likelihood is the mass over feasible statistics."""
-    from adversary.analyst.kernels import KINDS
-
-    return seen._replace(mean_noise=KINDS["none"], variance_noise=KINDS["none"])
-
-
-def _log_likelihood(seen: Seen, u: Floats, v: Floats, constrained: bool) -> Floats:
-    from adversary.analyst.kernels import fill_grid
-
-    logs = np.empty((u.size, v.size))
-    fill_grid(logs, np.clip(u, 0.0, 1.0) if constrained else u, v, seen, constrained)
-    return logs

@@ -54,6 +54,13 @@ class Keys:
             raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
         return value
 
+    def text(self, key: str) -> str:
+        """A text that may be shown as it is, empty where there is none; lines and tabs become spaces."""
+        given = " ".join(self.get(key, str, "text", "").split())
+        if not given.isprintable():
+            raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
+        return given
+
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
         """A word out of a few."""
         value = self.get(key, str, f"one of {choices}", default)

@@ -96,7 +96,7 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     if top.has("plan"):
         raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
     top.only(*_TEXTS, *_NUMBERS, *_TABLES)
-    texts = {name: _text(top, name) for name in _TEXTS}
+    texts = {name: top.text(name) for name in _TEXTS}
     failure = float(_given(top, "failure", FAILURE, check_probability))
     delta = float(_given(top, "delta", DELTA, _delta))
     return ProfileFile(
@@ -119,14 +119,6 @@ def _profile(table: Keys) -> RiskProfile:
     if not name.isprintable():
         raise ValueError(f"{table.file}: {many}: names must be without control characters, got {name!r}")
     return read_profile(table)
-
-
-def _text(top: Keys, key: str) -> str:
-    """A text that may be shown as it is; lines and tabs become spaces."""
-    given = " ".join(top.get(key, str, "text", "").split())
-    if not given.isprintable():
-        raise ValueError(f"{top.where(key)}: must be without control characters, got {given!r}")
-    return given
 
 
 def _utility(table: Keys) -> Utility:

@@ -15,6 +15,7 @@ from typing import Any
 
 from adversary._numeric import check_positive
 from adversary.analyst.noisy import BoundedRelease
+from adversary.analyst.posteriors import FEASIBILITIES
 from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, as_prior
 from adversary.desk.keys import Keys, read_toml
 
@@ -22,7 +23,6 @@ PROB = 0.95
 """Probability of an interval where a file says nothing."""
 
 PRIORS = ("flat", "normal-inverse-gamma")
-FEASIBILITIES = ("event", "normalised")
 HYPERPARAMETERS = ("mu0", "kappa0", "nu0", "s0")
 
 _TEXTS = ("title", "description", "source", "quantity", "unit")
@@ -87,7 +87,7 @@ def load_release_file(path: str | Path) -> ReleaseFile:
             raise ValueError(f"{file}: {key}: this is {what}; a release file has none")
     top = Keys(document, file, "")
     top.only(*_TEXTS, *_TABLES)
-    texts = {name: _text(top, name) for name in _TEXTS}
+    texts = {name: top.text(name) for name in _TEXTS}
     release = _release(top.table("release"))
     reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
     reading.only("constrained", "feasibility", "prob", "cap")
@@ -192,14 +192,6 @@ def _yes(table: Keys, key: str, default: bool) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{table.where(key)}: must be true or false, got {value!r}")
     return value
-
-
-def _text(top: Keys, key: str) -> str:
-    """A text that may be shown as it is; lines and tabs become spaces."""
-    given = " ".join(top.get(key, str, "text", "").split())
-    if not given.isprintable():
-        raise ValueError(f"{top.where(key)}: must be without control characters, got {given!r}")
-    return given
 
 
 def _plain(number: Any) -> Any:

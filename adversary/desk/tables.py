@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,14 @@ def finite(x: Any) -> float | None:
 def numbers(values: Any) -> list[float | None]:
     """Every number of an array or a pair, as `finite`."""
     return [finite(value) for value in np.ravel(values)]
+
+
+def tell(answer: Any, show: Callable[[Any, Console], None], as_json: bool) -> None:
+    """Print an answer: one JSON object, or its tables."""
+    if as_json:
+        print(json_text(answer))
+    else:
+        show(answer, console())
 
 
 def json_text(answer: Any) -> str:
