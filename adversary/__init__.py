@@ -26,6 +26,7 @@ from adversary.privacy import auxiliary as auxiliary
 from adversary.privacy import decisions as decisions
 from adversary.privacy import frameworks as frameworks
 from adversary.privacy import guarantees as guarantees
+from adversary.privacy import invariants as invariants
 from adversary.privacy.definitions import ApproximateDP as ApproximateDP
 from adversary.privacy.definitions import GaussianDP as GaussianDP
 from adversary.privacy.definitions import NoPrivacy as NoPrivacy
@@ -43,6 +44,7 @@ from adversary.privacy.mechanisms import Laplace as Laplace
 from adversary.privacy.mechanisms import Mechanism as Mechanism
 from adversary.privacy.mechanisms import RandomizedResponse as RandomizedResponse
 from adversary.reader import attacks as attacks
+from adversary.reader import conditioned as conditioned
 from adversary.reader import counterfactual as counterfactual
 from adversary.reader import postprocessing as postprocessing
 from adversary.reader import risk as risk

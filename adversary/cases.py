@@ -15,6 +15,7 @@ from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.each import Each
+from adversary.reader.exact_totals import ExactTotals, exact_totals
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.laws import factor_law, invariant_factor
@@ -40,6 +41,7 @@ class Case:
     reader: Adversary
     truth: Truth
     failure: float
+    totals: ExactTotals | None = None
 
     def run(
         self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, progress: bool, store: Any
@@ -60,7 +62,11 @@ class Case:
             else:
                 readings = self._swept(prior, draws, seed, progress, store)
             law, risk = readings.law, readings.risk()
-        bounds = Bounds(self.plan, reader.records(self.plan), reader.moved(self.plan), self.failure)
+        if exact_totals(self.plan) and "invariant_ratio" not in risk:
+            risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
+        bounds = Bounds(
+            self.plan, reader.records(self.plan), reader.moved(self.plan), self.failure, reader.shift, self.totals
+        )
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
     def _recursive(self, prior: Prior, draws: int, seed: int) -> Readings:
@@ -141,13 +147,16 @@ class Bounds:
     """What promises leave open to a reader whose hypotheses differ in `records` records.
 
     `moved` is the largest number of people by whom a count differs, and `failure` the probability with which a bound
-    that is not certain may fail.
+    that is not certain may fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes,
+    and `totals` what is published exactly: who reads a promise for the former forgets the latter.
     """
 
     plan: Plan
     records: int
     moved: int
     failure: float
+    alone: int = 1
+    totals: ExactTotals | None = None
 
     def table(self, promises: dict[str, Guarantee], law: FactorLaw, readings: Readings) -> xr.Dataset:
         """The bound group. `law` is that of the log Bayes factor over all releases.
@@ -168,29 +177,72 @@ class Bounds:
             result[name] = ("definition", np.array(values))
         for name in ("posterior", "ratio", "difference", "loss_bound"):
             result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
-        result["outside"].attrs["direction"] = "estimate" if law.simulated or readings.sampled else "exact"
+        direction = "estimate" if law.simulated or readings.sampled else "exact"
+        result["outside"].attrs["direction"] = direction
+        if self.totals is not None:
+            result = result.assign(self._beside(self.totals, promises, law, readings, direction))
         return result
+
+    def _beside(
+        self,
+        totals: ExactTotals,
+        promises: dict[str, Guarantee],
+        law: FactorLaw,
+        readings: Readings,
+        direction: str,
+    ) -> dict[str, Any]:
+        """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
+        one = {name: promise.group(totals.each * self.alone) for name, promise in promises.items()}
+        one[OWN] = _own_loss(self.plan, self.alone)
+        beside = {name: totals.promised(promise) for name, promise in promises.items()}
+        beside[OWN] = NoPrivacy() if totals.disclosed else _own_loss(self.plan, totals.semi_adjacency)
+        naive = [self._limit(promise) for promise in one.values()]
+        passed = [self._passed(limit, failure, law, readings) for failure, limit in naive]
+        upper = {"direction": "upper"}
+        return {
+            "naive_loss_bound": ("definition", [limit for _, limit in naive], {"direction": "not a bound"}),
+            "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
+            "naive_broken": ("definition", [int(broken) for _, broken in passed]),
+            "semi_loss_bound": ("definition", [self._limit(promise)[1] for promise in beside.values()], upper),
+            "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
+        }
 
     def _row(self, guarantee: Guarantee, kept: bool, law: FactorLaw, readings: Readings) -> dict[str, Any]:
         prior = readings.prior
-        failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
-        loss_bound = _loss_bound(guarantee, failure)
-        bound = PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
-        limits = bound.posterior_bounds(prior.base)
-        outside, error = (
-            readings.clearly_outside(limits) if readings.sampled else law.outside(loss_bound, prior.invariant)
-        )
-        exceeded = outside > failure + 3.0 * error + 1e-12
+        failure, loss_bound = self._limit(guarantee)
+        bound = _within(loss_bound)
+        outside, exceeded = self._passed(loss_bound, failure, law, readings)
         judged = UNRELIABLE if readings.failed else "exceeded" if exceeded else "holds"
         return {
-            "posterior": limits,
+            "posterior": bound.posterior_bounds(prior.base),
             "ratio": bound.ratio_bounds(prior.base),
             "difference": bound.difference_bounds(prior.base),
             "loss_bound": loss_bound,
-            "outside": np.nan if readings.failed else outside,
+            "outside": outside,
             "failure": failure,
             "status": judged if kept else "violated",
         }
+
+    def _limit(self, guarantee: Guarantee) -> tuple[float, float]:
+        """(failure, largest loss, nats): for certain where there is such a limit."""
+        failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
+        return failure, _loss_bound(guarantee, failure)
+
+    def _passed(self, limit: float, failure: float, law: FactorLaw, readings: Readings) -> tuple[float, bool]:
+        """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
+        prior = readings.prior
+        outside, error = (
+            readings.clearly_outside(_within(limit).posterior_bounds(prior.base))
+            if readings.sampled
+            else law.outside(limit, prior.invariant)
+        )
+        exceeded = bool(outside > failure + 3.0 * error + 1e-12)
+        return (np.nan if readings.failed else outside), exceeded and not readings.failed
+
+
+def _within(loss_bound: float) -> Guarantee:
+    """The promise of a largest loss."""
+    return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from adversary._numeric import check_probability, check_whole
 from adversary.cases import OWN, Case
 from adversary.modelled import ModelCase, is_model, settle_model_truth
 from adversary.privacy.guarantees import Guarantee
+from adversary.reader.exact_totals import Conforming, exact_totals
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.tables import DRAWS
@@ -43,6 +44,7 @@ def audit(
     target: str = "in",
     support: Mapping[str, ArrayLike] | None = None,
     records: int = 1,
+    invariants: Conforming | None = None,
     draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
@@ -65,6 +67,8 @@ def audit(
         known: `risk` then has `edge_mass`, the average posterior probability of the ends of these values, which is
         small where the values reach far enough, and `truncation_mass` among the attributes is NaN
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
+    invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
+        levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
     rng : seed
@@ -74,7 +78,10 @@ def audit(
     Returns
     -------
     DataTree with groups `release` (noisy, sibling_sum, weight), `exact` (posterior, log_odds, ratio per release),
-    `risk` (averages) and `bound` (dims definition, side). A model's prior counts the side data observed in it. Where
+    `risk` (averages) and `bound` (dims definition, side). A model's prior counts the side data observed in it. Beside
+    exact levels `risk` has `invariant_ratio`, what they alone taught, and `bound` has `semi_adjacency`, a(t), with the
+    limit of every promise for that many records (`semi_loss_bound`) and, as a warning, for the target's record alone
+    (`naive_loss_bound`): no bound, since nobody can change alone; `naive_outside` is how often releases pass it. Where
     posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` and `status` of
     every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
     "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
@@ -95,7 +102,8 @@ def audit(
     truths: Mapping[Any, Any] = truth if several else {None: truth}
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = runner.seed_sequence(rng)
-    work = _Work(engine, float(failure), target, support or {}, records, _named_guarantees(guarantee), size)
+    promises = _named_guarantees(guarantee)
+    work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
     by_plan = []
     for plan_name, one_plan in plans.items():
         by_truth = []
@@ -120,16 +128,19 @@ class _Work:
     records: int
     promises: dict[str, Guarantee]
     draws: int | None
+    invariants: Conforming | None = None
 
     def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, progress: bool, store: Any) -> Groups:
         """Groups of one case."""
         case: Case | ModelCase
+        totals = exact_totals(plan, self.invariants)
         if is_model(reader):
             settled = settle_model_truth(plan, truth, self.target)
             prior_seed = int(seed.generate_state(5)[-1])
-            case = ModelCase(plan, reader, settled, self.failure, self.target, self.records, self.support, prior_seed)
+            of_model = (self.target, self.records, self.support, prior_seed)
+            case = ModelCase(plan, reader, settled, self.failure, *of_model, totals)
         else:
-            case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure)
+            case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
         return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), progress, store)
 
 

@@ -24,6 +24,7 @@ from adversary.cases import Bounds, from_fits, groups_of
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.coarsening import is_continuous
+from adversary.reader.exact_totals import ExactTotals
 from adversary.reader.plans import Plan
 from adversary.reader.releases import observed
 from adversary.reader.tables import DRAWS, release_table
@@ -73,6 +74,7 @@ class ModelCase:
     records: int = 1
     support: Mapping[str, ArrayLike] = field(default_factory=dict)
     prior_seed: int = 0
+    totals: ExactTotals | None = None
 
     def run(
         self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, progress: bool, store: Any
@@ -94,7 +96,7 @@ class ModelCase:
         else:
             readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
-        bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure)
+        bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
         risk = readings.risk()
         if self.support:
             sampled = readings.sampled or bool(readings.draws)

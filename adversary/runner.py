@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +36,22 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True) -> I
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         yield from progress.track(items, description=description)
+
+
+@contextmanager
+def told(message: str, after: float = 2.0) -> Iterator[None]:
+    """Say on standard error what is going on if it takes longer than `after` seconds; silent where nobody watches."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    timer = Timer(after, console.print, args=(message,))
+    timer.daemon = True
+    if console.is_terminal or console.is_jupyter:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:

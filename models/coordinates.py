@@ -2,7 +2,10 @@ r"""Coordinates in which a sampler moves: the parameters of bounded data at abou
 
 The mean is measured from where prior and release put it given :math:`\sigma^2`, in units of its spread there; so the
 narrow end that an informative prior has at small :math:`\sigma^2` is as wide as the rest. Within an interval the
-quantiles of Cauchy's law stretch that distance to the whole line.
+quantiles of the logistic law stretch that distance to the whole line: far from the ends they leave it as it is, so that
+what is nearly normal stays nearly normal, and an end lies at infinity. An inverse gamma law falls off like
+:math:`e^{-\beta / \sigma^2}`, a wall in :math:`\log \sigma^2` that a step may overshoot; in the root of
+:math:`\beta / \sigma^2` it is the side of a normal law.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["LogUpTo", "Standardised", "pooled"]
+__all__ = ["LogUpTo", "RootUpTo", "Standardised", "pooled"]
 
 _HALF, _ONE, _TWO, _QUARTER = (np.float64(x) for x in (0.5, 1.0, 2.0, 0.25))
 
@@ -46,6 +49,34 @@ class LogUpTo(Transform):
         return np.log(np.float64(self.top)) - pt.softplus(value) - pt.softplus(-value)
 
 
+@dataclass(frozen=True)
+class RootUpTo(Transform):
+    r"""Of an inverse gamma variable with scale beta, below top: a root of the precision, its logarithm where small.
+
+    .. math:: \sqrt{\beta / x} = \sqrt{\beta / top} + \log(1 + e^{-q})
+
+    beta is the last parameter of the variable.
+    """
+
+    top: float
+    name = "root_up_to"
+    ndim_supp = 0
+
+    def forward(self, value: Any, *inputs: Any) -> TensorVariable:
+        root, least = pt.sqrt(inputs[-1] / value), pt.sqrt(inputs[-1] / np.float64(self.top))
+        return -pt.log(pt.expm1(pt.switch(root > least, root - least, _ONE)))  # of a prior that is cut there
+
+    def backward(self, value: Any, *inputs: Any) -> TensorVariable:
+        return inputs[-1] / self._root(value, inputs[-1]) ** 2
+
+    def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
+        beta = inputs[-1]
+        return pt.log(_TWO * beta) - 3 * pt.log(self._root(value, beta)) - pt.softplus(value)
+
+    def _root(self, value: Any, beta: Any) -> TensorVariable:
+        return pt.sqrt(beta / np.float64(self.top)) + pt.softplus(-value)
+
+
 def pooled(
     n: Any, rate1: Any, mean: Any, sigma2: TensorVariable, prior: tuple[Any, Any] | None = None
 ) -> tuple[TensorVariable, TensorVariable]:
@@ -59,9 +90,13 @@ def pooled(
 
 
 class Standardised(Transform):
-    r"""mu = m + s tan(theta), theta in the interval that keeps :math:`\sigma^2 \le \mu (1 - \mu)`; or mu = m + s q.
+    r"""mu = m + s z, z of a real q in the interval (a, b) that keeps :math:`\sigma^2 \le \mu (1 - \mu)`; or z = q.
 
-    m, s and sigma2 are the last three parameters of the variable.
+    .. math:: z = \log \frac{A + B e^q}{(1 - A) + (1 - B) e^q}, \qquad A = \frac{1}{1 + e^{-a}}, \;
+              B = \frac{1}{1 + e^{-b}}
+
+    is the quantile, of the logistic law cut to (a, b), at the probability whose logit is q. m, s and sigma2 are the
+    last three parameters of the variable.
     """
 
     name = "standardised"
@@ -71,30 +106,43 @@ class Standardised(Transform):
         self.constrained = constrained
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
-        m, s, first, width = self._ends(inputs)
+        m, s, low, high = self._ends(inputs)
+        z = (value - m) / s
         if not self.constrained:
-            return (value - m) / s
-        share = (pt.arctan((value - m) / s) - first) / width
-        share = pt.switch((share > 0) & (share < 1), share, _HALF)
-        return pt.log(share) - pt.log1p(-share)
+            return z
+        z = pt.switch((z > low) & (z < high), z, _HALF * (low + high))
+        return _log_gap(low, z) - _log_gap(z, high)
 
     def backward(self, value: Any, *inputs: Any) -> TensorVariable:
-        m, s, first, width = self._ends(inputs)
-        return m + s * (pt.tan(first + width * pt.sigmoid(value)) if self.constrained else value)
+        m, s, low, high = self._ends(inputs)
+        if not self.constrained:
+            return m + s * value
+        inside = m + s * (_log_odds(low, high, value, -_ONE) - _log_odds(low, high, value, _ONE))
+        return pt.clip(inside, m + s * low, m + s * high)
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
-        _, s, first, width = self._ends(inputs)
+        _, s, low, high = self._ends(inputs)
         if not self.constrained:
             return pt.log(s) + pt.zeros_like(value)
-        bend = pt.log1p(pt.tan(first + width * pt.sigmoid(value)) ** 2)
-        return pt.log(s) + pt.log(width) + bend - pt.softplus(value) - pt.softplus(-value)
+        sides = _log_odds(low, high, value, -_ONE) + _log_odds(low, high, value, _ONE)
+        return pt.log(s) + _log_gap(low, high) + value - sides
 
     def _ends(self, inputs: Any) -> tuple[Any, Any, Any, Any]:
-        """m, s, the least theta and the width of its interval."""
+        """m, s and the ends of z, between which 0 is."""
         m, s, sigma2 = inputs[-3:]
         if not self.constrained:
             return m, s, None, None
         half = pt.sqrt(pt.maximum(_QUARTER - sigma2, np.float64(1e-300)))
-        m = pt.clip(m, _HALF - half, _HALF + half)
-        first = pt.arctan((_HALF - half - m) / s)
-        return m, s, first, pt.arctan((_HALF + half - m) / s) - first
+        low = sigma2 / (_HALF + half)
+        m = pt.clip(m, low, _HALF + half)
+        return m, s, (low - m) / s, (_HALF + half - m) / s
+
+
+def _log_odds(low: Any, high: Any, q: Any, side: Any) -> TensorVariable:
+    """log(A + B e^q) for side -1, log((1 - A) + (1 - B) e^q) for side 1."""
+    return pt.logaddexp(-pt.softplus(side * low), q - pt.softplus(side * high))
+
+
+def _log_gap(low: Any, high: Any) -> TensorVariable:
+    """Log of the mass of the logistic law between low and high."""
+    return pt.log1mexp(low - high) - pt.softplus(low) - pt.softplus(-high)

@@ -100,6 +100,20 @@ class ExactGibbs(BlockedStep):
         return point, [{}]
 
 
+def local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The terms of the log density one latent appears in, for a batch of its values, and the names of the others there.
+
+    Called with the batch (values, *shape) and a value of each of the others.
+    """
+    terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
+    batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
+    (log_density,) = vectorized([summed(terms)], {value: batch})
+    used = set(ancestors([log_density]))
+    others = [v for v in model.value_vars if v in used]
+    function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
+    return function, tuple(v.name for v in others)
+
+
 @dataclass(frozen=True)
 class _Conditional:
     """The full conditional of one latent: the terms of the density it appears in, for a batch of its values."""
@@ -115,13 +129,7 @@ class _Conditional:
         if rv.dtype not in discrete_types:
             raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
         _, supports = support_of(rv, support, set(model.basic_RVs))
-        terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
-        batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
-        (log_density,) = vectorized([summed(terms)], {value: batch})
-        used = set(ancestors([log_density]))
-        others = [v for v in model.value_vars if v in used]
-        function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
-        return cls(rv.name, supports, function, tuple(v.name for v in others))
+        return cls(rv.name, supports, *local_density(model, value))
 
     def update(self, point: dict[str, NDArray[Any]], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         current, rest = np.array(point[self.name]), [point[name] for name in self.inputs]

@@ -1,13 +1,12 @@
 """Densities of noisy statistics as PyTensor operations: one node each, whose further outputs are its derivatives.
 
-So a model that holds them compiles in seconds, whatever the work inside. `noisy_densities` has the formulas.
+So a model that holds them compiles in seconds, whatever the work inside. The formulas are in `noisy_densities` and
+`feasible_densities`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,13 @@ from pytensor.scalar.basic import ScalarOp, float64
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.variable import TensorVariable
 
-from . import noisy_densities
+from . import feasible_densities, noisy_densities
+from .machine_code import SOURCE
 
 __all__ = ["gamma_laplace", "log_feasible", "log_gammainc", "log_ndtr", "normal_laplace"]
 
 _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 _ROOT = np.sqrt(_TWO)
-_SOURCE = hashlib.sha256(Path(noisy_densities.__file__).read_bytes()).hexdigest()
 
 
 class Sloped(ScalarOp):
@@ -54,13 +53,13 @@ class Sloped(ScalarOp):
 @register_scalar_funcify(Sloped)  # type: ignore[untyped-decorator]
 def _(op: Any, node: Any, **kwargs: Any) -> Any:
     del node, kwargs
-    return op.function, scalar_op_cache_key(op, function=op.name, source=_SOURCE)
+    return op.function, scalar_op_cache_key(op, function=op.name, source=SOURCE)
 
 
 _normal_laplace = Elemwise(Sloped(noisy_densities.normal_laplace, 4, (0, 1, 2)))
 _gamma_laplace = Elemwise(Sloped(noisy_densities.gamma_laplace, 4, (0, 2)))
 _log_gammainc = Elemwise(Sloped(noisy_densities.log_gammainc, 2, (1,)))
-_log_feasible = Elemwise(Sloped(noisy_densities.log_feasible, 7, (1, 2, 5, 6)))
+_log_feasible = Elemwise(Sloped(feasible_densities.log_feasible, 7, (1, 2, 5, 6)))
 
 
 def _value(operation: Any, *inputs: Any) -> TensorVariable:

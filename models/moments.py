@@ -17,7 +17,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma
 
-from .coordinates import LogUpTo, Standardised, pooled
+from .coordinates import LogUpTo, RootUpTo, Standardised, pooled
 
 __all__ = ["Told", "parameters"]
 
@@ -108,7 +108,7 @@ def _informative(
     """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
     scale = nu0 * (s0 / np.float64(told.release.width)) ** 2 / _TWO
-    sigma2 = pm.InverseGamma("unit_sigma2", alpha=nu0 / _TWO, beta=scale, default_transform=LogUpTo(top))
+    sigma2 = pm.InverseGamma("unit_sigma2", alpha=nu0 / _TWO, beta=scale, default_transform=RootUpTo(top))
     prior = told.on_unit("mean", mu0), pt.sqrt(sigma2 / kappa0)
     place = pooled(told.n, told.rate("mean"), _released_mean(told), sigma2, prior)
     mu = pm.CustomDist(

@@ -32,6 +32,7 @@ from pytensor.tensor.random.basic import (
 from pytensor.tensor.variable import TensorVariable
 
 from .batching import NUMPY_MODE
+from .margins import FreeCellsRV, free_bounds
 from .tables import TabulatedRV
 
 __all__ = ["Values", "end_values", "support_of"]
@@ -51,6 +52,7 @@ _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     PoissonRV: (0, lambda: (0, np.inf)),
     NegBinomialRV: (0, lambda: (0, np.inf)),
     GeometricRV: (0, lambda: (1, np.inf)),
+    FreeCellsRV: (2, free_bounds),
 }
 """How many of a law's first parameters settle its support, and its smallest and largest value given those."""
 

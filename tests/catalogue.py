@@ -15,6 +15,7 @@ import scipy.stats
 import adversary as adv
 from adversary.privacy.definitions import RenyiDP
 from adversary.privacy.losses import ComposedLoss, DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.tulap import Tulap
 from tests import oracles
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
@@ -41,6 +42,7 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "gaussian": adv.Gaussian(1.7),
     "laplace": adv.Laplace(0.8),
     "laplace, sum of 3": adv.Laplace(0.8).total(3),
+    "tulap": Tulap(0.9),
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
     "exact": adv.Exact(),
@@ -100,6 +102,10 @@ GUARANTEES: dict[str, adv.Guarantee] = {
     "approximate": adv.ApproximateDP(1.0, 1e-6),
     "approximate, delta zero": adv.ApproximateDP(0.5, 0.0),
     "approximate, large delta": adv.ApproximateDP(0.1, 0.02),
+    "pure, groups of 3": adv.PureDP(1.0).group(3),
+    "pure, weak, groups of 2": adv.PureDP(8.0).group(2),
+    "approximate, groups of 2": adv.ApproximateDP(1.0, 1e-6).group(2),
+    "approximate, groups of 5, little left": adv.ApproximateDP(1.0, 0.05).group(5),
     "probabilistic": adv.ProbabilisticDP(1.0, 1e-3),
     "zCDP": adv.ZeroConcentratedDP(0.07),
     "zCDP, census": adv.ZeroConcentratedDP(2.56),

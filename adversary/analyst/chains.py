@@ -62,6 +62,15 @@ def truncated_normal(centre: float, sd: float, low: float, high: float, rng: Gen
 
 
 @compiled
+def truncated_normals(centre: Floats, sd: Floats, low: Floats, high: Floats, rng: Generator) -> Floats:
+    """One draw for each; 0 where rounding leaves no interval."""
+    drawn = np.zeros(low.size)
+    for i in np.flatnonzero(low < high):
+        drawn[i] = truncated_normal(centre[i], sd[i], low[i], high[i], rng)
+    return drawn
+
+
+@compiled
 def _height(t: float, logs: bool, power: float, beta: float, rate: float, tau: float) -> float:
     x = math.exp(t) if logs else t
     climb = 0.0 if power == 0.0 else power * (t if logs else math.log(t) if t > 0.0 else -math.inf)
@@ -70,9 +79,7 @@ def _height(t: float, logs: bool, power: float, beta: float, rate: float, tau: f
 
 @compiled
 def _slope(t: float, logs: bool, power: float, fall: float) -> float:
-    if logs:
-        return power - fall * math.exp(t)
-    return (power / t if power != 0.0 else 0.0) - fall
+    return power - fall * math.exp(t) if logs else (power / t if power != 0.0 else 0.0) - fall
 
 
 @compiled

@@ -22,7 +22,7 @@ import numpy as np
 from adversary._numeric import Floats, check_whole
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, as_prior
-from adversary.analyst.propriety import unit_cap
+from adversary.analyst.propriety import check_proper, unit_cap
 from adversary.runner import seed_sequence
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def gibbs(
 
     Raises
     ------
-    ValueError : Gaussian noise, a statistic missing, many releases or priors, a prior given as a function, an improper
-        posterior (flat, unconstrained, n <= 3), epsilon2 >= 2 (n - 1) / n without `cap`
+    ValueError : Gaussian noise, a statistic missing, many releases or priors, a prior given as a function, a flat prior
+        with too few values (`check_proper`), epsilon2 >= 2 (n - 1) / n without `cap`
 
     Warns
     -----
@@ -143,7 +143,7 @@ def _statistics_level(
     *,
     printed: bool,
 ) -> xr.DataTree:
-    problem = as_problem(release, prior, constrained, printed=printed)
+    problem = as_problem(release, prior, constrained, cap, printed=printed)
     size, top = check_size(draws, burn, thin), _cap(problem, release, cap)
     from adversary.analyst.chains import statistics_chain
 
@@ -155,8 +155,10 @@ def _statistics_level(
     return as_tree(kept, release, {"sampler": name, "feasibility": "event", **settings(problem, size, prior)})
 
 
-def as_problem(release: BoundedRelease, prior: Any, constrained: bool, *, printed: bool = False) -> Problem:
-    """The numbers of a chain, or ValueError where these samplers do not apply."""
+def as_problem(
+    release: BoundedRelease, prior: Any, constrained: bool, cap: float | None = None, *, printed: bool = False
+) -> Problem:
+    """The numbers of a chain, or ValueError where these samplers do not apply or there is no posterior."""
     elsewhere = "adv.bounded.posterior handles it"
     if not isinstance(release, BoundedRelease):
         raise TypeError(f"release must be a BoundedRelease, got {release!r}")
@@ -168,10 +170,7 @@ def as_problem(release: BoundedRelease, prior: Any, constrained: bool, *, printe
         if getattr(release, name) is None:
             raise ValueError(f"the Gibbs sampler needs a released mean and variance, got {name}=None: {elsewhere}")
     n, numbers = int(release.size), prior_numbers(prior, release.bounds, printed=printed)
-    if numbers[1] == 0.0 and not constrained and n <= 3:
-        raise ValueError(
-            f"improper posterior: with a flat prior and no constraints n must be at least 4 (Theorem 18), got n={n}"
-        )
+    check_proper(release, as_prior(prior), constrained, cap)
     first, second = (float(1.0 / scale) for scale in release.unit_scales)
     noisy = (float(release.unit_mean), float(release.unit_variance), first, second)
     return Problem(n, noisy, numbers, bool(constrained), (n - 1) / (2.0 * second))

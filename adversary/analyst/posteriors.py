@@ -25,10 +25,11 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
 from adversary._numeric import Floats, as_array, check_probability, one_number, scalar_or_array
+from adversary.analyst.marginals import Marginal
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.propriety import check_proper, default_cap, unit_cap
-from adversary.analyst.solutions import Marginal, Question, Solution, solve_all
+from adversary.analyst.solutions import Question, Solution, solve_all
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,34 +16,18 @@ import math
 
 import numpy as np
 
-from adversary.analyst.compiled import compiled
-from adversary.analyst.kernels import (
-    NONE,
-    Seen,
-    fill_grid,
-    fill_table,
-    log_all,
-    log_convolved,
-    log_whole,
-    new_tables,
-    nothing_of,
-)
-from adversary.analyst.layouts import (
-    CONJUGATE,
-    Belief,
-    Lines,
-    ends_of_mean,
-    lay_again,
-    lay_mean,
-    lay_variance,
-    log_prior,
-    snap,
-)
+from adversary.analyst.capped import NONE, Seen, log_all, nothing_of
+from adversary.analyst.compiled import compiled, compiled_in_place
+from adversary.analyst.kernels import fill_grid, log_kernels, log_whole
+from adversary.analyst.layouts import lay_again, lay_closer, snap
+from adversary.analyst.lines import CONJUGATE, Belief, Lines, log_prior
+from adversary.analyst.means import ends_of_mean, lay_mean
 from adversary.analyst.panels import (
     COSH,
     EXP,
     ORDER,
     SINH,
+    TOLERANCE,
     WITHIN,
     add_weights,
     backward,
@@ -53,11 +37,11 @@ from adversary.analyst.panels import (
     placed,
     unresolved,
 )
+from adversary.analyst.sheets import new_room, sheet_of
+from adversary.analyst.variances import lay_variance
 
-_TURNS = 2
-_RESOLVED = 5e-5
+_TURNS = 3
 _ENOUGH = 11.0
-_LEAST = 26.0
 
 
 @compiled
@@ -143,36 +127,32 @@ def reaches(mean_edges, variance_edges, lines, p, q):
 
 
 @compiled
-def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, level):
-    """Log of prior times likelihood at the points of the panels; -inf where, on both lines, it is below `level`."""
+def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised):
+    """Log of prior times likelihood at the points of the panels, -inf in those beyond the region."""
     ts, _ = placed(mean_edges)
     ss, _ = placed(variance_edges)
-    slopes = np.empty(ts.size)
     for i in range(ts.size):
-        slopes[i] = math.log(jacobian(SINH, lines.spread, ts[i]))
         ts[i] = forward(SINH, lines.centre, lines.spread, ts[i])
-    tables, rows = new_tables(1)
-    table, ends = tables[0], rows[0]
-    bounded = lines.kind == COSH
-    whole = 0.0
+    logs[:] = -np.inf
+    room = new_room()
     for k in range(ss.size):
-        v, slope = forward(lines.kind, 0.0, 0.0, ss[k]), math.log(jacobian(lines.kind, 0.0, ss[k]))
-        ss[k] = v
-        if bounded:
-            fill_table(table, ends, v, seen)
+        v = ss[k] = forward(lines.kind, 0.0, 0.0, ss[k])
+        first, stop = 0, ts.size
+        while first < stop and not reaches(mean_edges, variance_edges, lines, first // ORDER, k // ORDER):
+            first += ORDER
+        while first < stop and not reaches(mean_edges, variance_edges, lines, stop // ORDER - 1, k // ORDER):
+            stop -= ORDER
+        if first == stop:
+            continue
+        if lines.kind == COSH:
+            sheet = sheet_of(v, ts[first], ts[stop - 1], seen, room)
+            log_kernels(ts[first:stop], sheet, logs[first:stop, k])
         else:
             whole = log_all(v, seen)
-        for i in range(ts.size):
-            logs[i, k] = -np.inf
-            if not reaches(mean_edges, variance_edges, lines, i // ORDER, k // ORDER):
-                continue
-            prior = log_prior(ts[i], v, belief)
-            if bounded:
-                floor = level - prior - slope - slopes[i]
-                value = log_convolved(ts[i], v, seen, table, ends, floor)
-            else:
-                value = whole + log_whole(seen.mean - ts[i], v / seen.n, seen)
-            logs[i, k] = value + prior
+            for i in range(first, stop):
+                logs[i, k] = whole + log_whole(seen.mean - ts[i], v / seen.n, seen.mean_noise, seen.mean_scale)
+        for i in range(first, stop):
+            logs[i, k] += log_prior(ts[i], v, belief)
     if normalised:
         mass = np.empty_like(logs)
         fill_grid(mass, ts, ss, nothing_of(seen.n), True)
@@ -189,7 +169,7 @@ def goes_on(edges, values, low, high):
     return (values[0] > level and edges[0] > low + spare) or (values[-1] > level and edges[-1] < high - spare)
 
 
-@compiled
+@compiled_in_place
 def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges, mean_values, variance_values):
     """One posterior: its lines, log mass and mismatch; panels and marginals are filled in.
 
@@ -197,11 +177,11 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
     """
     lines = lines_of(seen, belief, constrained, cap)
     lay_variance(variance_edges, lines.kind, lines.top, seen, belief)
-    level = lay_mean(mean_edges, variance_edges, lines, seen, belief) - _LEAST
+    lay_mean(mean_edges, variance_edges, lines, seen, belief)
     logs = np.empty((mean_values.size, variance_values.size))
     log_mass, mismatch = 0.0, 0.0
     for turn in range(_TURNS):
-        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, level)
+        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised)
         log_mass, mismatch = integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values)
         if not log_mass > -np.inf:
             break
@@ -213,11 +193,15 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
         low, high = ends_of_mean(lines, largest, seen, belief)
         short = goes_on(mean_edges, mean_values, low, high)
         short = short or goes_on(variance_edges, variance_values, -np.inf, lines.top)
-        if turn == _TURNS - 1 or (mismatch < _RESOLVED and not short):
+        if turn == _TURNS - 1 or (mismatch < TOLERANCE and not short):
             break
-        lay_again(mean_edges, mean_values, low, high)
+        if short:
+            lay_again(mean_edges, mean_values, low, high)
+            lay_again(variance_edges, variance_values, -np.inf, lines.top)
+        else:
+            lay_closer(mean_edges, mean)
+            lay_closer(variance_edges, variance)
         snap(mean_edges)
-        lay_again(variance_edges, variance_values, -np.inf, lines.top)
     return lines, log_mass, mismatch
 
 

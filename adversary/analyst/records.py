@@ -78,7 +78,7 @@ def gibbs_records(
     """
     if feasibility not in ("event", "normalised"):
         raise ValueError(f'feasibility must be "event" or "normalised", got {feasibility!r}')
-    problem, size = as_problem(release, prior, constrained), check_size(draws, burn, thin)
+    problem, size = as_problem(release, prior, constrained, cap), check_size(draws, burn, thin)
     if cap is not None:
         top = unit_cap(cap, release)
     else:

@@ -63,7 +63,7 @@ def gibbs(
     burn: int = 1_000,
     chains: int = 16,
     rng: Any = None,
-    max_tries: int = 100_000,
+    max_tries: int = 1_000,
     projected: bool = True,
 ) -> xr.DataTree:
     """Posterior draws of intercept, slope, residual variance and the confidential sums.
@@ -73,17 +73,18 @@ def gibbs(
     release : noisy sums and moments
     prior : of (intercept, slope) and sigma2, in the units of the data; unless given, `RegressionLaw()` for the
         rescaled data
-    constrained : whether sums, coefficients and sigma2 <= 1/4 are kept to what data in [0, 1] can have. The draws are
-        rejected until they do, and no density is renormalised
-    region : of the coefficients; see `feasible_coefficients`. The tight one gets stuck sooner, above all in a long
-        run: feasible sums can have a least-squares line far outside it
+    constrained : whether sums, coefficients and sigma2 <= 1/4 are kept to what data in [0, 1] can have. Each block is
+        drawn until it is, and no density is renormalised
+    region : of the coefficients; see `feasible_coefficients`
     draws, burn, chains : sweeps kept of each chain, sweeps dropped before them, and chains. Each starts from a draw of
         the prior, and all move together: twice the chains cost little more, twice the draws cost twice as much.
         Neighbouring draws are much alike (a hundred sweeps or more for one independent draw where noise dominates)
     rng : seed
-    max_tries : draws of one rejection step before `SamplerStuck`; a long run meets a step that needs many
+    max_tries : draws of one block in one sweep, all of them outside the region, before a chain takes steps along lines
+        through where it stands instead, each from its law cut to the region. The posterior is the same whatever this
+        number; releases far outside the region are sampled by such steps alone, and mix slowly
     projected : whether the noisy moments are first brought to the nearest of a distribution on [0, 1] and mixed with 5
-        per cent of the uniform one's; without, most releases cannot be sampled under the constraints
+        per cent of the uniform one's; without, most releases have moments that no data have
 
     Returns
     -------
@@ -93,7 +94,6 @@ def gibbs(
 
     Raises
     ------
-    SamplerStuck : no feasible sums, or no feasible coefficients, in max_tries draws
     ValueError : numbers of draws below 1, a prior with a0 <= 1 under the constraints, an unknown region
 
     References
@@ -131,7 +131,11 @@ def published_gibbs(
     release's epsilon, and n is noisy where there are none (erratum E3); the noisy moments are used as they come,
     divided by n.
 
-    Arguments and result as of `gibbs`, with the weak region.
+    Arguments and result as of `gibbs`, with the weak region; but a block rejected max_tries times is the end.
+
+    Raises
+    ------
+    SamplerStuck : no feasible sums, or no feasible coefficients, in max_tries draws
     """
     sums = release.noisy_sums[1:] if constrained else release.noisy_sums
     rate = len(SUMS) * float(release.epsilon) / sums.size

@@ -15,94 +15,19 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import Floats, Integers, as_array
+from adversary.analyst.marginals import Marginal
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 
 Pair = tuple[Floats, Floats]
 
-SIZES = ((5, 4), (9, 8), (16, 14))
-"""Panels of mean and variance: more for rows that fewer do not hold."""
-TOLERANCE = 1e-4
-"""Mismatch above which a row gets more panels."""
+FIRST = {True: (3, 4), False: (7, 5)}
+"""Panels of mean and variance under a flat prior, and under one that may have a scale of its own."""
+MORE = ((9, 8), (16, 14))
+"""Panels for rows that fewer do not hold."""
 _AT_ONCE = 64
 _ROUNDS = 12
 _SETTLED = 0.01
-
-
-@dataclass(frozen=True)
-class Marginal:
-    """Densities on panels, one a row: the kind of map and its two numbers, edges of panels, density at their points."""
-
-    lines: Floats
-    edges: Floats
-    values: Floats
-
-    def row(self, i: int) -> Marginal:
-        """One of them, still as a row."""
-        return Marginal(self.lines[i : i + 1], self.edges[i : i + 1], self.values[i : i + 1])
-
-    def intervals(self, prob: float) -> Floats:
-        """Intervals of highest density, (row, 2)."""
-        from adversary.analyst import panels
-
-        return np.asarray(panels.many_intervals(self.lines, self.edges, self.values, prob))
-
-    def stretches(self, prob: float) -> list[tuple[float, float]]:
-        """The set of highest density of the first row, as a union of intervals."""
-        from adversary.analyst import panels
-
-        law = panels.row_of(self.lines, self.edges, self.values, 0)
-        starts, stops = np.empty(32), np.empty(32)
-        count = panels.highest(law, prob, starts, stops)
-        return [
-            (panels.x_of(law, lo), panels.x_of(law, hi)) for lo, hi in zip(starts[:count], stops[:count], strict=True)
-        ]
-
-    def modes(self) -> Floats:
-        """Where each density of x is highest, (row,)."""
-        from adversary.analyst import panels
-
-        return np.asarray(panels.many_modes(self.lines, self.edges, self.values))
-
-    def quantiles(self, shares: Floats) -> Floats:
-        """(row, share)."""
-        from adversary.analyst import panels
-
-        return np.asarray(panels.many_quantiles(self.lines, self.edges, self.values, shares))
-
-    def densities(self, points: Floats) -> Floats:
-        """Densities of x at points (row, point)."""
-        from adversary.analyst import panels
-
-        return np.asarray(panels.many_densities(self.lines, self.edges, self.values, points))
-
-    def masses(self, points: Floats) -> Floats:
-        """Probabilities below points (row, point)."""
-        from adversary.analyst import panels
-
-        return np.asarray(panels.many_masses(self.lines, self.edges, self.values, points))
-
-    def nodes(self) -> tuple[Floats, Floats]:
-        """Points of x and their probabilities, (row, node) each: for moments."""
-        from adversary.analyst import panels
-
-        x, weights = panels.many_nodes(self.lines, self.edges)
-        return np.asarray(x), np.asarray(weights * self.values if self.values.size else weights)
-
-    def finer(self, turn: float | None = None) -> Marginal:
-        """The same line with every panel cut in three, and finer and finer below `turn`; one row, without densities."""
-        steps = np.arange(3 * (self.edges.shape[1] - 1) + 1) / 3.0
-        edges = np.interp(steps, np.arange(self.edges.shape[1]), self.edges[0])
-        if turn is not None and edges[0] < turn < edges[-1]:
-            below = edges[edges < turn]
-            graded = turn - (turn - below[-1]) * 0.2 ** np.arange(7)
-            edges = np.concatenate([below[:-1], graded, [turn], edges[edges > turn]])
-        return Marginal(self.lines, edges[None], np.zeros((1, 0)))
-
-    def moments(self, function: Callable[[Floats], Floats]) -> Floats:
-        """Means of a function of x, (row,)."""
-        x, probs = self.nodes()
-        return np.asarray((probs * function(x)).sum(-1) / probs.sum(-1))
 
 
 @dataclass(frozen=True)
@@ -116,12 +41,17 @@ class Question:
     normalised: bool
     log_density: Callable[[Floats, Floats], Floats] | None = None
 
+    @property
+    def flat(self) -> bool:
+        """Whether the prior is flat for all rows."""
+        return self.log_density is None and not self.beliefs[:, 0].any()
+
     @classmethod
     def of(
         cls, release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
     ) -> tuple[Question, tuple[int, ...]]:
         """The question and its shape: releases and priors against one another."""
-        from adversary.analyst.kernels import KINDS
+        from adversary.analyst.capped import KINDS
 
         unit = prior.on_unit(release.bounds) if isinstance(prior, NormalInverseGamma) else None
         shape = np.broadcast_shapes(release.shape, () if unit is None else unit.shape)
@@ -154,7 +84,8 @@ class Solution:
 
     def log_likelihood(self, i: int, mu: Floats, v: Floats) -> Floats:
         """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2)."""
-        from adversary.analyst.kernels import fill_grid, nothing_of
+        from adversary.analyst.capped import nothing_of
+        from adversary.analyst.kernels import fill_grid
         from adversary.analyst.quadrature import seen_of
 
         seen, logs = seen_of(self.question.seen[i]), np.empty((mu.size, v.size))
@@ -189,12 +120,13 @@ def solve_all(question: Question) -> Solution:
     ------
     RuntimeError : no mass was found; the first such row is named
     """
-    from adversary.analyst.panels import SINH, WITHIN
+    from adversary.analyst.panels import SINH, TOLERANCE, WITHIN
 
     rows = len(question.seen)
-    sizes, lines, totals, edges, values = SIZES[0], *_spaces(rows, SIZES[0])
+    sizes = FIRST[question.flat]
+    lines, totals, edges, values = _spaces(rows, sizes)
     _solve_rows(question, np.arange(rows), lines, totals, edges, values)
-    for size in SIZES[1:]:
+    for size in MORE:
         hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
         if not len(hard):
             break
@@ -233,13 +165,14 @@ def _spaces(rows: int, size: tuple[int, int]) -> tuple[Floats, Floats, Pair, Pai
 def _solve_rows(question: Question, chosen: Integers, lines: Floats, totals: Floats, edges: Pair, values: Pair) -> None:
     """Solve the chosen rows, in threads."""
     from adversary.analyst import quadrature as q
+    from adversary.analyst.compiled import call
 
     seen, beliefs, caps = question.seen[chosen], question.beliefs[chosen], question.caps[chosen]
     flags = (question.constrained, question.normalised)
 
     def work(start: int) -> None:
         stop = min(start + _AT_ONCE, len(chosen))
-        q.solve_many(seen, beliefs, flags, caps, start, stop, lines, edges, values, totals)
+        call(q.solve_many, seen, beliefs, flags, caps, start, stop, lines, edges, values, totals)
 
     starts = range(0, len(chosen), _AT_ONCE)
     if len(starts) == 1:
@@ -265,7 +198,7 @@ def _widened(edges: Pair, values: Pair, old: tuple[int, int], new: tuple[int, in
 
 
 def _lines(solution: Solution, i: int) -> Any:
-    from adversary.analyst.layouts import Lines
+    from adversary.analyst.lines import Lines
 
     _, centre, spread = solution.mean.lines[i]
     return Lines(centre, spread, int(solution.variance.lines[i, 0]), 0.0)
@@ -273,15 +206,15 @@ def _lines(solution: Solution, i: int) -> Any:
 
 def _log_posterior(question: Question, i: int, lines: Any, mean_edges: Floats, variance_edges: Floats) -> Floats:
     """Log of prior times likelihood at the points of the panels, (mean, variance)."""
-    from adversary.analyst import panels
+    from adversary.analyst import levels, panels
     from adversary.analyst import quadrature as q
 
     logs = np.empty(((len(mean_edges) - 1) * panels.ORDER, (len(variance_edges) - 1) * panels.ORDER))
     seen, belief = q.seen_of(question.seen[i]), q.belief_of(question.beliefs[i])
-    q.fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, question.normalised, -np.inf)
+    q.fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, question.normalised)
     if question.log_density is not None:
-        mu = panels.many_nodes(np.array([[0.0, lines.centre, lines.spread]]), mean_edges[None])[0][0]
-        v = panels.many_nodes(np.array([[lines.kind, 0.0, 0.0]]), variance_edges[None])[0][0]
+        mu = levels.many_nodes(np.array([[0.0, lines.centre, lines.spread]]), mean_edges[None])[0][0]
+        v = levels.many_nodes(np.array([[lines.kind, 0.0, 0.0]]), variance_edges[None])[0][0]
         logs += question.log_density(mu[:, None], v)
     return logs
 
@@ -290,8 +223,9 @@ def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, va
     """One row under a prior of the user's own: panels over all the region, then closer and closer to the posterior."""
     from adversary.analyst import layouts, panels
     from adversary.analyst import quadrature as q
+    from adversary.analyst.lines import Lines
 
-    line = layouts.Lines(lines[row, 0], lines[row, 1], int(lines[row, 2]), lines[row, 3])
+    line = Lines(lines[row, 0], lines[row, 1], int(lines[row, 2]), lines[row, 3])
     mean_edges, variance_edges = edges[0][row], edges[1][row]
     reach = 3.0 * (mean_edges[-1] - mean_edges[0])
     low, high = mean_edges[0] - reach, mean_edges[-1] + reach

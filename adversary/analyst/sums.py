@@ -17,10 +17,22 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._numeric import Floats, as_array, check_number, check_positive, check_whole, one_number
 from adversary.analyst.moments import MOMENTS, check_moments, power_sums
 
-__all__ = ["CONSTRAINTS", "SUMS", "RegressionRelease", "Statistics", "feasible_sums", "kept_constraints", "statistics"]
+__all__ = [
+    "CONSTRAINTS",
+    "MATRIX",
+    "SUMS",
+    "RegressionRelease",
+    "Statistics",
+    "feasible_sums",
+    "kept_constraints",
+    "statistics",
+]
 
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
 """Names of the sums of S."""
+
+MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
+"""Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]]."""
 
 CONSTRAINTS = (
     "0 <= Sx <= n",

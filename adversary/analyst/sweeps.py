@@ -1,8 +1,9 @@
 r"""The sweeps of a Gibbs sampler for a regression known by noisy sums, all chains at once.
 
 One sweep: sums given coefficients and release, coefficients given sums, scales of the Laplace noise. Laplace noise is
-normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Chains are
-the first axis of every array: an operation costs about as much for a hundred chains as for one.
+normal with variance w2 and 1/w2 inverse Gaussian given the noise, so that the first step is a normal draw. Constraints
+reject draws of a block; a chain whose draws are all rejected takes the steps of `chords` instead. Chains are the first
+axis of every array: an operation costs about as much for a hundred chains as for one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._numeric import Floats, Integers
+from adversary.analyst.chords import INSIDE, moved_coefficients, moved_sums
 from adversary.analyst.moments import record_law
 from adversary.analyst.slopes import in_region
-from adversary.analyst.sums import CONSTRAINTS, SUMS, kept_constraints
+from adversary.analyst.sums import CONSTRAINTS, MATRIX, SUMS, kept_constraints
 
 __all__ = ["SamplerStuck", "Sweeps", "Trace", "first_accepted", "gamma_above", "gamma_below", "inverse_gaussian"]
 
@@ -25,19 +27,14 @@ LARGEST_SIGMA2 = 0.25
 SMALLEST_EIGENVALUE = 1e-8
 SMALLEST_NOISE = 1e-12
 
-_MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
-"""Places in (n, Sx, Sxx, Sy, Sxy, Syy) of the moment matrix [[X'X, X'y], [y'X, y'y]]."""
-
 _BLOCK = 4096
-_REMEDY = (
-    "the noise contradicts the constraints: try projected=True, the weak region, more max_tries, or no constraints"
-)
+_REMEDY = "the noise contradicts the constraints, and the published script knows no other step: use gibbs"
 
 Proposal = Callable[[Integers, int], tuple[NDArray[np.bool_], tuple[Floats, ...]]]
 
 
 class SamplerStuck(RuntimeError):
-    """A constraint rejected every one of max_tries draws; the message names it."""
+    """A constraint rejected every one of max_tries draws of the published script; the message names it."""
 
 
 class Trace(NamedTuple):
@@ -61,7 +58,7 @@ class Sweeps:
     centre, precision, shape, scale : mu0, Lambda0, a0, b0
     constrained : whether sums, coefficients and sigma2 are kept to what data in [0, 1] can have
     tight : whether the smaller region of coefficients is meant
-    published : whether the errors of the published script are made
+    published : whether the errors of the published script are made, and a chain that is rejected throughout gives up
     tries : of one rejection step
     """
 
@@ -79,26 +76,35 @@ class Sweeps:
     tries: int
 
     def run(self, chains: int, burn: int, draws: int, rng: np.random.Generator) -> Trace:
-        """So many chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout)."""
+        """So many chains, each from its own draw of the prior (constrained, with a line in [0, 1] throughout).
+
+        Where no draw of the prior can be had, a chain starts by steps from the line 1/2 and sigma2 = 1/8, and its sums
+        from those of records spread evenly over the unit square.
+        """
         size = self.noisy.size
         trace = Trace(np.empty((draws, chains, 2)), np.empty((draws, chains)), np.empty((draws, chains, size)))
         weights = np.full((chains, size), self.rate**2 / 2.0)
         alike = [np.repeat(np.asarray(x)[None], chains, axis=0) for x in (self.centre, self.precision, self.scale)]
         start = replace(self, tight=True)
-        theta, sigma2 = start.coefficients(alike[0], alike[1], self.shape, alike[2], rng)
+        level = np.tile([0.5, 0.0], (chains, 1)), np.full(chains, LARGEST_SIGMA2 / 2.0)
+        theta, sigma2 = start.coefficients((alike[0], alike[1], self.shape, alike[2]), level, rng)
+        sums = np.tile(self.n * INSIDE, (chains, 1))
         for sweep in range(-burn, draws):
-            sums = self.sums(theta, sigma2, weights, rng)
-            theta, sigma2 = self.coefficients(*self.conjugate(sums), rng)
+            sums = self.sums((theta, sigma2), weights, sums, rng)
+            theta, sigma2 = self.coefficients(self.conjugate(sums), (theta, sigma2), rng)
             away = np.maximum(np.abs(self.noisy - sums), SMALLEST_NOISE)
             weights = inverse_gaussian(self.rate / away, self.rate**2, rng)
             if sweep >= 0:
                 trace.theta[sweep], trace.sigma2[sweep], trace.sums[sweep] = theta, sigma2, sums
         return Trace(*(np.swapaxes(part, 0, 1) for part in trace))
 
-    def sums(self, theta: Floats, sigma2: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
-        """Confidential sums given coefficients, the release and 1/w2 of each: shape (chain, statistic)."""
+    def sums(self, given: tuple[Floats, Floats], weights: Floats, before: Floats, rng: np.random.Generator) -> Floats:
+        """Confidential sums given (theta, sigma2), the release and 1/w2 of each: shape (chain, statistic).
+
+        `before` are feasible sums, from which a chain moves that no draw is kept for.
+        """
         size = self.noisy.size
-        mean, law = record_law(theta, sigma2, self.moments, published=self.published)
+        mean, law = record_law(*given, self.moments, published=self.published)
         values, vectors = np.linalg.eigh(law[:, -size:, -size:])
         inverse = (vectors / np.maximum(values, SMALLEST_EIGENVALUE)[:, None]) @ np.swapaxes(vectors, 1, 2)
         precision = inverse / self.n + weights[:, None] * np.eye(size)
@@ -116,16 +122,18 @@ class Sweeps:
             return kept.all(axis=-1), (drawn,)
 
         worst = np.zeros(len(CONSTRAINTS), dtype=np.int64)
-        found = first_accepted(propose, len(theta), self.tries)
-        if found is None:
+        (sums,), left = first_accepted(propose, len(centre), self.tries)
+        if left.size and self.published:
             name = CONSTRAINTS[int(np.argmax(worst))]
             raise SamplerStuck(f"no feasible sums in {self.tries} tries, most often for want of {name}; {_REMEDY}")
-        return found[0]
+        if left.size:
+            sums[left] = moved_sums(before[left], centre[left], precision[left], root[left], self.n, rng)
+        return sums
 
     def conjugate(self, sums: Floats) -> tuple[Floats, Floats, float, Floats]:
         """mu_n, Lambda_n, a_n and b_n given sums; without constraints, given the nearest sums of some real data."""
         full = np.concatenate([np.full((len(sums), len(SUMS) - sums.shape[1]), self.n), sums], axis=1)
-        matrix = full[:, _MATRIX]
+        matrix = full[:, MATRIX]
         if not self.constrained:
             values, vectors = np.linalg.eigh(matrix)
             matrix = (vectors * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(vectors, 1, 2)
@@ -137,9 +145,16 @@ class Sweeps:
         return centre, precision, self.shape + self.n / 2.0, self.scale + np.maximum(gain, 0.0) / 2.0
 
     def coefficients(
-        self, centre: Floats, precision: Floats, shape: float, scale: Floats, rng: np.random.Generator
+        self,
+        law: tuple[Floats, Floats, float, Floats],
+        before: tuple[Floats, Floats],
+        rng: np.random.Generator,
     ) -> tuple[Floats, Floats]:
-        """theta (chain, 2) and sigma2 (chain,) from their conjugate law, kept to the region."""
+        """theta (chain, 2) and sigma2 (chain,) from their conjugate law (mu_n, Lambda_n, a_n, b_n), in the region.
+
+        `before` are theta and sigma2 in the region, from which a chain moves that no draw is kept for.
+        """
+        centre, precision, shape, scale = law
         root = np.swapaxes(np.linalg.cholesky(np.linalg.inv(precision)), 1, 2)
 
         def propose(pending: Integers, block: int) -> tuple[NDArray[np.bool_], tuple[Floats, ...]]:
@@ -156,20 +171,27 @@ class Sweeps:
                 kept = kept & in_region(theta, self.tight)
             return kept, (theta, 1.0 / tau)
 
-        found = first_accepted(propose, len(centre), self.tries)
-        if found is None:
+        (theta, sigma2), left = first_accepted(propose, len(centre), self.tries)
+        if left.size and self.published:
             raise SamplerStuck(
                 f"no coefficients in {self.tries} tries, for want of an intercept and a slope in the region; {_REMEDY}"
             )
-        return found[0], found[1]
+        if left.size:
+            here = (centre[left], precision[left], shape, scale[left])
+            line, tau = before[0][left], 1.0 / before[1][left]
+            theta[left], tau = moved_coefficients(line, tau, here, 1.0 / LARGEST_SIGMA2, self.tight, rng)
+            sigma2[left] = 1.0 / tau
+        return theta, sigma2
 
 
-def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[Floats, ...] | None:
-    """The first accepted of at most `tries` proposals of each chain, in blocks that grow; None where some has none.
+def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[tuple[Floats, ...], Integers]:
+    """The first accepted of at most `tries` proposals of each chain, in blocks that grow; and the chains without one.
 
-    `propose(pending, block)` gives, for the chains pending, which of a block are accepted, and the proposals.
+    `propose(pending, block)` gives, for the chains pending, which of a block are accepted, and the proposals. The rows
+    of chains without one hold anything.
     """
-    pending, done, block, chosen = np.arange(chains), 0, 2, None
+    pending, done, block = np.arange(chains), 0, 2
+    chosen: tuple[Floats, ...] | None = None
     while pending.size and done < tries:
         size = min(block, tries - done)
         kept, proposals = propose(pending, size)
@@ -179,7 +201,8 @@ def first_accepted(propose: Proposal, chains: int, tries: int) -> tuple[Floats, 
         for target, part in zip(chosen, proposals, strict=True):
             target[pending[hit]] = part[hit, first[hit]]
         pending, done, block = pending[~hit], done + size, min(4 * block, _BLOCK)
-    return None if pending.size else chosen
+    assert chosen is not None
+    return chosen, pending
 
 
 def gamma_above(

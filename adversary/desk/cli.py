@@ -106,6 +106,7 @@ def audit_command(
                 read.adversary,
                 read.truth,
                 guarantee=read.guarantee,
+                invariants=read.margins,
                 failure=chance,
                 engine=engine,
                 draws=draws,

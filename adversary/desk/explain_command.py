@@ -93,7 +93,7 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
     chance, tree = scenario.failure if failure is None else failure, None
     if options["topic"] in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
-        tree = audit(*what, guarantee=scenario.guarantee, failure=chance, rng=SEED)
+        tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
     subjects = explained.of_scenario(scenario, tree, chance)
     said = failure is not None or "failure" in scenario.document
     title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance if said else None)

@@ -1,4 +1,4 @@
-"""`adversary infer`: from a noisy mean and variance, in a release file, to the real ones, with the bounds for free."""
+"""`adversary infer`: from noisy statistics, in a release file, to the real ones, with the bounds for free."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from adversary.desk import inferred
+from adversary.desk import inferred, regressed
 from adversary.desk.options import Json, directory, number, told
-from adversary.desk.release_files import load_release_file, parse_prior
+from adversary.desk.regression_files import RegressionFile, load_any_release_file
+from adversary.desk.release_files import parse_prior
 from adversary.desk.tables import tell
 
 
@@ -35,20 +36,21 @@ def infer_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The real mean and standard deviation behind a noisy mean and variance, with the bounds of the data for free."""
+    """The real mean and deviation behind noisy ones, or the line behind noisy sums, with the bounds for free."""
     with told(), directory(out) as folder:
         with _noted() as notes:
             believed = None if prior is None else parse_prior(prior)
             chance = None if prob is None else number("--prob", prob)
-            file = load_release_file(release).asked(believed, chance, False if unconstrained else None)
-            worked_out = inferred.work_out(file)
+            file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
+            kind: Any = regressed if isinstance(file, RegressionFile) else inferred
+            worked_out = kind.work_out(file)
         answer = replace(worked_out, notes=tuple(notes))
-        found = inferred.summary(answer)
+        found = kind.summary(answer)
         if folder is not None:
             from adversary.desk import exhibits
 
-            exhibits.write(inferred.figures(answer), folder, inferred.data(answer), "posterior.nc")
-    tell(found, inferred.show, as_json)
+            exhibits.write(kind.figures(answer), folder, kind.data(answer), "posterior.nc")
+    tell(found, kind.show, as_json)
     if out is not None:
         print(f"figures and data in {out}", file=sys.stderr)
 

@@ -7,19 +7,19 @@ every number unrounded, and null where there is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 from rich.console import Console
-from rich.text import Text
 
 from adversary import runner
 from adversary._numeric import as_array
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat
-from adversary.desk.inferred_words import IGNORING, NAMES, USING, conclusion, nearly, span, with_unit
+from adversary.desk import readings
+from adversary.desk.inferred_words import NAMES, conclusion, nearly, span, with_unit
+from adversary.desk.readings import READINGS
 from adversary.desk.release_files import HYPERPARAMETERS, PRIORS, ReleaseFile
 from adversary.desk.tables import add, finite, numbers, put, table
 from adversary.desk.words import percent, share
@@ -28,29 +28,11 @@ from adversary.policy.phrases import exactly
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior
 
-READINGS = {"constrained": USING, "unconstrained": IGNORING}
-"""The two readings of a release, and their names."""
 DRAWS, SEED = 4000, 2020
 """Of the posterior that is written, for ArviZ; every number shown comes from the quadrature instead."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A release file worked out.
-
-    `posteriors` are by the names of `READINGS`, the one that was asked for first; one that does not exist, because it
-    is improper, is not there, and `refused` says why. `notes` are warnings about the numbers of the file.
-    """
-
-    file: ReleaseFile
-    posteriors: dict[str, Posterior]
-    refused: dict[str, str]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def main(self) -> str:
-        """The reading that was asked for."""
-        return next(iter(self.posteriors))
+type Answer = readings.Answer[ReleaseFile, Posterior]
 
 
 def work_out(file: ReleaseFile) -> Answer:
@@ -60,17 +42,7 @@ def work_out(file: ReleaseFile) -> Answer:
     ------
     ValueError : the reading that was asked for does not exist; the message names the file and says why
     """
-    names = list(READINGS) if file.constrained else list(READINGS)[::-1]
-    found: dict[str, Posterior] = {}
-    refused: dict[str, str] = {}
-    for name in names:
-        try:
-            found[name] = _read(file, name)
-        except (ValueError, RuntimeError) as error:
-            if name == names[0]:
-                raise ValueError(f"{file.path}: {error}") from None
-            refused[name] = str(error)
-    return Answer(file, found, refused)
+    return readings.both(file, _read)
 
 
 def _read(file: ReleaseFile, name: str) -> Posterior:
@@ -84,13 +56,11 @@ def _read(file: ReleaseFile, name: str) -> Posterior:
 def summary(answer: Answer) -> dict[str, Any]:
     """The answer as one JSON object; each reading under its name, the one that was asked for also as "main"."""
     file = answer.file
-    found: dict[str, Any] = {
-        "title": file.title or file.path.name, "description": file.description, "source": file.source,
+    about = {
         "quantity": file.quantity, "unit": file.unit, "release": _release(file.release), "prior": _prior(file),
-        "prob": file.prob, "main": answer.main, "feasibility": file.feasibility,
+        "feasibility": file.feasibility,
     }  # fmt: skip
-    readings = {name: _reading(answer, name) for name in READINGS}
-    return found | readings | {"conclusion": conclusion(found | readings), "notes": list(answer.notes)}
+    return readings.summed_up(answer, about, _reading, conclusion)
 
 
 def _release(release: BoundedRelease) -> dict[str, Any]:
@@ -109,11 +79,9 @@ def _prior(file: ReleaseFile) -> dict[str, Any]:
     return {"kind": PRIORS[1], **{name: float(as_array(getattr(file.prior, name))) for name in HYPERPARAMETERS}}
 
 
-def _reading(answer: Answer, name: str) -> dict[str, Any]:
-    """Everything about one reading; `refused` says why where there is none."""
-    if name not in answer.posteriors:
-        return {"refused": answer.refused[name]}
-    one, prob = answer.posteriors[name], answer.file.prob
+def _reading(file: ReleaseFile, one: Posterior) -> dict[str, Any]:
+    """Everything about one reading."""
+    prob = file.prob
     about = {
         quantity: {
             "mean": finite(one.mean(quantity)), "sd": finite(one.sd(quantity)), "mode": finite(one.mode(quantity)),
@@ -124,23 +92,15 @@ def _reading(answer: Answer, name: str) -> dict[str, Any]:
     new = one.predictive()
     predicted = {key: finite(getattr(new, key)) for key in ("mean", "sd", "below", "above", "outside")}
     alone = {"infeasible": finite(one.infeasible), "log_evidence": finite(one.log_evidence)}
-    return {"refused": None, **about, "predictive": predicted, **alone}
+    return {**about, "predictive": predicted, **alone}
 
 
 def show(found: dict[str, Any], console: Console) -> None:
     """A `summary` as tables."""
-    console.print(Text(found["title"], style="bold"))
-    console.print(Text(_published(found)))
-    console.print(Text(f"\n{found['conclusion']}"))
-    names = sorted(READINGS, key=lambda name: name != found["main"])
-    shown = {READINGS[name]: found[name] for name in names if not found[name]["refused"]}
+    shown = readings.show_first(found, _published(found), console)
     _show_intervals(found, shown, console)
     _show_beside(found, shown, console)
-    for name in names:
-        if found[name]["refused"]:
-            console.print(Text(f"\nThere is no answer {READINGS[name]}: {found[name]['refused']}."))
-    for note in found["notes"]:
-        console.print(Text(f"\nNote: {note}."))
+    readings.show_rest(found, console)
 
 
 def _published(found: Mapping[str, Any]) -> str:

@@ -73,14 +73,14 @@ def _gain(found: Mapping[str, Any]) -> str:
     if using["refused"]:
         return f"Knowing {known} is not used, and could not be: {using['refused']}."
     lost = f"gives {percent(ignoring['infeasible'])} of its belief to means and deviations that no such data have"
-    mean, sd = (_shorter(using[name]["hdi"], ignoring[name]["hdi"]) for name in ("mu", "sigma"))
+    mean, sd = (shorter(using[name]["hdi"], ignoring[name]["hdi"]) for name in ("mu", "sigma"))
     ends = f"the interval of the mean {mean} and that of the standard deviation {sd}"
     if found["main"] == "constrained":
         return f"Knowing {known} costs no privacy and makes {ends}; a reading that ignores it {lost}."
     return f"This reading {lost}; knowing {known} costs no privacy and would make {ends}."
 
 
-def _shorter(using: Sequence[float], ignoring: Sequence[float]) -> str:
+def shorter(using: Sequence[float], ignoring: Sequence[float]) -> str:
     """One length against another, in percent."""
     ratio = (using[1] - using[0]) / (ignoring[1] - ignoring[0])
     change = round(100.0 * abs(1.0 - ratio))

@@ -78,14 +78,15 @@ def _levels(table: Keys, neighbours: str) -> list[Level]:
         "name", "noise", *PARAMETERS, "sensitivity", "categories", "siblings", "clamp", "round", "ties", "releases"
     )
     name = table.get("name", str, "text")
-    mechanism = _processed(table, _noise(table, neighbours))
+    mechanism = _processed(table, read_noise(table, neighbours))
     siblings = table.get("siblings", int, "a whole number", None)
     releases = int(check_whole("releases", table.get("releases", int, "a whole number", 1), minimum=1))
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 
 
-def _noise(table: Keys, neighbours: str) -> Mechanism:
+def read_noise(table: Keys, neighbours: str) -> Mechanism:
+    """The noise of a table with the one parameter that fixes it."""
     noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}")

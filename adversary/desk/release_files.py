@@ -1,12 +1,13 @@
 """Release files: TOML in, a noisy mean and variance and how to read them out; what `adversary infer` reads.
 
 `[release]` holds the published numbers, `[prior]` what was believed before (flat where there is none), `[posterior]`
-how the two are put together. Nothing in a file is executed.
+how the two are put together. A file with `[regression]` instead is for `regression_files`. Nothing in a file is
+executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -26,7 +27,7 @@ PRIORS = ("flat", "normal-inverse-gamma")
 HYPERPARAMETERS = ("mu0", "kappa0", "nu0", "s0")
 
 _TEXTS = ("title", "description", "source", "quantity", "unit")
-_TABLES = ("release", "prior", "posterior")
+_TABLES = ("release", "regression", "prior", "posterior")
 _OTHERS = {
     "plan": "a scenario file, which adversary audit reads",
     "profile": "a profile file, which adversary epsilon reads",
@@ -66,7 +67,7 @@ class ReleaseFile:
         return replace(
             self,
             prior=self.prior if prior is None else prior,
-            prob=self.prob if prob is None else _prob("prob", prob),
+            prob=self.prob if prob is None else check_prob("prob", prob),
             constrained=self.constrained if constrained is None else constrained,
         )
 
@@ -81,22 +82,26 @@ def load_release_file(path: str | Path) -> ReleaseFile:
         file, key, rule and value
     """
     file = Path(path)
-    document = read_toml(file)
+    top, reading, texts = opened(file, read_toml(file), _TEXTS)
+    release = _release(top.table("release"))
+    reading.only("constrained", "feasibility", "prob", "cap")
+    return ReleaseFile(
+        release, _prior(top.table("prior")) if top.has("prior") else Flat(),
+        constrained=yes(reading, "constrained", True),
+        feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
+        prob=checked(reading, "prob", check_prob, PROB), cap=checked(reading, "cap", _cap, None), **texts, path=file,
+    )  # fmt: skip
+
+
+def opened(file: Path, document: dict[str, Any], texts: Sequence[str]) -> tuple[Keys, Keys, dict[str, str]]:
+    """The file, its table of how to read the release (empty where there is none), and its words, these checked."""
     for key, what in _OTHERS.items():
         if key in document:
             raise ValueError(f"{file}: {key}: this is {what}; a release file has none")
     top = Keys(document, file, "")
-    top.only(*_TEXTS, *_TABLES)
-    texts = {name: top.text(name) for name in _TEXTS}
-    release = _release(top.table("release"))
+    top.only(*texts, *_TABLES)
     reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
-    reading.only("constrained", "feasibility", "prob", "cap")
-    return ReleaseFile(
-        release, _prior(top.table("prior")) if top.has("prior") else Flat(),
-        constrained=_yes(reading, "constrained", True),
-        feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
-        prob=_checked(reading, "prob", _prob, PROB), cap=_checked(reading, "cap", _cap, None), **texts, path=file,
-    )  # fmt: skip
+    return top, reading, {name: top.text(name) for name in texts}
 
 
 def parse_prior(text: str) -> Flat | NormalInverseGamma:
@@ -123,8 +128,8 @@ def parse_prior(text: str) -> Flat | NormalInverseGamma:
 
 def _release(table: Keys) -> BoundedRelease:
     table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
-    found = {name: _plain(table.number(name, None)) for name in ("mean", "variance")}
-    found |= {"n": _plain(table.number("n")), "bounds": _two(table, "bounds", "[lowest, highest] of any value")}
+    found = {name: plain(table.number(name, None)) for name in ("mean", "variance")}
+    found |= {"n": plain(table.number("n")), "bounds": two(table, "bounds", "[lowest, highest] of any value")}
     found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}
     return table.build("", partial(BoundedRelease, **found))  # type: ignore[no-any-return]
 
@@ -132,12 +137,13 @@ def _release(table: Keys) -> BoundedRelease:
 def _budgets(table: Keys, key: str) -> Any:
     """Of the mean and of the variance; one number where one of the two was released."""
     if isinstance(table.values.get(key), list):
-        return _two(table, key, "[of the mean, of the variance]")
-    return _plain(table.number(key, None))
+        return two(table, key, "[of the mean, of the variance]")
+    return plain(table.number(key, None))
 
 
-def _two(table: Keys, key: str, what: str) -> tuple[float, float]:
-    found = [_plain(x) for x in table.numbers(key)]
+def two(table: Keys, key: str, what: str) -> tuple[float, float]:
+    """A list of two numbers."""
+    found = [plain(x) for x in table.numbers(key)]
     if len(found) != 2:
         raise ValueError(f"{table.where(key)}: must be two numbers, {what}, got {found}")
     return found[0], found[1]
@@ -148,7 +154,7 @@ def _prior(table: Keys) -> Flat | NormalInverseGamma:
         table.only("kind")
         return Flat()
     table.only("kind", *HYPERPARAMETERS)
-    numbers = {name: _plain(table.number(name)) for name in HYPERPARAMETERS}
+    numbers = {name: plain(table.number(name)) for name in HYPERPARAMETERS}
     return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
 
 
@@ -171,12 +177,14 @@ def _refuse_improper(where: str, kind: str) -> None:
             raise ValueError(f"{where}{kind!r} gives an {IMPROPER}") from None
 
 
-def _checked(table: Keys, key: str, check: Callable[[str, Any], float], default: float | None) -> Any:
-    given = _plain(table.number(key, default))
+def checked(table: Keys, key: str, check: Callable[[str, Any], float], default: float | None) -> Any:
+    """A number that `check(name, number)` has passed, or None."""
+    given = plain(table.number(key, default))
     return None if given is None else table.build(key, partial(check, key, given))
 
 
-def _prob(name: str, prob: float) -> float:
+def check_prob(name: str, prob: float) -> float:
+    """The probability of an interval, or ValueError."""
     if not 0.0 < prob < 1.0:
         raise ValueError(f"{name} must be between 0 and 1, both excluded, got {prob}")
     return float(prob)
@@ -187,13 +195,14 @@ def _cap(name: str, cap: float) -> float:
     return cap if cap == float("inf") else float(check_positive(name, cap))
 
 
-def _yes(table: Keys, key: str, default: bool) -> bool:
+def yes(table: Keys, key: str, default: bool) -> bool:
+    """True or false."""
     value = table.values.get(key, default)
     if not isinstance(value, bool):
         raise ValueError(f"{table.where(key)}: must be true or false, got {value!r}")
     return value
 
 
-def _plain(number: Any) -> Any:
+def plain(number: Any) -> Any:
     """A fraction as a float; what is missing, and whole numbers, as they are."""
     return number if number is None or isinstance(number, int) else float(number)

@@ -2,18 +2,20 @@
 
 Nothing in a file is executed. Every key is known, typed and checked; an error names the file, the key, the rule and
 the value, and suggests the key that was probably meant. What a plan, a reader, a belief and a range are written as is
-said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys` and `profile_keys`.
+said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys`, `profile_keys`, `guarantee_keys` and `invariant_keys`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from adversary._numeric import check_probability
+from adversary.desk.guarantee_keys import read_guarantees, spent
+from adversary.desk.invariant_keys import Published, check_agreement, read_invariants
 from adversary.desk.keys import Keys, read_toml
 from adversary.desk.plan_keys import origins, read_plan, sequences
 from adversary.desk.profile_keys import read_profile
@@ -21,21 +23,15 @@ from adversary.desk.range_keys import Ranges, read_ranges
 from adversary.desk.reader_keys import read_adversary
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.risks import STATISTICS
-from adversary.privacy.definitions import (
-    ApproximateDP,
-    GaussianDP,
-    ProbabilisticDP,
-    PureDP,
-    ZeroConcentratedDP,
-)
+from adversary.privacy.conforming import Margins
 from adversary.privacy.guarantees import Guarantee
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import NEIGHBOURS, Plan
 from adversary.reader.truths import settle_truth
 
 _TOP = ("title", "description", "source", "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile")
+_TOP += ("invariants",)
 _ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
-_DEFINITIONS = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Scenario:
     `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each promise to it, or is
     None where the file makes none; `sensitivity` is what the file asks to be gone over, or None. `profile` is the risk
     the agency tolerates, or None, and `statistic` what it says is published: "any" thing, or one "count" of those it
-    would harm.
+    would harm. `invariants` are margins published exactly, where the file states them.
     """
 
     plan: Plan
@@ -61,6 +57,12 @@ class Scenario:
     sensitivity: Ranges | None = None
     profile: RiskProfile | None = None
     statistic: str = "any"
+    invariants: Published | None = None
+
+    @property
+    def margins(self) -> Margins | None:
+        """The margins published exactly, where the file states them; for `audit`."""
+        return None if self.invariants is None else self.invariants.margins
 
     @property
     def neighbours(self) -> str:
@@ -128,6 +130,8 @@ def load_scenario(path: str | Path) -> Scenario:
     """
     file = Path(path)
     document = read_toml(file)
+    if "plan" not in document and "table" in document:
+        raise ValueError(f"{file}: plan: is missing: this is a table file, which adversary invariants reads")
     if "plan" not in document and {"profile", "profiles"} & set(document):
         raise ValueError(f"{file}: plan: is missing: this is a profile file, which adversary epsilon reads")
     scenario = _scenario(document, file)
@@ -146,14 +150,18 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
-    promises = _guarantees(top.table("guarantee"), plan, neighbours) if top.has("guarantee") else None
+    promises = read_guarantees(top.table("guarantee"), partial(spent, plan)) if top.has("guarantee") else None
     every = list(readers.values()) if isinstance(readers, dict) else [readers]
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
+    published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
     profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
     top.finish()
     for reader in every:
         for name, truth in _each(truths):
             top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
+    for _, truth in _each(truths):
+        if published_exactly is not None:
+            check_agreement(top.table("invariants"), published_exactly, plan, truth)
     return Scenario(
         plan,
         readers,
@@ -166,6 +174,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
         sensitivity=ranges,
         profile=profile,
         statistic=statistic,
+        invariants=published_exactly,
     )
 
 
@@ -196,35 +205,3 @@ def _truth(table: Keys, plan: Plan, published: Mapping[str, str]) -> dict[str, A
         table.build("siblings", partial(plan.sibling_counts, truth))
     table.finish()
     return truth
-
-
-def _guarantees(table: Keys, plan: Plan, neighbours: str) -> dict[str, Guarantee]:
-    """Every promise the file makes. `zCDP = "sum of levels"` adds up what the levels spend."""
-    table.only(*_DEFINITIONS)
-    promises: dict[str, Guarantee] = {}
-    for name in _DEFINITIONS:
-        if table.has(name):
-            promises[name] = table.build(name, partial(_guarantee, table, name, plan, neighbours))
-    table.finish()
-    if not promises:
-        raise ValueError(f"{table.file}: {table.key}: must state at least one of {_DEFINITIONS}, got nothing")
-    return promises
-
-
-def _guarantee(table: Keys, name: str, plan: Plan, neighbours: str) -> Guarantee:
-    if name == "zCDP" and table.values[name] == "sum of levels":
-        moved = 2 if neighbours == "bounded" else 1
-        return ZeroConcentratedDP(
-            float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < float("inf")))
-        )
-    single: dict[str, Callable[[float], Guarantee]] = {
-        "zCDP": ZeroConcentratedDP,
-        "pure DP": PureDP,
-        "Gaussian DP": GaussianDP,
-    }
-    if name in single:
-        return single[name](float(table.number(name)))
-    pair = table.table(name)
-    epsilon, delta = float(pair.number("epsilon")), float(pair.number("delta"))
-    pair.finish()
-    return (ApproximateDP if name == "approximate DP" else ProbabilisticDP)(epsilon, delta)

@@ -20,6 +20,7 @@ from adversary.privacy.definitions import (
     RenyiDP,
     ZeroConcentratedDP,
 )
+from adversary.privacy.grouped import Grouped
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, composed, repeated
 
@@ -54,8 +55,10 @@ def together(a: Guarantee, b: Any) -> Any:
         return GaussianDP(float(np.hypot(a.mu, b.mu)))
     if isinstance(a, RenyiDP) and isinstance(b, RenyiDP):
         return RenyiDP(_common_order(a, b), a.gamma + b.gamma)
-    if ZeroConcentratedDP in kinds and kinds <= {ZeroConcentratedDP, PureDP, GaussianDP}:
-        return ZeroConcentratedDP(_rho(a) + _rho(b))
+    if ZeroConcentratedDP in kinds:
+        a, b = _plainly(a), _plainly(b)
+        if {type(a), type(b)} <= {ZeroConcentratedDP, PureDP, GaussianDP}:
+            return ZeroConcentratedDP(_rho(a) + _rho(b))
     _refuse_without_pair(a, b)
     return composed([a.worst_pair, b.worst_pair])
 
@@ -82,6 +85,11 @@ def _rho(g: Guarantee) -> Any:
     if isinstance(g, ZeroConcentratedDP):
         return g.rho
     return (g.epsilon0 if isinstance(g, PureDP) else g.mu) ** 2 / 2  # type: ignore[attr-defined]
+
+
+def _plainly(g: Guarantee) -> Guarantee:
+    """A group under pure DP as the pure definition it implies; anything else as it is."""
+    return g.implied if isinstance(g, Grouped) else g
 
 
 def _common_order(a: RenyiDP, b: RenyiDP) -> float:

@@ -37,7 +37,7 @@ from adversary.privacy.guarantees import (
     loss_bound_from_profile,
 )
 from adversary.privacy.losses import GaussianLoss
-from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.pairs import Attained, PrivacyLoss
 from adversary.privacy.renyi import log_odds_of_every_order, log_odds_of_one_order
 
 
@@ -253,8 +253,11 @@ class ZeroConcentratedDP(MomentBound):
 
 
 @dataclass(frozen=True)
-class GaussianDP(Guarantee):
+class GaussianDP(Attained):
     """mu-Gaussian DP: no easier to tell P from Q than N(mu, 1) from N(0, 1). A discrete Gaussian has none.
+
+    delta(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu); power(a) = Phi(mu + Phi^-1(a)), level its inverse; area under
+    it Phi(mu / sqrt 2).
 
     Parameters
     ----------
@@ -274,29 +277,6 @@ class GaussianDP(Guarantee):
     @property
     def worst_pair(self) -> GaussianLoss:
         return GaussianLoss(self.mu)
-
-    @labelled
-    def delta(self, epsilon: ArrayLike) -> Any:
-        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu)."""
-        return self.worst_pair.delta(epsilon)
-
-    @labelled
-    def power(self, level: ArrayLike) -> Any:
-        """Phi(mu + Phi^-1(level))."""
-        return self.worst_pair.power(level)
-
-    @labelled
-    def level(self, power: ArrayLike) -> Any:
-        """Phi(Phi^-1(power) - mu)."""
-        return self.worst_pair.level(power)
-
-    def log_level(self, power: float) -> float:
-        return self.worst_pair.log_level(power)
-
-    @property
-    def auc(self) -> float:
-        """Phi(mu / sqrt 2)."""
-        return self.worst_pair.auc
 
     def loss_bound(self, failure: float) -> float:
         return self.worst_pair.loss_bound(failure)

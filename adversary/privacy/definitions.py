@@ -100,8 +100,11 @@ class PureDP(Guarantee):
         """e^epsilon / (1 + e^epsilon), that of randomised response."""
         return self.worst_pair.auc
 
-    def group(self, size: int) -> PureDP:
-        return PureDP(int(check_whole("size", size, minimum=1)) * self.epsilon0)
+    def group(self, size: int) -> Guarantee:
+        """The trade-off iterated; it implies size epsilon-DP and says more (`privacy.grouped`)."""
+        from adversary.privacy.grouped import iterated
+
+        return iterated(self, size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
@@ -164,10 +167,10 @@ class ApproximateDP(Guarantee):
         return self.worst_pair.auc
 
     def group(self, size: int) -> Guarantee:
-        """(size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
-        n = int(check_whole("size", size, minimum=1))
-        delta = self.delta0 * float(np.exp(self.epsilon0 * np.arange(n)).sum())
-        return ApproximateDP(n * self.epsilon0, delta) if delta < 1.0 else NoPrivacy()
+        """The trade-off iterated; it implies (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
+        from adversary.privacy.grouped import iterated
+
+        return iterated(self, size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         if self.delta0 == 0.0:

@@ -10,8 +10,9 @@ precision, F-score and probabilistic bounds are read off either. All of it is de
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +58,18 @@ TOLERANCE = 1e-9
 """Relative slack within which a promise counts as kept: rounding must never call a true promise false."""
 
 
+DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
+"""Said where invariants leave one database, whose semi-adjacency is 0."""
+
+
+class Invariants(Protocol):
+    """Statistics published exactly, as far as a guarantee asks of them."""
+
+    @property
+    def semi_adjacency(self) -> int:
+        """Records in which conforming databases must be allowed to differ, for any one record to be anyone's."""
+
+
 class Guarantee(ABC):
     """A promise against every reader. Leaves say `delta`, `loss_bound`, `group`, `is_kept_by`; bounds are derived."""
 
@@ -82,6 +95,23 @@ class Guarantee(ABC):
     @abstractmethod
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
+
+    def given(self, invariants: Invariants) -> Guarantee:
+        """The guarantee beside statistics published exactly: `group(a)`, a the semi-adjacency of what conforms to them.
+
+        Of pairs of conforming databases at most a records apart, the release protects each as this says (Cho and Awan,
+        Proposition 15). Where a is 0 the statistics fix every record: `NoPrivacy`, with a warning, never "no loss".
+
+        Parameters
+        ----------
+        invariants : anything with a whole `semi_adjacency`, as `adv.invariants.Margins` or `Databases`
+        """
+        from adversary.privacy.definitions import NoPrivacy
+
+        if invariants.semi_adjacency:
+            return self.group(invariants.semi_adjacency)
+        warnings.warn(DISCLOSED, RuntimeWarning, stacklevel=2)
+        return NoPrivacy()
 
     @property
     def swapped(self) -> Guarantee:

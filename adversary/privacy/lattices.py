@@ -184,9 +184,10 @@ class LatticeLoss(PrivacyLoss):
     @labelled
     def level(self, power: ArrayLike) -> Any:
         corner_level, corner_power = self._corners
-        last = int(np.argmax(corner_power >= 1.0))  # beyond it level rises for nothing
+        possible = np.flatnonzero(np.isfinite(self.log_p))  # below the first of them level rises for nothing
+        last = self.losses.size - int(possible[0]) if possible.size else 0
         r = check_probability("power", power)
-        found = np.interp(r, corner_power[: last + 1], corner_level[: last + 1])
+        found = np.interp(r, np.append(corner_power[:last], 1.0), corner_level[: last + 1])
         return scalar_or_array(np.where(r <= self.infinite_p, 0.0, found))
 
     @property

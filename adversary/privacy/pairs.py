@@ -166,6 +166,34 @@ class PrivacyLoss(Guarantee):
         )
 
 
+class Attained(Guarantee):
+    """A definition whose worst pair attains all that it allows: tests are told what that pair tells.
+
+    To write one: `worst_pair` and what `Guarantee` asks for, but not `delta`.
+    """
+
+    __slots__ = ()
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        return self.worst_pair.delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.worst_pair.power(level)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return self.worst_pair.level(power)
+
+    def log_level(self, power: float) -> float:
+        return self.worst_pair.log_level(power)
+
+    @property
+    def auc(self) -> float:
+        return self.worst_pair.auc
+
+
 @dataclass(frozen=True)
 class Bracket:
     """Certified (lower, upper) answers of a loss, from a function for each."""

@@ -35,6 +35,7 @@ from adversary._numeric import (
 )
 from adversary.privacy.concentrated import GaussianDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.definitions import PureDP
+from adversary.privacy.grouped import Grouped
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import PrivacyLoss
 
@@ -190,6 +191,11 @@ def _(guarantee: PureDP) -> Curve:
         return np.concatenate([alpha, infinite[0]], axis=-1), np.concatenate([gamma, infinite[1]], axis=-1)
 
     return orders
+
+
+@renyi_orders.register
+def _(guarantee: Grouped) -> Curve:
+    return renyi_orders(guarantee.worst_pair)
 
 
 @renyi_orders.register

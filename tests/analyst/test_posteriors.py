@@ -43,7 +43,7 @@ def test_mirrored_releases_have_mirrored_posteriors() -> None:
     other = posterior(BoundedRelease(0.8, 0.05, n=20, epsilon=(0.3, 0.4)))
     assert one.mean("mu") == pytest.approx(1.0 - other.mean("mu"), abs=1e-7)
     assert one.hdi("sigma") == pytest.approx(other.hdi("sigma"), abs=1e-6)
-    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+    assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
 
 
 def test_units_change_nothing() -> None:
@@ -61,7 +61,7 @@ def test_units_change_nothing() -> None:
 
 def test_flat_posterior_without_bounds_is_symmetric_about_the_release() -> None:
     found = posterior(BoundedRelease(0.3, 0.1, n=43, epsilon=(0.25, 0.25)), constrained=False)
-    assert found.mean("mu") == pytest.approx(0.3, abs=1e-7)
+    assert found.mean("mu") == pytest.approx(0.3, abs=1e-6)
     variance = 2.0 / (0.25 * 43) ** 2 + found.mean("sigma2") / 43
     assert found.sd("mu") ** 2 == pytest.approx(variance, rel=1e-4)
     assert found.cdf("mu", 0.3) == pytest.approx(0.5, abs=1e-6)
@@ -204,8 +204,9 @@ def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
 @pytest.mark.parametrize("i", range(SETTINGS))
 def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
     """The one behind `posterior` integrates over the mean last, the one of the PyMC model over the variance last."""
-    from adversary.analyst.kernels import LAPLACE, Seen, fill_grid
-    from adversary.models.noisy_densities import log_feasible
+    from adversary.analyst.capped import LAPLACE, Seen
+    from adversary.analyst.kernels import fill_grid
+    from adversary.models.feasible_densities import log_feasible
 
     release, prior, _ = setting(i)
     found = posterior(release, prior)

@@ -14,6 +14,8 @@ from adversary.analyst import moments, slopes, sums, sweeps
 from adversary.analyst import regression as reg
 
 RELEASE = reg.RegressionRelease([9.6, 3.9, 18.7, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=0.5)
+IMPOSSIBLE = reg.RegressionRelease([9.6, 3.9, -400.0, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=50.0)
+ELSEWHERE = reg.RegressionLaw((30.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), 20.0, 0.5)
 SKEWED = reg.RegressionLaw((0.4, 0.3), ((2.0, 0.7), (0.7, 1.5)), 5.0, 0.3)
 
 
@@ -156,7 +158,7 @@ def test_sums_given_the_rest_are_normal_with_the_right_mean_and_covariance() -> 
     """Product of N(n mu, n Sigma) and N(Z, diag w2), in the form of a Kalman filter."""
     step, count = sampler(constrained=False), 20_000
     theta, sigma2, weights = np.array([0.3, 0.2]), 0.05, np.array([0.02, 0.3, 0.05, 0.01, 1.0])
-    rows = (np.tile(theta, (count, 1)), np.full(count, sigma2), np.tile(weights, (count, 1)))
+    rows = (np.tile(theta, (count, 1)), np.full(count, sigma2)), np.tile(weights, (count, 1)), np.empty((count, 5))
     drawn = step.sums(*rows, np.random.default_rng(4))
     mean, law = moments.record_law(theta, np.array(sigma2), step.moments)
     prior = 46 * law[1:, 1:]
@@ -200,11 +202,13 @@ def test_the_first_accepted_of_every_row_is_returned() -> None:
         seen.append(block)
         return number >= 7 * pending[:, None], (np.broadcast_to(number, (pending.size, block)).astype(float),)
 
-    found = sweeps.first_accepted(propose, 3, 100)
-    assert found is not None
-    np.testing.assert_array_equal(found[0], [0, 7, 14])
+    (found,), left = sweeps.first_accepted(propose, 3, 100)
+    np.testing.assert_array_equal(found, [0, 7, 14])
+    assert left.size == 0
     seen.clear()
-    assert sweeps.first_accepted(propose, 3, 10) is None
+    (found,), left = sweeps.first_accepted(propose, 3, 10)
+    np.testing.assert_array_equal(found[:2], [0, 7])
+    np.testing.assert_array_equal(left, [2])
     assert sum(seen) == 10
 
 
@@ -279,13 +283,11 @@ def test_too_few_draws_are_called_unreliable() -> None:
         reg.gibbs(RELEASE, draws=10, burn=0, chains=2, rng=1)
 
 
-def test_a_sampler_that_cannot_move_says_which_constraint_stops_it() -> None:
-    impossible = reg.RegressionRelease([9.6, 3.9, -400.0, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=50.0)
-    with pytest.raises(reg.SamplerStuck, match=r"no feasible sums in 200 tries, most often for want of 0 <= Sy <= n"):
-        reg.gibbs(impossible, rng=1, max_tries=200)
-    elsewhere = reg.RegressionLaw((30.0, 0.0), ((1.0, 0.0), (0.0, 1.0)), 20.0, 0.5)
+def test_the_published_sampler_that_cannot_move_says_which_constraint_stops_it() -> None:
+    with pytest.raises(reg.SamplerStuck, match=r"no feasible sums in 5000 tries, most often for want of 0 <= Sy <= n"):
+        reg.published_gibbs(IMPOSSIBLE, chains=2, rng=1, max_tries=5000)
     with pytest.raises(reg.SamplerStuck, match="no coefficients in 200 tries, for want of an intercept and a slope"):
-        reg.gibbs(RELEASE, elsewhere, rng=1, max_tries=200)
+        reg.published_gibbs(RELEASE, ELSEWHERE, rng=1, max_tries=200)
     assert issubclass(reg.SamplerStuck, RuntimeError)
 
 

@@ -4,16 +4,16 @@ import json
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
-from typer.testing import CliRunner, Result
 
 import adversary as adv
 from adversary.desk import cli, report
+from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
 GRANVILLE, DARE = str(DATA / "granville_1940.toml"), str(DATA / "dare_1940.toml")
@@ -28,19 +28,8 @@ SIMULATED = (
 )
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, list(arguments))
-
-
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run("audit", *arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-
-    def refuse(token: str) -> None:
-        raise AssertionError(f"{token} is not JSON")
-
-    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
-    return answer
+run = commands.run
+answered = partial(commands.answered, "audit", silent=False)
 
 
 def simulated(folder: Path) -> str:

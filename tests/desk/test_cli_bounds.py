@@ -7,18 +7,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from copy import deepcopy
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import bounds, cli, exhibits
+from adversary.desk import bounds, exhibits
 from adversary.privacy import concentrated
+from tests import commands
 
 KINDS = {
     "pure DP": (("--epsilon", "1"), adv.PureDP(1.0)),
@@ -60,28 +60,9 @@ def each_trade_off_of_zcdp_is_worked_out_once() -> Iterator[None]:
         yield
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, list(arguments))
-
-
-@cache
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run("bounds", *arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-
-    def refuse(token: str) -> None:
-        raise AssertionError(f"{token} is not JSON")
-
-    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
-    return answer
-
-
-@cache
-def printed(*arguments: str) -> str:
-    result = run("bounds", *arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout.replace("\u00a0", " ")
+run = commands.run
+answered = cache(partial(commands.answered, "bounds"))
+printed = cache(partial(commands.printed, "bounds"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

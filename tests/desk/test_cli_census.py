@@ -1,44 +1,24 @@
 """`adversary census`: prices in exact fractions, certified powers beside the shortcuts, what the paper printed."""
 
-import json
 import re
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import cli, concerns
+from adversary.desk import concerns
+from tests import commands
 
 census = adv.census
 PATH = str(Path(__file__).parents[2] / "data" / "census2020_dhc_path_1.csv")
 
 
-@cache
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, ["census", *arguments])
-
-
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-
-    def refuse(token: str) -> None:
-        raise AssertionError(f"{token} is not JSON")
-
-    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
-    return answer
-
-
-def printed(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout.replace("\u00a0", " ")
+run = cache(partial(commands.run, "census"))
+answered = cache(partial(commands.answered, "census"))
+printed = partial(commands.printed, "census")
 
 
 def allocation(folder: Path, *rows: str) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import budgets, cli
+from adversary.desk import budgets
 from adversary.desk.profile_files import load_profile_file
 from adversary.policy import promises, utility
+from tests import commands
+from tests.commands import flat
 
 DATA = Path(__file__).parents[2] / "data"
 DURHAM, SURVEY = DATA / "durham_infant_mortality.toml", DATA / "survey_profile.toml"
@@ -39,39 +40,15 @@ PLAIN = '[profile]\nkind = "ratio or absolute"\nratio = 3\nabsolute = 0.25\n'
 RATE = '\n[utility]\nbase = 4012\ntarget = "6/1000"\ndeviations = ["1/4000", "1/2000", "1/1000", "1/500"]\n'
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, ["epsilon", *arguments])
+run = partial(commands.run, "epsilon")
+answered = cache(partial(commands.answered, "epsilon"))
+printed = cache(partial(commands.printed, "epsilon"))
 
 
 def written(folder: Path, text: str) -> str:
     path = folder / "profile.toml"
     path.write_text(text, encoding="utf-8")
     return str(path)
-
-
-def refuse(token: str) -> None:
-    raise AssertionError(f"{token} is not JSON")
-
-
-@cache
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
-    return answer
-
-
-@cache
-def printed(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    return result.stdout.replace("\u00a0", " ")
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -226,8 +203,7 @@ def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp
     }
     for name, (text, status, said) in names.items():
         path = written(tmp_path, f"releases = 2\n[profile]\n{text}\n{RATE}")
-        one = run(path, "--json")
-        answer = json.loads(one.stdout, parse_constant=refuse)
+        answer = commands.answered("epsilon", path)
         assert (answer["status"], answer["forms"]) == (status, [])
         assert answer["epsilon"] == (0.0 if name == "none" else None)
         shown = run(path)

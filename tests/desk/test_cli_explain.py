@@ -1,18 +1,15 @@
 """`adversary explain` and the words of the report: the library's own texts, each under its name, and escaped."""
 
-import json
 import re
-from functools import cache
+from functools import cache, partial
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 import xarray as xr
-from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import cli, explained
+from adversary.desk import explained
 from adversary.desk.options import SEED
 from adversary.desk.profile_files import load_profile_file
 from adversary.desk.report import render
@@ -21,6 +18,8 @@ from adversary.policy.explain import AUDIENCES, explain
 from adversary.policy.promises import Promise, promise
 from adversary.policy.recommendations import Recommendation, recommend_epsilon
 from adversary.policy.verdicts import verdict
+from tests import commands
+from tests.commands import flat
 
 DATA = Path(__file__).parents[2] / "data"
 CLINIC = (DATA / "clinic_patients.toml").read_text(encoding="utf-8")
@@ -32,16 +31,8 @@ KINDS = {
 }
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, ["explain", *arguments])
-
-
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    answer: dict[str, Any] = json.loads(result.stdout)
-    return answer
+run = partial(commands.run, "explain")
+answered = partial(commands.answered, "explain")
 
 
 def refused(*arguments: str) -> str:
@@ -50,10 +41,6 @@ def refused(*arguments: str) -> str:
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
     return result.stderr
-
-
-def one_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text.replace("\u00a0", " "))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -95,10 +82,10 @@ def test_an_audience_goes_by_either_name(name: str, audience: str) -> None:
 
 
 def test_the_screen_has_the_text_for_the_person_in_the_data_unless_told() -> None:
-    shown = one_line(run("--rho", "0.1").stdout)
+    shown = flat(run("--rho", "0.1").stdout)
     assert "What zCDP promises. For the person in the data" in shown
     for paragraph in explain(adv.ZeroConcentratedDP(0.1)).split("\n\n"):
-        assert one_line(paragraph) in shown
+        assert flat(paragraph) in shown
     assert "For a regulator" not in shown
 
 
@@ -220,7 +207,7 @@ def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path)
     (note,) = answered(path, "--topic", "guarantee")["notes"]
     assert note.startswith("What reader tied believes of everybody else depends on whether the target is in.")
     assert "stretch over up to 2 people" in note
-    assert one_line(note) in one_line(run(path, "--topic", "guarantee").stdout)
+    assert flat(note) in flat(run(path, "--topic", "guarantee").stdout)
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'
     assert answered(str(written(tmp_path, TIED + profile)), "--topic", "budget")["notes"][1] == explained.NOT_OF_PROFILE
     assert "town = { total = 25 }" in TIED
@@ -238,7 +225,7 @@ def test_the_truth_of_an_audit_is_among_the_notes() -> None:
 def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
     path = str(DATA / "dare_1940_bounded.toml")
     assert answered(path, "--topic", "guarantee")["notes"] == [explained.REPLACED]
-    assert one_line(explained.REPLACED) in one_line(run(path, "--topic", "guarantee").stdout)
+    assert flat(explained.REPLACED) in flat(run(path, "--topic", "guarantee").stdout)
 
 
 def test_a_profile_file_is_told_profile_by_profile() -> None:
@@ -348,12 +335,12 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
 
 
 def test_the_command_is_listed() -> None:
-    assert "explain" in CliRunner().invoke(cli.app, ["--help"]).stdout
+    assert "explain" in commands.run("--help").stdout
 
 
 def text_of(html: str) -> str:
     body = re.sub(r"<style>.*?</style>", "", html, flags=re.S)
-    return one_line(unescape(re.sub(r"<[^>]+>", " ", body)))
+    return flat(unescape(re.sub(r"<[^>]+>", " ", body)))
 
 
 def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
@@ -366,7 +353,7 @@ def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
         topic = "tolerance" if isinstance(subject, Recommendation) else None
         for audience in ("lay", "technical"):
             for paragraph in explain(subject, audience, topic=topic).split("\n\n"):
-                assert one_line(paragraph) in text
+                assert flat(paragraph) in text
     assert html.count("<details open>") == html.count("<details>") == len(subjects) + 1
     assert explained.REPLACED not in text
 

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.figure import Figure
-from typer.testing import CliRunner, Result
 
 import adversary as adv
-from adversary.desk import cli, inferred
+from adversary.desk import inferred
 from adversary.desk.release_files import load_release_file
+from tests import commands
+from tests.commands import flat
 
 BLOOD = Path(__file__).parents[2] / "data" / "blood_lead.toml"
 SMALL = "[release]\nmean = 0.3\nvariance = 0.02\nn = {n}\nepsilon = [1, 1]\nbounds = [0, 1]\n"
@@ -24,38 +25,15 @@ PLAIN = SMALL.format(n=12)
 READINGS = {"constrained": True, "unconstrained": False}
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, ["infer", *arguments])
+run = partial(commands.run, "infer")
+answered = cache(partial(commands.answered, "infer"))
+printed = partial(commands.printed, "infer")
 
 
 def written(folder: Path, text: str) -> str:
     path = folder / "release.toml"
     path.write_text(text, encoding="utf-8")
     return str(path)
-
-
-def refuse(token: str) -> None:
-    raise AssertionError(f"{token} is not JSON")
-
-
-@cache
-def answered(*arguments: str) -> dict[str, Any]:
-    result = run(*arguments, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    answer: dict[str, Any] = json.loads(result.stdout, parse_constant=refuse)
-    return answer
-
-
-def printed(*arguments: str) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr == ""
-    return result.stdout.replace("\u00a0", " ")
-
-
-def flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_without() -> None:

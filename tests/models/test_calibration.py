@@ -27,6 +27,9 @@ from adversary.models.marginal import Settings
 from adversary.models.posteriors import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
 from adversary.models.predictive import PriorPredictive
 from adversary.models.tables import Tabulated
+from adversary.privacy.cells import sensitivity_space
+from adversary.privacy.span_noise import SpanGaussian
+from adversary.reader.contingency import Dirichlet
 from adversary.reader.each import Each
 from adversary.reader.postprocessing import LeastSquares, NonNegative, clamped
 from adversary.reader.rates import BetaBinomial, GammaPoisson
@@ -61,6 +64,9 @@ RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=
 ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
 WORLD = (PEOPLE, RECORD, DG(0.5), ANSWERS)
 
+TOTALS = ([3, 2], [2, 2, 1])
+SHARES = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
+
 CASES: dict[str, Callable[[], pm.Model]] = {
     "membership": lambda: models.membership(ONE, adv.Adversary(0.3, known=2)),
     "membership, others unknown": lambda: models.membership(ONE, adv.Adversary(0.3, beliefs={"block": poisson(2.0)})),
@@ -93,6 +99,13 @@ CASES: dict[str, Callable[[], pm.Model]] = {
     "actual_world": lambda: models.actual_world(*WORLD),
     "counterfactual_world": lambda: models.counterfactual_world(*WORLD),
     "counterfactual_world, a record instead": lambda: models.counterfactual_world(*WORLD, default=1),
+    "invariants": lambda: models.invariants(TOTALS, DG(0.4), SHARES, target=(0, 1)),
+    "invariants, some records known": lambda: models.invariants(
+        ([3, 2], [2, 3]), adv.Laplace(1.5), Dirichlet([[1.0, 2.0], [0.5, 1.5]]), known=[[1, 0], [0, 1]], target=(1, 1)
+    ),
+    "invariants, noise on the span": lambda: models.invariants(
+        TOTALS, SpanGaussian(sensitivity_space(*TOTALS, 3), 1.0), target=(1, 0)
+    ),
 }
 """Models whose latents are all discrete, by the name of the function that builds them."""
 

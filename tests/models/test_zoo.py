@@ -374,8 +374,8 @@ def called_by(make: Callable[[], pm.Model]) -> str:
     return name
 
 
-ELSEWHERE = {"uncertain_rates", "actual_world", "counterfactual_world", "bounded", "regression"}
-"""Models with a continuous latent or a target that is no membership, whose oracles stand further below."""
+ELSEWHERE = {"uncertain_rates", "actual_world", "counterfactual_world", "bounded", "regression", "invariants"}
+"""Models with a continuous latent or a target that is no membership, whose oracles stand further below or apart."""
 
 
 def test_every_exported_model_is_in_the_zoo() -> None:

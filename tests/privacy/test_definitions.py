@@ -16,6 +16,7 @@ from scipy.special import expit
 import adversary as adv
 from adversary.privacy.concentrated import MomentBound
 from adversary.privacy.definitions import RenyiDP
+from adversary.privacy.grouped import Grouped
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.renyi import log_odds_of_every_order
 from tests import oracles
@@ -95,6 +96,8 @@ def test_closed_trade_offs_are_the_duals_of_their_profiles(g: adv.Guarantee) -> 
         assert g.level(a) == pytest.approx(adv.Guarantee.level(g, a), rel=1e-6, abs=1e-12)
     certain = 1 - getattr(g, "delta0", 0.0)
     corners = [0.0, certain * expit(-getattr(g, "epsilon0", 0.0)), certain]
+    if isinstance(g, Grouped):
+        corners = [0.0, *g.worst_pair.tail(g.worst_pair.losses)[1], certain]
     levels = np.concatenate([corners, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
     for e in (-1.5, 0.0, 0.3, 0.9, 3.0):
         gap = np.asarray(g.power(levels)) - math.exp(e) * levels

@@ -1,0 +1,147 @@
+r"""Compiled: where the posterior of a mean lies, and panels that fit it.
+
+Its density is taken as the largest over a few variances instead of the integral: right to a nat or two, which is enough
+for edges of panels.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from adversary.analyst.capped import NONE, log_all
+from adversary.analyst.compiled import compiled
+from adversary.analyst.kernels import log_kernel, log_whole
+from adversary.analyst.layouts import COARSE, DEPTH, share_out, snap
+from adversary.analyst.lines import CONJUGATE, log_prior
+from adversary.analyst.panels import COSH, SINH, forward, jacobian
+from adversary.analyst.sheets import Sheet, new_room, no_sheet, sheet_of
+
+_BEYOND, _ROUGH = 1.5, 60
+"""How far beyond the region a variance is looked at, and panels of its sheet at most."""
+
+
+class Slice(NamedTuple):
+    """One variance: its log dv / ds, its sheet under the bounds, log Z without them."""
+
+    v: float
+    height: float
+    sheet: Sheet
+    whole: float
+
+
+@compiled
+def log_slices(t, lines, slices, count, seen, belief):
+    """Log density of t, roughly: the largest over a few variances instead of the integral.
+
+    Looks a little beyond the region, so that its edge, where the posterior may lie, is no cliff.
+    """
+    mu = forward(SINH, lines.centre, lines.spread, t)
+    top = -np.inf
+    for k in range(count):
+        one = slices[k]
+        if lines.kind == COSH:
+            if not one.v < mu * (1.0 - mu) * _BEYOND:
+                continue
+            value = log_kernel(mu, one.sheet)
+        else:
+            value = one.whole + log_whole(seen.mean - mu, one.v / seen.n, seen.mean_noise, seen.mean_scale)
+        top = max(top, value + one.height + log_prior(mu, one.v, belief))
+    return top + math.log(jacobian(SINH, lines.spread, t))
+
+
+@compiled
+def fall_of_slices(start, step, limit, level, lines, slices, count, seen, belief):
+    """Where the density of t falls below a level, going from `start` in growing steps, no further than `limit`."""
+    near, far = start, start + step
+    while (limit - far) * step > 0.0 and log_slices(far, lines, slices, count, seen, belief) > level:
+        near = far
+        step *= 1.6
+        far = near + step
+    if (limit - far) * step <= 0.0:
+        far = limit
+        if log_slices(limit, lines, slices, count, seen, belief) > level:
+            return limit
+    for _ in range(5):
+        middle = 0.5 * (near + far)
+        if log_slices(middle, lines, slices, count, seen, belief) > level:
+            near = middle
+        else:
+            far = middle
+    return far
+
+
+@compiled
+def ends_of_mean(lines, largest, seen, belief):
+    """Where the line of the mean ends: at 0 and 1 under the bounds, else far from all that pulls at it."""
+    if lines.kind == COSH:
+        return math.asinh(-lines.centre / lines.spread), math.asinh((1.0 - lines.centre) / lines.spread)
+    middle, reach = lines.centre, 12.0 * math.sqrt(largest / seen.n)
+    if seen.mean_noise != NONE:
+        reach += 40.0 * seen.mean_scale
+    if belief.kind == CONJUGATE:
+        middle = belief.mu0
+        reach += 12.0 * math.sqrt(largest / belief.kappa)
+    low, high = min(middle, lines.centre) - reach, max(middle, lines.centre) + reach
+    return math.asinh((low - lines.centre) / lines.spread), math.asinh((high - lines.centre) / lines.spread)
+
+
+@compiled
+def slice_at(share, variance_edges, lines, seen):
+    """The variance at a share of the panels, but not at their very ends."""
+    panels = variance_edges.size - 1
+    place = min(max(panels * share, 0.5), panels - 0.3)
+    p = int(place)
+    s = variance_edges[p] + (place - p) * (variance_edges[p + 1] - variance_edges[p])
+    v = forward(lines.kind, 0.0, 0.0, s)
+    height = math.log(jacobian(lines.kind, 0.0, s))
+    if lines.kind != COSH:
+        return Slice(v, height, no_sheet(), log_all(v, seen))
+    half = math.sqrt(0.25 - v / _BEYOND)
+    return Slice(v, height, sheet_of(v, 0.5 - half, 0.5 + half, seen, new_room(), _ROUGH), 0.0)
+
+
+@compiled
+def lay_mean(edges, variance_edges, lines, seen, belief):
+    """Edges of the panels of t, from a few variances spread over their panels."""
+    first, middle = slice_at(0.0, variance_edges, lines, seen), slice_at(0.5, variance_edges, lines, seen)
+    last = slice_at(1.0, variance_edges, lines, seen)
+    slices, count = (first, middle, last, last, last), 3
+    if belief.kind == CONJUGATE:  # the means of small variances and of large ones may lie apart
+        quarter, most = slice_at(0.25, variance_edges, lines, seen), slice_at(0.75, variance_edges, lines, seen)
+        slices, count = (first, middle, last, quarter, most), 5
+    lo, hi = ends_of_mean(lines, last.v, seen, belief)
+    left, right = lo, hi
+    points, logs = np.empty(COARSE), np.empty(COARSE)
+    best = 0
+    for _ in range(40):
+        for i in range(COARSE):
+            points[i] = lo + (hi - lo) * i / (COARSE - 1.0)
+            logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
+        best = int(np.argmax(logs))
+        before, after = max(best - 1, 0), min(best + 1, COARSE - 1)
+        if logs[best] - min(logs[before], logs[after]) < 6.0:
+            break
+        lo, hi = points[before], points[after]
+    level, gap = logs[best] - DEPTH, points[1] - points[0]
+    low = fall_of_slices(points[best], -gap, left, level, lines, slices, count, seen, belief)
+    high = fall_of_slices(points[best], gap, right, level, lines, slices, count, seen, belief)
+    if low - left < 0.1 * (high - low):  # so near the end of the line that it may as well be there
+        low = left
+    if right - high < 0.1 * (high - low):
+        high = right
+    for i in range(COARSE):
+        points[i] = low + (high - low) * i / (COARSE - 1.0)
+    closer = np.empty(COARSE)
+    for turn in range(2):
+        for i in range(COARSE):
+            logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
+        if turn == 0:
+            share_out(points, logs, closer)
+            points[:] = closer
+    share_out(points, logs, edges)
+    snap(edges)

@@ -1,0 +1,224 @@
+r"""Density of both noisy statistics and the event that the exact ones were those of values in the unit interval.
+
+.. math::
+   \int_0^1 N(y; \mu, \sigma^2/n) \, e^{-L_1 |Y^* - y|} \int_0^{u(y)} \text{Gamma}(x; \alpha, \alpha / \sigma^2) \,
+   e^{-L_2 |S^* - x|} \, dx \, dy, \qquad u(y) = \tfrac{n}{n-1} y (1 - y)
+
+Its inner integral is taken over the mean, in closed form, between the ends of :math:`x \le u(y)`, and the outer one
+over the angle :math:`\phi` of :math:`x = u(\tfrac12) \sin^2 \phi`, in which these ends are :math:`\sin^2(\phi / 2)` and
+:math:`\cos^2(\phi / 2)`. In x the integrand has one top: a search finds it and the places where it has fallen by
+36 nats; between these, and the corners of Laplace's law, Gauss and Legendre's rule is halved until it agrees with
+itself. Derivatives are taken under the integral sign.
+
+References
+----------
+Kazan (2026), chapter 4, Theorem 16.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .machine_code import compiled
+from .noisy_densities import Pair, log_tilted
+
+__all__ = ["log_feasible"]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+_LEAST_ANGLE = 1e-13
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_DEPTH = 36.0  # nats: what is left out is 1e-15 of the whole
+_TOLERANCE = 1e-7  # of a panel against its halves, which are then some 1e-11 from the truth
+_PANELS = 400
+
+Floats = NDArray[np.float64]
+Five = tuple[float, float, float, float, float]
+
+
+class Case(NamedTuple):
+    """Parameters and a release; a rate is 0 where a statistic is not released."""
+
+    n: float
+    mu: float
+    sigma2: float
+    rate1: float
+    rate2: float
+    mean: float
+    variance: float
+
+
+@compiled
+def _means(angle: float, case: Case) -> tuple[float, float, float]:
+    """Log of the integral over the means whose largest variance is above x, by the sides of the released mean."""
+    low = math.sin(0.5 * angle) ** 2
+    high = 1.0 - low
+    sd = math.sqrt(case.sigma2 / case.n)
+    below = log_tilted(low, min(high, case.mean), case.mu, sd, case.rate1, case.mean)
+    above = log_tilted(max(low, case.mean), high, case.mu, sd, -case.rate1, case.mean)
+    top = max(below, above)
+    return below, above, top + math.log(math.exp(below - top) + math.exp(above - top))
+
+
+@compiled
+def _log_variance(angle: float, case: Case) -> Pair:
+    """Log of the gamma density at x, its noise and dx / d angle, without what does not depend on x; and x."""
+    most = 0.25 * case.n / (case.n - 1.0)
+    sine, cosine = math.sin(angle), math.cos(angle)
+    x = most * sine * sine
+    rate = 0.5 * (case.n - 1.0) / case.sigma2
+    noise = case.rate2 * abs(case.variance - x)
+    return (case.n - 2.0) * math.log(sine) + math.log(cosine) - rate * (x - case.sigma2) - noise, x
+
+
+@compiled
+def _log_integrand(log_angle: float, case: Case) -> float:
+    angle = math.exp(log_angle)
+    value: float = _log_variance(angle, case)[0] + _means(angle, case)[2]
+    return value
+
+
+@compiled
+def _top(case: Case) -> float:
+    """Log of the angle of the integrand's top, by golden section."""
+    low, high = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-9
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = _log_integrand(left, case), _log_integrand(right, case)
+    while high - low > 1e-9:
+        if at_left > at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = _log_integrand(left, case)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = _log_integrand(right, case)
+    return 0.5 * (low + high)
+
+
+@compiled
+def _fallen(inside: float, outside: float, level: float, case: Case) -> float:
+    """Log of an angle on the way outside where the integrand has fallen below a level, or the end of the way."""
+    if _log_integrand(outside, case) > level:
+        return outside
+    for _ in range(16):
+        middle = 0.5 * (inside + outside)
+        if _log_integrand(middle, case) > level:
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+@compiled
+def _edges(top: float, case: Case, edges: Floats) -> None:
+    """Seven sorted angles between which the integrand is smooth, beyond which it is nothing."""
+    peak = _log_integrand(top, case)
+    ends = math.log(_LEAST_ANGLE), math.log(0.5 * math.pi) - 1e-12
+    edges[0] = math.exp(top)
+    for side in range(2):
+        end = ends[side]
+        for i, fall in enumerate((_DEPTH, 1.0)):
+            end = _fallen(top, end, peak - fall, case)
+            edges[1 + 2 * side + i] = math.exp(end)
+    released = 4.0 * case.variance * (case.n - 1.0) / case.n, min(case.mean, 1.0 - case.mean)
+    for i in range(2):
+        angle = (1 + i) * math.asin(math.sqrt(min(max(released[i], 0.0), 1.0)))
+        edges[5 + i] = min(max(angle, edges[1]), edges[3])
+    for i in range(1, 7):
+        k = i
+        while k > 0 and edges[k - 1] > edges[k]:
+            edges[k - 1], edges[k] = edges[k], edges[k - 1]
+            k -= 1
+
+
+@compiled
+def _slopes(angle: float, case: Case) -> Five:
+    """Log of the integrand, and the derivatives of that log in mu, sigma2, the released mean and variance."""
+    log_variance, x = _log_variance(angle, case)
+    below, above, both = _means(angle, case)
+    spread = case.sigma2 / case.n
+    low = math.sin(0.5 * angle) ** 2
+    rate = case.rate1
+
+    def share(y: float) -> float:
+        """Integrand over the mean at y, of its integral."""
+        log_density = -0.5 * (y - case.mu) ** 2 / spread - rate * abs(case.mean - y)
+        return math.exp(log_density - both) / math.sqrt(2.0 * math.pi * spread)
+
+    tilt = rate * (math.exp(below - both) - math.exp(above - both))
+    mu, twice = tilt, rate * rate
+    for y, sign in ((low, 1.0), (1.0 - low, -1.0)):
+        side = rate if y < case.mean else -rate
+        mu += sign * share(y)
+        twice += sign * share(y) * ((y - case.mu) / spread + side)
+    if low < case.mean < 1.0 - low:
+        twice -= 2.0 * rate * share(case.mean)
+    alpha = 0.5 * (case.n - 1.0)
+    sigma2 = alpha * (x - case.sigma2) / case.sigma2**2 + 0.5 * twice / case.n
+    pull = case.rate2 if x > case.variance else -case.rate2
+    return log_variance + both, mu, sigma2, -tilt, pull
+
+
+@compiled
+def _panel(low: float, high: float, peak: float, case: Case, totals: Floats) -> None:
+    """Integrals over one panel: of the integrand and of its derivatives."""
+    for k in range(5):
+        totals[k] = 0.0
+    half = 0.5 * (high - low)
+    for i in range(_NODES.size):
+        value = _slopes(low + half * (1.0 + _NODES[i]), case)
+        weight = half * _WEIGHTS[i] * math.exp(value[0] - peak)
+        totals[0] += weight
+        for k in range(1, 5):
+            totals[k] += weight * value[k]
+
+
+@compiled
+def _integrals(top: float, peak: float, case: Case) -> Floats:
+    """Integrals over all angles: panels are halved until their halves agree with them."""
+    edges, panels, total = np.empty(7), np.empty((_PANELS, 5)), np.zeros(5)
+    low, high = np.empty(_PANELS), np.empty(_PANELS)
+    _edges(top, case, edges)
+    waiting, used = 0, 6
+    for i in range(6):
+        low[i], high[i] = edges[i], edges[i + 1]
+        _panel(low[i], high[i], peak, case, panels[i])
+        for k in range(5):
+            total[k] += panels[i, k]
+        waiting += 1
+    whole = np.empty(5)
+    while waiting > 0:
+        waiting -= 1
+        for k in range(5):
+            whole[k] = panels[waiting, k]
+        start, end = low[waiting], high[waiting]
+        change = 0.0
+        for i in range(2):  # the halves take the place of the whole and the one after it
+            low[waiting + i] = start + 0.5 * i * (end - start)
+            high[waiting + i] = start + 0.5 * (i + 1) * (end - start)
+            _panel(low[waiting + i], high[waiting + i], peak, case, panels[waiting + i])
+            change += panels[waiting + i, 0]
+        for k in range(5):
+            total[k] += panels[waiting, k] + panels[waiting + 1, k] - whole[k]
+        if used < _PANELS - 1 and abs(change - whole[0]) > _TOLERANCE * total[0]:
+            waiting, used = waiting + 2, used + 1
+    return total
+
+
+@compiled
+def log_feasible(n: float, mu: float, sigma2: float, rate1: float, rate2: float, mean: float, variance: float) -> Five:
+    """Log of the integral of the module, and its derivatives in mu, sigma2, mean and variance."""
+    if not (sigma2 > 0.0 and math.isfinite(sigma2 + mu)):
+        return -np.inf, 0.0, 0.0, 0.0, 0.0
+    case = Case(n, mu, sigma2, rate1, rate2, mean, variance)
+    top = _top(case)
+    peak = _log_integrand(top, case)
+    total = _integrals(top, peak, case)
+    alpha, most = 0.5 * (n - 1.0), 0.25 * n / (n - 1.0)
+    constant = alpha * math.log(alpha * most / sigma2) - alpha - math.lgamma(alpha) + math.log(2.0)
+    value = constant + peak + math.log(total[0])
+    return value, total[1] / total[0], total[2] / total[0], total[3] / total[0], total[4] / total[0]

@@ -1,0 +1,42 @@
+"""The program as its user meets it: a command run, its JSON, what it prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+from adversary.desk import cli
+
+
+def run(*arguments: str) -> Result:
+    """`adversary` with these arguments, the name of the command first."""
+    return CliRunner().invoke(cli.app, list(arguments))
+
+
+def answered(*arguments: str, silent: bool = True) -> dict[str, Any]:
+    """The one JSON object of a command that succeeds; nothing beside it, unless it is not `silent`."""
+    answer: dict[str, Any] = json.loads(_succeeded(*arguments, "--json", silent=silent), parse_constant=_refuse)
+    return answer
+
+
+def printed(*arguments: str) -> str:
+    """What a command that succeeds shows, with plain spaces."""
+    return _succeeded(*arguments, silent=True).replace("\u00a0", " ")
+
+
+def flat(text: str) -> str:
+    """A text on one line, with plain spaces."""
+    return " ".join(text.split())
+
+
+def _succeeded(*arguments: str, silent: bool) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    assert not silent or result.stderr == ""
+    return result.stdout
+
+
+def _refuse(token: str) -> None:
+    raise AssertionError(f"{token} is not JSON")

@@ -1,0 +1,231 @@
+"""`adversary infer` of a regression: files read key by key, the library's draws, plain text, figures and data whole."""
+
+import json
+import math
+import re
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from adversary.analyst import regression as reg
+from adversary.desk import regression_figures
+from adversary.desk.regression_files import RegressionFile, load_any_release_file
+from adversary.desk.release_files import ReleaseFile
+from tests import commands
+from tests.commands import flat
+
+DATA = Path(__file__).parents[2] / "data"
+CIRRHOSIS = DATA / "cirrhosis_regression.toml"
+SUMS = "[regression.sums]\nx = 12.1\nxx = 4.9\ny = 18.6\nxy = 6.9\nyy = 7.2\n"
+MOMENTS = "[regression.moments]\nx = 15.1\nx2 = 4.9\nx3 = 2.6\nx4 = 2.8\n"
+HEAD = "[regression]\nn = 46\nepsilon = 0.5\nx_bounds = [30, 177]\ny_bounds = [28, 129.9]\n"
+PLAIN = HEAD + SUMS + MOMENTS
+PRIOR = (
+    '[prior]\nkind = "normal-inverse-gamma"\nmu0 = [70, 0]\nLambda0 = [[0.25, 0], [0, "1/4"]]\na0 = 20\nb0 = {scale}\n'
+)
+SHORT = "[posterior]\ndraws = 150\n"
+
+run = partial(commands.run, "infer")
+answered = cache(partial(commands.answered, "infer"))
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A short run of made-up numbers."""
+    return written(tmp_path_factory.mktemp("regression"), PLAIN + SHORT)
+
+
+def written(folder: Path, text: str) -> str:
+    file = folder / "release.toml"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+def read(path: str | Path) -> RegressionFile:
+    file = load_any_release_file(path)
+    assert isinstance(file, RegressionFile)
+    return file
+
+
+# files
+
+
+def test_the_file_that_comes_with_the_project_is_the_release_of_the_thesis() -> None:
+    """BI22: the release of the script's seed, and the ranges of the 46 states."""
+    file, states = read(CIRRHOSIS), reg.load_cirrhosis()
+    np.testing.assert_array_equal(file.release.noisy_sums[1:], [9.56667, 3.94216, 18.6849, -3.92079, 3.61874])
+    np.testing.assert_array_equal(file.release.noisy_moments[1:], [6.15444, 7.43941, 0.99294, 5.27982])
+    drink = states.wine + states.liquor
+    assert file.release.x_bounds == (float(drink.min()), float(drink.max()))
+    assert file.release.y_bounds == (float(states.deaths.min()), float(states.deaths.max()))
+    assert (file.release.n, file.release.epsilon, file.release.total_epsilon) == (46, 0.1, pytest.approx(0.9))
+    assert (file.prior, file.constrained, file.region, file.prob) == (None, True, "weak", 0.95)
+    slope = np.polyfit(drink, states.deaths, 1)[0]
+    assert f"themselves is {slope:.2f}" in file.description
+    assert isinstance(load_any_release_file(DATA / "blood_lead.toml"), ReleaseFile)
+
+
+def test_a_prior_and_every_key_of_the_reading_are_read(tmp_path: Path) -> None:
+    reading = '[posterior]\nconstrained = false\nregion = "tight"\nprob = "9/10"\ndraws = 100\n'
+    file = read(written(tmp_path, PLAIN + PRIOR.format(scale=5000) + reading))
+    assert file.prior is not None
+    np.testing.assert_array_equal(file.prior.mu0, [70, 0])
+    np.testing.assert_array_equal(file.prior.Lambda0, [[0.25, 0], [0, 0.25]])
+    assert (file.prior.a0, file.prior.b0) == (20, 5000)
+    assert (file.constrained, file.region, file.prob, file.draws) == (False, "tight", 0.9, 100)
+    assert (file.asked(prob=0.5, constrained=True).prob, file.asked(constrained=True).constrained) == (0.5, True)
+    assert file.asked().release is file.release
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PLAIN.replace("[regression.sums]\nx ", "[regression.sums]\nX "), "sums.X: unknown key, got 'X'; did you mean"),
+        (PLAIN.replace("x4", "x5"), "regression.moments.x5: unknown key, got 'x5'; did you mean 'x"),
+        (PLAIN.replace("x_bounds", "x_bound"), "regression.x_bound: unknown key, got 'x_bound'; did you mean 'x_bound"),
+        (
+            PLAIN.replace("regression", "regresion"),
+            "regresion: unknown key, got 'regresion'; did you mean 'regression'",
+        ),
+        (HEAD + SUMS, "regression.moments: is required"),
+        (PLAIN.replace("xy = 6.9\n", ""), "regression.sums.xy: is required"),
+        (PLAIN.replace("n = 46", "n = 1"), "release.toml: regression: n must be at least 2, got 1"),
+        (PLAIN.replace("epsilon = 0.5", "epsilon = 0"), "regression: epsilon must be positive"),
+        (PLAIN.replace("[30, 177]", "[177, 30]"), "regression: x_bounds must be two finite numbers (a, b) with a < b"),
+        (
+            PLAIN.replace("[30, 177]", "[30]"),
+            "regression.x_bounds: must be two numbers, [lowest, highest] of any value",
+        ),
+        (PLAIN.replace("18.6", '"many"'), "regression.sums.y: must be a number or a product of fractions"),
+        (PLAIN.replace("18.6", "nan"), "regression: sums must be a number, got nan"),
+        (PLAIN + "[release]\nmean = 3\n", "give either a table 'release' or a table 'regression': both are there"),
+        (PLAIN + "[posterior]\nregion = 'loose'\n", "posterior.region: must be one of ('weak', 'tight'), got 'loose'"),
+        (PLAIN + "[posterior]\nfeasibility = 'event'\n", "posterior.feasibility: unknown key"),
+        (PLAIN + "[posterior]\ndraws = 0\n", "posterior.draws: draws must be at least 8, got 0"),
+        (PLAIN + "[posterior]\nprob = 95\n", "posterior.prob: prob must be between 0 and 1"),
+        (PLAIN + "[prior]\nkind = 'flat'\n", "prior.kind: must be one of ('normal-inverse-gamma',), got 'flat'"),
+        (PLAIN + PRIOR.format(scale=0), "prior: b0 must be positive"),
+        (PLAIN + PRIOR.format(scale=1).replace("mu0", "mu"), "prior.mu: unknown key, got 'mu'; did you mean 'mu0'?"),
+        (PLAIN + PRIOR.format(scale=1).replace('"1/4"', "-3"), "prior: Lambda0 must be positive definite"),
+        (PLAIN + PRIOR.format(scale=1).replace('[0, "1/4"]', "[0]"), "prior.Lambda0: must be two numbers, a row"),
+        (PLAIN + PRIOR.format(scale=1).replace('[0, "1/4"]', "0.25"), "prior.Lambda0: must be a list of numbers"),
+        ("untitled = 'x'\n" + PLAIN, "untitled: unknown key, got 'untitled'; did you mean 'title'?"),
+        ("[plan]\n" + PLAIN, "plan: this is a scenario file, which adversary audit reads"),
+    ],
+)
+def test_errors_name_file_key_rule_and_value(text: str, words: str, tmp_path: Path) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ValueError, match=r"release\.toml: ") as error:
+        load_any_release_file(path)
+    assert words in str(error.value)
+    assert str(error.value).count(path) == 1
+
+
+# the command
+
+
+def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_without(path: str) -> None:
+    answer, file = answered(path), read(path)
+    for name in ("constrained", "unconstrained"):
+        with np.errstate(all="ignore"):
+            tree = reg.gibbs(file.release, None, name == "constrained", draws=150, burn=50, chains=32, rng=2020)
+        drawn, one = tree["posterior"], answer[name]
+        values = {"intercept": drawn.intercept, "slope": drawn.slope, "sigma": np.sqrt(drawn.sigma2)}
+        for quantity, draws in values.items():
+            at = one[quantity]
+            assert at["mean"] == pytest.approx(float(draws.mean()), rel=1e-12)
+            assert at["sd"] == pytest.approx(float(draws.std()), rel=1e-9)
+            assert at["eti"] == pytest.approx([float(draws.quantile(q)) for q in (0.025, 0.975)], rel=1e-9)
+            low, high = at["hdi"]
+            assert float(((draws >= low) & (draws <= high)).mean()) == pytest.approx(0.95, abs=0.002)
+            assert high - low <= 1.001 * (at["eti"][1] - at["eti"][0])
+        assert one["positive"] == float((drawn.slope > 0).mean())
+        assert one["ess"] == drawn.attrs["ess"]
+    assert answer["constrained"]["infeasible"] == 0.0
+    assert 0.0 < answer["unconstrained"]["infeasible"] < 1.0
+    assert (answer["main"], answer["prior"], answer["notes"]) == ("constrained", {"kind": "default"}, [])
+    assert answer["release"]["sums"] == {"x": 12.1, "xx": 4.9, "y": 18.6, "xy": 6.9, "yy": 7.2}
+    assert answer["release"]["total_epsilon"] == pytest.approx(4.5)
+
+
+def test_the_screen_says_what_was_found_in_plain_words(path: str) -> None:
+    text, answer = flat(commands.printed("infer", path)), answered(path)
+    low, high = answer["constrained"]["slope"]["hdi"]
+    said = re.search(r"With probability 95 % the slope is (-?[\d.]+) to (-?[\d.]+);", text)
+    assert said is not None
+    assert low - 0.01 <= float(said[1]) <= low
+    assert high <= float(said[2]) <= high + 0.01
+    assert "Knowing the bounds of both variables costs no privacy and makes that interval" in text
+    assert "using the bounds ignoring the bounds" in text
+    other = answered(path, "--unconstrained", "--prob", "1/2")
+    assert (other["main"], other["prob"]) == ("unconstrained", 0.5)
+    assert other["conclusion"].replace("\u00a0", " ").startswith("With probability 50 % the slope is ")
+    assert "would make that interval" in other["conclusion"]
+
+
+def test_a_reading_that_does_not_exist_is_said_with_its_reason(tmp_path: Path) -> None:
+    """Under the constraints sigma2 starts from its mean, which a0 <= 1 has not."""
+    text = PLAIN + PRIOR.format(scale=500).replace("a0 = 20", "a0 = 0.5") + "[posterior]\ndraws = 150\n"
+    result = run(written(tmp_path, text))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: {tmp_path / 'release.toml'}: a0 must be above 1 under the constraints, got 0.5\n"
+    shown = flat(commands.printed("infer", str(tmp_path / "release.toml"), "--unconstrained"))
+    assert "There is no answer using the bounds: a0 must be above 1" in shown
+
+
+def test_few_draws_are_told_as_a_note_and_a_prior_in_one_word_is_refused(tmp_path: Path) -> None:
+    few = written(tmp_path, PLAIN + "[posterior]\ndraws = 8\n")
+    (note, *_) = answered(few)["notes"]
+    assert "the draws are unreliable: effective size" in note
+    result = run(few, "--prior", "flat", "--out", str(tmp_path / "out"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "error: --prior is for a mean and a variance: " in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_out_writes_the_figures_twice_and_the_data_once(path: str, tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    result = run(path, "--out", str(out), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout) == answered(path)
+    assert {file.name for file in out.iterdir()} == {
+        "posterior.nc", *(f"{name}.{kind}" for name in ("marginals", "lines") for kind in ("svg", "png"))
+    }  # fmt: skip
+    with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as tree:
+        assert set(tree.children) == {"posterior", "unconstrained", "release"}
+        assert tree["posterior"]["slope"].dims == ("chain", "draw")
+        assert float(tree["posterior"]["slope"].mean()) == pytest.approx(answered(path)["constrained"]["slope"]["mean"])
+        assert tree["release"]["sums"].sel(statistic="xy") == 6.9
+
+
+# figures
+
+
+def made_up(seed: int) -> xr.Dataset:
+    rng = np.random.default_rng(seed)
+    dims = ("chain", "draw")
+    values = {"intercept": rng.normal(50, 5, (2, 500)), "slope": rng.normal(0.3, 0.1, (2, 500))}
+    return xr.Dataset({**{k: (dims, v) for k, v in values.items()}, "sigma": (dims, rng.gamma(50, 0.3, (2, 500)))})
+
+
+def test_figures_show_the_draws_and_say_what_they_show() -> None:
+    draws = {"using the bounds": made_up(1), "ignoring the bounds": made_up(2)}
+    figure: Any = regression_figures.marginals(draws, 0.9, x="age", y="income")
+    assert " ".join(figure.get_suptitle().split()).startswith("With probability 90 % the slope of income on age is 0.")
+    steps = {patch.get_gid(): patch for ax in figure.axes for patch in ax.patches}
+    heights, edges, _ = steps["slope using the bounds"].get_data()
+    assert (heights * np.diff(edges)).sum() == pytest.approx(1.0, abs=0.01)
+    release = read(CIRRHOSIS).release
+    figure = regression_figures.lines(draws, release, 0.9, x="age", y="income")
+    (ax,) = figure.axes
+    line = next(line for line in ax.lines if line.get_gid() == "using the bounds")
+    first = draws["using the bounds"]
+    np.testing.assert_allclose(line.get_ydata()[0], float((first.intercept + 30 * first.slope).median()))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "income")
+    assert ax.get_ylim()[0] < 28.0
+    assert ax.get_ylim()[1] > 129.9
+    assert math.isclose(ax.get_xlim()[1], 177.0)

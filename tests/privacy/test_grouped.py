@@ -1,0 +1,135 @@
+"""Groups under pure and approximate DP: the trade-off iterated, and what is derived from it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adversary as adv
+from adversary.policy.titles import meaning, named, wider
+from adversary.privacy.grouped import Grouped
+from adversary.reader.ratios import true_record_bound
+from tests import invariants_oracles as oracles
+from tests.catalogue import DG
+
+SETTINGS = [(0.01, 0.0), (1.0, 0.0), (4.0, 0.0), (1.0, 0.05), (0.3, 0.2), (2.5, 1e-4), (0.05, 0.01), (1.2, 0.3)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+@pytest.mark.parametrize("size", [2, 3, 4, 7])
+def test_groups_iterate_the_trade_off(epsilon: float, delta: float, size: int) -> None:
+    base = adv.ApproximateDP(epsilon, delta) if delta else adv.PureDP(epsilon)
+    group, f = base.group(size), oracles.iterate(oracles.approximate(epsilon, delta), size)
+    alphas = np.linspace(0.0, 1.0, 203)
+    np.testing.assert_allclose(1.0 - np.asarray(group.power(1.0 - alphas)), [f(a) for a in alphas], atol=1e-12)
+    assert (1.0 - group.advantage) / 2.0 == pytest.approx(oracles.fixed_point(f), abs=1e-12)
+    if isinstance(group, adv.NoPrivacy):
+        assert f(1.0 - 1e-12) == 0.0
+        return
+    assert isinstance(group, Grouped)
+    e, fine = np.linspace(-3.0, 3.0, 7), np.geomspace(1e-12, 0.5, 4000)
+    levels = np.concatenate([[0.0], fine, 1.0 - fine])
+    power = 1.0 - np.array([f(1.0 - level) for level in levels])
+    gaps = power - np.exp(e)[:, None] * levels
+    np.testing.assert_allclose(group.delta(e), gaps.max(axis=1), atol=4e-3)
+    assert np.all(np.asarray(group.delta(e)) >= gaps.max(axis=1) - 1e-12)
+    assert np.all(np.asarray(group.delta(e)) <= np.asarray(group.implied.delta(e)) + 1e-15)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), SETTINGS)
+def test_groups_of_groups_are_groups(epsilon: float, delta: float) -> None:
+    base = adv.ApproximateDP(epsilon, delta)
+    assert base.group(1) is base
+    assert base.group(2).group(3) == base.group(6)
+    assert base.group(2).group(1) == base.group(2)
+
+
+def test_a_group_under_pure_dp_is_the_geometric_mechanism_moved() -> None:
+    for epsilon, size in ((0.8, 2), (0.3, 5), (12.0, 3)):
+        group, loss = adv.PureDP(epsilon).group(size), adv.Geometric(epsilon).privacy_loss(size)
+        e = np.linspace(-size * epsilon, size * epsilon, 41)
+        np.testing.assert_allclose(group.delta(e), loss.delta(e), rtol=1e-11, atol=1e-14)
+        assert group.is_kept_by(loss)
+        assert not adv.PureDP(0.999 * epsilon).group(size).is_kept_by(loss)
+        two_point = adv.RandomizedResponse(size * epsilon).privacy_loss()
+        assert adv.PureDP(size * epsilon).is_kept_by(two_point)
+        assert not group.is_kept_by(two_point)  # a larger loss than any mechanism has whose records are protected
+
+
+def test_the_largest_loss_of_a_group_is_its_size_times_epsilon_exactly() -> None:
+    for epsilon in (0.1, 1.0 / 3.0, 0.7, 2.63):
+        for size in (2, 3, 10):
+            group = adv.PureDP(epsilon).group(size)
+            assert group.loss_bound(0.0) == size * epsilon
+            assert group.posterior_bounds(0.3) == adv.PureDP(size * epsilon).posterior_bounds(0.3)
+            assert math.isinf(adv.ApproximateDP(epsilon, 1e-9).group(size).loss_bound(0.0))
+
+
+def test_a_group_bounds_the_loss_no_worse_than_the_definition_it_implies() -> None:
+    for base in (adv.PureDP(1.0), adv.ApproximateDP(0.5, 1e-4), adv.ApproximateDP(1.0, 0.05)):
+        group: Any = base.group(3)
+        for failure in (0.0, 1e-3, 0.05, 0.4, 0.6, 0.9):
+            assert group.loss_bound(failure) <= group.implied.loss_bound(failure)
+    assert adv.PureDP(1.0).group(3).loss_bound(0.9) < 3.0  # most outcomes of a group lose less than the largest
+
+
+def test_groups_without_epsilon_keep_their_definition() -> None:
+    assert adv.PureDP(0.0).group(4) == adv.PureDP(0.0)
+    assert adv.ApproximateDP(0.0, 0.1).group(4) == adv.ApproximateDP(0.0, 0.4)
+    assert isinstance(adv.ApproximateDP(0.0, 0.3).group(4), adv.NoPrivacy)
+
+
+def test_groups_compose_by_their_worst_pairs() -> None:
+    two = adv.PureDP(0.5).group(2)
+    e = np.linspace(-2.0, 2.0, 21)
+    np.testing.assert_allclose((two + two).delta(e), (2 * two).delta(e), atol=1e-14)
+    np.testing.assert_allclose((two + two).delta(e), (two.worst_pair + two.worst_pair).delta(e), atol=1e-14)
+    assert np.all((two + adv.PureDP(0.3)).delta(e) <= np.asarray((adv.PureDP(1.0) + adv.PureDP(0.3)).delta(e)) + 1e-14)
+    assert (two + adv.ZeroConcentratedDP(0.1)).rho == pytest.approx(0.6)
+    assert (adv.ZeroConcentratedDP(0.1) + two).rho == pytest.approx(0.6)
+    with pytest.raises(TypeError, match="do not compose as they are"):
+        adv.ApproximateDP(1.0, 0.01).group(2) + adv.ZeroConcentratedDP(0.1)
+
+
+def test_groups_cover_the_two_record_moves_of_every_mechanism() -> None:
+    for mechanism in (adv.Geometric(0.6), adv.RandomizedResponse(0.6)):
+        one = mechanism.privacy_loss()
+        assert adv.PureDP(0.6).group(2).is_kept_by(2 * one)
+    loss = DG(0.3).privacy_loss()
+    base = adv.ApproximateDP(0.9, loss.worst_delta(0.9))
+    assert base.group(2).is_kept_by(DG(0.3).privacy_loss(2))
+
+
+def test_groups_are_named_with_their_parameters() -> None:
+    group = adv.PureDP(0.5).group(3)
+    assert group.definition == "pure DP, groups of 3"
+    assert named(group) == "pure differential privacy with epsilon 0.5, for groups of 3 records"
+    assert "one record" in meaning(group)
+    assert wider(group) == wider(adv.PureDP(0.5))
+    assert repr(group) == "Grouped(base=PureDP(epsilon0=0.5), size=3)"
+
+
+def test_renyi_bounds_of_groups_use_their_own_divergences() -> None:
+    group = adv.PureDP(1.0).group(2)
+    e = np.array([0.3, 0.8, 1.5, 2.5])
+    assert np.all(true_record_bound(group, e) <= np.asarray(true_record_bound(adv.PureDP(2.0), e)) + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: Grouped(adv.GaussianDP(1.0), 2), TypeError, "base must be PureDP or ApproximateDP"),  # type: ignore[arg-type]
+        (lambda: Grouped(adv.PureDP(0.0), 2), TypeError, "positive epsilon"),
+        (lambda: Grouped(adv.PureDP(1.0), 1), ValueError, "size must be at least 2, got 1"),
+        (lambda: Grouped(adv.ApproximateDP(5.0, 0.01), 3), ValueError, "leave something promised, got 3 records"),
+        (lambda: adv.PureDP(1.0).group(2).group(0), ValueError, "size must be at least 1, got 0"),
+        (lambda: adv.PureDP(1.0).group(1.5), ValueError, "size must be a whole number"),  # type: ignore[arg-type]
+        (lambda: adv.PureDP(1.0).group(2).power(2.0), ValueError, r"level must be in \[0, 1\], got 2"),
+    ],
+)
+def test_bad_groups_are_refused(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()

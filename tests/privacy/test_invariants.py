@@ -1,0 +1,370 @@
+"""Conforming databases, semi-adjacency and the order of promises, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from adversary.privacy import covers
+from adversary.privacy.adjacency import coded, distances
+from adversary.privacy.definitions import RenyiDP
+from adversary.privacy.spaces import Space
+from tests import invariants_oracles as oracles
+
+inv = adv.invariants
+
+
+def partitions(n: int, parts: int, most: int | None = None) -> list[tuple[int, ...]]:
+    """Counts of n in at most so many parts, the largest first."""
+    if n == 0:
+        return [()]
+    if parts == 0:
+        return []
+    largest = n if most is None else min(n, most)
+    return [(k, *rest) for k in range(largest, 0, -1) for rest in partitions(n - k, parts - 1, k)]
+
+
+PAIRS = [pair for n in range(1, 7) for pair in itertools.combinations_with_replacement(partitions(n, 3), 2)]
+TRIPLES = [
+    three for n in range(1, 6) for three in itertools.combinations_with_replacement(partitions(n, 2 if n > 4 else 3), 3)
+]
+FOURS = [four for n in range(2, 6) for four in itertools.combinations_with_replacement(partitions(n, 2)[1:], 4)]
+
+
+# Semi-adjacency
+
+
+def test_the_two_oracles_agree() -> None:
+    for n in range(1, 5):
+        for pair in itertools.combinations_with_replacement(partitions(n, 3 if n < 4 else 2), 2):
+            assert oracles.margins_semi_adjacency(pair) == oracles.semi_adjacency(oracles.databases_with(pair))
+
+
+@pytest.mark.parametrize("margins", [PAIRS, TRIPLES, FOURS], ids=["two features", "three features", "four features"])
+def test_margins_have_the_semi_adjacency_of_brute_force(margins: list[Any]) -> None:
+    for one in margins:
+        found = tuple(inv.semi_adjacency(one, reading) for reading in ("worst", "literal"))
+        assert found == oracles.margins_semi_adjacency(one), one
+
+
+def test_listed_databases_have_the_semi_adjacency_of_brute_force() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        space = oracles.all_databases(3, [2, 2])
+        listed = [space[k] for k in rng.choice(len(space), rng.integers(1, 14), replace=False)]
+        found = tuple(inv.semi_adjacency_of(listed, reading) for reading in ("worst", "literal"))
+        assert found == oracles.semi_adjacency(listed)
+
+
+def test_records_may_be_anything_hashable_and_arrays() -> None:
+    words = [("a", "b"), ("b", "a")]
+    assert inv.semi_adjacency_of(words) == inv.semi_adjacency_of(np.array([[0, 1], [1, 0]])) == 2
+    assert inv.semi_adjacency_of(np.array([[[0, 1], [1, 1]], [[1, 1], [0, 1]]])) == 2
+    assert inv.semi_adjacency_of([[[0, 1], [1, 1]], [[1, 1], [0, 1]]]) == 2
+
+
+def test_a_level_that_is_absent_and_a_feature_that_is_fixed_change_nothing() -> None:
+    for margins in PAIRS[::5]:
+        n = sum(margins[0])
+        padded = [(0, *levels, 0) for levels in margins]
+        assert inv.semi_adjacency(padded) == inv.semi_adjacency(margins) == inv.semi_adjacency([*margins, (n,)])
+
+
+def test_semi_adjacency_never_exceeds_the_bound_and_needs_no_list() -> None:
+    states = [39_538_223, 29_145_505, 21_538_187]
+    n = sum(states)
+    assert inv.semi_adjacency([states]) == 2
+    assert inv.semi_adjacency([states, [n - 5, 5]]) == 3
+    for features in range(1, 9):
+        assert inv.semi_adjacency([[n - 1, 1]] * features) == features + 1 == inv.semi_adjacency_bound(features)
+        assert inv.semi_adjacency([[1, 1]] * features) == 2
+    assert type(inv.semi_adjacency([states])) is int
+
+
+def test_four_features_and_more_are_searched() -> None:
+    """Half of the records in each level of each of q features: one record gives up two values at least."""
+    assert [inv.semi_adjacency([[500, 500]] * q) for q in (1, 2, 3, 4, 5)] == [2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("points", [2, 3, 4])
+def test_hardest_covers_are_those_of_every_placement(points: int) -> None:
+    for q in (1, 2, 3, 4):
+        for sizes in itertools.combinations_with_replacement(range(1, points + 1), q):
+            least, most = covers.hardest_cover(sizes, points)
+            assert least == most == oracles.hardest_placement(sizes, points), sizes
+
+
+def test_an_unfinished_search_says_so_and_errs_towards_more_risk() -> None:
+    margins = [[4, 7]] * 8
+    with pytest.warns(RuntimeWarning, match="lies between 3 and 5; 5 is used"):
+        assert inv.semi_adjacency(margins) == 5
+    assert inv.semi_adjacency_limits(margins) == (3, 5)
+    found = inv.Margins(margins)
+    assert not found.exact
+    with pytest.warns(RuntimeWarning, match="overstates"):
+        assert found.semi_adjacency == 5
+    with pytest.warns(RuntimeWarning, match="overstates"):
+        assert adv.GaussianDP(1.0).given(inv.Margins(margins)) == adv.GaussianDP(5.0)
+
+
+# Conforming databases
+
+
+def test_margins_list_and_count_what_conforms() -> None:
+    for margins in (*PAIRS[:40:3], *TRIPLES[:9]):
+        space = inv.Margins(margins)
+        if space.databases <= 400 and sum(margins[0]) < 5:
+            assert sorted(space.listed) == sorted(oracles.databases_with(margins))
+            assert len(space.listed) == space.databases
+            assert all(map(space.contains, space.listed))
+
+
+def test_how_far_apart_conforming_databases_can_be() -> None:
+    """`reach` against every pair, where the number that can differ has gaps: an odd one, for two levels."""
+    for margins in ([(2, 2)], [(3, 1), (2, 2)], [(2, 1, 1)], [(3, 2)], [(1, 1), (2,)], [(4,)], [(3, 2), (4, 1)]):
+        space = inv.Margins(margins)
+        apart = np.unique(distances(coded(space.listed)))
+        for distance in range(space.n + 2):
+            expected = int(apart[apart <= distance].max())
+            assert space.reach(distance) == expected == inv.Databases(space.listed).reach(distance)
+
+
+def test_samples_conform_and_are_uniform() -> None:
+    margins = inv.Margins([[2, 1], [2, 1]])
+    rng = np.random.default_rng(5)
+    draws = [tuple(map(tuple, margins.sample(rng).tolist())) for _ in range(4500)]
+    counts = np.array([draws.count(one) for one in margins.listed])
+    assert counts.sum() == 4500
+    assert ((counts - 500) ** 2 / 500).sum() < 27.9  # chi-square with 8 degrees, 0.05 per cent
+    assert margins.sample(3).shape == (3, 2)
+    np.testing.assert_array_equal(margins.sample(3), margins.sample(3))
+    assert margins.contains(margins.sample(3))
+
+
+def test_conforming_keeps_the_order_and_compares_arrays() -> None:
+    space = oracles.all_databases(2, [2, 2])
+    found = inv.conforming(space, lambda x: np.sum(x, axis=0), [1, 1])
+    assert found == [x for x in space if margins_of(x) == ((1, 1), (1, 1))]
+    assert inv.Databases(found).databases == inv.Margins([[1, 1], [1, 1]]).databases == 4
+
+
+def margins_of(database: Any) -> tuple[tuple[int, ...], ...]:
+    return oracles.margins_of(database, [2, 2])
+
+
+def test_margins_with_the_same_counts_are_equal() -> None:
+    assert inv.Margins([[2, 1], [2, 1]]) == inv.Margins(np.array([[2, 1], [2, 1]])) == inv.Margins([(2.0, 1.0), (2, 1)])
+    assert inv.Margins([[2, 1]]) != inv.Margins([[2, 1]], reading="literal")
+    assert inv.Margins([[2, 1]], reading="literal").semi_adjacency == 2
+
+
+# Guarantees beside invariants
+
+
+GIVEN = {
+    "pure": adv.PureDP(0.7),
+    "approximate": adv.ApproximateDP(0.7, 1e-5),
+    "probabilistic": adv.ProbabilisticDP(0.7, 1e-5),
+    "zCDP": adv.ZeroConcentratedDP(0.2),
+    "renyi": RenyiDP(8.0, 0.2),
+    "gaussian": adv.GaussianDP(0.6),
+    "none": adv.NoPrivacy(),
+    "loss": adv.Geometric(0.7).privacy_loss(),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_given_margins_is_the_group_of_semi_adjacency(name: str) -> None:
+    e = np.linspace(-1.0, 6.0, 30)
+    for margins, size in (([[3, 2]], 2), ([[3, 1], [3, 1]], 3)):
+        found = GIVEN[name].given(inv.Margins(margins))
+        np.testing.assert_array_equal(found.delta(e), GIVEN[name].group(size).delta(e))
+    listed = inv.Databases(inv.Margins([[2, 1], [2, 1]]).listed)
+    np.testing.assert_array_equal(GIVEN[name].given(listed).delta(e), GIVEN[name].group(3).delta(e))
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_one_conforming_database_is_no_privacy(name: str) -> None:
+    for alone in (inv.Margins([[4, 0]]), inv.Margins([[4], [4, 0]], reading="literal"), inv.Databases([(0, 1)])):
+        assert alone.semi_adjacency == 0
+        with pytest.warns(RuntimeWarning, match="every record is disclosed"):
+            found = GIVEN[name].given(alone)
+        assert isinstance(found, adv.NoPrivacy)
+        assert found.advantage == 1.0
+        assert found.posterior_bounds(0.3) == (0.0, 1.0)
+
+
+def test_gaussian_dp_and_zcdp_keep_their_kind() -> None:
+    three = inv.Margins([[3, 1], [3, 1]])
+    assert adv.GaussianDP(0.5).given(three) == adv.GaussianDP(1.5)
+    assert adv.ZeroConcentratedDP(0.1).given(three).rho == pytest.approx(0.9)  # type: ignore[attr-defined]
+
+
+def test_semi_first_is_never_worse_than_composing_first() -> None:
+    a = np.linspace(0.0, 1.0, 101)
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        each: list[adv.Guarantee] = [
+            adv.ApproximateDP(rng.exponential(), 0.02 * rng.random() ** 4 * (rng.random() < 0.5))
+            for _ in range(rng.integers(1, 4))
+        ]
+        size = int(rng.integers(1, 4))
+        first, after = inv.semi_first(each, size), inv.compose_first(each, size)
+        assert np.all(np.asarray(first.power(a)) <= np.asarray(after.power(a)) + 1e-9)
+    for one, size in ((adv.GaussianDP(0.4), 3), (adv.ZeroConcentratedDP(0.3), 2)):
+        first, after = inv.semi_first([one, one], size), inv.compose_first([one, one], size)
+        np.testing.assert_allclose(first.power(a), after.power(a), rtol=1e-12)
+
+
+# The order of promises
+
+
+ONE = adv.PureDP(1.0)
+
+
+def promise(space: Any, adjacency: int, guarantee: adv.Guarantee = ONE) -> inv.Promise:
+    return inv.Promise(space, adjacency, guarantee)
+
+
+def test_iterates_on_all_databases_are_stronger_than_on_those_that_conform() -> None:
+    """Example 6: the same parameters, fewer pairs."""
+    everyone, some = inv.Unrestricted(3, [2, 2]), inv.Margins([[2, 1], [2, 1]])
+    for guarantee in (ONE.group(3), adv.GaussianDP(0.5).group(3), adv.ZeroConcentratedDP(0.1).group(3)):
+        assert inv.compare(promise(everyone, 3, guarantee), promise(some, 3, guarantee)) == "stronger"
+        assert inv.compare(promise(some, 3, guarantee), promise(everyone, 3, guarantee)) == "weaker"
+        assert inv.compare(promise(some, 3, guarantee), promise(some, 3, guarantee)) == "equal"
+
+
+def test_other_values_of_an_invariant_are_not_comparable() -> None:
+    first, second = inv.Margins([[2, 1], [2, 1]]), inv.Margins([[2, 1], [1, 2]])
+    assert inv.compare(promise(first, 3), promise(second, 3)) is None
+    assert inv.compare(promise(first.listed, 3), promise(second.listed, 3)) is None
+    assert inv.compare(promise(first, 2, ONE.group(2)), promise(first, 3, ONE.group(3))) is None
+
+
+def test_more_pairs_and_sharper_guarantees_are_stronger() -> None:
+    some = inv.Margins([[2, 1], [2, 1]])
+    assert inv.compare(promise(some, 3), promise(some, 2)) == "stronger"
+    assert inv.compare(promise(some, 3), promise(some, 3, adv.ApproximateDP(1.0, 0.01))) == "stronger"
+    assert inv.compare(promise(some, 3, ONE.group(2)), promise(some, 3, adv.PureDP(2.0))) == "stronger"
+    assert inv.compare(promise(some, 3, adv.NoPrivacy()), promise(some, 2)) is None
+    assert inv.implies(ONE, adv.ZeroConcentratedDP(0.5))
+    assert not inv.implies(ONE, adv.ZeroConcentratedDP(0.2))
+
+
+def test_adjacency_beyond_the_farthest_pair_changes_nothing() -> None:
+    """Databases of {0, 1}^3 with two ones are 2 apart or not at all."""
+    two = [(0, 1, 1), (1, 0, 1), (1, 1, 0)]
+    assert inv.compare(promise(two, 2), promise(two, 3)) == "equal"
+    assert inv.compare(promise(two, 1), promise(two, 2)) == "weaker"
+    binary = inv.Margins([[2, 2]])
+    assert inv.compare(promise(binary, 2), promise(binary, 3)) == "equal"
+
+
+SPACES: dict[str, Space] = {
+    "all": inv.Unrestricted(2, [2, 2]),
+    "all, more levels": inv.Unrestricted(2, [2, 3]),
+    "all, one level": inv.Unrestricted(2, [1, 1]),
+    "all, three records": inv.Unrestricted(3, [2, 2]),
+    "all, one feature": inv.Unrestricted(2, [2]),
+    "margins": inv.Margins([[1, 1], [1, 1]]),
+    "margins, a level absent": inv.Margins([[1, 1], [1, 1, 0]]),
+    "margins, one database": inv.Margins([[2], [2]]),
+    "margins, one feature": inv.Margins([[1, 1]]),
+    "margins, a third level": inv.Margins([[1, 1], [1, 0, 1]]),
+}
+
+
+@pytest.mark.parametrize("outer", SPACES)
+@pytest.mark.parametrize("inner", SPACES)
+def test_described_and_listed_spaces_are_ordered_alike(outer: str, inner: str) -> None:
+    one, other = SPACES[outer], SPACES[inner]
+    listed = inv.Databases(one.listed), inv.Databases(other.listed)
+    covers_it = set(listed[1].listed) <= set(listed[0].listed)
+    for a, b in itertools.product((one, listed[0]), (other, listed[1])):
+        assert promise(a, 3).covers(promise(b, 2)) == covers_it
+
+
+def test_promises_of_two_kinds_without_a_worst_pair_are_refused() -> None:
+    some = inv.Margins([[2, 1]])
+    with pytest.raises(TypeError, match="zCDP has no worst pair"):
+        inv.compare(promise(some, 2, adv.ZeroConcentratedDP(0.5)), promise(some, 2))
+    with pytest.raises(TypeError, match="Renyi DP has no worst pair"):
+        inv.compare(promise(some, 2, RenyiDP(2.0, 0.1)), promise(some, 2, RenyiDP(3.0, 0.1)))
+    assert inv.compare(promise(some, 2, RenyiDP(2.0, 0.1)), promise(some, 2, RenyiDP(2.0, 0.2))) == "stronger"
+
+
+# Couplings
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_coupling_radius_is_strassens(data: st.DataObject) -> None:
+    space = list(itertools.product((0, 1), repeat=4))
+    listed = data.draw(st.lists(st.sampled_from(space), min_size=2, max_size=6, unique=True))
+    weights = st.lists(st.integers(0, 4), min_size=len(listed), max_size=len(listed)).filter(any)
+    p, q = (np.array(data.draw(weights), dtype=float) for _ in range(2))
+    expected = oracles.coupling_radius(listed, (p / p.sum()).tolist(), (q / q.sum()).tolist())
+    assert inv.coupling_radius(listed, p, q) == expected
+
+
+def test_a_prior_that_ties_records_has_a_large_radius() -> None:
+    """Everybody has the trait or nobody: what is learnt of one record is learnt of all."""
+    n = 6
+    assert inv.coupling_radius([(0,) * n, (1,) * n], [1, 0], [0, 1]) == n
+
+
+def test_under_a_uniform_prior_the_radius_of_a_record_is_the_semi_adjacency() -> None:
+    for margins in ([(2, 1), (2, 1)], [(2, 2), (2, 2)], [(3, 1), (2, 2)], [(2, 1, 1)], [(2, 1), (2, 1), (2, 1)]):
+        listed = inv.Margins(margins).listed
+        values = sorted({one[0] for one in listed})
+        laws = {x: [one[0] == x for one in listed] for x in values}
+        weights = {x: np.array(law, dtype=float) for x, law in laws.items()}
+        radii = [inv.coupling_radius(listed, weights[x], weights[y]) for x, y in itertools.combinations(values, 2)]
+        assert max(radii) == inv.semi_adjacency(margins)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: inv.semi_adjacency([[2, 1], [2, 2]]), ValueError, "margins must agree on the number of.*totals 3, 4"),
+        (lambda: inv.semi_adjacency([[2, -1]]), ValueError, "counts of feature 0 must be at least 0, got -1"),
+        (lambda: inv.semi_adjacency([[1, 1], [1.5, 0.5]]), ValueError, "counts of feature 1 must be a whole.*1.5"),
+        (lambda: inv.semi_adjacency([[0, 0]]), ValueError, "margins must count at least one record, got 0"),
+        (lambda: inv.semi_adjacency([]), ValueError, "margins must have at least one feature"),
+        (lambda: inv.semi_adjacency([[]]), ValueError, "margins must count at least one record"),
+        (lambda: inv.semi_adjacency([2, 1]), TypeError, "one list of counts per feature, got 2 for feature 0"),
+        (lambda: inv.semi_adjacency([[2, 1]], reading="best"), ValueError, "reading must be one of 'worst', 'literal'"),
+        (lambda: inv.Margins([[2, 1]], reading="best"), ValueError, "reading must be one of 'worst', 'literal'"),
+        (lambda: inv.semi_adjacency_bound(0), ValueError, "features must be at least 1, got 0"),
+        (lambda: inv.semi_adjacency_of([]), ValueError, "no database conforms"),
+        (lambda: inv.semi_adjacency_of([()]), ValueError, "databases must have records"),
+        (lambda: inv.semi_adjacency_of([(0,), (0, 1)]), NotImplementedError, "one number of records"),
+        (lambda: inv.semi_adjacency_of([(k,) for k in range(5001)]), ValueError, "at most 5000 databases.*5001"),
+        (lambda: inv.conforming([(0, 1)], sum, 5), ValueError, "no database conforms: none.*statistic 5"),
+        (lambda: inv.Databases([]), ValueError, "no database conforms"),
+        (lambda: inv.Margins([[50, 50]]).listed, ValueError, "at most 5000 databases are listed"),
+        (lambda: inv.Margins([[10**6, 1]]).databases, ValueError, "more than 100000 records are not counted"),
+        (lambda: inv.Unrestricted(0, [2]), ValueError, "records must be at least 1, got 0"),
+        (lambda: inv.Unrestricted(3, []), ValueError, "levels must be those of at least one feature"),
+        (lambda: promise([(0, 1)], -1), ValueError, "adjacency must be at least 0, got -1"),
+        (lambda: promise([(0, 1)], 1, "pure"), TypeError, "guarantee must be a Guarantee, got 'pure'"),  # type: ignore[arg-type]
+        (lambda: inv.semi_first([], 2), ValueError, "guarantees must have at least one"),
+        (lambda: inv.semi_first([ONE], 0), ValueError, "size must be at least 1, got 0"),
+        (lambda: inv.coupling_radius([(0,), (1,)], [1], [0, 1]), ValueError, r"first must have one weight.*\(1,\)"),
+        (lambda: inv.coupling_radius([(0,), (1,)], [1, 0], [0, 0]), ValueError, "second must have some weight"),
+        (lambda: inv.coupling_radius([(0,), (1,)], [1, -1], [0, 1]), ValueError, "first must be non-negative.*-1"),
+    ],
+)
+def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        make()
