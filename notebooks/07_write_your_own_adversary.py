@@ -72,7 +72,7 @@ print("left free:", [variable.name for variable in model.free_RVs])
 
 # %%
 names = ["in", "mate", "count[block]", "noisy[block]"]
-drawn = pm.draw([model[name] for name in names], draws=20_000, random_seed=7)
+drawn = pm.draw([model[name] for name in names], draws=5000, random_seed=7)
 expected = pd.DataFrame(dict(zip(names, drawn, strict=True)))
 shares = expected.groupby("in")["noisy[block]"].value_counts(normalize=True).unstack("in").sort_index()
 figure, axis = plt.subplots()

@@ -1,9 +1,30 @@
-"""Plain NumPy for every model in the tests, read when PyTensor is first imported; and no example against a clock."""
+"""Plain NumPy for every model in the tests, read when PyTensor is first imported; no example against a clock; and the
+order of the files, which is that in which several workers share them out.
+"""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusion")
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+FIRST = ("tests/analyst/test_calibration_bounded.py", "tests/test_long_notebooks.py", "tests/test_notebooks.py")
+"""One file that has the quadrature compiled, and beside it what needs it late: it is then compiled once."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests come first, so that all workers end together."""
+    long = {_file(item) for item in items if item.get_closest_marker("slow")}
+
+    def place(item: pytest.Item) -> int:
+        name = _file(item)
+        return FIRST.index(name) if name in FIRST else len(FIRST) + (name not in long)
+
+    items.sort(key=place)
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

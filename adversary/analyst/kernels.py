@@ -19,7 +19,7 @@ import numpy as np
 
 from adversary.analyst.capped import GAUSSIAN, LAPLACE, LOG_2PI, log_add, log_all
 from adversary.analyst.compiled import compiled, compiled_freely, compiled_in_place
-from adversary.analyst.sheets import DEPTH, FAR, POINTS, SPIKE, WHOLE, energy_at, new_room, sheet_of
+from adversary.analyst.sheets import BARE, DEPTH, FAR, POINTS, SPIKE, WHOLE, energy_at, new_room, sheet_of
 from adversary.analyst.tabled import log_z_at
 
 _HERMITE = 12
@@ -56,9 +56,13 @@ def log_erfcx(z):
 def log_whole(gap, variance, kind, scale):
     """Log density of N(0, variance) plus the noise of the mean at `gap`: g without any bounds, Z apart."""
     if kind == LAPLACE:
-        rate, root = 1.0 / scale, math.sqrt(2.0 * variance)
-        both_sides = log_add(log_erfcx((rate * variance - gap) / root), log_erfcx((rate * variance + gap) / root))
-        return math.log(0.25 * rate) - (gap / root) ** 2 + both_sides
+        rate, root, far = 1.0 / scale, math.sqrt(2.0 * variance), abs(gap)
+        left, right = (rate * variance - far) / root, (rate * variance + far) / root
+        base = -((far / root) ** 2)
+        near = base + log_erfcx(left) if left > 0.0 else 0.5 * rate * rate * variance - rate * far
+        if not left > 0.0:
+            near += math.log(math.erfc(left))
+        return math.log(0.25 * rate) + log_add(near, base + log_erfcx(right))
     if kind == GAUSSIAN:
         both = variance + scale**2
         return -0.5 * gap * gap / both - 0.5 * math.log(both) - 0.5 * LOG_2PI
@@ -133,8 +137,9 @@ def log_kernel(mu, sheet):
     """
     if sheet.panels == SPIKE:
         return log_spike(mu, sheet)
-    if sheet.panels == WHOLE:
-        return sheet.constant + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
+    if sheet.panels == WHOLE or sheet.panels == BARE:
+        whole = sheet.constant + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
+        return whole if sheet.panels == WHOLE else whole + log_z_at(sheet.table, min(max(mu, 1e-15), 1.0 - 1e-15))
     points, logs, read, rate, middle = sheet.room.points, sheet.room.logs, sheet.room.read, 1.0 / sheet.sd, POINTS // 2
     first = final = panel_at(mu, points, sheet.panels)
     if not read[first]:

@@ -49,8 +49,8 @@ def share_out(points, logs, edges):
 
 
 @compiled
-def lay_again(edges, values, low, high):
-    """Edges of the panels from the density at their own points: closer where it lies, further where it goes on.
+def lay_again(edges, values, low, high, out):
+    """New edges `out` from the density at the points of panels: closer where it lies, further where it goes on.
 
     `low` and `high` are where the line ends. The released mean is not looked after: `snap` does.
     """
@@ -76,7 +76,7 @@ def lay_again(edges, values, low, high):
         points[last] = min(high, points[last] + 0.5 * (points[last] - points[first]))
         rise = (logs[last - 1] - logs[last - 4]) / (points[last - 1] - points[last - 4])
         logs[last] = max(-2.0 * DEPTH, logs[last - 1] + rise * (points[last] - points[last - 1]))
-    share_out(points[first : last + 1].copy(), logs[first : last + 1].copy(), edges)
+    share_out(points[first : last + 1].copy(), logs[first : last + 1].copy(), out)
 
 
 @compiled

@@ -27,7 +27,7 @@ from adversary.analyst.panels import (
 
 FINE = 16
 """Steps in which a panel is gone over when a level is sought, before Newton's method."""
-_LOST = 1e-9
+_LOST, _RARE = 1e-9, 1e-5
 
 
 @compiled
@@ -62,12 +62,15 @@ def go_over(law):
             masses[j] = law.masses[p] + share * (law.masses[p + 1] - law.masses[p])
     for j in range(count):
         heights[j] = height_at(law, ts[j])
-    first = 0
-    if law.kind == COSH or law.kind == EXP:  # below a share _LOST the density of a variance is rounding: held
-        while first < count - 2 and masses[first] < _LOST * masses[count - 1]:
-            first += 1
-    for j in range(first):
-        heights[j] = heights[first]
+    total = masses[count - 1]
+    for j in range(count - 2, -1, -1):  # towards an end beyond which hardly any mass lies, a density does not rise
+        if (law.kind == COSH or law.kind == EXP) and masses[j] < _LOST * total:  # that of a variance is rounding: held
+            heights[j] = heights[j + 1]
+        elif masses[j] < _RARE * total:
+            heights[j] = min(heights[j], heights[j + 1])
+    for j in range(1, count):
+        if total - masses[j] < _RARE * total:
+            heights[j] = min(heights[j], heights[j - 1])
     return ts, heights, masses
 
 

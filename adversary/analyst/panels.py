@@ -21,7 +21,7 @@ from adversary.analyst.compiled import compiled
 SINH, COSH, EXP, WITHIN = 0, 1, 2, 3
 ORDER = 10
 GOLDEN = 0.6180339887498949
-TOLERANCE = 1e-4
+TOLERANCE = 2e-5
 """Mismatch above which panels are laid again, and then multiplied."""
 
 _FLOOR = 60.0

@@ -10,11 +10,13 @@ on [0, 1], without the indicator and both limits where the bounds are not used. 
 the posterior given that the statistics came out feasible; "normalised" divides the sampling density by its mass over
 the feasible statistics, C(mu, sigma2), as for statistics that cannot come out otherwise.
 
-Numbers come from two marginals on panels (`quadrature`); `mismatch` is how far the two orders of integration differ.
+Numbers come from two marginals on panels (`quadrature`); `mismatch` is the larger of how far the two orders of
+integration differ and how far the panels are from holding each density, relative to all mass.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["FEASIBILITIES", "Posterior", "Predictive", "posterior"]
 
 FEASIBILITIES = ("event", "normalised")
+UNSURE = 1e-2
+"""Mismatch above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
 _FLAT_DENSITY = 6.0
 """Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
@@ -272,6 +276,10 @@ def posterior(
     ValueError : an improper posterior (Theorems 17 and 18), an unknown prior, feasibility or cap
     RuntimeError : a prior without mass where the data can be
 
+    Warns
+    -----
+    RuntimeWarning : the error estimate `mismatch` of a release is above 1e-2
+
     >>> release = BoundedRelease(34.30, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))
     >>> round(posterior(release).mean("mu"), 1)
     38.5
@@ -286,7 +294,17 @@ def posterior(
     check_proper(release, known, constrained, cap)
     caps = _caps(release, constrained, cap)
     question, shape = Question.of(release, known, constrained, feasibility == "normalised", caps)
-    return Posterior(release, known, constrained, feasibility, solve_all(question), shape, question.caps)
+    solution = solve_all(question)
+    unsure = np.flatnonzero(~(solution.mismatch < UNSURE))
+    if len(unsure):
+        warnings.warn(
+            f"the quadrature of {len(unsure)} of {len(solution.mismatch)} releases has not converged (first release "
+            f"{unsure[0]}, mismatch {solution.mismatch[unsure[0]]:.2g}): prior and release contradict one another, or "
+            "the release contradicts itself, by so much that its numbers are not to be used; see `mismatch`",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps)
 
 
 def _caps(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:

@@ -5,11 +5,13 @@ The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from adversary._numeric import Floats, one_number
 from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, Prior
+from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, Prior, as_prior
 
 __all__ = ["check_proper", "default_cap", "is_proper", "unit_cap"]
 
@@ -82,10 +84,11 @@ def check_proper(release: BoundedRelease, prior: Prior, constrained: bool, cap: 
         )
 
 
-def is_proper(release: BoundedRelease, prior: Prior, constrained: bool = True, cap: float | None = None) -> bool:
-    """Whether the posterior has finite mass, by `check_proper`."""
+def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap: float | None = None) -> bool:
+    """Whether the posterior has finite mass, by `check_proper`; the prior as in `posterior`."""
+    known = as_prior(prior)
     try:
-        check_proper(release, prior, constrained, cap)
+        check_proper(release, known, constrained, cap)
     except ValueError:
         return False
     return True

@@ -193,11 +193,13 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
         low, high = ends_of_mean(lines, largest, seen, belief)
         short = goes_on(mean_edges, mean_values, low, high)
         short = short or goes_on(variance_edges, variance_values, -np.inf, lines.top)
-        if turn == _TURNS - 1 or (mismatch < TOLERANCE and not short):
+        if short:
+            mismatch = max(mismatch, 1.0)
+        if turn == _TURNS - 1 or mismatch < TOLERANCE:
             break
         if short:
-            lay_again(mean_edges, mean_values, low, high)
-            lay_again(variance_edges, variance_values, -np.inf, lines.top)
+            lay_again(mean_edges, mean_values, low, high, mean_edges)
+            lay_again(variance_edges, variance_values, -np.inf, lines.top, variance_edges)
         else:
             lay_closer(mean_edges, mean)
             lay_closer(variance_edges, variance)

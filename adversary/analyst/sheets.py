@@ -23,14 +23,17 @@ DEPTH = 14.0
 """Nats below the top of the product at which the integral ends."""
 FAR = 36.0
 """Noise scales about a corner within which panels are short."""
-SPIKE, WHOLE = 0, -1
-"""Instead of a number of panels: the normal density is far narrower than all else; no bound is in reach."""
+SPIKE, WHOLE, BARE = 0, -1, -2
+"""Instead of a number of panels, of which there would be too many: the normal density is far narrower than the noise;
+no bound is in reach; Z is taken at the mean itself, as the normal density is narrow and the noise narrower still."""
 _X, _W = np.polynomial.legendre.leggauss(POINTS)
 _MOST = 1000
 _LENGTH = 6.0
 """Length of a panel in units of the scale on which the product bends."""
 _STEEP = 12.0
 """Length of panels near a corner, in units of the noise scale."""
+_SPIKE = 0.1
+"""Standard deviation in noise scales up to which the corner of Laplace noise does no harm to a spike."""
 _MARGIN = 5.0
 """More nats, where the top is known roughly."""
 
@@ -50,7 +53,7 @@ class Sheet(NamedTuple):
     """log q1(Y* - y) Z(u(y); v) at points in y, for one variance.
 
     table: log Z; room: edges of panels, points, their weights and logs (worked out once `read` says so); panels: how
-    many there are, or SPIKE or WHOLE; sd: standard deviation of the sample mean; kind, scale, centre: the noise q1;
+    many there are, or SPIKE, WHOLE, BARE; sd: standard deviation of the sample mean; kind, scale, centre: the noise;
     constant: log of what g has in front of the integral.
     """
 
@@ -199,13 +202,13 @@ def march(y, goal, stiffness, table, seen, edges, count):
 
 @compiled
 def lay_sheet(low, high, stiffness, table, seen, room):
-    """Points and weights of panels over [low, high], from both ends towards 1/2; their number, SPIKE if too many."""
+    """Points and weights of panels over [low, high], from both ends towards 1/2; their number, 0 if too many."""
     edges, middle = room.edges, min(max(0.5, low), high)
     edges[0] = low
     risen = march(low, middle, stiffness, table, seen, edges, 1)
     panels = march(high, middle, stiffness, table, seen, edges, risen) - 1
     if panels >= edges.size:
-        return SPIKE
+        return 0
     if panels >= risen:  # those from above, in order: without the middle, which is there, but with the end
         edges[risen : panels + 1] = edges[risen : panels + 1][::-1].copy()
         edges[risen:panels] = edges[risen + 1 : panels + 1]
@@ -237,8 +240,13 @@ def sheet_of(v, least, most, seen, room, panels=_MOST):
         stiffness += 1.0 / seen.mean_scale**2
     if table.flat <= low and high <= 1.0 - table.flat:
         constant, laid = table.total, WHOLE
-    elif high - low < 0.8 * panels * _LENGTH / math.sqrt(stiffness):
-        laid = lay_sheet(low, high, stiffness, table, seen, room)
     else:
-        laid = SPIKE
+        narrow = seen.mean_noise == LAPLACE and sd > _SPIKE * seen.mean_scale
+        laid = 0
+        if high - low < 0.8 * (_MOST if narrow else panels) * _LENGTH / math.sqrt(stiffness):
+            laid = lay_sheet(low, high, stiffness, table, seen, room)
+        if laid == 0:
+            laid = BARE if narrow else SPIKE
+        if laid == BARE:
+            constant = table.total
     return Sheet(table, room, laid, sd, constant, seen.mean_noise, seen.mean_scale, seen.mean)

@@ -21,13 +21,15 @@ from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 
 Pair = tuple[Floats, Floats]
 
-FIRST = {True: (3, 4), False: (7, 5)}
+FIRST = {True: (4, 4), False: (6, 4)}
 """Panels of mean and variance under a flat prior, and under one that may have a scale of its own."""
 MORE = ((9, 8), (16, 14))
 """Panels for rows that fewer do not hold."""
 _AT_ONCE = 64
 _ROUNDS = 12
 _SETTLED = 0.01
+_WIDE = 20
+"""Panels over all there is, where a prior of the user's own is first looked at."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def solve_all(question: Question) -> Solution:
         i = int(np.argmax(lost))
         raise RuntimeError(
             f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
-            f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be"
+            f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
         )
     mean = Marginal(
         np.stack([np.full(rows, float(WITHIN if question.constrained else SINH)), lines[:, 0], lines[:, 1]], -1),
@@ -231,8 +233,13 @@ def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, va
     low, high = mean_edges[0] - reach, mean_edges[-1] + reach
     if question.constrained:
         low, high = np.arcsinh((np.array([0.0, 1.0]) - line.centre) / line.spread)
-    mean_edges[:] = np.linspace(low, high, len(mean_edges))
-    variance_edges[:] = np.linspace(-14.0, line.top, len(variance_edges))
+    widest = np.linspace(low, high, _WIDE + 1), np.linspace(-14.0, line.top, _WIDE + 1)
+    rough = np.empty(_WIDE * panels.ORDER), np.empty(_WIDE * panels.ORDER)
+    totals[row] = q.integrate(_log_posterior(question, i, line, *widest), *widest, line, *rough)
+    if not np.isfinite(totals[row, 0]):
+        return
+    layouts.lay_again(widest[0], rough[0], low, high, mean_edges)
+    layouts.lay_again(widest[1], rough[1], -20.0, line.top, variance_edges)
     for _ in range(_ROUNDS):
         logs = _log_posterior(question, i, line, mean_edges, variance_edges)
         totals[row] = q.integrate(logs, mean_edges, variance_edges, line, values[0][row], values[1][row])
@@ -243,8 +250,8 @@ def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, va
         variance = panels.density_of(line.kind, 0.0, 0.0, variance_edges, values[1][row])
         totals[row, 1] = max(totals[row, 1], panels.unresolved(mean), panels.unresolved(variance))
         before = mean_edges.copy(), variance_edges.copy()
-        layouts.lay_again(mean_edges, values[0][row], low, high)
-        layouts.lay_again(variance_edges, values[1][row], -20.0, line.top)
+        layouts.lay_again(mean_edges, values[0][row], low, high, mean_edges)
+        layouts.lay_again(variance_edges, values[1][row], -20.0, line.top, variance_edges)
         moved = max(
             np.abs(b - e).max() / (e[-1] - e[0]) for b, e in zip(before, (mean_edges, variance_edges), strict=True)
         )
@@ -255,9 +262,10 @@ def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, va
 
 
 def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
-    return np.ascontiguousarray(
-        np.stack([np.broadcast_to(as_array(column), shape).ravel() for column in columns], axis=-1)
-    )
+    found = np.empty((*shape, len(columns)))
+    for j, column in enumerate(columns):
+        found[..., j] = column
+    return found.reshape(-1, len(columns))
 
 
 def _on_unit(prior: Prior, bounds: tuple[float, float]) -> Callable[[Floats, Floats], Floats]:

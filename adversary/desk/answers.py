@@ -12,7 +12,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adversary.desk import capabilities, diagnostics, portraits, profile_sections, profile_verdicts, words
+from adversary.desk import (
+    capabilities,
+    diagnostics,
+    exact_readers,
+    portraits,
+    profile_sections,
+    profile_verdicts,
+    words,
+)
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import add, finite, numbers, table
 
@@ -44,6 +52,8 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     if diagnostics.is_sampled(tree):
         result["diagnostics"] = _by_reader(scenario, tree, diagnostics.worst)
     result["bounds"] = _keyed(bound, _bounds)
+    if exact_readers.totals_of(scenario) is not None:
+        result["invariants"] = _by_truth(scenario, tree, exact_readers.brief)
     result["both_truths"] = _by_reader(scenario, tree, _capable)
     if scenario.profile is not None:
         readers = _by_reader(scenario, tree, profile_sections.answer)
@@ -65,6 +75,12 @@ def _by_reader(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, 
         if (rows := {truth: each[name] for truth, each in found.items()})
     }
     return nested if isinstance(scenario.adversary, dict) else nested[""]
+
+
+def _by_truth(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], Any]) -> Any:
+    """What `read` says of every truth; itself where there is one."""
+    found = {truth: read(one, part) for truth, one, part in words.cases(scenario, tree)}
+    return found.get("", found)
 
 
 def _capable(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
@@ -127,8 +143,10 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
 
 
 def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
-    """What is done to the numbers, what each reader could do, and why a sampler is not believed."""
+    """What is done to the numbers, what exact totals cost, what readers could do, and why a sampler is not believed."""
     yield from portraits.processing(scenario)
+    if exact_readers.totals_of(scenario) is not None:
+        yield from exact_readers.sentences(exact_readers.brief(scenario, tree))
     yield from capabilities.told(capabilities.capabilities(scenario, tree))
     if diagnostics.is_sampled(tree):
         every = diagnostics.worst(scenario, tree)

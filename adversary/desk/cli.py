@@ -24,6 +24,7 @@ from adversary.desk.answers import MEASURES as MEASURES
 from adversary.desk.budget_command import epsilon_command
 from adversary.desk.explain_command import explain_command
 from adversary.desk.infer_command import infer_command
+from adversary.desk.invariants_command import invariants_command
 from adversary.desk.options import (
     SEED,
     Cells,
@@ -54,6 +55,7 @@ app.add_typer(census, name="census")
 app.command("epsilon")(epsilon_command)
 app.command("explain")(explain_command)
 app.command("infer")(infer_command)
+app.command("invariants")(invariants_command)
 
 
 def main() -> None:

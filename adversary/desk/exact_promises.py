@@ -5,17 +5,17 @@ As JSON holds it, and as tables. Nothing here depends on a reader. Upper ends ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from adversary._numeric import as_array
 from adversary.desk.bounds import above
 from adversary.desk.invariant_keys import Published
 from adversary.desk.tables import add, finite, put, table
 from adversary.desk.words import figure_of
+from adversary.policy.phrases import exactly
 from adversary.privacy.adjacency import READINGS
 from adversary.privacy.conforming import LARGEST_COUNT
 from adversary.privacy.conversions import simple_epsilon
@@ -62,7 +62,7 @@ def of_margins(published: Published | None, totals: ExactTotals) -> dict[str, An
 
 def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee in numbers: its parameters, largest loss, advantage, and epsilon at each delta; null for none."""
-    found: dict[str, Any] = {"definition": guarantee.definition, "parameters": parameters(guarantee)}
+    found = stated(guarantee)
     found["loss_bound"] = finite(guarantee.loss_bound(0.0))
     found["advantage"] = finite(guarantee.advantage)
     found["epsilon"] = [{"delta": delta, "epsilon": finite(guarantee.epsilon(delta))} for delta in DELTAS]
@@ -71,6 +71,11 @@ def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
         for row in found["epsilon"]:
             row["simple"] = finite(simple_epsilon(guarantee.rho, row["delta"]))
     return found
+
+
+def stated(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee by its definition and parameters alone."""
+    return {"definition": guarantee.definition, "parameters": parameters(guarantee)}
 
 
 def parameters(guarantee: Guarantee) -> dict[str, float]:
@@ -90,12 +95,21 @@ def parameters(guarantee: Guarantee) -> dict[str, float]:
     return {}
 
 
-def of_promises(promises: Mapping[str, Guarantee], totals: ExactTotals) -> dict[str, Any]:
+def of_promises(
+    promises: Mapping[str, Guarantee],
+    totals: ExactTotals,
+    describe: Callable[[Guarantee], dict[str, Any]] = of_guarantee,
+) -> dict[str, Any]:
     """Every promise before, for one record, and after: for every pair of conforming databases a(t) apart."""
     return {
-        name: {"before": of_guarantee(one.group(totals.each)), "after": of_guarantee(totals.promised(one))}
+        name: {"before": describe(one.group(totals.each)), "after": describe(totals.promised(one))}
         for name, one in promises.items()
     }
+
+
+def parameter(one: Mapping[str, Any]) -> str:
+    """The parameters of a promise, as `stated` gives them, in words."""
+    return ", ".join(f"{name} = {exactly(float(f'{x:.6g}'))}" for name, x in one["parameters"].items()) or "no privacy"
 
 
 def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[str, Any] | None:
@@ -107,17 +121,26 @@ def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[
         return None
     listed = list(parts.values())
     first, last = semi_first(listed, totals.records), compose_first(listed, totals.records)
+    same = _same(first, last)
+    described = of_guarantee(first)
     return {
-        "releases": {name: of_guarantee(one) for name, one in parts.items()},
-        "semi_first": of_guarantee(first),
-        "compose_first": of_guarantee(last),
-        "same": bool(np.isclose(as_array(first.advantage), as_array(last.advantage), rtol=1e-12, atol=0.0)),
+        "releases": {name: stated(one) for name, one in parts.items()},
+        "semi_first": described,
+        "compose_first": described if same else of_guarantee(last),
+        "same": same,
     }
+
+
+def _same(first: Guarantee, last: Guarantee) -> bool:
+    """Whether two promises have the same parameters, and no more than these."""
+    one, other = parameters(first), parameters(last)
+    alike = type(first) is type(last) and one.keys() == other.keys() and bool(one)
+    return alike and bool(np.allclose(list(one.values()), list(other.values()), rtol=1e-12, atol=0.0))
 
 
 def show_margins(found: Mapping[str, Any], console: Console) -> None:
     """The part of a summary that `of_margins` gives, as a table."""
-    made = table("Records that must be let differ: semi-adjacency a(t)", ["reading of the definition"], ["a(t)"])
+    made = table("Records that have to change together: semi-adjacency a(t)", ["reading of the definition"], ["a(t)"])
     made.add_column("")
     for name, row in found["semi_adjacency"].items():
         exact = "exact" if row["exact"] else f"upper bound, at least {row['lowest']}"
@@ -143,15 +166,15 @@ def show_promises(found: Mapping[str, Any], covered: int, console: Console) -> N
     heads += ["simple epsilon at 1e-10", "mu, if Gaussian"] if simple else []
     made = table("The promise (upper ends rounded up)", ["promise", "for"], heads)
     for name, one in found.items():
-        whom = {"before": "one record, had nothing been published exactly", "after": f"{covered} records, beside it"}
+        first = f"{one['made_for']} records, beside them" if "made_for" in one else "one record, without totals"
+        whom = {"before": first, "after": f"{covered or 'no'} records, beside them"}
         for when, text in whom.items():
-            add(made, name if when == "before" else "", text if covered else "nobody", *_cells(one[when], simple))
+            add(made, name if when == "before" else "", text, *_cells(one[when], simple))
     put(made, console)
 
 
 def _cells(one: Mapping[str, Any], simple: bool) -> list[str]:
-    stated = ", ".join(f"{name} = {figure_of(x)}" for name, x in one["parameters"].items()) or "no privacy"
-    cells = [stated, above(one["loss_bound"]), *(above(row["epsilon"]) for row in one["epsilon"])]
+    cells = [parameter(one), above(one["loss_bound"]), *(above(row["epsilon"]) for row in one["epsilon"])]
     if simple:
         aid = one.get("mu_if_gaussian")
         cells += [above(one["epsilon"][-1].get("simple")), "" if aid is None else figure_of(aid)]

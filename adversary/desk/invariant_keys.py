@@ -3,7 +3,7 @@
 ```toml
 [invariants]
 features = ["district"]          # optional names
-margins = [[45, 29319]]          # counts of the levels of each published feature
+margins = [[45, 955]]          # counts of the levels of each published feature
 reading = "worst"                # or "literal", of semi-adjacency
 ```
 """

@@ -32,6 +32,7 @@ _OTHERS = {
     "plan": "a scenario file, which adversary audit reads",
     "profile": "a profile file, which adversary epsilon reads",
     "profiles": "a profile file, which adversary epsilon reads",
+    "table": "a table file, which adversary invariants reads",
 }
 
 

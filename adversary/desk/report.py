@@ -20,6 +20,7 @@ from adversary.desk import (
     alternatives,
     capabilities,
     diagnostics,
+    exact_readers,
     explained,
     learned,
     portraits,
@@ -36,6 +37,7 @@ from adversary.reader.truths import settle_truth
 
 NAMES = ("report.html", "audit.nc")
 SECTIONS = (
+    exact_readers.section,
     capabilities.section,
     profile_sections.section,
     profile_sections.readers,

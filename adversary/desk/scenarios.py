@@ -29,8 +29,8 @@ from adversary.reader.inference import Adversary
 from adversary.reader.plans import NEIGHBOURS, Plan
 from adversary.reader.truths import settle_truth
 
-_TOP = ("title", "description", "source", "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile")
-_TOP += ("invariants",)
+_TEXTS = ("title", "description", "source")
+_TOP = (*_TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")
 _ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 
 
@@ -143,7 +143,7 @@ def load_scenario(path: str | Path) -> Scenario:
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     top = Keys(document, file, "")
     top.only(*_TOP, *_ONE_OR_MANY)
-    texts = {name: top.get(name, str, "text", "") for name in ("title", "description", "source")}
+    texts = {name: top.get(name, str, "text", "") for name in _TEXTS}
     neighbours = top.one_of("neighbours", NEIGHBOURS)
     failure = float(top.build("failure", lambda: check_probability("failure", top.number("failure", 0.05))))
     plan = read_plan(top.table("plan"), neighbours)

@@ -13,6 +13,7 @@ from adversary.desk import portraits, words
 from adversary.desk.grids import Table
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import figure_of, readers_of, share
+from adversary.policy.phrases import listed
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.attacks import MEANINGS
 from adversary.reader.beliefs import Belief, Uniform
@@ -65,6 +66,9 @@ def published(scenario: Scenario) -> str:
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
     text = f"Noisy counts of {one}, at {portraits.published_levels(scenario)}."
+    exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
+    if exact:
+        text += f" Without noise, exactly: {listed(exact)}."
     if any(level.siblings for level in plan.levels):
         text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
     return text

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._numeric import check_probability
+from adversary._numeric import check_probability, check_whole
 from adversary.desk.guarantee_keys import read_guarantees
 from adversary.desk.invariant_keys import Published, read_invariants
 from adversary.desk.keys import Keys, read_toml
@@ -52,6 +52,7 @@ class TableFile:
     made_for : records of which the noise made for the margins covers a change; None for other noise
     prior : of one record, and of the table
     released, known : tables, or None
+    releases : how often such a table is released beside the same margins, each with its promise; one of them is read
     failure : probability with which a bound that is not certain may fail
     title, description, source : words, which may be empty
     """
@@ -63,6 +64,7 @@ class TableFile:
     prior: TablePrior
     released: list[list[float]] | None
     known: list[list[int]] | None
+    releases: int
     failure: float
     title: str
     description: str
@@ -76,8 +78,8 @@ class TableFile:
         return len(rows), len(columns)
 
 
-def load_table_file(path: str | Path) -> TableFile:
-    """Read a table file.
+def load_table_file(path: str | Path, failure: float | None = None) -> TableFile:
+    """Read a table file; `failure` replaces that of the file.
 
     Raises
     ------
@@ -98,6 +100,8 @@ def load_table_file(path: str | Path) -> TableFile:
     shape = tuple(len(counts) for counts in published.margins.counts)
     made_for, mechanism = table.build("", partial(_mechanism, table, published))
     released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
+    given = table.get("releases", int, "a whole number", 1)
+    times = table.build("releases", lambda: check_whole("releases", given, minimum=1))
     table.finish()
     prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
     if known is not None:
@@ -108,10 +112,11 @@ def load_table_file(path: str | Path) -> TableFile:
             f"own, got {mechanism!r}"
         )
     promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
-    failure = float(top.build("failure", lambda: check_probability("failure", top.number("failure", 0.05))))
+    chance = top.number("failure", 0.05) if failure is None else failure
+    chance = float(top.build("failure", lambda: check_probability("failure", chance)))
     texts = {name: top.text(name) for name in _TEXTS}
     return TableFile(
-        published, mechanism, promises, made_for, prior, released, known, failure=failure, **texts, path=file
+        published, mechanism, promises, made_for, prior, released, known, int(times), chance, **texts, path=file
     )
 
 
@@ -122,7 +127,7 @@ def _margins(published: Published) -> tuple[Any, Any]:
 
 def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism | VectorNoise]:
     """(records that noise made for the margins covers, noise)."""
-    table.only("noise", "mu", "records", "released", "known", *PARAMETERS)
+    table.only("noise", "mu", "records", "releases", "released", "known", *PARAMETERS)
     noise = table.one_of("noise", (*MADE, *CELLS))
     if noise not in MADE:
         given = [key for key in ("mu", "records") if table.has(key)]
@@ -134,7 +139,8 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
         raise ValueError(f"{noise} noise takes {MADE[noise]}, got {given or 'nothing'}")
     default = min(max(published.margins.semi_adjacency, 1), MOST_RECORDS)
     records = table.get("records", int, "2 or 3", default)
-    space = sensitivity_space(*published.margins.counts, records)
+    rows, columns = published.margins.counts
+    space = sensitivity_space(rows, columns, records)
     if space.rank == 0:
         raise ValueError("the margins settle the table: there is nothing left to add noise to")
     value = float(table.number(MADE[noise]))

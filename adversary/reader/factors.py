@@ -101,8 +101,10 @@ class FactorLaw:
         return mean, self._average(each)[1] if self.simulated else 0.0
 
     def sf(self, threshold: ArrayLike) -> Floats:
-        """P(log Bayes factor > threshold), for every threshold."""
-        return np.array([self._average(self.first.sf(z - self.rest.values))[0] for z in np.ravel(as_array(threshold))])
+        """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
+        with np.errstate(invalid="ignore"):
+            gaps = [z - self.rest.values for z in np.ravel(as_array(threshold))]
+        return np.array([self._average(self.first.sf(np.where(np.isnan(gap), np.inf, gap)))[0] for gap in gaps])
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""

@@ -224,8 +224,11 @@ def test_what_no_epsilon_keeps_and_what_every_epsilon_keeps_is_said_in_words(tmp
     )
 
 
-def test_what_cannot_be_drawn_is_left_out_and_the_rest_is_written(tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_is_left_out_and_the_rest_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One profile whose epsilon rounds to 0, beside another; and a rate under a profile that asks for nothing."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **more: file.touch())  # drawn, without the pictures
     rate = '[utility]\nnoise = "geometric"\nbase = 1000\ntarget = 0.1\ndeviations = [0.01]\n'
     each = '[profiles.{}]\nkind = "difference"\nby = {}\n'
     mixed = "releases = 2\nround_down = 2\n" + each.format("middle", 0.1) + each.format("tiny", 0.001) + rate

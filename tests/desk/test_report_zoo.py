@@ -68,7 +68,8 @@ def audited_page(name: str) -> tuple[Scenario, xr.DataTree]:
 
 @cache
 def page(name: str) -> str:
-    return render(*audited_page(name))
+    """With its pictures for the scenario that has every section."""
+    return (render if name == "clinic_visits" else page_without_pictures)(*audited_page(name))
 
 
 @cache
