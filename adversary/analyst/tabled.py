@@ -187,7 +187,7 @@ def table_of(room, v, low, seen):
         while start < stop:
             end = stop
             if start == corner:  # behind it log Z turns on the scale of its own slope, which widens from there
-                length = 0.5 * SEGMENT * z / math.exp(log_mass(start, law) - offset)
+                length = max(0.5 * SEGMENT * z / math.exp(log_mass(start, law) - offset), 1e-4 * (stop - start))
                 end = start + length if length < 0.8 * (stop - start) else stop
             z = fill_segment(rows[used * SEGMENT : (used + 1) * SEGMENT], start, end, z, law, offset, work)
             paces[used] = SEGMENT / (end - start)
@@ -216,7 +216,7 @@ def place_of(table, w):
         k += 1
     pace = table.paces[k]
     place = (w - edges[k]) * pace
-    i = min(int(place), SEGMENT - 1)
+    i = max(min(int(place), SEGMENT - 1), 0)
     return k * SEGMENT + i, place - i, pace
 
 
