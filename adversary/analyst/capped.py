@@ -65,30 +65,35 @@ def law_of(v, seen):
 
 
 @compiled
-def log_noise(kind, scale, gap):
-    """Log density of noise at `gap`; 0 where nothing was released."""
+def energy_of(gap, kind, scale):
+    """How far the log density of noise lies at `gap` below its largest; 0 where nothing was released."""
     if kind == LAPLACE:
-        return -abs(gap) / scale - math.log(2.0 * scale)
+        return abs(gap) / scale
     if kind == GAUSSIAN:
-        return -0.5 * (gap / scale) ** 2 - math.log(scale) - 0.5 * LOG_2PI
+        return 0.5 * (gap / scale) ** 2
+    return 0.0
+
+
+@compiled
+def log_height(kind, scale):
+    """The largest log density of noise; 0 where nothing was released."""
+    if kind == LAPLACE:
+        return -math.log(2.0 * scale)
+    if kind == GAUSSIAN:
+        return -math.log(scale) - 0.5 * LOG_2PI
     return 0.0
 
 
 @compiled
 def constant_of(law):
     """What `log_mass` is shifted by: of the gamma density and of the noise."""
-    return law.alpha * math.log(law.beta) - math.lgamma(law.alpha) + log_noise(law.kind, law.scale, 0.0)
+    return law.alpha * math.log(law.beta) - math.lgamma(law.alpha) + log_height(law.kind, law.scale)
 
 
 @compiled
 def mass_at(x, w, law):
     """Log of x Gamma(x; alpha, beta) q2(centre - x) at x = exp(w), up to `constant_of`: the integrand of Z in w."""
-    value = law.alpha * w - law.beta * x
-    if law.kind == LAPLACE:
-        return value - abs(law.centre - x) / law.scale
-    if law.kind == GAUSSIAN:
-        return value - 0.5 * ((law.centre - x) / law.scale) ** 2
-    return value
+    return law.alpha * w - law.beta * x - energy_of(law.centre - x, law.kind, law.scale)
 
 
 @compiled

@@ -17,9 +17,9 @@ import math
 
 import numpy as np
 
-from adversary.analyst.capped import GAUSSIAN, LAPLACE, LOG_2PI, log_add, log_all
+from adversary.analyst.capped import GAUSSIAN, LAPLACE, LOG_2PI, energy_of, log_add, log_all
 from adversary.analyst.compiled import compiled, compiled_freely, compiled_in_place
-from adversary.analyst.sheets import BARE, DEPTH, FAR, POINTS, SPIKE, WHOLE, energy_at, new_room, sheet_of
+from adversary.analyst.sheets import BARE, DEPTH, FAR, POINTS, SPIKE, WHOLE, new_room, sheet_of
 from adversary.analyst.tabled import log_z_at
 
 _HERMITE = 12
@@ -31,7 +31,7 @@ def read_panel(p, sheet):
     """Work out the logs at the points of a panel."""
     points, logs, table = sheet.room.points, sheet.room.logs, sheet.table
     for j in range(p * POINTS, (p + 1) * POINTS):
-        logs[j] = log_z_at(table, points[j]) - energy_at(points[j], sheet.kind, sheet.scale, sheet.centre)
+        logs[j] = log_z_at(table, points[j]) - energy_of(sheet.centre - points[j], sheet.kind, sheet.scale)
     sheet.room.read[p] = True
 
 
@@ -107,7 +107,7 @@ def log_spike(mu, sheet):
         y = middle + sd * _XH[j]
         logs[j] = log_z_at(sheet.table, y)
         if sheet.kind == LAPLACE:
-            logs[j] -= energy_at(y, LAPLACE, sheet.scale, sheet.centre)
+            logs[j] -= energy_of(sheet.centre - y, LAPLACE, sheet.scale)
         top = max(top, logs[j])
     if not top > -np.inf:
         return -np.inf
@@ -169,10 +169,22 @@ def log_kernel(mu, sheet):
 
 
 @compiled
-def log_kernels(mus, sheet, out):
-    """log g at many means."""
-    for i in range(mus.size):
-        out[i] = log_kernel(mus[i], sheet)
+def log_bare(mu, variance, seen):
+    """`log_whole` of the released mean about mu, which has `variance` without the noise."""
+    return log_whole(seen.mean - mu, variance, seen.mean_noise, seen.mean_scale)
+
+
+@compiled
+def fill_column(out, mus, v, seen, constrained, room):
+    """log g at many means, for one v."""
+    if constrained:
+        sheet = sheet_of(v, mus.min(), mus.max(), seen, room)
+        for i in range(mus.size):
+            out[i] = log_kernel(mus[i], sheet)
+    else:
+        whole = log_all(v, seen)
+        for i in range(mus.size):
+            out[i] = whole + log_bare(mus[i], v / seen.n, seen)
 
 
 @compiled
@@ -180,11 +192,4 @@ def fill_grid(out, mus, variances, seen, constrained):
     """log g at every (mu, v), shape (mu, v)."""
     room = new_room()
     for k in range(variances.size):
-        v = variances[k]
-        if constrained:
-            sheet = sheet_of(v, mus.min(), mus.max(), seen, room)
-            log_kernels(mus, sheet, out[:, k])
-        else:
-            z = log_all(v, seen)
-            for i in range(mus.size):
-                out[i, k] = z + log_whole(seen.mean - mus[i], v / seen.n, seen.mean_noise, seen.mean_scale)
+        fill_column(out[:, k], mus, variances[k], seen, constrained, room)

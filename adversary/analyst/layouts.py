@@ -19,6 +19,22 @@ COARSE = 16
 _TEMPER = 6.0
 _MASS = 1.0
 _ENOUGH = 14.0
+_CLOSE = 6.0
+
+
+@compiled
+def space(points, low, high):
+    """Equal steps from low to high."""
+    for i in range(points.size):
+        points[i] = low + (high - low) * i / (points.size - 1.0)
+
+
+@compiled
+def about_top(points, logs):
+    """Index of the largest log, the points on both sides of it, and whether it falls to the deeper by _CLOSE nats."""
+    best = int(np.argmax(logs))
+    before, after = max(best - 1, 0), min(best + 1, logs.size - 1)
+    return best, points[before], points[after], logs[best] - min(logs[before], logs[after]) >= _CLOSE
 
 
 @compiled

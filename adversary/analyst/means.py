@@ -15,8 +15,8 @@ import numpy as np
 
 from adversary.analyst.capped import NONE, log_all
 from adversary.analyst.compiled import compiled
-from adversary.analyst.kernels import log_kernel, log_whole
-from adversary.analyst.layouts import COARSE, DEPTH, share_out, snap
+from adversary.analyst.kernels import log_bare, log_kernel
+from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE, log_prior
 from adversary.analyst.panels import COSH, SINH, forward, jacobian
 from adversary.analyst.sheets import Sheet, new_room, no_sheet, sheet_of
@@ -49,7 +49,7 @@ def log_slices(t, lines, slices, count, seen, belief):
                 continue
             value = log_kernel(mu, one.sheet)
         else:
-            value = one.whole + log_whole(seen.mean - mu, one.v / seen.n, seen.mean_noise, seen.mean_scale)
+            value = one.whole + log_bare(mu, one.v / seen.n, seen)
         top = max(top, value + one.height + log_prior(mu, one.v, belief))
     return top + math.log(jacobian(SINH, lines.spread, t))
 
@@ -114,19 +114,17 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     if belief.kind == CONJUGATE:  # the means of small variances and of large ones may lie apart
         quarter, most = slice_at(0.25, variance_edges, lines, seen), slice_at(0.75, variance_edges, lines, seen)
         slices, count = (first, middle, last, quarter, most), 5
-    lo, hi = ends_of_mean(lines, last.v, seen, belief)
-    left, right = lo, hi
+    left, right = ends_of_mean(lines, last.v, seen, belief)
+    lo, hi = left, right
     points, logs = np.empty(COARSE), np.empty(COARSE)
     best = 0
     for _ in range(40):
+        space(points, lo, hi)
         for i in range(COARSE):
-            points[i] = lo + (hi - lo) * i / (COARSE - 1.0)
             logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
-        best = int(np.argmax(logs))
-        before, after = max(best - 1, 0), min(best + 1, COARSE - 1)
-        if logs[best] - min(logs[before], logs[after]) < 6.0:
+        best, lo, hi, steep = about_top(points, logs)
+        if not steep:
             break
-        lo, hi = points[before], points[after]
     level, gap = logs[best] - DEPTH, points[1] - points[0]
     low = fall_of_slices(points[best], -gap, left, level, lines, slices, count, seen, belief)
     high = fall_of_slices(points[best], gap, right, level, lines, slices, count, seen, belief)
@@ -134,8 +132,7 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
         low = left
     if right - high < 0.1 * (high - low):
         high = right
-    for i in range(COARSE):
-        points[i] = low + (high - low) * i / (COARSE - 1.0)
+    space(points, low, high)
     closer = np.empty(COARSE)
     for turn in range(2):
         for i in range(COARSE):

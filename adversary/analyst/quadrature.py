@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 
-from adversary.analyst.capped import NONE, Seen, log_all, nothing_of
+from adversary.analyst.capped import NONE, Seen, nothing_of
 from adversary.analyst.compiled import compiled, compiled_in_place
-from adversary.analyst.kernels import fill_grid, log_kernels, log_whole
+from adversary.analyst.kernels import fill_column, fill_grid
 from adversary.analyst.layouts import lay_again, lay_closer, snap
 from adversary.analyst.lines import CONJUGATE, Belief, Lines, log_prior
 from adversary.analyst.means import ends_of_mean, lay_mean
@@ -37,7 +37,7 @@ from adversary.analyst.panels import (
     placed,
     unresolved,
 )
-from adversary.analyst.sheets import new_room, sheet_of
+from adversary.analyst.sheets import new_room
 from adversary.analyst.variances import lay_variance
 
 _TURNS = 3
@@ -144,13 +144,7 @@ def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normal
             stop -= ORDER
         if first == stop:
             continue
-        if lines.kind == COSH:
-            sheet = sheet_of(v, ts[first], ts[stop - 1], seen, room)
-            log_kernels(ts[first:stop], sheet, logs[first:stop, k])
-        else:
-            whole = log_all(v, seen)
-            for i in range(first, stop):
-                logs[i, k] = whole + log_whole(seen.mean - ts[i], v / seen.n, seen.mean_noise, seen.mean_scale)
+        fill_column(logs[first:stop, k], ts[first:stop], v, seen, lines.kind == COSH, room)
         for i in range(first, stop):
             logs[i, k] += log_prior(ts[i], v, belief)
     if normalised:

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary.analyst.capped import GAUSSIAN, LAPLACE, LOG_2PI, NONE, law_of, log_cap, peak_of, rough_log_z
+from adversary.analyst.capped import (
+    GAUSSIAN,
+    LAPLACE,
+    LOG_2PI,
+    NONE,
+    energy_of,
+    law_of,
+    log_cap,
+    log_height,
+    peak_of,
+    rough_log_z,
+)
 from adversary.analyst.compiled import compiled
 from adversary.analyst.tabled import Table, bend_at, new_rows, table_of
 
@@ -91,23 +102,12 @@ def no_sheet():
 
 
 @compiled
-def energy_at(y, kind, scale, centre):
-    """Minus the log of q1(Y* - y), constants apart."""
-    gap = abs(centre - y) / scale
-    if kind == LAPLACE:
-        return gap
-    if kind == GAUSSIAN:
-        return 0.5 * gap * gap
-    return 0.0
-
-
-@compiled
 def rough_log_h(y, peak, law, seen):
     """Log of q1(Y* - y) Z(u(y); v), up to constants and roughly."""
     w = log_cap(y, seen.n)
     if w == -np.inf:
         return -np.inf
-    return rough_log_z(w, peak, law) - energy_at(y, seen.mean_noise, seen.mean_scale, seen.mean)
+    return rough_log_z(w, peak, law) - energy_of(seen.mean - y, seen.mean_noise, seen.mean_scale)
 
 
 @compiled
@@ -232,21 +232,17 @@ def sheet_of(v, least, most, seen, room, panels=_MOST):
     high = end_of_product(most, 1.0, sd, peak, law, seen)
     table = table_of(room.rows, v, min(log_cap(low, seen.n), log_cap(high, seen.n)), seen)
     stiffness = seen.n / v
-    constant = table.total - math.log(sd) - 0.5 * LOG_2PI
-    if seen.mean_noise == LAPLACE:
-        constant -= math.log(2.0 * seen.mean_scale)
-    elif seen.mean_noise == GAUSSIAN:
-        constant -= math.log(seen.mean_scale) + 0.5 * LOG_2PI
+    if seen.mean_noise == GAUSSIAN:
         stiffness += 1.0 / seen.mean_scale**2
+    narrow = seen.mean_noise == LAPLACE and sd > _SPIKE * seen.mean_scale
+    laid = 0
     if table.flat <= low and high <= 1.0 - table.flat:
-        constant, laid = table.total, WHOLE
-    else:
-        narrow = seen.mean_noise == LAPLACE and sd > _SPIKE * seen.mean_scale
-        laid = 0
-        if high - low < 0.8 * (_MOST if narrow else panels) * _LENGTH / math.sqrt(stiffness):
-            laid = lay_sheet(low, high, stiffness, table, seen, room)
-        if laid == 0:
-            laid = BARE if narrow else SPIKE
-        if laid == BARE:
-            constant = table.total
+        laid = WHOLE
+    elif high - low < 0.8 * (_MOST if narrow else panels) * _LENGTH / math.sqrt(stiffness):
+        laid = lay_sheet(low, high, stiffness, table, seen, room)
+    if laid == 0:
+        laid = BARE if narrow else SPIKE
+    constant = table.total
+    if laid > 0 or laid == SPIKE:
+        constant += log_height(seen.mean_noise, seen.mean_scale) - math.log(sd) - 0.5 * LOG_2PI
     return Sheet(table, room, laid, sd, constant, seen.mean_noise, seen.mean_scale, seen.mean)

@@ -230,8 +230,7 @@ def log_z_at(table, y):
         return w
     c = table.rows
     if w < table.edges[0]:
-        i, _, _ = place_of(table, table.edges[0])
-        return c[i, 0] + (w - table.edges[0]) * table.slope
+        return c[0, 0] + (w - table.edges[0]) * table.slope
     i, t, _ = place_of(table, w)
     return c[i, 0] + t * (c[i, 1] + t * (c[i, 2] + t * (c[i, 3] + t * (c[i, 4] + t * c[i, 5]))))
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from adversary.analyst.capped import NONE, law_of, log_all, peak_of
 from adversary.analyst.compiled import compiled
-from adversary.analyst.kernels import log_whole
-from adversary.analyst.layouts import COARSE, DEPTH, share_out
+from adversary.analyst.kernels import log_bare
+from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, space
 from adversary.analyst.lines import CONJUGATE
 from adversary.analyst.panels import COSH, GOLDEN, forward, jacobian
 from adversary.analyst.sheets import rough_log_h
@@ -85,9 +85,7 @@ def rough_profile(s, kind, seen, belief):
         return value + law.alpha * math.log(law.beta) + best_slice(v, law, seen, belief)
     value += log_all(v, seen)
     if belief.kind == CONJUGATE:
-        value += log_whole(
-            seen.mean - belief.mu0, v * (1.0 / seen.n + 1.0 / belief.kappa), seen.mean_noise, seen.mean_scale
-        )
+        value += log_bare(belief.mu0, v * (1.0 / seen.n + 1.0 / belief.kappa), seen)
     return value
 
 
@@ -100,21 +98,16 @@ def lay_variance(edges, kind, top, seen, belief):
         lo = min(lo, 0.5 * math.log(belief.s2) - 6.0)
     deepest, best = lo - 20.0, 0
     for _ in range(40):
+        space(points, lo, hi)
         for i in range(COARSE):
-            points[i] = lo + (hi - lo) * i / (COARSE - 1.0)
             logs[i] = rough_profile(points[i], kind, seen, belief)
-        best = int(np.argmax(logs))
-        before, after = max(best - 1, 0), min(best + 1, COARSE - 1)
-        if logs[best] - min(logs[before], logs[after]) < 6.0:
+        best, lo, hi, steep = about_top(points, logs)
+        if not steep:
             break
-        lo, hi = points[before], points[after]
     level, gap = logs[best] - DEPTH, points[1] - points[0]
-    ends = (
-        fall_of_profile(points[best], -gap, deepest, level, kind, seen, belief),
-        fall_of_profile(points[best], gap, top, level, kind, seen, belief),
-    )
-    for i in range(COARSE):
-        points[i] = ends[0] + (ends[1] - ends[0]) * i / (COARSE - 1.0)
+    low = fall_of_profile(points[best], -gap, deepest, level, kind, seen, belief)
+    high = fall_of_profile(points[best], gap, top, level, kind, seen, belief)
+    space(points, low, high)
     closer = np.empty(COARSE)
     for turn in range(2):
         for i in range(COARSE):
