@@ -21,6 +21,7 @@ from adversary.analyst.priors import NormalInverseGamma as NormalInverseGamma
 from adversary.analyst.propriety import default_cap as default_cap
 from adversary.analyst.propriety import is_proper as is_proper
 from adversary.analyst.records import gibbs_records as gibbs_records
+from adversary.analyst.region import feasible_mass as feasible_mass
 from adversary.analyst.region import largest_sample_variance as largest_sample_variance
 from adversary.analyst.region import largest_variance as largest_variance
 from adversary.analyst.region import mean_range as mean_range

@@ -171,15 +171,18 @@ def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, 
     if isinstance(truths, Mapping):
         named = {str(name): pair for name, pair in truths.items()}
     else:
-        pairs = [truths] if np.ndim(truths) == 1 else list(truths)
+        pairs = list(truths) if np.iterable(truths) else [truths]
+        if pairs and not any(np.ndim(part) for part in pairs):
+            pairs = [truths]
+        for pair in pairs:
+            _check_pair(pair)
         named = {"mu = {:g}, sigma = {:g}".format(*check_number("truths", pair)): pair for pair in pairs}
         _distinct("truths", tuple(tuple(pair) for pair in pairs))
         if len(named) < len(pairs):  # numbers that look alike
             named = {f"mu = {pair[0]!r}, sigma = {pair[1]!r}": pair for pair in pairs}
     found = {}
     for name, pair in named.items():
-        if np.shape(pair) != (2,):
-            raise ValueError(f"truths must be pairs (mu, sigma), got {pair!r}")
+        _check_pair(pair)
         mu, sigma = float(pair[0]), float(pair[1])
         if not bounds[0] <= mu <= bounds[1]:
             raise ValueError(f"truths must have mu within bounds={bounds}, got {mu!r}")
@@ -189,10 +192,21 @@ def _truths(truths: Any, bounds: tuple[float, float]) -> dict[str, tuple[float, 
     return found
 
 
+def _check_pair(pair: Any) -> None:
+    if isinstance(pair, str) or np.shape(pair) != (2,):
+        raise ValueError(f"truths must be pairs (mu, sigma), got {pair!r}")
+
+
 def _pairs(epsilon: Any) -> Iterator[tuple[float, float]]:
     """Budgets (mean, variance): of a number e, (e, e); of a tuple of two numbers, itself; of a list, one of each."""
-    several = isinstance(epsilon, (list, tuple)) or np.ndim(epsilon) > 0
-    if not several or (isinstance(epsilon, tuple) and [np.ndim(part) for part in epsilon] == [0, 0]):
+    if isinstance(epsilon, tuple) and epsilon and not any(np.ndim(part) for part in epsilon):
+        if len(epsilon) != 2:
+            raise ValueError(
+                f"epsilon as a tuple of numbers is one cell, (mean, variance), got {epsilon!r}: for several cells, "
+                "each of one number, give a list"
+            )
+        epsilon = [epsilon]
+    elif not isinstance(epsilon, (list, tuple)) and np.ndim(epsilon) == 0:
         epsilon = [epsilon]
     for part in epsilon:
         pair = check_positive("epsilon", part)

@@ -57,17 +57,16 @@ def _within(shares: Floats, cells: Any, generator: np.random.Generator) -> Float
 def exported(posterior: Posterior) -> xr.DataTree:
     """Groups `density` (marginals on grids of GRID points), `summary` (measure by parameter) and `release`."""
     names = ("mu", "sigma2", "sigma")
-    dims = tuple(f"release_{i}" for i in range(len(posterior.shape)))
-    density: dict[str, Any] = {}
-    for name in names:
-        low = np.min(posterior.quantile(name, _TAIL))
-        high = np.max(posterior.quantile(name, 1.0 - _TAIL))
-        grid = np.linspace(float(low) if name == "mu" else 0.0, float(high), GRID)
-        density[name] = xr.DataArray(
-            posterior.density(name, grid), dims=(*dims, f"{name}_grid"), coords={f"{name}_grid": grid}
-        )
-    summary = xr.Dataset({name: ((*dims, "measure"), _measures(posterior, name)) for name in names})
-    summary = summary.assign_coords(measure=list(_MEASURES))
+    labels = posterior.labels.over(len(posterior.shape))
+    dims, grids = labels.dims, {name: _grid(posterior, name) for name in names}
+    density = xr.Dataset(
+        {name: ((*dims, f"{name}_grid"), as_array(posterior.density(name, x))) for name, x in grids.items()},
+        {**labels.coords, **{f"{name}_grid": x for name, x in grids.items()}},
+    )
+    summary = xr.Dataset(
+        {name: ((*dims, "measure"), _measures(posterior, name)) for name in names},
+        {**labels.coords, "measure": list(_MEASURES)},
+    )
     predictive = posterior.predictive()
     for name in ("mean", "sd", "below", "above"):
         summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
@@ -76,7 +75,8 @@ def exported(posterior: Posterior) -> xr.DataTree:
     release = posterior.release
     seen = {"mean": release.mean, "variance": release.variance, "n": release.n}
     shown = xr.Dataset(
-        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in seen.items() if v is not None}
+        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in seen.items() if v is not None},
+        labels.coords,
     )
     attrs = {
         "constrained": int(posterior.constrained),
@@ -87,8 +87,18 @@ def exported(posterior: Posterior) -> xr.DataTree:
         "prior": repr(posterior.prior),
         "prob": 0.95,
     }
-    tree = {"density": xr.Dataset(density), "summary": summary, "release": shown}
+    tree = {"density": density, "summary": summary, "release": shown}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
+
+
+def _grid(posterior: Posterior, name: str) -> Floats:
+    """Points over what nearly all of every posterior holds; with none at all, over what the bounds allow."""
+    low, high = (as_array(posterior.quantile(name, q)) for q in (_TAIL, 1.0 - _TAIL))
+    width = posterior.release.width
+    ends = {"mu": posterior.release.bounds, "sigma": (0.0, width / 2.0), "sigma2": (0.0, width**2 / 4.0)}[name]
+    if low.size:
+        ends = float(low.min()) if name == "mu" else 0.0, float(high.max())
+    return np.linspace(*ends, GRID)
 
 
 def _measures(posterior: Posterior, name: str) -> Floats:

@@ -58,6 +58,9 @@ def log_whole(gap, variance, kind, scale):
     if kind == LAPLACE:
         rate, root, far = 1.0 / scale, math.sqrt(2.0 * variance), abs(gap)
         left, right = (rate * variance - far) / root, (rate * variance + far) / root
+        if right < 20.0 and rate * far < 300.0:  # nothing under- or overflows
+            both = math.erfc(left) + math.exp(2.0 * rate * far) * math.erfc(right)
+            return math.log(0.25 * rate * both) + 0.5 * rate * rate * variance - rate * far
         base = -((far / root) ** 2)
         near = base + log_erfcx(left) if left > 0.0 else 0.5 * rate * rate * variance - rate * far
         if not left > 0.0:

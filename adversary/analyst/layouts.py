@@ -119,13 +119,13 @@ def lay_closer(edges, law):
 
 
 @compiled
-def snap(edges):
-    """Move the inner edge nearest to t = 0, where Laplace noise has its corner, onto it."""
+def snap(edges, corner):
+    """Move the inner edge nearest to the corner of Laplace noise, if it is between the outer ones, onto it."""
     panels = edges.size - 1
-    if not edges[0] < 0.0 < edges[panels]:
+    if panels < 2 or not edges[0] < corner < edges[panels]:
         return
     nearest = 1
     for p in range(1, panels):
-        if abs(edges[p]) < abs(edges[nearest]):
+        if abs(edges[p] - corner) < abs(edges[nearest] - corner):
             nearest = p
-    edges[nearest] = 0.0
+    edges[nearest] = corner

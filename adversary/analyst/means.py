@@ -141,4 +141,4 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
             share_out(points, logs, closer)
             points[:] = closer
     share_out(points, logs, edges)
-    snap(edges)
+    snap(edges, 0.0)

@@ -8,19 +8,23 @@ with scale sensitivity / epsilon, or Gaussian with standard deviation sensitivit
 
 from __future__ import annotations
 
+import copy
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, Integers, as_array, check_number, check_positive, check_whole
+from adversary.analyst.labels import Labels, common_shape, paired
 
 __all__ = ["BoundedRelease"]
 
-_FAR = 10.0
-"""A released mean this many interval widths away is more likely in other units than noise."""
+_FAR, _NOISES = 10.0, 12.0
+"""A released number this many widths outside of what data can have, and this many scales of its noise, is more likely
+in other units than noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +40,18 @@ class BoundedRelease:
     bounds : the public interval (a, b)
     rho : zCDP budgets (mean, variance) of Gaussian noise, instead of epsilon
 
-    Numbers broadcast against one another; `shape` is their common shape.
+    Numbers broadcast against one another; `shape` is their common shape. With labels (xarray) they are paired by the
+    names of their dimensions, and what is worked out from them has their labels.
 
     Raises
     ------
-    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b, no statistic at all
+    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b, no statistic at all, shapes
+        or labels that do not go together
+
+    Warns
+    -----
+    UserWarning : a number more than 10 widths (of a variance, squared widths) beyond what data can have, and more
+        than 12 scales of its noise: it is probably in other units than `bounds`
 
     References
     ----------
@@ -67,24 +78,51 @@ class BoundedRelease:
         check_whole("n", self.n, minimum=2)
         if (self.epsilon is None) == (self.rho is None):
             raise ValueError("give epsilon (Laplace noise) or rho (Gaussian noise), one of the two")
-        self._check_bounds()
+        _check_bounds(self.bounds)
         for name, value in zip(("mean", "variance"), self.budgets, strict=True):
             if getattr(self, name) is not None:
                 check_positive(f"{self._budget} of the {name}", value)
+        if any(hasattr(x, "dims") for x in self.numbers.values()):
+            self._set(paired(self.numbers))
         _ = self.shape
-        if self.mean is not None and (np.abs(self.unit_mean) > _FAR).any():
+        far = self._far
+        if far:
             warnings.warn(
-                f"the released mean lies more than {_FAR:g} widths of bounds={self.bounds} away: "
+                f"the released {' and '.join(far)} {'lies' if len(far) == 1 else 'lie'} more than {_FAR:g} widths of "
+                f"bounds={self.bounds} away, and more than {_NOISES:g} times the scale of the noise: "
                 "did you forget bounds=?",
                 stacklevel=3,
             )
 
-    def _check_bounds(self) -> None:
-        bounds = np.asarray(self.bounds, dtype=np.float64)
-        if bounds.shape != (2,) or not np.isfinite(bounds).all():
-            raise ValueError(f"bounds must be two finite numbers (a, b), got {self.bounds!r}")
-        if bounds[0] >= bounds[1]:
-            raise ValueError(f"bounds must be (a, b) with a < b, got {self.bounds!r}")
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """All that broadcasts, by names as messages have them; None for what was not released."""
+        first, second = self.budgets
+        return {
+            "mean": self.mean, "variance": self.variance, "n": self.n,
+            f"{self._budget} of the mean": first, f"{self._budget} of the variance": second,
+        }  # fmt: skip
+
+    def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
+        """The same with other `numbers`, all of them, which are not checked again."""
+        found = copy.copy(self)
+        found._set(numbers)
+        return found
+
+    def _set(self, numbers: Mapping[str, Any]) -> None:
+        mean, variance, n, *budgets = numbers.values()
+        for name, value in (("mean", mean), ("variance", variance), ("n", n), (self._budget, tuple(budgets))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def _far(self) -> list[str]:
+        """Which of the released numbers are so far out that they are probably in other units."""
+        parts = zip(("mean", "variance"), (self.unit_mean, self.unit_variance), self.unit_scales, strict=True)
+        return [
+            name
+            for name, x, scale in parts
+            if (np.maximum(-x, x - 1.0) > np.maximum(_FAR, _NOISES * np.where(np.isfinite(scale), scale, 0.0))).any()
+        ]
 
     @property
     def _budget(self) -> str:
@@ -99,7 +137,7 @@ class BoundedRelease:
     def budgets(self) -> tuple[Any, Any]:
         """(mean, variance): epsilon or rho of each; None for a statistic that was not released."""
         given = self.rho if self.epsilon is None else self.epsilon
-        if np.ndim(given) == 0:
+        if not isinstance(given, (tuple, list)) and np.ndim(given) == 0:
             if self.mean is not None and self.variance is not None:
                 raise ValueError(f"{self._budget} must be two numbers, (mean, variance), got {given!r}")
             given = (given, given)
@@ -110,8 +148,12 @@ class BoundedRelease:
     @property
     def shape(self) -> tuple[int, ...]:
         """Common shape of everything released: () for one release."""
-        given = (self.mean, self.variance, self.n, *self.budgets)
-        return np.broadcast_shapes(*(np.shape(cast(Any, x)) for x in given if x is not None))
+        return common_shape(self.numbers)
+
+    @property
+    def labels(self) -> Labels:
+        """Of what was given with labels; none for plain numbers and arrays."""
+        return Labels.of(*self.numbers.values())
 
     @property
     def width(self) -> float:
@@ -164,17 +206,35 @@ class BoundedRelease:
 
         Raises
         ------
-        ValueError : a value outside the bounds, fewer than two values
+        ValueError : a value outside the bounds or no number, fewer than two values
         """
+        low, high = _check_bounds(bounds)
         data = check_number("values", values)
         if data.ndim == 0 or data.shape[-1] < 2:
-            raise ValueError("a release needs at least two values, along the last axis")
-        exact = cls(data.mean(-1), data.var(-1, ddof=1), data.shape[-1], epsilon, bounds, rho)
-        outside = (data < exact.bounds[0]) | (data > exact.bounds[1])
+            raise ValueError(f"a release needs at least two values, along the last axis, got shape {data.shape}")
+        outside = (data < low) | (data > high)
         if outside.any():
-            raise ValueError(f"values must lie within bounds={exact.bounds}, got {data[outside][0]}")
+            raise ValueError(f"values must lie within bounds={bounds}, got {data[outside][0]}")
+        labels = Labels.of(values).before(1)
+        mean, variance = (labels.put_on(x) for x in (data.mean(-1), data.var(-1, ddof=1)))
+        exact = cls(mean, variance, data.shape[-1], epsilon, bounds, rho)
         generator = np.random.default_rng(rng)
         draw = generator.laplace if rho is None else generator.normal
         first, second = (draw(0.0, np.broadcast_to(scale, exact.shape)) for scale in exact.unit_scales)
-        mean, variance = as_array(exact.mean) + exact.width * first, as_array(exact.variance) + exact.width**2 * second
-        return cls(mean, variance, data.shape[-1], epsilon, bounds, rho)
+        return exact.shifted(first, second)
+
+    def shifted(self, first: Floats, second: Floats) -> BoundedRelease:
+        """The same with so much noise on [0, 1] added to mean and variance: for simulations, which go without the
+        warning about units."""
+        mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
+        noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
+        return self.having(self.numbers | noisy)
+
+
+def _check_bounds(bounds: Any) -> tuple[float, float]:
+    ends = np.asarray(bounds, dtype=np.float64)
+    if ends.shape != (2,) or not np.isfinite(ends).all():
+        raise ValueError(f"bounds must be two finite numbers (a, b), got {bounds!r}")
+    if ends[0] >= ends[1]:
+        raise ValueError(f"bounds must be (a, b) with a < b, got {bounds!r}")
+    return float(ends[0]), float(ends[1])

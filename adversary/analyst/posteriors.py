@@ -18,19 +18,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 
-from adversary._numeric import Floats, as_array, check_probability, one_number, scalar_or_array
+from adversary._numeric import Floats, as_array, check_number, check_probability, one_number
+from adversary.analyst.labels import Extra, Labels
 from adversary.analyst.marginals import Marginal
 from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import Flat, NormalInverseGamma, Prior, as_prior
-from adversary.analyst.propriety import check_proper, default_cap, unit_cap
+from adversary.analyst.predictions import Predictive, predicted
+from adversary.analyst.prior_masses import log_prior_mass
+from adversary.analyst.priors import Flat, Prior, as_prior, together
+from adversary.analyst.propriety import check_proper, largest_looked_at
 from adversary.analyst.solutions import Question, Solution, solve_all
 
 if TYPE_CHECKING:
@@ -42,23 +44,8 @@ FEASIBILITIES = ("event", "normalised")
 UNSURE = 1e-2
 """Mismatch above which an answer comes with a warning."""
 NAMES = ("mu", "sigma2", "sigma")
-_FLAT_DENSITY = 6.0
-"""Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
-
-
-@dataclass(frozen=True)
-class Predictive:
-    """A new value of the data: mean and standard deviation in its units, and the mass below and above the bounds."""
-
-    mean: Any
-    sd: Any
-    below: Any
-    above: Any
-
-    @property
-    def outside(self) -> Any:
-        """Mass outside the bounds: 0 where the posterior uses them."""
-        return self.below + self.above
+_ENDS = ("lower", "upper")
+"""Labels of an interval along its dimension "ci_bound", as ArviZ has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +53,7 @@ class Posterior:
     """The posterior of mu, sigma2 and sigma, in the units of the data; made by `posterior`.
 
     Names are "mu", "sigma2" and "sigma". For one release under one prior answers are numbers; for many, arrays of
-    `shape`, intervals with a last axis of two.
+    `shape`, intervals with a last axis of two. Where releases or priors have labels (xarray), so have answers.
     """
 
     release: BoundedRelease
@@ -76,27 +63,35 @@ class Posterior:
     solution: Solution
     shape: tuple[int, ...]
     cap: Floats
+    labels: Labels = field(default_factory=Labels)
 
     @property
     def mismatch(self) -> Any:
         """Relative difference of the two orders of integration: an estimate of the error of probabilities."""
-        return self._shaped(self.solution.mismatch)
+        return self.shaped(self.solution.mismatch)
+
+    @property
+    def largest(self) -> Any:
+        """The largest sigma2 looked at, in the units of the data: that of the bounds, or the cap; may be infinite."""
+        return self.shaped(self.cap * self.release.width**2)
 
     def mean(self, name: str) -> Any:
-        """Posterior mean; infinite where the tail of the variance is too heavy (flat, no bounds, no cap, small n)."""
+        """Posterior mean. Flat, with neither bounds nor cap, the tail of the variance is too heavy for small n: of
+        sigma2 it is infinite for n <= 5, of sigma for n = 4, where that of mu does not exist (NaN)."""
         values = self._moments(name, lambda x: x)
-        return self._shaped(np.where(self._has_moment({"mu": 0.5, "sigma": 0.5, "sigma2": 1.0}[name]), values, np.inf))
+        power, none = {"mu": (0.5, np.nan), "sigma": (0.5, np.inf), "sigma2": (1.0, np.inf)}[name]
+        return self.shaped(np.where(self._has_moment(power), values, none))
 
     def sd(self, name: str) -> Any:
         """Posterior standard deviation; infinite where the tail of the variance is too heavy."""
         centre = self._moments(name, lambda x: x)
         squares = self._moments(name, lambda x: (x - centre[:, None]) ** 2)
         power = {"mu": 1.0, "sigma": 1.0, "sigma2": 2.0}[name]
-        return self._shaped(np.where(self._has_moment(power), np.sqrt(squares), np.inf))
+        return self.shaped(np.where(self._has_moment(power), np.sqrt(squares), np.inf))
 
     def mode(self, name: str) -> Any:
         """Where the marginal density is highest; of sigma, the root of that of sigma2, as the thesis reports it."""
-        return self._shaped(self._data(name, self._marginal(name).modes()))
+        return self.shaped(self._data(name, self._marginal(name).modes()))
 
     def hdi(self, name: str, prob: float = 0.95) -> Any:
         """(low, high) of highest density; with several modes, the shortest interval (`regions` has the union).
@@ -108,7 +103,8 @@ class Posterior:
         ------
         ValueError : prob not strictly between 0 and 1
         """
-        return self._shaped(self._data(name, self._marginal(name).intervals(_share("prob", prob))))
+        found = self._data(name, self._marginal(name).intervals(_share("prob", prob)))
+        return self.shaped(found, {"ci_bound": list(_ENDS)})
 
     def regions(self, name: str, prob: float = 0.95) -> list[tuple[float, float]]:
         """The set of highest density as a union of intervals, for one release."""
@@ -119,25 +115,22 @@ class Posterior:
     def eti(self, name: str, prob: float = 0.95) -> Any:
         """Equal-tailed interval (low, high)."""
         tail = 0.5 * (1.0 - _share("prob", prob))
-        return self.quantile(name, [tail, 1.0 - tail])
+        return self.shaped(self._quantiles(name, np.array([tail, 1.0 - tail])), {"ci_bound": list(_ENDS)})
 
     def quantile(self, name: str, q: ArrayLike) -> Any:
-        """Quantiles; the axes of q come last."""
+        """Quantiles; the axes of q come last. At 0 and 1, the ends of what is possible."""
         shares = check_probability("q", q)
-        found = self._data(name, self._marginal(name).quantiles(shares.ravel()))
-        return scalar_or_array(found.reshape((*self.shape, *shares.shape)))
+        return self._at(self._quantiles(name, shares.ravel()), q, "quantile")
 
     def density(self, name: str, x: ArrayLike) -> Any:
         """Marginal density at x, per unit of the data; the axes of x come last."""
         points, factor = self._points(name, x)
-        values = self._marginal(name).densities(points) * factor
-        return scalar_or_array(values.reshape((*self.shape, *np.shape(x))))
+        return self._at(self._marginal(name).densities(points) * factor, x, f"{name}_grid")
 
     def cdf(self, name: str, x: ArrayLike) -> Any:
         """Marginal probability of at most x; the axes of x come last."""
         points, _ = self._points(name, x)
-        values = np.clip(self._marginal(name).masses(points), 0.0, 1.0)
-        return scalar_or_array(values.reshape((*self.shape, *np.shape(x))))
+        return self._at(np.clip(self._marginal(name).masses(points), 0.0, 1.0), x, f"{name}_grid")
 
     def expect(self, function: Callable[[Floats, Floats], ArrayLike]) -> Any:
         """Mean of a function of (mu, sigma2), which gets arrays (mu, 1) and (sigma2,) in the units of the data.
@@ -145,17 +138,29 @@ class Posterior:
         It may return several, (..., mu, sigma2), whose means come last. It should be smooth: sharp edges, as of an
         indicator, are seen only as finely as the panels.
         """
+        found = self.expectations(function)
+        return self.shaped(found, {f"value_{i}": None for i in range(found.ndim - 1)})
+
+    def expectations(
+        self, function: Callable[[Floats, Floats], ArrayLike], several: tuple[int, ...] | None = None
+    ) -> Floats:
+        """`expect` in rows, one a release; `several` is the shape of the means of one, for no releases at all."""
         found = [self._expect_row(i, function) for i in range(len(self.solution.log_mass))]
-        return self._shaped(np.array(found))
+        return np.array(found) if found else np.zeros((0, *(several or ())))
+
+    def shaped(self, rows: ArrayLike, extra: Extra | None = None) -> Any:
+        """Rows, one a release, in the shape of the releases and with their labels; `extra` names further axes."""
+        array = as_array(rows)
+        return self.labels.put_on(array.reshape((*self.shape, *array.shape[1:])), extra)
 
     @cached_property
     def infeasible(self) -> Any:
         """P(sigma2 > (mu - a)(b - mu), or mu outside the bounds): what no data could have; 0 under the bounds."""
         rows = range(len(self.solution.log_mass))
         if self.constrained:
-            return self._shaped(np.zeros(len(rows)))
+            return self.shaped(np.zeros(len(rows)))
         inside = [self.solution.joint(i, limit=True)[2].sum() for i in rows]
-        return self._shaped(np.clip(1.0 - np.array(inside), 0.0, 1.0))
+        return self.shaped(np.clip(1.0 - np.array(inside), 0.0, 1.0))
 
     @cached_property
     def log_evidence(self) -> Any:
@@ -165,9 +170,10 @@ class Posterior:
         statistics coming out feasible. A flat prior without bounds counts as density 1 on [0, 1] (Theorem 18's
         integral); a log density of the user's as it is.
         """
-        log = self.solution.log_mass - self._log_prior_mass()
-        units = (self.release.mean is not None) + 2 * (self.release.variance is not None)
-        return self._shaped(log - units * np.log(self.release.width))
+        release = self.release
+        log = self.solution.log_mass - log_prior_mass(self.prior, release.bounds, self.constrained, self.shape)
+        units = (release.mean is not None) + 2 * (release.variance is not None)
+        return self.shaped(log - units * np.log(release.width))
 
     def predictive(self) -> Predictive:
         """A new value: N(mu, sigma2), truncated to the bounds where the posterior uses them.
@@ -176,16 +182,7 @@ class Posterior:
         -------
         Predictive : mean and sd in the units of the data; mass below and above the bounds
         """
-        a, b = self.release.bounds
-        if self.constrained:
-            first, second = np.moveaxis(self.expect(lambda m, v: np.stack(_truncated(m, v, a, b))), -1, 0)
-            first, second = scalar_or_array(first), scalar_or_array(second)
-            zero = self._shaped(np.zeros(len(self.solution.log_mass)))
-            return Predictive(first, scalar_or_array(np.sqrt(second - np.square(first))), zero, zero)
-        sd = scalar_or_array(np.sqrt(np.square(self.sd("mu")) + self.mean("sigma2")))
-        tails = self.expect(lambda m, v: ndtr(np.stack([a - m, m - b]) / np.sqrt(v)))
-        below, above = (scalar_or_array(one) for one in np.moveaxis(tails, -1, 0))
-        return Predictive(self.mean("mu"), sd, below, above)
+        return predicted(self)
 
     def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
         """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
@@ -213,12 +210,25 @@ class Posterior:
     def _moments(self, name: str, function: Callable[[Floats], Floats]) -> Floats:
         return self._marginal(name).moments(lambda x: function(self._data(name, x)))
 
+    def _quantiles(self, name: str, shares: Floats) -> Floats:
+        """In rows; 0 and 1 are the ends of the support, however far the panels reach."""
+        unit = self._marginal(name).quantiles(shares)
+        low, high = (0.0, np.ones((1, 1))) if self.constrained else (-np.inf, np.full((1, 1), np.inf))
+        if name != "mu":
+            low, high = 0.0, self.cap[:, None]
+        unit = np.where(shares == 0.0, low, np.where(shares == 1.0, high, unit))
+        return self._data(name, unit)
+
+    def _at(self, rows: Floats, x: ArrayLike, name: str) -> Any:
+        """Rows of answers at every point of x, whose axes come last: with its own labels, or one called `name`."""
+        return self.labels.put_last(rows.reshape((*self.shape, *np.shape(x))), x, name)
+
     def _points(self, name: str, x: ArrayLike) -> tuple[Floats, Floats | float]:
         """Points on [0, 1] for every row, and the factor from that density to one per unit of the data."""
-        points, width = as_array(x), self.release.width
+        points, width = check_number("x", x), self.release.width
         factor: Any = 1.0 / width if name == "mu" else 1.0 / width**2
         if name == "sigma":
-            factor = factor * 2.0 * np.maximum(points.ravel(), 0.0)
+            factor = factor * 2.0 * np.where(np.isfinite(points), np.maximum(points, 0.0), 0.0).ravel()
             points = np.where(points > 0.0, points, 0.0) ** 2
         unit = (points - self.release.bounds[0]) / width if name == "mu" else points / width**2
         return np.broadcast_to(unit.ravel(), (len(self.solution.log_mass), unit.size)).copy(), factor
@@ -234,20 +244,9 @@ class Posterior:
             return True
         return (self.cap < np.inf) | (np.broadcast_to(self.release.size, self.shape).ravel() > 2.0 * power + 3.0)
 
-    def _log_prior_mass(self) -> Any:
-        if not self.constrained:
-            return 0.0
-        if isinstance(self.prior, NormalInverseGamma):
-            return _log_mass_on_region(self.prior.on_unit(self.release.bounds), self.shape)
-        return -np.log(_FLAT_DENSITY) if isinstance(self.prior, Flat) else 0.0
-
     def _one(self) -> None:
         if self.shape != ():
             raise ValueError(f"this is for one release under one prior, got an array of shape {self.shape}")
-
-    def _shaped(self, rows: ArrayLike) -> Any:
-        array = as_array(rows)
-        return scalar_or_array(array.reshape((*self.shape, *array.shape[1:])))
 
 
 def posterior(
@@ -262,7 +261,7 @@ def posterior(
 
     Parameters
     ----------
-    release : one `BoundedRelease`, or many in arrays
+    release : one `BoundedRelease`, or many in arrays; with labels (xarray), answers have them
     prior : "flat", a `NormalInverseGamma` (arrays of parameters are many priors, against many releases), or a function
         (mu, sigma2) -> log density in the units of the data, up to a constant
     constrained : use what the bounds say, sigma2 <= (mu - a)(b - mu) and the same of the statistics
@@ -292,7 +291,8 @@ def posterior(
         raise TypeError(f"release must be a BoundedRelease, got {release!r}")
     known = as_prior(prior)
     check_proper(release, known, constrained, cap)
-    caps = _caps(release, constrained, cap)
+    release, known, labels = together(release, known)
+    caps = largest_looked_at(release, constrained, cap)
     question, shape = Question.of(release, known, constrained, feasibility == "normalised", caps)
     solution = solve_all(question)
     unsure = np.flatnonzero(~(solution.mismatch < UNSURE))
@@ -304,15 +304,7 @@ def posterior(
             RuntimeWarning,
             stacklevel=2,
         )
-    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps)
-
-
-def _caps(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
-    """Largest sigma2 on [0, 1] of each release."""
-    if cap is None:
-        return np.full(release.shape, 0.25) if constrained else default_cap(release)
-    unit = unit_cap(cap, release)
-    return np.full(release.shape, min(unit, 0.25) if constrained else unit)
+    return Posterior(release, known, constrained, feasibility, solution, shape, question.caps, labels)
 
 
 def _share(name: str, value: float) -> float:
@@ -320,35 +312,3 @@ def _share(name: str, value: float) -> float:
     if not 0.0 < share < 1.0:
         raise ValueError(f"{name} must be strictly between 0 and 1, got {value!r}")
     return share
-
-
-def _truncated(mu: Floats, v: Floats, a: float, b: float) -> tuple[Floats, Floats]:
-    """First and second moment of N(mu, v) truncated to [a, b], for mu within."""
-    sd = np.sqrt(v)
-    low, high = (a - mu) / sd, (b - mu) / sd
-    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)  # for mu within the bounds it is near 1/2 or more
-    at_low, at_high = (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) for z in (low, high))
-    first = mu + sd * (at_low - at_high) / mass
-    second = mu * mu + v + sd * ((mu + a) * at_low - (mu + b) * at_high) / mass
-    return np.asarray(first), np.asarray(second)
-
-
-def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Floats:
-    """Log probability of the feasible region under the prior: over v = 1 / (4 cosh(s)^2), mu by formula."""
-    mu0, kappa, half, s2 = (
-        np.broadcast_to(as_array(x), shape).ravel()[:, None]
-        for x in (unit.mu0, unit.kappa0, 0.5 * as_array(unit.nu0), as_array(unit.s0) ** 2)
-    )
-    deepest = np.minimum(-12.0, 0.5 * np.log(s2.min()) - 8.0)
-    nodes, weights = np.polynomial.legendre.leggauss(12)
-    edges = np.linspace(float(deepest), 0.0, 257)
-    width = 0.5 * np.diff(edges)[:, None]
-    s, ds = (edges[:-1, None] + width * (1.0 + nodes)).ravel(), (width * weights).ravel()
-    v = 0.25 / np.cosh(s) ** 2
-    log_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
-    sd, reach = np.sqrt(v / kappa), 0.5 * np.tanh(-s)
-    side = np.abs(mu0 - 0.5)  # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
-    upper, lower = log_ndtr((reach - side) / sd), log_ndtr((-reach - side) / sd)
-    with np.errstate(divide="ignore"):
-        log_mean = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
-        return np.asarray(logsumexp(log_variance + log_mean + np.log(2.0 * v * np.tanh(-s) * ds), axis=-1))

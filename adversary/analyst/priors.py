@@ -8,9 +8,11 @@ the release tends to a positive constant as :math:`\sigma^2 \to 0`.
 
 from __future__ import annotations
 
+import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,10 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from adversary._numeric import Floats, as_array, check_number
+from adversary.analyst.labels import Labels, common_shape, paired
+from adversary.analyst.noisy import BoundedRelease
 
-__all__ = ["Flat", "NormalInverseGamma", "Prior", "as_prior"]
+__all__ = ["Flat", "NormalInverseGamma", "Prior", "as_prior", "together"]
 
 LogDensity = Callable[[Floats, Floats], Any]
 IMPROPER = (
@@ -52,7 +56,7 @@ class NormalInverseGamma:
     nu0 : worth of s0, in values; positive (below 0.1 the prior nears the improper one, and a warning says so)
     s0 : typical standard deviation; positive
 
-    Arrays are many priors at once, and broadcast against releases.
+    Arrays are many priors at once, and broadcast against releases; with labels (xarray) by names of dimensions.
     """
 
     mu0: ArrayLike
@@ -73,12 +77,33 @@ class NormalInverseGamma:
                 "improper (Theorem 17), and the answer is mostly about values of sigma2 near 0",
                 stacklevel=3,
             )
+        self._set(paired(self.numbers))
         _ = self.shape
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The four of them by name."""
+        return {"mu0": self.mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": self.s0}
+
+    def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
+        """The same with other `numbers`, which are not checked again."""
+        found = copy.copy(self)
+        found._set(numbers)
+        return found
+
+    def _set(self, numbers: Mapping[str, Any]) -> None:
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Common shape of the four numbers."""
-        return np.broadcast_shapes(*(np.shape(x) for x in (self.mu0, self.kappa0, self.nu0, self.s0)))
+        return common_shape(self.numbers)
+
+    @property
+    def labels(self) -> Labels:
+        """Of what was given with labels; none for plain numbers and arrays."""
+        return Labels.of(*self.numbers.values())
 
     def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
         """Log density at mu and sigma2, in the units of the data; it integrates to 1 over all mu and sigma2 > 0."""
@@ -91,9 +116,7 @@ class NormalInverseGamma:
         """The same prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
         width = bounds[1] - bounds[0]
         mu0, s0 = (as_array(self.mu0) - bounds[0]) / width, as_array(self.s0) / width
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return NormalInverseGamma(mu0, self.kappa0, self.nu0, s0)
+        return self.having({"mu0": mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": s0})
 
 
 Prior = Flat | NormalInverseGamma | LogDensity
@@ -111,12 +134,28 @@ def as_prior(prior: Any) -> Prior:
     if isinstance(prior, str):
         if prior == "flat":
             return Flat()
-        if prior in _IMPROPER_NAMES:
+        if prior.casefold() in _IMPROPER_NAMES:
             raise ValueError(f'prior="{prior}": {IMPROPER}')
+        near = get_close_matches(prior.casefold(), ("flat",), 1)
         raise ValueError(
             f'prior must be "flat", a NormalInverseGamma or a function (mu, sigma2) -> log density, got "{prior}"'
+            + (f'; did you mean "{near[0]}"?' if near else "")
         )
     if isinstance(prior, (Flat, NormalInverseGamma)) or callable(prior):
         known: Prior = prior
         return known
     raise TypeError(f'prior must be "flat", a NormalInverseGamma or a log density, got {prior!r}')
+
+
+def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
+    """Releases and priors broadcast by the names of dimensions, where there are any, and their common labels."""
+    if not isinstance(prior, NormalInverseGamma):
+        return release, prior, release.labels
+    if release.shape == () == prior.shape:
+        return release, prior, Labels()
+    if release.labels.dims or prior.labels.dims:
+        found = paired(release.numbers | prior.numbers)
+        release = release.having({name: found[name] for name in release.numbers})
+        prior = prior.having({name: found[name] for name in prior.numbers})
+    common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})
+    return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())

@@ -1,6 +1,7 @@
 """Which posteriors exist: what would leave infinite mass somewhere is refused, with the theorem's reason.
 
-The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3.
+The thesis, Theorems 17 and 18; the second holds for n > 3, not for n = 3. A log density of the user's own is judged by
+the same limits of the likelihood, from its values far out (`shells`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import numpy as np
 
 from adversary._numeric import Floats, one_number
 from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import IMPROPER, Flat, NormalInverseGamma, Prior, as_prior
+from adversary.analyst.priors import Flat, NormalInverseGamma, Prior, as_prior
+from adversary.analyst.shells import falls_in_mean, falls_in_variance, is_constant
 
-__all__ = ["check_proper", "default_cap", "is_proper", "unit_cap"]
+__all__ = ["check_proper", "default_cap", "is_proper", "largest_looked_at", "unit_cap"]
 
 _FEW = (
     "a flat prior needs n >= 3, got n = 2: with one degree of freedom the density of the sample variance is unbounded "
@@ -23,6 +25,19 @@ _IMPROPER_FLAT = (
     "improper posterior: with a flat prior and without the bounds the likelihood of sigma2 falls like "
     "sigma2^(-(n-1)/2) only, which has a finite integral for n > 3 (Theorem 18), got n = {n}; use the bounds "
     "(constrained=True), an informative prior or a finite cap"
+)
+_IMPROPER_NEAR = (
+    "improper posterior: this prior grows like 1/sigma2 or faster as sigma2 -> 0, where the likelihood of the release "
+    "tends to a positive constant, so that the posterior has infinite mass there, with or without the bounds "
+    "(Theorem 17)"
+)
+_IMPROPER_FAR = (
+    "improper posterior: without the bounds {falls}, and this prior does not fall fast enough beside it for a finite "
+    "integral (as a flat one for n <= 3, Theorem 18); use the bounds (constrained=True), another prior or a finite cap"
+)
+_IMPROPER_MEAN = (
+    "improper posterior: without the bounds this prior and the release together do not limit mu ({seen}); use the "
+    "bounds (constrained=True) or a prior that falls in mu"
 )
 
 
@@ -53,20 +68,34 @@ def unit_cap(cap: float, release: BoundedRelease) -> float:
     return value / release.width**2
 
 
+def largest_looked_at(release: BoundedRelease, constrained: bool, cap: float | None) -> Floats:
+    """Largest sigma2 on [0, 1] of each release: of the bounds, of a cap in the units of the data, or `default_cap`."""
+    if cap is None:
+        return np.full(release.shape, 0.25) if constrained else default_cap(release)
+    unit = unit_cap(cap, release)
+    return np.full(release.shape, min(unit, 0.25) if constrained else unit)
+
+
 def check_proper(release: BoundedRelease, prior: Prior, constrained: bool, cap: float | None) -> None:
     """Refuse a posterior of infinite mass.
 
     Raises
     ------
     ValueError : a flat prior with n < 3, or with n <= 3 without the bounds (Theorem 18), or where nothing released
-        speaks of the mean or variance; a prior that grows like 1 / sigma2 or faster (Theorem 17)
+        speaks of the mean or variance; a log density that is constant, where the flat prior is refused; one that
+        grows like 1 / sigma2 or faster toward 0 (Theorem 17) or, without the bounds, does not fall fast enough
+        toward infinity
     """
-    if isinstance(prior, NormalInverseGamma):
+    if isinstance(prior, NormalInverseGamma) or not release.size.size:
         return
+    if isinstance(prior, Flat):
+        _check_flat(release, constrained, cap)
+    else:
+        _check_density(prior, release, constrained, cap)
+
+
+def _check_flat(release: BoundedRelease, constrained: bool, cap: float | None) -> None:
     smallest = int(release.size.min())
-    if not isinstance(prior, Flat):
-        _check_density(prior, release)
-        return
     if smallest < 3:
         raise ValueError(_FEW)
     if constrained:
@@ -94,13 +123,30 @@ def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap
     return True
 
 
-def _check_density(prior: Prior, release: BoundedRelease) -> None:
-    """Theorem 17 for a log density: its slope in log sigma2 as sigma2 -> 0 must exceed -1."""
+def _check_density(prior: Prior, release: BoundedRelease, constrained: bool, cap: float | None) -> None:
+    """Theorems 17 and 18 for a log density of the user's own."""
     assert callable(prior)
     low, width = release.bounds[0], release.width
-    mu = np.full(2, low + 0.5 * width)
-    v = np.array([1e-12, 1e-9]) * width**2
-    with np.errstate(all="ignore"):
-        logs = np.broadcast_to(np.asarray(prior(mu, v), dtype=np.float64), (2,))
-    if np.isfinite(logs).all() and (logs[1] - logs[0]) / np.log(1e3) <= -1.0 + 1e-9:
-        raise ValueError(IMPROPER)
+
+    def log_density(mu: Floats, v: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            logs = np.asarray(prior(low + width * mu, width**2 * v), dtype=np.float64)
+        return np.broadcast_to(logs, np.shape(mu))
+
+    if is_constant(log_density):
+        _check_flat(release, constrained, cap)
+        return
+    if not falls_in_variance(log_density, release, constrained, large=False):
+        raise ValueError(_IMPROPER_NEAR)
+    if constrained:
+        return
+    top = np.inf if cap is None else unit_cap(cap, release)
+    if not falls_in_mean(log_density, release, top):
+        seen = "no mean was released" if release.mean is None else "the prior grows faster than the noise falls"
+        raise ValueError(_IMPROPER_MEAN.format(seen=seen))
+    if top == np.inf and not falls_in_variance(log_density, release, constrained, large=True):
+        n = int(release.size.min())
+        falls = f"the likelihood of sigma2 falls like sigma2^(-(n-1)/2) only, n = {n}"
+        raise ValueError(
+            _IMPROPER_FAR.format(falls="no released variance limits sigma2" if release.variance is None else falls)
+        )

@@ -38,10 +38,12 @@ from adversary.analyst.panels import (
     unresolved,
 )
 from adversary.analyst.sheets import new_room
-from adversary.analyst.variances import lay_variance
+from adversary.analyst.variances import corner_of, lay_variance
 
 _TURNS = 3
 _ENOUGH = 11.0
+_FAR = 45.0
+"""Nats under the top at which a point counts no more, not even in the tails that are asked for."""
 
 
 @compiled
@@ -127,31 +129,83 @@ def reaches(mean_edges, variance_edges, lines, p, q):
 
 
 @compiled
-def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised):
-    """Log of prior times likelihood at the points of the panels, -inf in those beyond the region."""
-    ts, _ = placed(mean_edges)
-    ss, _ = placed(variance_edges)
-    for i in range(ts.size):
-        ts[i] = forward(SINH, lines.centre, lines.spread, ts[i])
+def feasible_rows(mean_edges, variance_edges, lines, k):
+    """The first row and the one behind the last that share a panel with column k and a point of the region."""
+    first, stop = 0, (mean_edges.size - 1) * ORDER
+    while first < stop and not reaches(mean_edges, variance_edges, lines, first // ORDER, k // ORDER):
+        first += ORDER
+    while first < stop and not reaches(mean_edges, variance_edges, lines, stop // ORDER - 1, k // ORDER):
+        stop -= ORDER
+    return first, stop
+
+
+@compiled
+def fill_rows(column, heights, mus, v, first, stop, seen, belief, constrained, room):
+    """Log of prior times likelihood at some rows of a column; where it is largest with `heights`, and how large."""
+    fill_column(column[first:stop], mus[first:stop], v, seen, constrained, room)
+    best, most = first, -np.inf
+    for i in range(first, stop):
+        column[i] += log_prior(mus[i], v, belief)
+        if column[i] + heights[i] > most:
+            best, most = i, column[i] + heights[i]
+    return best, most
+
+
+@compiled
+def fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, depth):
+    """Log of prior times likelihood at the points of the panels, -inf in those beyond the region.
+
+    Also -inf where it is more than `depth` under the largest, far on the way down: in the mean it is log-concave, so
+    that from the middle column outwards the rows of one column tell where those of the next begin and end.
+    """
+    mus, _ = placed(mean_edges)
+    variances, _ = placed(variance_edges)
+    heights, columns = np.empty(mus.size), variances.size
+    for i in range(mus.size):
+        heights[i] = math.log(jacobian(SINH, lines.spread, mus[i]))
+        mus[i] = forward(SINH, lines.centre, lines.spread, mus[i])
     logs[:] = -np.inf
-    room = new_room()
-    for k in range(ss.size):
-        v = ss[k] = forward(lines.kind, 0.0, 0.0, ss[k])
-        first, stop = 0, ts.size
-        while first < stop and not reaches(mean_edges, variance_edges, lines, first // ORDER, k // ORDER):
-            first += ORDER
-        while first < stop and not reaches(mean_edges, variance_edges, lines, stop // ORDER - 1, k // ORDER):
-            stop -= ORDER
-        if first == stop:
+    room, column = new_room(), np.empty(mus.size)
+    top, near, far = -np.inf, 0, mus.size
+    start = (0, 0)
+    for turn in range(columns):
+        k = columns // 2 - turn
+        if k < 0:
+            k = turn
+        if turn == 0 or k == columns // 2 + 1:
+            near, far = (0, mus.size) if turn == 0 else start
+        slope = math.log(jacobian(lines.kind, 0.0, variances[k]))
+        v = variances[k] = forward(lines.kind, 0.0, 0.0, variances[k])
+        low, high = feasible_rows(mean_edges, variance_edges, lines, k)
+        if low == high:
             continue
-        fill_column(logs[first:stop, k], ts[first:stop], v, seen, lines.kind == COSH, room)
+        first, stop = min(max(near - ORDER, low), high - ORDER), max(min(far + ORDER, high), low + ORDER)
+        while True:
+            best, most = fill_rows(column, heights, mus, v, first, stop, seen, belief, lines.kind == COSH, room)
+            top = max(top, most + slope)
+            level = top - depth - slope
+            before, after = first, stop
+            if first > low and (best == first or column[first] + heights[first] > level):
+                before = max(low, first - 2 * ORDER)
+            if stop < high and (best == stop - 1 or column[stop - 1] + heights[stop - 1] > level):
+                after = min(high, stop + 2 * ORDER)
+            if before == first and after == stop:
+                break
+            first, stop = before, after
+        near, far = stop, first
         for i in range(first, stop):
-            logs[i, k] += log_prior(ts[i], v, belief)
+            if column[i] + heights[i] > level:
+                logs[i, k] = column[i]
+                near, far = min(near, i), max(far, i + 1)
+        if near >= far:
+            near, far = best, best + 1
+        if turn == 0:
+            start = (near, far)
     if normalised:
         mass = np.empty_like(logs)
-        fill_grid(mass, ts, ss, nothing_of(seen.n), True)
-        for i in range(ts.size):
-            for k in range(ss.size):
+        fill_grid(mass, mus, variances, nothing_of(seen.n), True)
+        for i in range(mus.size):
+            for k in range(variances.size):
                 logs[i, k] = logs[i, k] - mass[i, k] if logs[i, k] > -np.inf else -np.inf
 
 
@@ -173,9 +227,10 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
     lay_variance(variance_edges, lines.kind, lines.top, seen, belief)
     lay_mean(mean_edges, variance_edges, lines, seen, belief)
     logs = np.empty((mean_values.size, variance_values.size))
+    depth = np.inf if normalised else _FAR
     log_mass, mismatch = 0.0, 0.0
     for turn in range(_TURNS):
-        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised)
+        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, depth)
         log_mass, mismatch = integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values)
         if not log_mass > -np.inf:
             break
@@ -197,7 +252,8 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
         else:
             lay_closer(mean_edges, mean)
             lay_closer(variance_edges, variance)
-        snap(mean_edges)
+        snap(mean_edges, 0.0)
+        snap(variance_edges, corner_of(lines.kind, seen))
     return lines, log_mass, mismatch
 
 

@@ -21,9 +21,13 @@ from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 
 Pair = tuple[Floats, Floats]
 
-FIRST = {True: (4, 4), False: (6, 4)}
-"""Panels of mean and variance under a flat prior, and under one that may have a scale of its own."""
-MORE = ((9, 8), (16, 14))
+FIRST = {
+    True: ((20.0, (4, 3)), (200.0, (4, 4)), (np.inf, (4, 5))),
+    False: ((200.0, (8, 5)), (np.inf, (8, 6))),
+}
+"""Panels of mean and variance for up to so many records, which sharpen corners: under a flat prior, or one that may
+have a scale of its own."""
+MORE = ((10, 8), (16, 14))
 """Panels for rows that fewer do not hold."""
 _AT_ONCE = 64
 _ROUNDS = 12
@@ -125,20 +129,19 @@ def solve_all(question: Question) -> Solution:
     from adversary.analyst.panels import SINH, TOLERANCE, WITHIN
 
     rows = len(question.seen)
-    sizes = FIRST[question.flat]
-    lines, totals, edges, values = _spaces(rows, sizes)
-    _solve_rows(question, np.arange(rows), lines, totals, edges, values)
-    for size in MORE:
+    sizes = _first_sizes(question)
+    size = tuple(int(x) for x in sizes.max(0, initial=1))
+    lines, totals, edges, values = _spaces(rows, size)
+    for first in np.unique(sizes, axis=0):
+        chosen = np.flatnonzero((sizes == first).all(1))
+        _solve_into(question, chosen, tuple(first), size, lines, totals, edges, values)
+    for more in MORE:
         hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
         if not len(hard):
             break
-        spaces = _spaces(len(hard), size)
-        _solve_rows(question, hard, *spaces)
-        edges, values = _widened(edges, values, sizes, size)
-        sizes = size
-        lines[hard], totals[hard] = spaces[0], spaces[1]
-        for kept, better in zip((*edges, *values), (*spaces[2], *spaces[3]), strict=True):
-            kept[hard] = better
+        edges, values = _widened(edges, values, size, more)
+        size = more
+        _solve_into(question, hard, size, size, lines, totals, edges, values)
     lost = ~(np.isfinite(totals[:, 0]) & np.isfinite(values[0]).all(1) & np.isfinite(values[1]).all(1))
     if lost.any():
         i = int(np.argmax(lost))
@@ -153,6 +156,31 @@ def solve_all(question: Question) -> Solution:
     )
     variance = Marginal(np.stack([lines[:, 2], np.zeros(rows), np.zeros(rows)], -1), edges[1], values[1])
     return Solution(question, mean, variance, totals[:, 0], totals[:, 1])
+
+
+def _first_sizes(question: Question) -> Integers:
+    """Panels (mean, variance) that every row is first solved on, by its own prior and number of records."""
+    most, sizes = zip(*FIRST[question.flat], strict=True)
+    return np.array(sizes)[np.searchsorted(most, question.seen[:, 0])]
+
+
+def _solve_into(
+    question: Question,
+    chosen: Integers,
+    size: tuple[int, int],
+    wide: tuple[int, int],
+    lines: Floats,
+    totals: Floats,
+    edges: Pair,
+    values: Pair,
+) -> None:
+    """Solve the chosen rows on panels of a size, into arrays with room for wider ones."""
+    spaces = _spaces(len(chosen), size)
+    _solve_rows(question, chosen, *spaces)
+    lines[chosen], totals[chosen] = spaces[0], spaces[1]
+    found = _widened(spaces[2], spaces[3], size, wide)
+    for kept, better in zip((*edges, *values), (*found[0], *found[1]), strict=True):
+        kept[chosen] = better
 
 
 def _spaces(rows: int, size: tuple[int, int]) -> tuple[Floats, Floats, Pair, Pair]:
@@ -213,7 +241,7 @@ def _log_posterior(question: Question, i: int, lines: Any, mean_edges: Floats, v
 
     logs = np.empty(((len(mean_edges) - 1) * panels.ORDER, (len(variance_edges) - 1) * panels.ORDER))
     seen, belief = q.seen_of(question.seen[i]), q.belief_of(question.beliefs[i])
-    q.fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, question.normalised)
+    q.fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, question.normalised, np.inf)
     if question.log_density is not None:
         mu = levels.many_nodes(np.array([[0.0, lines.centre, lines.spread]]), mean_edges[None])[0][0]
         v = levels.many_nodes(np.array([[lines.kind, 0.0, 0.0]]), variance_edges[None])[0][0]

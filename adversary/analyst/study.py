@@ -55,8 +55,8 @@ def coverage_study(
     n : sizes of the data sets
     truths : pairs (mu, sigma), parameters of the population in the units of the data; one, several, or a mapping of
         names
-    epsilon : budgets. A tuple of two numbers is one cell, (mean, variance); a number e stands for (e, e); a list holds
-        several cells of either form
+    epsilon : budgets. A tuple of two numbers is one cell, (mean, variance); a number e stands for (e, e); a list (or an
+        array) holds several cells of either form, so that [1, 2, 3] are three; a tuple of three numbers is refused
     priors : one prior or a mapping of names, as in `posterior`
     constrained : whether posteriors use the bounds
     datasets : in every cell
@@ -68,7 +68,7 @@ def coverage_study(
     feasibility : "event" or "normalised", as in `posterior`
     rng : seed; with a seed, a cell gives the same numbers whatever else is in the study
     store : folder where finished blocks of data sets are kept, for a later call with the same seed to go on from; a
-        design that differs in anything a block depends on never takes it
+        design that differs in anything a block depends on never takes it. Needs rng
     progress : a bar with the time left, on a terminal
     workers : blocks in work at the same time, each in a thread; a posterior of many releases uses all cores by itself
 
@@ -82,7 +82,8 @@ def coverage_study(
     Raises
     ------
     ValueError : fewer than one data set, a truth outside the bounds, an analysis without a proper posterior (Theorems
-        17 and 18), and whatever a release or a prior refuses
+        17 and 18), a store without a seed, that is no folder, or with a damaged block (which is named), and whatever a
+        release or a prior refuses
 
     References
     ----------
@@ -93,8 +94,10 @@ def coverage_study(
     {'n': 1, 'truth': 1, 'epsilon': 1, 'prior': 1, 'constrained': 2, 'estimate': 2}
     """
     asked = design(n, truths, epsilon, priors, constrained, datasets, prob, bounds, parameter, population, feasibility)
+    if store is not None and rng is None:
+        raise ValueError("store needs rng: without a seed no later call could go on from what is kept")
     root = seed_sequence(rng)
-    values = outcomes(asked, root, store=None if rng is None else store, progress=progress, workers=workers)
+    values = outcomes(asked, root, store=store, progress=progress, workers=workers)
     parts = averages(values, _true_values(asked)[:, None, None, None]) | _of_truths(asked)
     return xr.Dataset(parts, _coords(asked), _attrs(asked, root))
 

@@ -8,6 +8,8 @@ Laplace noise of scale 1 / epsilon. n is public: noise on it would spend two mor
 
 from __future__ import annotations
 
+import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +33,8 @@ __all__ = [
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
 """Names of the sums of S."""
 
+_NAMES = (*SUMS[1:], *MOMENTS[1:])
+
 MATRIX = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
 """Places in S of the moment matrix [[X'X, X'y], [y'X, y'y]]."""
 
@@ -45,6 +49,10 @@ CONSTRAINTS = (
 """What sums of n records in [0, 1]^2 satisfy, in the order in which they are looked at."""
 
 Interval = tuple[float, float]
+
+_FAR, _NOISES = 10.0, 12.0
+"""A sum this many times n outside of 0 to n, and this many scales of its noise, is more likely of data that were not
+rescaled than noise."""
 
 
 class Statistics(NamedTuple):
@@ -137,6 +145,10 @@ class RegressionRelease:
     ------
     ValueError : wrong lengths, numbers not finite, n below 2, epsilon not positive, bounds not a < b
 
+    Warns
+    -----
+    UserWarning : a sum so far outside of 0 to n that it is probably of data in their own units
+
     References
     ----------
     The thesis, section 4.5; Bernstein and Sheldon (2019), "Differentially private Bayesian linear regression".
@@ -158,6 +170,20 @@ class RegressionRelease:
                 raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
         for name, full in (("sums", len(SUMS)), ("moments", len(MOMENTS))):
             self._numbers(name, full)
+        far = self._far
+        if far:
+            warnings.warn(
+                f"the released sums of {', '.join(far)} lie more than {_FAR:g} n = {_FAR * self.n:g} outside of 0 to n "
+                f"and more than {_NOISES:g} times the scale of the noise: are they of data rescaled to [0, 1]?",
+                stacklevel=3,
+            )
+
+    @property
+    def _far(self) -> list[str]:
+        """Which sums and moment sums are so far out that they are probably in other units."""
+        values = np.concatenate([self.noisy_sums[1:], self.noisy_moments[1:]])
+        limit = max(_FAR * self.n, _NOISES / float(self.epsilon))
+        return [name for name, x in zip(_NAMES, values, strict=True) if max(-x, x - self.n) > limit]
 
     def _numbers(self, name: str, full: int) -> Floats:
         given = check_number(name, getattr(self, name))
@@ -226,7 +252,10 @@ class RegressionRelease:
         noise = np.random.default_rng(rng).laplace(0.0, 1.0 / epsilon, release.queries)
         split = len(SUMS) - 1 if n_known else len(SUMS)
         sums, moments = exact.sums[-split:] + noise[:split], check_moments("moments", exact.moments)
-        return cls(sums, moments[1 - split :] + noise[split:], release.n, epsilon, n_known, x_bounds, y_bounds)
+        noisy = copy.copy(release)  # and not a new one: of simulated data nobody asks about units
+        object.__setattr__(noisy, "sums", sums)
+        object.__setattr__(noisy, "moments", moments[1 - split :] + noise[split:])
+        return noisy
 
 
 def _rescaled(name: str, values: ArrayLike, bounds: Interval) -> Floats:

@@ -6,7 +6,6 @@ order, or in which session changes no number.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -41,15 +40,14 @@ def outcomes(
 
     Raises
     ------
-    ValueError : an analysis that has no posterior, before anything is computed
+    ValueError : an analysis that has no posterior or a store that is no folder, before anything is computed; a kept
+        block that cannot be read
     """
     threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
-    folder = None if store is None else Path(store)
+    folder = None if store is None else _folder(store)
     tasks = list(product(design.cells, range(len(design.blocks))))
-    with warnings.catch_warnings():  # noise may carry a mean far outside the bounds; they are the right ones
-        warnings.filterwarnings("ignore", "the released mean lies")
-        _check_possible(design)
-        blocks = _each(partial(_block, design, root, folder), tasks, threads, progress)
+    _check_possible(design)
+    blocks = _each(partial(_block, design, root, folder), tasks, threads, progress)
     cells = len(tasks) // len(design.blocks)
     per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
     return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))
@@ -62,8 +60,7 @@ def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: in
     mean, variance = sample_statistics(design.population, cell.mu, cell.sigma, cell.n, size, design.bounds, data)
     exact = BoundedRelease(mean, variance, cell.n, cell.epsilon, design.bounds)
     first, second = (scale * noise.laplace(size=size) for scale in exact.unit_scales)
-    noisy_mean, noisy_variance = mean + exact.width * first, variance + exact.width**2 * second
-    return BoundedRelease(noisy_mean, noisy_variance, cell.n, cell.epsilon, design.bounds)
+    return exact.shifted(first, second)
 
 
 def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, task: tuple[Cell, int]) -> Floats:
@@ -73,8 +70,31 @@ def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, ta
     found = []
     for one in design.analyses:
         path = None if folder is None else folder / f"{design.label(root, cell, one, block)}.npy"
-        found.append(kept(path, partial(_analysed, design, released, one)))
+        found.append(_kept(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS))))
     return np.stack(found)
+
+
+def _folder(store: Path | str) -> Path:
+    folder = Path(store)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"store must be a folder, got the file {folder}")
+    return folder
+
+
+def _kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, int]) -> Floats:
+    """`runner.kept`; what is there must be whole."""
+    if path is None or not path.exists():
+        return kept(path, make)
+    told = f"{path} is no kept block of this study"
+    try:
+        block = np.asarray(np.load(path), dtype=np.float64)
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        raise ValueError(f"{told} ({error}): delete it to have it worked out again") from None
+    if block.shape != shape or np.isnan(block).any():
+        raise ValueError(
+            f"{told}: it must hold numbers of shape {shape}, got {block.shape}; delete it to have it worked out again"
+        )
+    return block
 
 
 def _analysed(design: Design, released: Callable[[], BoundedRelease], one: Analysis) -> Floats:

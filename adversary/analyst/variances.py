@@ -12,13 +12,16 @@ import math
 
 import numpy as np
 
-from adversary.analyst.capped import NONE, law_of, log_all, peak_of
+from adversary.analyst.capped import LAPLACE, NONE, law_of, log_all, peak_of
 from adversary.analyst.compiled import compiled
 from adversary.analyst.kernels import log_bare
-from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, space
+from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE
-from adversary.analyst.panels import COSH, GOLDEN, forward, jacobian
+from adversary.analyst.panels import COSH, GOLDEN, backward, forward, jacobian
 from adversary.analyst.sheets import rough_log_h
+
+_MANY = 50.0
+"""Records from which on the gamma law of the sample variance is narrow beside a panel."""
 
 
 @compiled
@@ -116,6 +119,15 @@ def lay_variance(edges, kind, top, seen, belief):
             share_out(points, logs, closer)
             points[:] = closer
     share_out(points, logs, edges)
+    snap(edges, corner_of(kind, seen))
+
+
+@compiled
+def corner_of(kind, seen):
+    """The s at which v is the released variance: there its density has a corner, which few records round off."""
+    if seen.variance_noise != LAPLACE or not seen.variance > 0.0 or seen.n < _MANY:
+        return np.inf
+    return backward(kind, 0.0, 0.0, seen.variance)
 
 
 @compiled

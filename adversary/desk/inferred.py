@@ -18,7 +18,7 @@ from adversary._numeric import as_array
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat
 from adversary.desk import readings
-from adversary.desk.inferred_words import NAMES, conclusion, nearly, span, with_unit
+from adversary.desk.inferred_words import NAMES, conclusion, error_of, nearly, span, unsure, with_unit
 from adversary.desk.readings import READINGS
 from adversary.desk.release_files import HYPERPARAMETERS, PRIORS, ReleaseFile
 from adversary.desk.tables import add, finite, numbers, put, table
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 DRAWS, SEED = 4000, 2020
 """Of the posterior that is written, for ArviZ; every number shown comes from the quadrature instead."""
 
+NO_MEAN = "none"
+"""Of a law whose tails are both too heavy for one."""
 
 type Answer = readings.Answer[ReleaseFile, Posterior]
 
@@ -60,7 +62,9 @@ def summary(answer: Answer) -> dict[str, Any]:
         "quantity": file.quantity, "unit": file.unit, "release": _release(file.release), "prior": _prior(file),
         "feasibility": file.feasibility,
     }  # fmt: skip
-    return readings.summed_up(answer, about, _reading, conclusion)
+    found = readings.summed_up(answer, about, _reading, conclusion)
+    found["notes"] += unsure({READINGS[name]: found[name] for name in answer.posteriors})
+    return found
 
 
 def _release(release: BoundedRelease) -> dict[str, Any]:
@@ -92,6 +96,7 @@ def _reading(file: ReleaseFile, one: Posterior) -> dict[str, Any]:
     new = one.predictive()
     predicted = {key: finite(getattr(new, key)) for key in ("mean", "sd", "below", "above", "outside")}
     alone = {"infeasible": finite(one.infeasible), "log_evidence": finite(one.log_evidence)}
+    alone |= {"cap": finite(one.largest), "mismatch": finite(one.mismatch)}
     return {**about, "predictive": predicted, **alone}
 
 
@@ -126,8 +131,9 @@ def _show_intervals(found: Mapping[str, Any], shown: Mapping[str, Any], console:
     for name, one in shown.items():
         for i, (quantity, called) in enumerate(NAMES.items()):
             at = one[quantity]
-            scale = at["sd"] if at["sd"] is not None else np.nan
-            cells = [nearly(_number(at[key]), scale) for key in ("mean", "sd", "mode")]
+            scale = at["hdi"][1] - at["hdi"][0] if at["sd"] is None else at["sd"]
+            mean = NO_MEAN if quantity == "mu" and at["mean"] is None else nearly(_number(at["mean"]), scale)
+            cells = [mean, *(nearly(_number(at[key]), scale) for key in ("sd", "mode"))]
             add(made, name if i == 0 else "", called, *cells, span(at["hdi"]), span(at["eti"]))
     put(made, console)
 
@@ -145,6 +151,8 @@ def _show_beside(found: Mapping[str, Any], shown: Mapping[str, Any], console: Co
         f"a new value: below {low:g}": [_share(one["predictive"]["below"]) for one in shown.values()],
         f"a new value: above {high:g}": [_share(one["predictive"]["above"]) for one in shown.values()],
         "log marginal likelihood": [_evidence(one["log_evidence"]) for one in shown.values()],
+        "largest variance looked at": [_largest(one["cap"]) for one in shown.values()],
+        "numerical error of probabilities, estimated": [error_of(one["mismatch"]) for one in shown.values()],
     }
     for what, cells in rows.items():
         add(made, what, *cells)
@@ -164,11 +172,17 @@ def _share(p: float | None) -> str:
 
 
 def _near(new: Mapping[str, float | None], key: str) -> str:
+    if key == "mean" and new[key] is None:
+        return NO_MEAN
     return nearly(_number(new[key]), _number(new["sd"]))
 
 
 def _evidence(log: float | None) -> str:
     return "none: the prior is improper" if log is None else f"{log:.3f}"
+
+
+def _largest(cap: float | None) -> str:
+    return "any" if cap is None else nearly(cap, cap)
 
 
 def data(answer: Answer) -> xr.DataTree:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from adversary.analyst.posteriors import UNSURE
 from adversary.desk.words import figure_of, percent
 
 USING, IGNORING = "using the bounds", "ignoring the bounds"
@@ -78,6 +79,21 @@ def _gain(found: Mapping[str, Any]) -> str:
     if found["main"] == "constrained":
         return f"Knowing {known} costs no privacy and makes {ends}; a reading that ignores it {lost}."
     return f"This reading {lost}; knowing {known} costs no privacy and would make {ends}."
+
+
+def error_of(mismatch: float | None) -> str:
+    """An estimate of an error, to one digit."""
+    return "unknown" if mismatch is None else f"{mismatch:.0e}"
+
+
+def unsure(shown: Mapping[str, Any]) -> list[str]:
+    """A note for every reading, by what it is called, whose quadrature has not converged."""
+    return [
+        f"the numbers {called} are not to be used: their quadrature has not converged (estimated error of "
+        f"probabilities {error_of(one['mismatch'])}); prior and release contradict one another, or the release itself"
+        for called, one in shown.items()
+        if one["mismatch"] is None or one["mismatch"] > UNSURE
+    ]
 
 
 def shorter(using: Sequence[float], ignoring: Sequence[float]) -> str:

@@ -50,7 +50,7 @@ def marginals(
     prior : draw what the first one believed before, dashed, where that is a density
     """
     first = next(iter(posteriors.values()))
-    figure, more = Figure(figsize=(11.0, 4.6), layout="constrained"), []
+    figure, more = Figure(figsize=(11.0, 4.6), layout="constrained"), dict[str, Artist]()
     for ax, name in zip(figure.subplots(1, 2), ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
         lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
@@ -62,12 +62,14 @@ def marginals(
         before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
         if prior and before is not None:
             ax.plot(x, before, color=GREY, lw=1.3, ls=BOUND, gid=f"prior {name}")
-            more = [Line2D([], [], color=GREY, lw=1.3, ls=BOUND, label="prior")]
+            more["prior"] = Line2D([], [], color=GREY, lw=1.3, ls=BOUND, label="prior")
         tops = [float(line.max()) for line in lines.values()]
-        _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0]))
+        if _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0])):
+            more["grey"] = Patch(color=LIGHT, lw=0, label="impossible")
         ax.set_xlabel(_axis(NAMES[name], quantity, unit))
         panel_title(ax, f"{NAMES[name]}: {span((low, high))} with probability {percent(prob)}")
-    _key(figure, posteriors, [Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest interval, {percent(prob)}"), *more])
+    shaded = Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest interval, {percent(prob)}, {next(iter(posteriors))}")
+    _key(figure, posteriors, [shaded, *more.values()])
     ends = [f"{span(one.hdi('mu', prob))} {name}" for name, one in posteriors.items()]
     title(figure, f"With probability {percent(prob)} the {_of('mean', quantity)} is {', '.join(ends)}")
     return figure
@@ -150,15 +152,16 @@ def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
     return (low if low > high / 3.0 else 0.0), min(high, 1.5 * (b - a))
 
 
-def _plain_density(ax: Axes, bounds: tuple[float, float], name: str, x: Floats, top: float) -> None:
-    """An axis without a scale, as densities need, grey where the bounds allow nothing."""
+def _plain_density(ax: Axes, bounds: tuple[float, float], name: str, x: Floats, top: float) -> bool:
+    """An axis without a scale, as densities need, grey where the bounds allow nothing; whether there is any of that."""
     a, b = bounds
     ends = (a, b) if name == "mu" else (-np.inf, (b - a) / 2.0)
-    for low, high in ((x[0], ends[0]), (ends[1], x[-1])):
-        if low < high:
-            ax.axvspan(low, high, color=LIGHT, lw=0, zorder=0, gid="impossible")
+    grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
+    for low, high in grey:
+        ax.axvspan(low, high, color=LIGHT, lw=0, zorder=0, gid="impossible")
     ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top), yticks=[], ylabel="density")
     ax.spines["left"].set_visible(False)
+    return bool(grey)
 
 
 def _levels(density: Floats) -> list[float]:

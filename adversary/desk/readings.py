@@ -119,4 +119,4 @@ def show_rest(found: Mapping[str, Any], console: Console) -> None:
         if found[name]["refused"]:
             console.print(Text(f"\nThere is no answer {READINGS[name]}: {found[name]['refused']}."))
     for note in found["notes"]:
-        console.print(Text(f"\nNote: {note}."))
+        console.print(Text(f"\nNote: {note}{'' if note.endswith('?') else '.'}"))

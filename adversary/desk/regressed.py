@@ -22,7 +22,7 @@ from adversary.desk import readings
 from adversary.desk.inferred_words import nearly, span
 from adversary.desk.readings import READINGS
 from adversary.desk.regression_files import RegressionFile
-from adversary.desk.regression_words import NAMES, conclusion, counted, shortest
+from adversary.desk.regression_words import NAMES, conclusion, counted, shortest, unmixed
 from adversary.desk.tables import add, finite, numbers, put, table
 from adversary.desk.words import percent
 
@@ -58,7 +58,9 @@ def summary(answer: Answer) -> dict[str, Any]:
     about = {
         "x": file.x, "y": file.y, "release": _release(file.release), "prior": _prior(file), "region": file.region,
     }  # fmt: skip
-    return readings.summed_up(answer, about, _reading, conclusion)
+    found = readings.summed_up(answer, about, _reading, conclusion)
+    found["notes"] += unmixed({READINGS[name]: found[name] for name in answer.posteriors})
+    return found
 
 
 def _release(release: RegressionRelease) -> dict[str, Any]:

@@ -84,7 +84,10 @@ def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: st
     for start, end in ((ax.get_ylim()[0], low), (high, ax.get_ylim()[1])):
         ax.axhspan(start, end, color=LIGHT, lw=0, zorder=0, gid="impossible")
     ax.set(xlabel=x or "x", ylabel=y or "y")
-    _key(figure, draws, [Patch(color=LIGHT, lw=0, label="beyond the bounds")])
+    more: list[Any] = [Patch(color=BLUE, alpha=0.18, lw=0, label=f"band, {percent(prob)} at each x")]
+    for name, colour in zip(list(draws)[1:], cycle(COLOURS[1:]), strict=False):
+        more.append(Line2D([], [], color=colour, lw=1.2, ls=BOUND, label=f"band {name}"))
+    _key(figure, draws, [*more, Patch(color=LIGHT, lw=0, label="beyond the bounds")])
     up = [f"{percent(round(float((one.slope > 0.0).mean()), 2))} {name}" for name, one in draws.items()]
     title(figure, f"Probability that the line{of_what(x, y)} rises: {', '.join(up)}")
     return figure
@@ -98,4 +101,5 @@ def _range(values: list[Floats]) -> tuple[float, float]:
 
 def _key(figure: Figure, draws: Draws, more: list[Any]) -> None:
     shown = [Line2D([], [], color=colour, label=name) for name, colour in zip(draws, cycle(COLOURS), strict=False)]
-    figure.legend(handles=[*shown, *more], loc="outside lower center", ncols=len(shown) + len(more), frameon=False)
+    columns = min(len(shown) + len(more), int(figure.get_figwidth() / 2.6))
+    figure.legend(handles=[*shown, *more], loc="outside lower center", ncols=columns, frameon=False)

@@ -26,6 +26,7 @@ from adversary.desk.release_files import (
     opened,
     plain,
     two,
+    whole,
     yes,
 )
 
@@ -108,7 +109,7 @@ def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
 
 def _release(table: Keys) -> RegressionRelease:
     found: dict[str, Any] = {"sums": _named(table, "sums", SUMS[1:]), "moments": _named(table, "moments", MOMENTS[1:])}
-    found |= {name: plain(table.number(name)) for name in ("n", "epsilon")}
+    found |= {"n": whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
     found |= {name: two(table, name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
     return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
 

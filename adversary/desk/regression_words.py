@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from adversary._numeric import Floats
+from adversary.analyst.regression import LARGEST_RHAT as UNRELIABLE
 from adversary.desk.inferred_words import shorter, span
 from adversary.desk.words import percent
+
+LARGEST_RHAT = 1.01
+"""R-hat above which draws come with a note; above `UNRELIABLE` the sampler warns by itself."""
 
 NAMES = {"intercept": "intercept", "slope": "slope", "sigma": "residual deviation"}
 """Of the quantities, as people call them."""
@@ -34,6 +38,16 @@ def of_what(x: str, y: str) -> str:
 def counted(p: float) -> str:
     """A share of draws, in percent: no more digits than a few thousand draws have."""
     return percent(round(p, 3))
+
+
+def unmixed(shown: Mapping[str, Any]) -> list[str]:
+    """A note for every reading, by what it is called, whose chains have not quite become one."""
+    return [
+        f"{called} R-hat is {one['r_hat']:.3f}, above {LARGEST_RHAT:g}: the chains differ a little still, and the "
+        f"draws are worth {one['ess']:,.0f} independent ones; more draws in [posterior] make the last digits surer"
+        for called, one in shown.items()
+        if one["r_hat"] is not None and one["ess"] is not None and LARGEST_RHAT < one["r_hat"] <= UNRELIABLE
+    ]
 
 
 def conclusion(found: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ def load_release_file(path: str | Path) -> ReleaseFile:
     release = _release(top.table("release"))
     reading.only("constrained", "feasibility", "prob", "cap")
     return ReleaseFile(
-        release, _prior(top.table("prior")) if top.has("prior") else Flat(),
+        release, _believed(top) if top.has("prior") else Flat(),
         constrained=yes(reading, "constrained", True),
         feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
         prob=checked(reading, "prob", check_prob, PROB), cap=checked(reading, "cap", _cap, None), **texts, path=file,
@@ -122,17 +122,23 @@ def parse_prior(text: str) -> Flat | NormalInverseGamma:
     try:
         mu0, kappa0, nu0, s0 = map(float, word.split(","))
     except ValueError:
-        names = ",".join(HYPERPARAMETERS)
-        raise ValueError(f'--prior must be "flat" or {names}, such as 12.5,1,1,3.8, got {text!r}') from None
+        names, near = ",".join(HYPERPARAMETERS), get_close_matches(word.casefold(), PRIORS[:1], 1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f'--prior must be "flat" or {names}, such as 12.5,1,1,3.8, got {text!r}{hint}') from None
     return NormalInverseGamma(mu0, kappa0, nu0, s0)
 
 
 def _release(table: Keys) -> BoundedRelease:
     table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
     found = {name: plain(table.number(name, None)) for name in ("mean", "variance")}
-    found |= {"n": plain(table.number("n")), "bounds": two(table, "bounds", "[lowest, highest] of any value")}
+    found |= {"n": whole(table, "n"), "bounds": two(table, "bounds", "[lowest, highest] of any value")}
     found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}
     return table.build("", partial(BoundedRelease, **found))  # type: ignore[no-any-return]
+
+
+def whole(table: Keys, key: str) -> Any:
+    """How many values: a number and no text, whose range is checked with all the rest."""
+    return plain(table.get(key, (int, float), "a whole number, of how many values there are"))
 
 
 def _budgets(table: Keys, key: str) -> Any:
@@ -148,6 +154,14 @@ def two(table: Keys, key: str, what: str) -> tuple[float, float]:
     if len(found) != 2:
         raise ValueError(f"{table.where(key)}: must be two numbers, {what}, got {found}")
     return found[0], found[1]
+
+
+def _believed(top: Keys) -> Flat | NormalInverseGamma:
+    given = top.values["prior"]
+    if isinstance(given, str):
+        rule = f"must be a table, such as [prior] with kind = {PRIORS[0]!r}"
+        raise ValueError(f"{top.where('prior')}: {rule}, got {given!r}")
+    return _prior(top.table("prior"))
 
 
 def _prior(table: Keys) -> Flat | NormalInverseGamma:

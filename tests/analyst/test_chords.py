@@ -133,6 +133,7 @@ def test_the_posterior_is_the_same_however_many_draws_are_tried() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the draws are unreliable")
+@pytest.mark.filterwarnings("ignore:the released sums of")
 def test_what_contradicts_the_constraints_is_sampled_all_the_same() -> None:
     """Sy released as -400 with next to no noise; a prior 30 above the region: rejection alone never moves."""
     for release, prior, region in (

@@ -367,9 +367,34 @@ def test_priors_are_known_by_what_they_do(quick: type[Posterior], tmp_path: Path
         assert quick.calls == calls
 
 
-def test_without_a_seed_nothing_is_kept(quick: type[Posterior], tmp_path: Path) -> None:
-    coverage_study(**CELL | {"rng": None}, datasets=3, store=tmp_path)
+def test_a_store_needs_a_seed(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="store needs rng: without a seed"):
+        coverage_study(**CELL | {"rng": None}, datasets=3, store=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ValueError, match=r"store must be a folder, got the file .*file"):
+        coverage_study(**CELL, datasets=3, store=tmp_path / "file")
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "shape", "hole"])
+def test_damaged_blocks_are_named(quick: type[Posterior], tmp_path: Path, damage: str) -> None:
+    options = CELL | {"datasets": 3, "constrained": True, "store": tmp_path}
+    whole = coverage_study(**options)
+    (file,) = tmp_path.iterdir()
+    block = np.load(file)
+    if damage == "shape":
+        np.save(file, block[:2])
+    elif damage == "hole":
+        np.save(file, np.where(block == block.max(), np.nan, block))
+    else:
+        file.write_text("" if damage == "empty" else "no array")
+    with pytest.raises(ValueError, match=f"{file.name} is no kept block of this study.*delete it"):
+        coverage_study(**options)
+    file.unlink()
+    xr.testing.assert_identical(coverage_study(**options), whole)
 
 
 def test_progress_is_silent_where_there_is_no_terminal(
@@ -407,10 +432,14 @@ def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) 
         ({"truths": (1.2, 0.1)}, r"truths must have mu within bounds=\(0.0, 1.0\), got 1\.2"),
         ({"truths": (0.3, 0.0)}, r"sigma of truths must be positive and finite, got 0\.0"),
         ({"truths": (0.3, 0.1, 0.2)}, "truths must be pairs"),
+        ({"truths": (0.1,)}, r"truths must be pairs \(mu, sigma\), got \(0.1,\)"),
+        ({"truths": [(0.3, 0.1), 0.3]}, r"truths must be pairs \(mu, sigma\), got 0.3"),
+        ({"truths": []}, "truths must hold at least one value"),
         ({"truths": [(0.3, 0.1), (0.3, 0.1)]}, "truths must not name a cell twice"),
         ({"epsilon": -1.0}, r"epsilon must be positive and finite, got -1\.0"),
         ({"epsilon": [0.1, (0.1, 0.1)]}, "epsilon must not name a cell twice"),
         ({"epsilon": [(0.1, 0.2, 0.3)]}, "epsilon must be numbers or pairs"),
+        ({"epsilon": (1, 2, 3)}, r"a tuple of numbers is one cell, \(mean, variance\), got \(1, 2, 3\).* give a list"),
         ({"prob": 1.0}, r"prob must lie between 0 and 1, got 1\.0"),
         ({"bounds": (1, 0)}, r"bounds must be \(a, b\) with a < b"),
         ({"bounds": (1, 2, 3)}, r"bounds must be \(a, b\)"),

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
+from adversary.analyst import posteriors
 from adversary.desk import inferred
 from adversary.desk.release_files import load_release_file
 from tests import commands
@@ -49,6 +51,7 @@ def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_witho
         new = found.predictive()
         assert one["predictive"] == {key: getattr(new, key) for key in ("mean", "sd", "below", "above", "outside")}
         assert (one["infeasible"], one["log_evidence"]) == (found.infeasible, found.log_evidence)
+        assert (one["mismatch"], one["cap"]) == (found.mismatch, found.largest)
     assert (answer["main"], answer["prob"], answer["notes"]) == ("constrained", 0.95, [])
     assert answer["release"]["epsilon"] == [0.25, 0.25]
     assert answer["prior"] == {"kind": "normal-inverse-gamma", "mu0": 12.5, "kappa0": 1, "nu0": 1, "s0": 3.8}
@@ -135,7 +138,46 @@ def test_warnings_about_the_numbers_are_told_as_notes(tmp_path: Path) -> None:
     far, weak = answered(path)["notes"]
     assert "did you forget bounds=?" in far
     assert "nu0 = 0.05 is below 0.1" in weak
-    assert flat(printed(path)).count("Note: ") == 2
+    shown = flat(printed(path))
+    assert shown.count("Note: ") == 2
+    assert "did you forget bounds=? Note: " in shown
+    assert "?." not in shown
+
+
+def test_the_error_of_the_quadrature_and_its_cap_are_on_the_screen() -> None:
+    text, answer = printed(str(BLOOD)), answered(str(BLOOD))
+    assert answer["unconstrained"]["cap"] == pytest.approx(1e4 * 42 / (2 * 43 * 0.25))
+    assert re.search(r"largest variance looked at +2500 +19535\n", text)
+    errors = re.search(r"numerical error of probabilities, estimated +(\S+) +(\S+)\n", text)
+    assert errors is not None
+    for shown, name in zip(errors.groups(), ("constrained", "unconstrained"), strict=True):
+        assert float(shown) == pytest.approx(answer[name]["mismatch"], rel=0.5)
+
+
+def test_an_answer_that_has_not_converged_is_told_on_the_screen_and_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved = posteriors.solve_all
+    monkeypatch.setattr(posteriors, "solve_all", lambda q: replace(solved(q), mismatch=np.array([0.03])))
+    path = written(tmp_path, PLAIN)
+    notes = commands.answered("infer", path)["notes"]
+    assert [re.match("the numbers (.*?) are not to be used", note)[1] for note in notes] == [  # type: ignore[index]
+        "using the bounds",
+        "ignoring the bounds",
+    ]
+    assert "(estimated error of probabilities 3e-02)" in notes[0]
+    assert flat(printed(path)).count("are not to be used") == 2
+
+
+def test_means_that_do_not_exist_are_said_not_to_where_there_is_no_cap(tmp_path: Path) -> None:
+    path = written(tmp_path, SMALL.format(n=4) + "[posterior]\nconstrained = false\ncap = inf\n")
+    answer = answered(path)
+    one, text = answer["unconstrained"], printed(path)
+    assert (one["cap"], one["mu"]["mean"], one["sigma2"]["mean"]) == (None, None, None)
+    assert re.search(r"largest variance looked at +any +0\.2500\n", text)
+    assert re.search(r"ignoring the bounds +mean +none +unlimited +0\.3", text)
+    assert re.search(r" variance +unlimited +unlimited", text)
+    assert re.search(r"a new value: mean +none +0\.\d+\n", text)
 
 
 def test_text_of_a_file_is_shown_as_it_is(tmp_path: Path) -> None:

@@ -147,7 +147,14 @@ def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_witho
         assert one["ess"] == drawn.attrs["ess"]
     assert answer["constrained"]["infeasible"] == 0.0
     assert 0.0 < answer["unconstrained"]["infeasible"] < 1.0
-    assert (answer["main"], answer["prior"], answer["notes"]) == ("constrained", {"kind": "default"}, [])
+    assert (answer["main"], answer["prior"]) == ("constrained", {"kind": "default"})
+    called = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
+    mixed = [words for name, words in called.items() if answer[name]["r_hat"] > 1.01]
+    assert [note.split(" R-hat is ")[0] for note in answer["notes"]] == mixed
+    for note, name in zip(answer["notes"], mixed, strict=True):
+        one = answer["constrained" if name == "using the bounds" else "unconstrained"]
+        assert note.startswith(f"{name} R-hat is {one['r_hat']:.3f}, above 1.01")
+        assert f"worth {one['ess']:,.0f} independent ones" in note
     assert answer["release"]["sums"] == {"x": 12.1, "xx": 4.9, "y": 18.6, "xy": 6.9, "yy": 7.2}
     assert answer["release"]["total_epsilon"] == pytest.approx(4.5)
 
@@ -179,8 +186,9 @@ def test_a_reading_that_does_not_exist_is_said_with_its_reason(tmp_path: Path) -
 
 def test_few_draws_are_told_as_a_note_and_a_prior_in_one_word_is_refused(tmp_path: Path) -> None:
     few = written(tmp_path, PLAIN + "[posterior]\ndraws = 8\n")
-    (note, *_) = answered(few)["notes"]
-    assert "the draws are unreliable: effective size" in note
+    notes = answered(few)["notes"]
+    assert "the draws are unreliable: effective size" in notes[0]
+    assert not any("R-hat is" in note for note in notes)
     result = run(few, "--prior", "flat", "--out", str(tmp_path / "out"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error: --prior is for a mean and a variance: " in result.stderr

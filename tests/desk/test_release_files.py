@@ -68,7 +68,13 @@ def test_what_is_asked_for_replaces_what_the_file_says(tmp_path: Path) -> None:
         (RELEASE.replace("n = 43\n", ""), "release.n: is required"),
         (RELEASE.replace("n = 43", "n = 1"), "release.toml: release: n must be at least 2, got 1"),
         (RELEASE.replace("n = 43", "n = 4.5"), "release: n must be a whole number"),
-        (RELEASE.replace("n = 43", "n = true"), "release.n: must be a number"),
+        (RELEASE.replace("n = 43", "n = true"), "release.n: must be a whole number"),
+        (
+            RELEASE.replace("n = 43", 'n = "43"'),
+            "release.n: must be a whole number, of how many values there are, got '43'",
+        ),
+        (RELEASE.replace("n = 43\n", ""), "release.n: is required (a whole number, of how many values there are)"),
+        ('prior = "Flat"\n' + RELEASE, "prior: must be a table, such as [prior] with kind = 'flat', got 'Flat'"),
         (RELEASE.replace("34.3", '"many"'), "release.mean: must be a number or a product of fractions"),
         (RELEASE.replace("34.3", "nan"), "release.toml: release: mean must be"),
         (RELEASE.replace("[0.25, 0.5]", "[0.25, 0]"), "release: epsilon of the variance must be positive"),
@@ -118,6 +124,7 @@ def test_a_prior_in_one_word() -> None:
     assert (prior.mu0, prior.kappa0, prior.nu0, prior.s0) == (-1.0, 20.0, 0.5, 3.0)
     for text, words in (
         ("flatt", '--prior must be "flat" or mu0,kappa0,nu0,s0, such as'),
+        ("Flat", "got 'Flat'; did you mean \"flat\"?"),
         ("1,2,3", "got '1,2,3'"),
         ("jeffreys", "improper posterior"),
         ("1,1,0,1", "nu0 must be positive and finite, got 0.0"),

@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import gammainc, ndtr
+from scipy.special import gammainc
 
+from adversary.analyst.bounded import feasible_mass
 from adversary.analyst.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
 from tests.bounded_oracles import Oracle, Setting
 
@@ -61,12 +62,33 @@ def test_bi9_the_flat_posterior_has_the_mass_of_theorem_18() -> None:
     ("n", "mu", "sigma2", "expected"), [(10, 0.1, 0.05, 0.75876), (43, 0.3, 0.2, 0.60356)], ids=["10", "43"]
 )
 def test_bi13_feasible_mass(n: int, mu: float, sigma2: float, expected: float) -> None:
+    assert feasible_mass(mu, sigma2, n) == pytest.approx(expected, abs=1e-5)
     oracle = Oracle(Setting(None, None, n, (np.inf, np.inf)))
     assert np.exp(oracle.log_feasible(np.array([mu]), sigma2)[0]) == pytest.approx(expected, abs=1e-4)
-    sd, alpha = np.sqrt(sigma2 / n), 0.5 * (n - 1.0)
-    y = (np.arange(200_000) + 0.5) / 200_000
-    cells = np.diff(ndtr((np.arange(200_001) / 200_000 - mu) / sd))
-    assert (cells * gammainc(alpha, 0.5 * n / sigma2 * y * (1.0 - y))).sum() == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("n", [2, 10, 1000])
+def test_feasible_mass_is_a_double_integral(n: int) -> None:
+    """The sum over cells of the sample mean; also where the parameters themselves are not feasible."""
+    mu, sigma2 = np.array([0.5, 0.01, -0.3, 1.2]), np.array([[0.24], [0.01], [1.0]])
+    found = feasible_mass(mu, sigma2, n)
+    assert found.shape == (3, 4)
+    for (i, j), value in np.ndenumerate(found):
+        sd, beta = np.sqrt(sigma2[i, 0] / n), 0.5 * n / sigma2[i, 0]
+
+        def of(theta: float, mean: float = mu[j], sd: float = sd, beta: float = beta) -> float:
+            y = np.sin(theta) ** 2
+            inside = gammainc(0.5 * (n - 1.0), beta * y * (1.0 - y))
+            return float(np.exp(-0.5 * ((y - mean) / sd) ** 2) / sd / np.sqrt(2.0 * np.pi) * inside * np.sin(2 * theta))
+
+        near = np.arcsin(np.sqrt(np.clip(mu[j] + sd * np.array([-8.0, -3.0, 0.0, 3.0, 8.0]), 0.0, 1.0)))
+        ends = np.unique([0.0, *near, 0.5 * np.pi])
+        mass = sum(quad(of, a, b, epsabs=0.0, epsrel=1e-10, limit=200)[0] for a, b in pairwise(ends))
+        assert value == pytest.approx(mass, rel=1e-8)
+    for wrong, message in (((0.5, 0.0, 10), "sigma2 must be positive"), ((np.inf, 0.1, 10), "mu must be finite"),
+                           ((0.5, 0.1, 1), "n must be at least 2")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            feasible_mass(*wrong)
 
 
 @pytest.mark.parametrize(("n", "epsilon", "expected"), [(43, 0.25, 1.953488), (100, 0.1, 4.95)])

@@ -1,7 +1,8 @@
 """Kazan's thesis, chapter 4: its simulation study and what its figures say.
 
-BI rows are numbers read from its figures' line coordinates; E7 is an erratum. The published intervals are the shortest
-ones among 20,000 autocorrelated draws and its estimates are kernel modes of draws; ours come from exact posteriors.
+BI rows are numbers read from its figures' line coordinates; E4 and E7 are errata. The published intervals are the
+shortest ones among 20,000 autocorrelated draws and its estimates are kernel modes of draws; ours come from exact
+posteriors.
 """
 
 from __future__ import annotations
@@ -141,6 +142,15 @@ def test_published_lengths_run_short(small: xr.Dataset) -> None:
             one = told(small, n, truth, constrained)
             assert one["length"] - 4 * one["length_mcse"] > 1.002 * length, (n, truth)
             assert one["length"] < 1.028 * length, (n, truth)
+
+
+def test_e4_figure_4_12_is_of_epsilon_a_tenth_not_one(small: xr.Dataset) -> None:
+    """Its caption says epsilon 1 + 1; its lengths at n = 10 are those of 0.1 + 0.1."""
+    other = study(10, 1.0, 250)
+    for truth in (LOW, MIDDLE):
+        length = PUBLISHED[0.1, 10, truth, True][0]
+        assert told(small, 10, truth, True)["length"] == pytest.approx(length, rel=0.01)
+        assert told(other, 10, truth, True)["length"] < 0.75 * length
 
 
 def test_e7_rmse_is_not_uniformly_lower_with_the_bounds() -> None:
