@@ -130,7 +130,7 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
     for name, one, part in words.cases(scenario, tree):
         counts = portraits.counts(one)
         where = f"{name}: " if name else ""
-        console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {_how(part)}"))
+        console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {how(part)}"))
         console.print(_learned(one, part))
         console.print(_promised(one, part))
         for sentence in _said(one, part):
@@ -156,7 +156,8 @@ def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         yield from diagnostics.reasons(every)
 
 
-def _how(tree: xr.DataTree) -> str:
+def how(tree: xr.DataTree) -> str:
+    """How the averages of an audit were found, in a phrase."""
     if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
         return f"engine {tree.attrs['engine']}, exact averages over releases"
     draws, seed = tree.attrs["draws"], tree.attrs["seed"]

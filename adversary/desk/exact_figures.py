@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter
 
 from adversary._numeric import Floats
 from adversary.desk.drawing import BLUE, BOUND_COLOURS, COLOURS, GREY, INK, panel_title, styled
+from adversary.desk.exact_words import telling
 from adversary.desk.marks import BOUND, in_percent, title
 from adversary.desk.words import called, figure_of, percent, share
 
@@ -57,19 +58,25 @@ def odds_moved(found: Mapping[str, Any], moves: Mapping[str, tuple[Floats, Float
             ax.annotate(text, (limits[key], 1.1), color=colour, **place)
     if list(moves) != [""]:
         ax.legend(loc="center right", framealpha=1.0, edgecolor="none", fontsize=9.5)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{np.exp(e):.3g}"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{_factor(e)}"))
     in_percent(ax.yaxis)
     ax.set(xlabel="change of the log odds, and of the odds, after the totals", ylabel="releases that move them further")
     title(figure, _moved_title(found, moves, definition))
     return figure
 
 
+def _factor(e: float) -> str:
+    """exp(e) in three digits, thousands written out."""
+    factor = float(f"{np.exp(e):.3g}")
+    return f"{factor:,.0f}" if 1e3 <= factor < 1e7 else f"{factor:g}"
+
+
 def _telling(found: Mapping[str, Any], moves: Mapping[str, Any]) -> str:
-    """The first promise that releases pass when it is read for one record; else the one with the lowest limit."""
-    readers = [found["readers"][name]["bounds"] for name in moves]
-    passed = [key for key in readers[0] if any(rows[key]["naive_broken"] for rows in readers)]
-    limits: dict[str, float] = {key: row["semi_limit"] or np.inf for key, row in readers[0].items()}
-    return str(passed[0]) if passed else min(limits, key=limits.__getitem__)
+    """The first promise that releases pass when it is read for one record; else the kept one with the lowest limit."""
+    kept, passed = telling(found, moves)
+    first = found["readers"][next(iter(moves))]["bounds"]
+    limits: dict[str, float] = {key: first[key]["semi_limit"] or np.inf for key in kept}
+    return passed[0] if passed else min(limits, key=limits.__getitem__)
 
 
 def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
@@ -82,6 +89,8 @@ def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
 def _moved_title(found: Mapping[str, Any], moves: Mapping[str, Any], definition: str) -> str:
     rows = {name: found["readers"][name]["bounds"][definition] for name in moves}
     worst = max(rows.values(), key=lambda row: row["naive_outside"] or 0.0)
+    if worst["naive"] is None:
+        return f"{called(definition)} sets no limit that holds for certain"
     said = f"Beside exact totals {called(definition)} for one record is no bound"
     if not worst["naive_broken"]:
         return f"{said}, though releases pass it no more often than it may fail"

@@ -28,8 +28,8 @@ from adversary.reader.exact_totals import ONE_FEATURE, ExactTotals
 DELTAS = (1e-5, 1e-10)
 """Where epsilon is shown."""
 
-WRITTEN = 1e15
-"""Numbers of databases up to which they are written out."""
+WRITTEN = 15
+"""Numbers of databases are written out up to 10 to this."""
 
 
 def of_margins(published: Published | None, totals: ExactTotals) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def of_margins(published: Published | None, totals: ExactTotals) -> dict[str, An
             low, high = margins.limits(name)
             rows[name] = {"value": high, "lowest": low, "exact": low == high}
         log10 = margins.log_databases / np.log(10.0)
-        few = margins.n <= LARGEST_COUNT and 10.0**log10 < WRITTEN
+        few = margins.n <= LARGEST_COUNT and log10 < WRITTEN
         counted = {
             "features": published.named,
             "records": margins.n,

@@ -17,7 +17,7 @@ from adversary.desk import exact_promises, exact_words, words
 from adversary.desk.grids import Section, Table, shown
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import add, finite, put, table
-from adversary.desk.words import of_reader, outward, readers_of, share
+from adversary.desk.words import figure_of, of_reader, outward, readers_of, share
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.mechanisms import Exact
@@ -54,8 +54,16 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
 
 
 def readers(scenario: Scenario, tree: xr.DataTree) -> dict[str, dict[str, Any]]:
-    """Every reader under one truth: the two steps, and every promise with its limits and what is achieved."""
-    return {name: _reader(scenario, tree, name) for name in readers_of(scenario)}
+    """Every reader under one truth: the two steps, and every promise with its limits and what is achieved.
+
+    None where no level is exact, so that no reader was told the totals, or where these fix every record.
+    """
+    return {name: _reader(scenario, tree, name) for name in readers_of(scenario)} if _told(published(scenario)) else {}
+
+
+def _told(totals: ExactTotals) -> bool:
+    """Whether readers of the plan condition on what is published exactly, and something is left to learn."""
+    return bool(totals.levels) and not totals.disclosed
 
 
 def _reader(scenario: Scenario, tree: xr.DataTree, name: str) -> dict[str, Any]:
@@ -77,9 +85,13 @@ def _reader(scenario: Scenario, tree: xr.DataTree, name: str) -> dict[str, Any]:
             "achieved": None if failed else finite(achieved(moved, weight, failure)),
             "status": str(one["status"].item()),
         }
-    numbers = {key: finite(risk[key]) for key in ("invariant_ratio", "posterior_mean", "ratio_mean") if key in risk}
+    averages = ("posterior_mean", "ratio_mean")
+    numbers = {key: finite(risk[key]) for key in ("invariant_ratio", *averages) if key in risk}
+    simulated = "mcse" in risk and not failed
+    errors = {key: float(risk["mcse"].sel(measure=key)) if simulated else 0.0 for key in averages}
     prior = readers_of(scenario)[name].prior
-    return {"prior": prior, "given": float(risk["prior"]), "invariant_ratio": 1.0, **numbers, "bounds": rows}
+    steps = {"prior": prior, "given": float(risk["prior"]), "invariant_ratio": 1.0, **numbers}
+    return {**steps, "mcse": errors, "bounds": rows}
 
 
 def odds_moved(tree: xr.DataTree, name: str) -> tuple[Floats, Floats]:
@@ -119,29 +131,37 @@ def brief(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     return {
         "published": exact_promises.of_margins(scenario.invariants, totals),
         "promises": exact_promises.of_promises(scenario.guarantee or {}, totals, exact_promises.stated),
+        "violated": _violated(tree),
         "readers": readers(scenario, tree),
     }
 
 
+def _violated(tree: xr.DataTree) -> list[str]:
+    """Promises that the plan does not keep, whoever reads."""
+    status = tree["bound"].to_dataset()["status"]
+    return [str(name) for name in status["definition"].values if (status.sel(definition=name) == "violated").any()]
+
+
 def sentences(found: Mapping[str, Any]) -> list[str]:
     """The answer in words: what it does to the promises, what each reader learns, and which bound is none."""
-    said = list(exact_words.cost(found))
+    said = [*exact_words.cost(found), *exact_words.untold(found["published"])]
     said += [exact_words.learned(name, one) for name, one in found["readers"].items()]
-    return [*said, *exact_words.naive(found)]
+    return [*said, *exact_words.broken(found), *exact_words.naive(found)]
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:
-    """The readers of a summary, as two tables."""
+    """The readers of a summary, as two tables; nothing where there are none."""
+    if not found["readers"]:
+        return
     made = table(
         "What it taught alone, and what the noise added",
         ["reader"],
         ["prior", "given the totals", "ratio", "expected posterior", "ratio from there"],
     )
     for name, one in found["readers"].items():
-        numbers = [share(one["prior"]), share(one["given"]), _figure(one["invariant_ratio"])]
-        after = one["posterior_mean"]
-        numbers += [words.UNRELIABLE if after is None else share(after), _figure(one["ratio_mean"])]
-        add(made, name or "the reader", *numbers)
+        ratio = one["invariant_ratio"]
+        numbers = [share(one["prior"]), share(one["given"]), words.UNRELIABLE if ratio is None else figure_of(ratio)]
+        add(made, name or "the reader", *numbers, *exact_words.after(one))
     put(made, console)
     made = table(LIMITS, ["reader", "promise"], HEADS)
     for name, one in found["readers"].items():
@@ -166,15 +186,13 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 _LIMITS = ("naive", "limit", "semi_limit")
 
 
-def _figure(x: float | None) -> str:
-    return words.UNRELIABLE if x is None else words.figure_of(x)
-
-
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report; None where nothing is published exactly."""
     if totals_of(scenario) is None:
         return None
     found = brief(scenario, tree)
+    if not found["readers"]:
+        return Section(TITLE, sentences(found))
     several = isinstance(scenario.adversary, dict)
     grid = Table([*["reader"] * several, "promise", *HEADS], texts=1 + several)
     for name, one in found["readers"].items():
@@ -203,6 +221,8 @@ CAPTION = (
 
 
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
-    """`odds_moved` of every reader who is not sure already."""
+    """`odds_moved` of every one of the `readers` who is not sure already."""
+    if not _told(published(scenario)):
+        return {}
     found = {name: odds_moved(tree, name) for name in readers_of(scenario)}
     return {name: (moved, weight) for name, (moved, weight) in found.items() if np.any(moved)}

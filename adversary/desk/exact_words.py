@@ -3,13 +3,13 @@ none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from adversary.desk.exact_promises import parameter
-from adversary.desk.words import called, figure_of, outward, share
+from adversary.desk.words import UNRELIABLE, called, figure_of, give_or_take, outward, share
 from adversary.policy.phrases import listed
 
 GONE = "What is published exactly fixes every record: no privacy is left, whatever the noise."
@@ -19,6 +19,10 @@ PROVISO = (
     "may learn more than that about one person, up to the promise for as many records as their hypotheses differ in, k."
 )
 
+UNTOLD = (
+    "No level of the plan is exact, so its readers are not told the margins: what these teach them, and what the noise "
+    "adds to that, is not worked out here."
+)
 
 SAME = 5e-5
 """Ratios this close to 1 are told as no change."""
@@ -27,7 +31,9 @@ SAME = 5e-5
 def cost(found: Mapping[str, Any]) -> Iterator[str]:
     """What it does to a promise: from a summary with `published` and `promises`."""
     published = found["published"]
-    what = listed([f"the {name}'s count" for name in published["levels"]]) or "the margins"
+    features = list(published["features"] or ())
+    margins = f"the margins of {listed(features)}" if len(features) > 1 else "the margins"
+    what = margins if len(features) > 1 else _counts(published["levels"]) or margins
     if published["disclosed"]:
         yield GONE
         return
@@ -39,16 +45,32 @@ def cost(found: Mapping[str, Any]) -> Iterator[str]:
     for name, one in found["promises"].items():
         before, after = (parameter(one[when]) for when in ("before", "after"))
         if "made_for" in one:
-            yield (
-                f"The {name} has {before} for changes of up to {one['made_for']} records that keep them, and {after} "
-                f"for all changes of {covered}."
-            )
+            others = f", and {after} for all changes of {covered}" if before != after else ""
+            reach = one["made_for"] if others else max(one["made_for"], covered)
+            yield f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
             continue
         yield (
             f"The promise of {name}, {before} for one record, is beside it {after}, for {covered}. Between data sets "
             "that fit and differ in one record, in what is not counted exactly, the former stays."
         )
     yield PROVISO
+
+
+def _counts(levels: list[str]) -> str:
+    return listed([f"the {name}'s count" for name in levels])
+
+
+def untold(published: Mapping[str, Any]) -> Iterator[str]:
+    """What is published exactly that readers of a plan are not conditioned on."""
+    if published["disclosed"]:
+        return
+    if not published["levels"]:
+        yield UNTOLD
+    elif len(published["features"] or ()) > 1:
+        yield (
+            f"Of these, readers are told {_counts(published['levels'])}; the other margins count in a(t) alone, and "
+            "what they teach is not worked out here."
+        )
 
 
 def learned(name: str, one: Mapping[str, Any]) -> str:
@@ -68,9 +90,17 @@ def _added(one: Mapping[str, Any]) -> str:
         return "What the noisy release adds could not be worked out."
     if one["given"] in (0.0, 1.0):
         return "They are then sure, and the noise hides nothing from them."
+    mean, ratio = after(one)
+    times = "many times" if one["ratio_mean"] is None else f"{ratio} times"
+    return f"The noisy release then takes them to {mean} on average, {times} that."
+
+
+def after(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Expected posterior and ratio of a reader, with their standard errors where releases are simulated."""
+    mean, ratio = one["posterior_mean"], one["ratio_mean"]
     return (
-        f"The noisy release then takes them to {share(one['posterior_mean'])} on average, "
-        f"{_times(one['ratio_mean'])} that."
+        UNRELIABLE if mean is None else share(mean) + give_or_take(100.0 * one["mcse"]["posterior_mean"]),
+        UNRELIABLE if ratio is None else figure_of(ratio) + give_or_take(one["mcse"]["ratio_mean"]),
     )
 
 
@@ -78,14 +108,27 @@ def _times(ratio: float | None) -> str:
     return "many times" if ratio is None else f"{figure_of(ratio)} times"
 
 
+def broken(found: Mapping[str, Any]) -> Iterator[str]:
+    """Promises that the plan does not keep, whatever is published exactly."""
+    for name in found["violated"]:
+        yield f"The plan does not keep {called(name)}: its own privacy loss exceeds it, and none of its limits holds."
+
+
+def telling(found: Mapping[str, Any], names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """(promises that the plan keeps, those of them that releases pass when read for one record), by these readers."""
+    unsure = [found["readers"][name]["bounds"] for name in names]
+    kept = [key for rows in unsure[:1] for key in rows if key not in found["violated"]]
+    return kept, [key for key in kept if any(rows[key]["naive_broken"] for rows in unsure)]
+
+
 def naive(found: Mapping[str, Any]) -> Iterator[str]:
     """Whether releases pass the limit of a promise that is read as if nothing were published exactly.
 
-    Of the first promise that is passed, or of the first, the reader who passes it most often.
+    Of the first promise that is kept and passed, or of the first kept, the reader who passes it most often.
     """
     unsure = {name: one["bounds"] for name, one in found["readers"].items() if one["given"] not in (0.0, 1.0)}
-    every = [key for rows in list(unsure.values())[:1] for key in rows if rows[key]["naive"] is not None]
-    passed = [key for key in every if any(rows[key]["naive_broken"] for rows in unsure.values())]
+    kept, passed = telling(found, unsure)
+    every = [key for key in kept if next(iter(unsure.values()))[key]["naive"] is not None]
     for key in (passed or every)[:1]:
         worst = max(unsure, key=lambda name: unsure[name][key]["naive_outside"] or 0.0)
         row, who = unsure[worst][key], f"reader “{worst}”" if worst else "this reader"

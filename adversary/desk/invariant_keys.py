@@ -10,6 +10,7 @@ reading = "worst"                # or "literal", of semi-adjacency
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +48,9 @@ def read_invariants(table: Keys) -> Published:
     """The margins, every key checked; ValueError says why no database can have them."""
     table.only("margins", "features", "reading")
     rows = table.get("margins", list, "a list of lists of counts, one for each published feature")
+    for count in (x for row in rows if isinstance(row, list) for x in row):
+        if isinstance(count, str | bool):
+            raise ValueError(f"{table.where('margins')}: must hold counts, whole numbers, got {count!r}")
     reading = table.one_of("reading", READINGS, READINGS[0])
     margins = table.build("margins", partial(Margins, rows, reading))
     default = [f"feature {k}" for k in range(1, len(rows) + 1)]
@@ -57,6 +61,9 @@ def read_invariants(table: Keys) -> Published:
             f"{table.where('features')}: must be {len(rows)} different names, one for each margin, got {names!r}"
         )
     table.finish()
+    with warnings.catch_warnings():  # where a(t) is not known exactly, answers call it an upper bound
+        warnings.simplefilter("ignore", RuntimeWarning)
+        margins.semi_adjacency  # noqa: B018  worked out once
     return Published(margins, tuple(names))
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from adversary import runner
 from adversary.desk import exact_promises, exact_readers, exact_tables, exact_words, words
+from adversary.desk.answers import how
 from adversary.desk.keys import read_toml
 from adversary.desk.options import SEED, Json, Truths, directory, number, read_scenario, told
 from adversary.desk.scenarios import Scenario
@@ -87,7 +88,8 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Worke
     common = {key: first[key] for key in ("published", "promises", "composition")}
     cases = {name: {"readers": one["readers"], "words": said[name]} for name, one in answers.items()}
     found = {
-        **_about(scenario), "kind": "plan", **common, **cases.get("", {"truths": cases}),
+        **_about(scenario), "kind": "plan", "engine": how(every[0][2]), **common,
+        **cases.get("", {"truths": cases}),
         "conclusion": exact_words.verdict(first),
     }  # fmt: skip
     tree.attrs.update(title=found["title"], source=scenario.source)
@@ -100,6 +102,8 @@ def _about(file: Any) -> dict[str, str]:
 
 def _show_plan(found: Mapping[str, Any], console: Console) -> None:
     _show_first(found, console)
+    if any(case["readers"] for case in found.get("truths", {"": found}).values()):
+        console.print(Text(f"What follows: {found['engine']}"))
     for name, case in found.get("truths", {"": found}).items():
         if name:
             console.print(Text(f"\nUnder the truth {name}"))

@@ -175,7 +175,7 @@ def _law(name: str, weight: ArrayLike, size: int) -> Floats:
 def coded(databases: Iterable[Any]) -> Integers:
     """Records as whole numbers, equal where the records are: (databases, records)."""
     numbers: dict[Any, int] = {}
-    rows = [[numbers.setdefault(_hashable(record), len(numbers)) for record in database] for database in databases]
+    rows = [[numbers.setdefault(plain_record(record), len(numbers)) for record in database] for database in databases]
     if not rows:
         raise ValueError("no database conforms: at least one must be given")
     if len({len(row) for row in rows}) > 1:
@@ -224,5 +224,7 @@ def _levels(feature: int, levels: ArrayLike) -> tuple[int, ...]:
     return tuple(int(count) for count in check_whole(f"counts of feature {feature}", levels, minimum=0))
 
 
-def _hashable(record: Any) -> Any:
-    return tuple(map(_hashable, record)) if isinstance(record, list | np.ndarray) and np.ndim(record) else record
+def plain_record(record: Any) -> Any:
+    """A record that can be compared and looked up: lists and arrays as tuples."""
+    values = record.tolist() if isinstance(record, np.ndarray | np.generic) else record
+    return tuple(map(plain_record, values)) if isinstance(values, list | tuple) else values

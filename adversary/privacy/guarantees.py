@@ -108,6 +108,8 @@ class Guarantee(ABC):
         """
         from adversary.privacy.definitions import NoPrivacy
 
+        if not hasattr(invariants, "semi_adjacency"):
+            raise TypeError(f"invariants must have a semi_adjacency, as Margins and Databases do, got {invariants!r}")
         if invariants.semi_adjacency:
             return self.group(invariants.semi_adjacency)
         warnings.warn(DISCLOSED, RuntimeWarning, stacklevel=2)

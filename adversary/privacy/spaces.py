@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import check_whole
-from adversary.privacy.adjacency import LARGEST_LIST, check_reading, coded, distances, semi_adjacency_of
+from adversary.privacy.adjacency import LARGEST_LIST, check_reading, coded, distances, plain_record, semi_adjacency_of
 
 
 class Space(ABC):
@@ -168,7 +168,6 @@ def check_few(databases: int) -> None:
         raise ValueError(f"at most {LARGEST_LIST} databases are listed, got {databases}")
 
 
-def plain(database: Any) -> tuple[Any, ...]:
-    """A database as a tuple of records, and records that are lists or arrays as tuples."""
-    rows = database.tolist() if isinstance(database, np.ndarray) else database
-    return tuple(tuple(record) if isinstance(record, list | np.ndarray) else record for record in rows)
+def plain(database: Iterable[Any]) -> tuple[Any, ...]:
+    """A database as a tuple of records that can be compared and looked up."""
+    return tuple(map(plain_record, database))

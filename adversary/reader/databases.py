@@ -25,6 +25,7 @@ from adversary.privacy.adjacency import coupling_radius
 from adversary.privacy.conforming import conforming
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.mechanisms import Mechanism
+from adversary.privacy.spaces import plain
 from adversary.reader.odds import log_odds_bound
 
 
@@ -48,7 +49,7 @@ def condition(prior: ArrayLike, databases: Iterable[Any], statistic: Callable[[A
     >>> two.given.values.round(6).tolist(), round(float(two.invariant_ratio), 6)
     ([0.0, 0.6, 0.4, 0.0], 2.0)
     """
-    listed = [tuple(map(_plain, database)) for database in databases]
+    listed = list(map(plain, databases))
     weight = check_probability("prior", prior)
     if weight.shape != (len(listed),):
         raise ValueError(f"prior must have one probability per database, {len(listed)}, got shape {weight.shape}")
@@ -77,11 +78,6 @@ def condition(prior: ArrayLike, databases: Iterable[Any], statistic: Callable[[A
         },
         attrs={"values": values, "engine": "enumeration"},
     )
-
-
-def _plain(record: Any) -> Any:
-    """A record that may be compared and looked up: rows of an array as tuples."""
-    return tuple(np.asarray(record).tolist()) if isinstance(record, list | np.ndarray) and np.ndim(record) else record
 
 
 def _coded(databases: Sequence[tuple[Any, ...]]) -> tuple[list[Any], Integers]:

@@ -89,5 +89,7 @@ def exact_totals(plan: Plan, invariants: Conforming | None = None) -> ExactTotal
     levels = tuple(level.name for level in plan.levels if isinstance(level.mechanism, Exact))
     each = 2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1
     if invariants is not None:
+        if not hasattr(invariants, "semi_adjacency"):
+            raise TypeError(f"invariants must be as adv.invariants.Margins or Databases, got {invariants!r}")
         return ExactTotals(levels, invariants.semi_adjacency, invariants.exact, invariants.reading, each)
     return ExactTotals(levels, ONE_FEATURE, True, "worst", each) if levels else None

@@ -45,7 +45,7 @@ def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = No
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
     if settled:
-        ratio = (1.0, 0.0)
+        posterior, ratio, correct, tie = (base, 0.0), (1.0, 0.0), (float(base == law.target), 0.0), (0.0, 0.0)
     elif invariant and base > _SMALLEST:
         ratio = (posterior[0] / base, posterior[1] / base)
     elif invariant:  # the limit at prior 0: E[exp(log Bayes factor - invariant)]

@@ -89,6 +89,8 @@ def table_posterior(
     """
     if (released is None) != (mechanism is None):
         raise ValueError("give a release and its mechanism, or neither")
+    if not isinstance(guarantee, Guarantee | None):
+        raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
     story = KnownMargins.of(margins, prior, known)
     noisy, many = (None, False) if released is None else released_tables(released, story.prior.cells.shape)
     tables = story.tables(largest)

@@ -99,6 +99,11 @@ def test_the_published_numbers_of_the_state_totals() -> None:
     assert answer["published"]["features"] is None
     assert answer["composition"]["same"]
     assert all(one["bounds"]["zCDP"]["k"] == 2 for one in answer["readers"].values())
+    assert "20000 simulated releases" in answer["engine"]
+    for name, one in answer["readers"].items():
+        said = next(sentence for sentence in answer["words"] if f"“{name}”" in sentence)
+        assert exact_words.after(one)[0] in said
+        assert f" ± {100 * one['mcse']['posterior_mean']:#.2g}" in said
 
 
 def test_a_scenario_may_have_several_truths(tmp_path: Path) -> None:
@@ -110,6 +115,60 @@ def test_a_scenario_may_have_several_truths(tmp_path: Path) -> None:
     assert means[0] + means[1] == pytest.approx(1.0, abs=1e-6)  # even prior: what "in" gains, "out" loses
 
 
+@pytest.mark.parametrize(
+    ("margins", "said"),
+    [("[[45, 955]]", exact_words.UNTOLD), ("[[45]]", exact_words.GONE)],
+    ids=["no exact level", "nothing left"],
+)
+def test_readers_are_left_out_who_are_not_told_what_is_published(tmp_path: Path, margins: str, said: str) -> None:
+    """Without an exact level a reader does not condition on margins: it would be false that they teach nothing."""
+    text = Path(DISTRICT).read_text(encoding="utf-8").replace("[[45, 955]]", margins).split('[adversaries."a rough')[0]
+    text = text.replace('epsilon = "1/2"', "epsilon = 2")
+    text = text if said == exact_words.GONE else text.replace('noise = "exact"', 'noise = "geometric"\nepsilon = 2')
+    path = written(tmp_path, text)
+    answer = answered(path)
+    assert answer["readers"] == {}
+    assert said in answer["words"]
+    assert not any("learn nothing" in one or "Read for one record" in one for one in answer["words"])
+    assert "What it taught alone" not in printed(path)
+    one = adv.load_scenario(path)
+    tree = adv.audit(one.plan, one.adversary, one.truth, invariants=one.margins, progress=False)
+    section = exact_readers.section(one, tree)
+    assert section is not None
+    assert (section.table, section.figures) == (None, [])
+    assert exact_readers.moves(one, tree) == {}
+
+
+def test_margins_beyond_the_exact_level_count_in_the_promise_alone(tmp_path: Path) -> None:
+    """Seven features of 1,000 people: more databases than a float can count, and a(t) only between two numbers."""
+    halves = ", ".join(["[500, 500]"] * 6)
+    text = Path(DISTRICT).read_text(encoding="utf-8").replace("[[45, 955]]", f"[[45, 955], {halves}]")
+    answer = answered(written(tmp_path, text.replace('features = ["district"]', "")))
+    published = answer["published"]
+    assert published["databases"] is None
+    assert published["log10_databases"] == pytest.approx(log10(comb(1000, 45)) + 6 * log10(comb(1000, 500)), rel=1e-9)
+    row = published["semi_adjacency"]["worst"]
+    assert row["lowest"] < row["value"] == published["used"]
+    assert any("readers are told the district's count; the other margins" in one for one in answer["words"])
+    assert answer["readers"]["a rough idea"]["given"] == pytest.approx(45 / 85, rel=1e-12)
+
+
+def test_a_promise_the_plan_does_not_keep_is_not_blamed_on_the_total(tmp_path: Path) -> None:
+    text = Path(DISTRICT).read_text(encoding="utf-8").replace('"pure DP" = "1/2"', '"pure DP" = "1/4"')
+    words = " ".join(answered(written(tmp_path, text))["words"])
+    assert "The plan does not keep pure DP: its own privacy loss exceeds it" in words
+    assert "nothing were published exactly, the plan's own loss would keep odds" in words
+    assert "nothing were published exactly, pure DP" not in words
+
+
+def test_who_is_sure_from_the_total_is_wholly_sure() -> None:
+    sure = answered(DISTRICT)["readers"]["counted everybody"]
+    assert sure["posterior_mean"] == 1.0
+    assert sure["mcse"] == {"posterior_mean": 0.0, "ratio_mean": 0.0}
+    assert "> 99.9" not in printed(DISTRICT)
+    assert "What follows: engine exact, exact averages over releases" in printed(DISTRICT)
+
+
 def test_margins_that_leave_one_database_leave_no_privacy(tmp_path: Path) -> None:
     text = Path(DISTRICT).read_text(encoding="utf-8").replace("[[45, 955]]", "[[45]]")
     answer = answered(written(tmp_path, text))
@@ -117,7 +176,6 @@ def test_margins_that_leave_one_database_leave_no_privacy(tmp_path: Path) -> Non
     assert answer["promises"]["pure DP"]["after"]["definition"] == adv.NoPrivacy().definition
     assert answer["promises"]["pure DP"]["after"]["loss_bound"] is None
     assert answer["conclusion"] == exact_words.GONE
-    assert all(row["semi_limit"] is None for one in answer["readers"].values() for row in one["bounds"].values())
 
 
 @pytest.mark.parametrize(
@@ -128,6 +186,8 @@ def test_margins_that_leave_one_database_leave_no_privacy(tmp_path: Path) -> Non
         ("[[45, 955]]", "[[45, -1]]", "must be at least 0, got -1"),
         ("[[45, 955]]", "[]", "margins must have at least one feature, got none"),
         ("[[45, 955]]", "45", "a list of lists of counts"),
+        ("[[45, 955]]", '[["45", 955]]', "invariants.margins: must hold counts, whole numbers, got '45'"),
+        ("[[45, 955]]", "[[45, true]]", "invariants.margins: must hold counts, whole numbers, got True"),
         ('features = ["district"]', 'feature = ["district"]', "did you mean 'features'?"),
         ('features = ["district"]', 'features = ["a", "b"]', "must be 1 different names"),
         ('features = ["district"]', 'reading = "best"', "must be one of ('worst', 'literal'), got 'best'"),
@@ -316,6 +376,15 @@ def test_the_figure_has_every_reader_who_is_not_sure_and_both_limits() -> None:
     assert at == pytest.approx(found["readers"]["a rough idea"]["bounds"]["pure DP"]["naive_outside"], abs=1e-6)
     with pytest.raises(ValueError, match="every reader is sure"):
         exact_figures.odds_moved(found, {})
+
+
+def test_the_figure_says_where_no_limit_is_certain() -> None:
+    moves = {"": (np.array([0.5, -7.5]), np.array([0.9, 0.1]))}
+    row = {"naive": None, "naive_outside": 0.0, "naive_broken": False, "semi_limit": None}
+    found = {"published": {"used": 2}, "violated": [], "readers": {"": {"bounds": {"zCDP": row}}}}
+    axes = exact_figures.odds_moved(found, moves).axes[0]
+    assert "ZCDP sets no limit that holds for certain" in flat(axes.figure.get_suptitle())
+    assert [axes.xaxis.get_major_formatter()(e, 0) for e in (1, 7)] == ["1\n×2.72", "7\n×1,100"]
 
 
 def test_the_figure_of_a_table_has_the_three_steps() -> None:

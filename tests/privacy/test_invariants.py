@@ -350,6 +350,7 @@ def test_under_a_uniform_prior_the_radius_of_a_record_is_the_semi_adjacency() ->
         (lambda: inv.semi_adjacency_of([()]), ValueError, "databases must have records"),
         (lambda: inv.semi_adjacency_of([(0,), (0, 1)]), NotImplementedError, "one number of records"),
         (lambda: inv.semi_adjacency_of([(k,) for k in range(5001)]), ValueError, "at most 5000 databases.*5001"),
+        (lambda: ONE.given([[2, 1], [2, 1]]), TypeError, r"invariants must have a semi_adjacency.*\[\[2, 1\]"),  # type: ignore[arg-type]
         (lambda: inv.conforming([(0, 1)], sum, 5), ValueError, "no database conforms: none.*statistic 5"),
         (lambda: inv.Databases([]), ValueError, "no database conforms"),
         (lambda: inv.Margins([[50, 50]]).listed, ValueError, "at most 5000 databases are listed"),

@@ -447,6 +447,7 @@ def test_impossible_releases_are_refused() -> None:
         ((([2, 1], [2, 1]),), {"known": [[3, 0], [0, 0]]}, ValueError, "more records of row 0 than its margin"),
         ((([2, 1], [2, 1]),), {"known": [[2, 0], [0, 1]]}, ValueError, "known holds every record"),
         ((([2, 1], [2, 1]),), {"known": [[1, 0]]}, ValueError, "known must be a table of shape"),
+        ((([2, 1], [2, 1]),), {"guarantee": 3}, TypeError, "guarantee must be a Guarantee, got 3"),
     ],
 )
 def test_tables_that_cannot_be_are_refused(arguments: Any, options: Any, error: Any, reason: str) -> None:

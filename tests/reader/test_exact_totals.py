@@ -110,6 +110,11 @@ def test_margins_replace_the_rule_and_may_leave_nothing() -> None:
     assert np.isinf(none["semi_loss_bound"].values).all()
 
 
+def test_what_is_no_invariant_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"invariants must be as adv.invariants.Margins or Databases, got \[\[1, 2\]\]"):
+        audited(plan_of(), READER, TRUTH, invariants=[[1, 2]])
+
+
 def test_plans_without_exact_levels_have_no_such_columns() -> None:
     plan = adv.Plan([adv.Level("cell", adv.Geometric(EPSILON))])
     bound = adv.audit(plan, adv.Adversary(0.5), {"cell": 1}, progress=False)["bound"]
@@ -128,6 +133,15 @@ def test_engines_agree_on_them() -> None:
     exact, listed = (audited(plan_of(), READER, TRUTH, engine=engine)["bound"] for engine in ("exact", "enumerate"))
     for name in ("naive_loss_bound", "naive_outside", "semi_loss_bound", "semi_adjacency"):
         np.testing.assert_allclose(exact[name], listed[name], rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("inside", [0, 1])
+def test_who_knows_everybody_else_is_wholly_sure(inside: int) -> None:
+    """Three others for certain: a total of 4 or of 3 settles the target, to the last digit, at every release."""
+    reader = adv.Adversary(0.5, beliefs={"district": adv.Others(np.array([0.0, 0.0, 0.0, 1.0]))})
+    risk = audited(plan_of(), reader, {"cell": inside, "district": 3 + inside})["risk"]
+    found = [float(risk[name]) for name in ("prior", "posterior_mean", "ratio_mean", "prob_correct", "tie_mass")]
+    assert found == [inside, inside, 1.0, 1.0, 0.0]
 
 
 def test_what_an_exact_total_settles_is_not_above_any_threshold() -> None:
