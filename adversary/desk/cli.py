@@ -25,6 +25,7 @@ from adversary.desk.budget_command import epsilon_command
 from adversary.desk.explain_command import explain_command
 from adversary.desk.infer_command import infer_command
 from adversary.desk.invariants_command import invariants_command
+from adversary.desk.nmf_command import nmf_app
 from adversary.desk.options import (
     SEED,
     Cells,
@@ -52,6 +53,7 @@ from adversary.reader.tables import DRAWS
 app = typer.Typer(name="adversary", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 census = typer.Typer(no_args_is_help=True, help="What the noise of the 2020 Census leaves to a reader, by concern.")
 app.add_typer(census, name="census")
+app.add_typer(nmf_app, name="nmf")
 app.command("epsilon")(epsilon_command)
 app.command("explain")(explain_command)
 app.command("infer")(infer_command)

@@ -1,0 +1,296 @@
+"""Synthetic Noisy Measurement Files: the same for a seed, sums that add up, noise of the size that 2020 had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+import adversary as adv
+from adversary.desk import nmf
+from adversary.desk.nmf_population import settle
+from adversary.desk.nmf_recipes import CHUNK, SHAPE
+from adversary.desk.nmf_synthesis import made_units
+from tests import commands
+
+BLOCKS = 9000
+OF = {"State": "state", "County": "county", "Tract": "tract", "Block_Group": "block group", "Block": "block"}
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two counties, one of more than one chunk."""
+    return nmf.synthesise(tmp_path_factory.mktemp("synthetic") / "state", nmf.Recipe(BLOCKS, 2, seed=1))
+
+
+@pytest.fixture(scope="module")
+def read(state: Path) -> Callable[..., Any]:
+    """Queries of the state, each read once, with the truth behind them."""
+    known: dict[Any, Any] = {}
+
+    def reading(query: str, cells: Any = None) -> tuple[nmf.Measurements, np.ndarray[Any, Any]]:
+        if (query, cells) not in known:
+            found = nmf.read(state, query, cells)
+            known[query, cells] = found, nmf.truth_of(state, found.tree.names, found.query, found.cells)
+        made: tuple[nmf.Measurements, np.ndarray[Any, Any]] = known[query, cells]
+        return made
+
+    return reading
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file, by its name inside the directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
+    recipes = {"a": 1, "b": 1, "c": 2}
+    a, b, c = (
+        contents(nmf.synthesise(tmp_path / name, nmf.Recipe(300, 2, seed=seed, queries=("TOTAL",))))
+        for name, seed in recipes.items()
+    )
+    assert a == b
+    assert a["truth.parquet"] != c["truth.parquet"]
+
+
+def test_a_chunk_is_made_alone_as_among_the_others(state: Path) -> None:
+    recipe = nmf.Recipe(BLOCKS, 2, seed=1)
+    chunks = [chunk for county in recipe.chunks for chunk in county]
+    assert len(chunks) > 2
+    assert sum(chunk.blocks for chunk in chunks) == BLOCKS
+    assert all(0 < chunk.blocks <= CHUNK for chunk in chunks)
+    for chunk in reversed(chunks):
+        for units in made_units(recipe, chunk, np.random.default_rng(chunk.seed)):
+            kept = nmf.truth_of(state, units.geocodes, "detailed", range(int(np.prod(SHAPE))))
+            np.testing.assert_array_equal(units.people.reshape(kept.shape), kept)
+
+
+def test_parents_are_sums_of_children(read: Any) -> None:
+    for query, cells in (("total", None), ("detailed", "all"), ("hispanic * cenrace", "all")):
+        found, truth = read(query, cells)
+        tree = found.tree
+        added = np.zeros_like(truth)
+        np.add.at(added, tree.parent[1:], truth[1:])
+        inner = tree.children > 0
+        np.testing.assert_array_equal(added[inner], truth[inner])
+        assert (tree.level == tree.levels.index("Block")).sum() == BLOCKS
+        assert (tree.children[tree.level < 4] > 0).all()
+
+
+def test_queries_are_marginals_of_the_histogram(read: Any) -> None:
+    people = read("detailed", "all")[1].reshape(-1, *SHAPE)
+    np.testing.assert_array_equal(read("total")[1][:, 0], people.sum(axis=(1, 2, 3, 4)))
+    np.testing.assert_array_equal(read("votingage", "all")[1], people.sum(axis=(1, 3, 4)))
+    both = people.sum(axis=(1, 2)).reshape(len(people), -1)
+    np.testing.assert_array_equal(read("hispanic * cenrace", "all")[1], both)
+
+
+def test_the_eight_group_quarters_of_the_release_fall_into_three_kinds(tmp_path: Path) -> None:
+    recipe = nmf.Recipe(40, 1, shape=(8, 1, 1, 2), queries=("HHINSTLEVELS", "DETAILED", "HHGQ"))
+    nmf.synthesise(tmp_path / "f", recipe)
+    found = nmf.read(tmp_path / "f", "hhinstlevels", "all")
+    assert found.shape == (3, 1, 1, 1)
+    three = nmf.truth_of(tmp_path / "f", found.tree.names, "hhinstlevels", range(3))
+    eight = nmf.truth_of(tmp_path / "f", found.tree.names, "hhgq", range(8))
+    np.testing.assert_array_equal(three, np.stack([eight[:, 0], eight[:, 1:5].sum(1), eight[:, 5:].sum(1)], axis=1))
+
+
+def test_the_state_s_total_is_exact_and_nothing_else(read: Any) -> None:
+    found, truth = read("total")
+    assert found.tree.levels == tuple(OF)
+    assert found.rho[0] == np.inf
+    assert found.released[0] == truth[0, 0]
+    assert np.isfinite(found.rho[1:]).all()
+    assert np.isfinite(read("detailed", "all")[0].rho).all()
+
+
+@pytest.mark.parametrize("query", ["total", "detailed", "hispanic * cenrace"])
+def test_every_variance_is_that_of_2020_and_of_what_lone_parents_leave(read: Any, query: str) -> None:
+    found, _ = read(query, None if query == "total" else "all")
+    tree, rho = found.tree, found.rho.reshape(len(found.tree), -1)[:, 0]
+    own = [adv.census.rho_star(OF[level], query.replace(" ", "")) for level in tree.levels]
+    lone = (tree.children == 1) & np.isin(tree.level, [2, 3])
+    assert lone.any()
+    held: list[Fraction] = []
+    for node in range(len(tree)):
+        level, over = int(tree.level[node]), int(tree.parent[node])
+        held.append(own[level] + (held[over] if over >= 0 and lone[over] else 0))
+    expected = np.where(lone, 0.0, np.array([float(x) for x in held]) / 2)  # sigma^2 = 1 / rho_star
+    measured = slice(1 if query == "total" else 0, None)
+    np.testing.assert_allclose(rho[measured], expected[measured], rtol=1e-14)
+
+
+def test_the_noise_is_discrete_gaussian_of_that_size(read: Any) -> None:
+    found, truth = read("detailed", "all")
+    blocks = (found.tree.level == 4) & np.isclose(found.rho[:, 0], float(adv.census.rho_star("block", "detailed")) / 2)
+    noise = (found.released - truth)[blocks].ravel()
+    law = adv.DiscreteGaussian.from_rho(adv.census.rho_star("block", "detailed"), cells=2)
+    k = np.arange(-8, 9)
+    pmf = np.exp(law.log_prob(k, 0))
+    counts = np.array([(noise == i).sum() for i in k])
+    rest = noise.size - counts.sum()
+    tail = 1 - pmf.sum()
+    p = stats.chisquare([*counts, rest], noise.size * np.array([*pmf, tail])).pvalue
+    assert p > 1e-3
+
+
+@pytest.mark.parametrize("query", ["total", "detailed", "votingage", "hispanic * cenrace"])
+def test_the_noise_has_that_variance_at_every_level(read: Any, query: str) -> None:
+    found, truth = read(query, None if query == "total" else "all")
+    released, rho = (x.reshape(truth.shape) for x in (found.released, found.rho))
+    for level in range(1, 5):
+        used = (found.tree.level == level) & (rho[:, 0] > 0)
+        squares = 2 * rho[used] * (released - truth)[used] ** 2
+        chance = stats.chi2.cdf(squares.sum(), squares.size)
+        assert 1e-4 < chance < 1 - 1e-4, (query, level)
+
+
+def test_noise_of_different_units_cells_and_queries_is_unrelated(read: Any) -> None:
+    found, truth = read("detailed", "all")
+    noise = (found.released - truth)[found.tree.level == 4] * np.sqrt(2 * found.rho[found.tree.level == 4])
+    rows, columns = noise.shape
+    for pairs in (noise[:-1] * noise[1:], noise[:, :-1] * noise[:, 1:]):
+        assert abs(pairs.mean()) < 5 / np.sqrt(rows * columns)
+
+
+def test_many_blocks_are_empty_and_some_are_large(read: Any) -> None:
+    found, truth = read("total")
+    blocks = truth[found.tree.level == 4, 0]
+    assert 0.2 < (blocks == 0).mean() < 0.5
+    assert blocks.max() > 30 * np.median(blocks[blocks > 0])
+    assert 25 < blocks.mean() < 70
+    detailed = read("detailed", "all")[1][found.tree.level == 4]
+    assert (detailed == 0).mean() > 0.8
+
+
+def test_geocodes_of_the_optimized_spine_tell_no_parent_those_of_the_tabulation_spine_do(
+    state: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"level Block_Group is an orphan"):
+        nmf.read(state, "total", parents="prefix")
+    path = nmf.synthesise(tmp_path / "t", nmf.Recipe(500, 2, queries=("TOTAL",), spine="tabulation"))
+    own, prefix = nmf.read(path, "total"), nmf.read(path, "total", parents="prefix")
+    assert own.tree.names.tolist() == prefix.tree.names.tolist()
+    assert own.tree.parent.tolist() == prefix.tree.parent.tolist()
+    assert {len(name) for name in own.tree.names[own.tree.level == 4]} == {16}
+    assert (own.rho > 0).all()
+
+
+def test_a_county_read_alone_is_its_part_of_the_state(state: Path, read: Any) -> None:
+    whole, _ = read("total")
+    for one in nmf.subtrees(state):
+        part = nmf.read(state, "total", levels=("County", "Tract", "Block_Group", "Block"), **one)
+        below = whole.tree.below(one["root"])
+        assert sorted(part.tree.names) == sorted(whole.tree.names[below])
+        place = [whole.tree.index(str(name)) for name in part.tree.names]
+        np.testing.assert_array_equal(part.released, whole.released[place])
+        np.testing.assert_array_equal(part.rho, whole.rho[place])
+
+
+def test_every_file_says_that_it_is_synthetic(state: Path) -> None:
+    files = [path for path in state.rglob("*.parquet") if path.is_file()]
+    assert files
+    assert all(pq.read_schema(path).metadata[b"synthetic"] == b"true" for path in files)
+    assert "Nothing in this directory is data about anybody" in (state / "README.md").read_text()
+
+
+def test_a_settlement_is_whole() -> None:
+    made = settle(2000, (3, 2, 2, 7), np.random.default_rng(3))
+    assert made.people.shape == (2000, 3, 2, 2, 7)
+    for index in (made.group, made.tract):
+        assert index[0] == 0
+        assert set(np.diff(index)) <= {0, 1}
+    assert np.bincount(made.tract).max() <= 9
+    assert made.tract_people.sum() == made.group_people.sum() == made.people.sum()
+
+
+def test_truth_is_asked_for_in_vain_where_there_is_none(state: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no truth in this directory"):
+        nmf.truth_of(tmp_path, ["99"], "total", [0])
+    with pytest.raises(ValueError, match="there is no unit 'nowhere'"):
+        nmf.truth_of(state, ["99", "nowhere"], "total", [0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"blocks": 0}, "blocks"),
+        ({"blocks": 5, "counties": 6}, "counties must be at most the blocks"),
+        ({"seed": -1}, "seed >= 0"),
+        ({"shape": (2, 2)}, "shape must have a length >= 1 for hhgq"),
+        ({"shape": (2, 3, 2, 2)}, "at most two ages"),
+        ({"queries": ("AGE",)}, "query must be one of TOTAL"),
+        ({"spine": "spiral"}, "spine must be one of optimized, tabulation"),
+    ],
+)
+def test_recipes_that_cannot_be_made_are_refused(asked: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        nmf.Recipe(**asked)
+
+
+def test_a_county_that_is_too_large_is_refused() -> None:
+    with pytest.raises(ValueError, match="a county may have 405504 blocks at most"):
+        _ = nmf.Recipe(500_000, 1).chunks
+
+
+def test_the_command_makes_a_file_and_another_checks_it(tmp_path: Path) -> None:
+    made = tmp_path / "state"
+    found = commands.answered(
+        "nmf", "synth", str(made), "--blocks", "120", "--counties", "2", "--seed", "5", "--shape", "2x2x1x3",
+        "--query", "TOTAL", "--query", "detailed",
+    )  # fmt: skip
+    assert found["synthetic"] is True
+    assert (found["blocks"], found["counties"], found["shape"]) == (120, 2, [2, 2, 1, 3])
+    assert found["queries"] == ["total", "detailed"]
+    assert found["bytes"] == sum(len(raw) for raw in contents(made).values())
+    told = commands.answered("nmf", "check", str(made))
+    assert told["problems"] == []
+    assert told["synthetic"] is True
+    assert told["parents"] == "table"
+    assert [level["level"] for level in told["levels"]] == list(OF)
+    assert told["levels"][-1]["units"] == 120
+    state = {(one["query"], one["kind"]): one for one in told["levels"][0]["queries"]}
+    assert set(state) == {("total", "measurement"), ("detailed", "measurement"), ("total", "constraint =")}
+    assert state["detailed", "measurement"]["shape"] == [2, 2, 1, 3]
+    assert state["total", "constraint ="]["variance"] is None
+    shown = commands.printed("nmf", "check", str(made))
+    assert "SYNTHETIC" in shown
+    assert "nothing is missing or malformed" in shown
+    same = contents(nmf.synthesise(tmp_path / "again", nmf.Recipe(120, 2, 5, (2, 2, 1, 3), ("TOTAL", "detailed"))))
+    assert same == contents(made)
+
+
+def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
+    made = tmp_path / "state"
+    assert "SYNTHETIC: nobody in it exists" in commands.printed("nmf", "synth", str(made), "--blocks", "30")
+    again = commands.run("nmf", "synth", str(made), "--blocks", "30")
+    assert again.exit_code == 2
+    assert "it is not overwritten unless told so" in again.stderr
+    assert commands.run("nmf", "synth", str(made), "--blocks", "30", "--overwrite").exit_code == 0
+    bad = commands.run("nmf", "synth", str(tmp_path / "b"), "--shape", "many")
+    assert bad.exit_code == 2
+    assert "--shape must be four numbers such as 8x2x2x63, got 'many'" in bad.stderr
+    assert commands.run("nmf", "check", str(tmp_path / "nowhere")).exit_code == 2
+    path = next((made / "Tract.parquet" / "DPQuery").rglob("*.parquet"))
+    path.write_bytes(b"rubbish")
+    checked = commands.run("nmf", "check", str(made))
+    assert checked.exit_code == 1
+    assert commands.flat(str(path)) in commands.flat(checked.stdout)
+
+
+@pytest.mark.parametrize("command", ["synth", "check"])
+def test_without_pyarrow_the_commands_name_the_extra(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = commands.run("nmf", command, str(tmp_path))
+    assert result.exit_code == 2
+    assert "adversary[scale]" in result.stderr
+    assert list(tmp_path.iterdir()) == []
