@@ -130,11 +130,11 @@ def solve_all(question: Question) -> Solution:
 
     rows = len(question.seen)
     sizes = _first_sizes(question)
-    size = tuple(int(x) for x in sizes.max(0, initial=1))
+    size = (int(sizes[:, 0].max(initial=1)), int(sizes[:, 1].max(initial=1)))
     lines, totals, edges, values = _spaces(rows, size)
     for first in np.unique(sizes, axis=0):
         chosen = np.flatnonzero((sizes == first).all(1))
-        _solve_into(question, chosen, tuple(first), size, lines, totals, edges, values)
+        _solve_into(question, chosen, (int(first[0]), int(first[1])), size, lines, totals, edges, values)
     for more in MORE:
         hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
         if not len(hard):

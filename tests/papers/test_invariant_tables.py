@@ -1,7 +1,7 @@
 """Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics": tables with published margins, their mechanisms,
 canonical noise and the test of the odds ratio, with the errata.
 
-Labels S09 to S45 are our numbering of the numbers printed there or derived exactly from it; E2 to E8 that of its slips,
+Labels S09 to S45 are our numbering of the numbers printed there or derived exactly from it; E2 to E15 that of its slips,
 for which both the printed and the correct statement stand.
 """
 
@@ -65,6 +65,38 @@ def test_s14_and_e2_six_cycles(adjacency: int, count: int, square: float) -> Non
     assert len(space.vectors) == len(brute) == count
     assert max(sum(x * x for x in v) for v in brute) == square
     assert space.norm(2) ** 2 == pytest.approx(square, rel=1e-15)
+
+
+def test_e9_what_projection_leaves_is_constant_on_components_only() -> None:
+    """Lemma 42 says "for all X": over databases that no chain of neighbours joins, the rest of phi is told exactly.
+
+    Two islands, each of two neighbours that trade the same unit; phi counts three cells.
+    """
+    islands = [[(3, 0, 0), (2, 1, 0)], [(0, 0, 5), (-1, 1, 5)]]
+    changes = [tuple(np.subtract(x, y)) for island in islands for x in island for y in island if x != y]
+    space = SensitivitySpace(changes)
+    rest = [[np.asarray(x) - space.projection @ x for x in island] for island in islands]
+    for one, other in rest:
+        np.testing.assert_allclose(one, other, atol=1e-14)
+    assert np.abs(rest[0][0] - rest[1][0]).max() > 1
+
+
+def test_e10_a_true_margin_makes_the_space_flat_and_no_margin_does_not() -> None:
+    """Proposition 25 asks that the kernel of L is not the set of databases; L = 0 meets that, and nothing is flat."""
+    space = sensitivity_space((2, 1), (2, 1), 3)
+    rows_kept = np.kron(np.eye(2), np.ones(2))
+    assert np.abs(space.vectors @ rows_kept.T).max() == 0
+    assert space.rank < space.cells
+    free = SensitivitySpace(np.vstack([np.eye(4), -np.eye(4)]))  # people come and go: only L = 0 is kept
+    assert free.rank == free.cells
+
+
+def test_e15_k_norm_density_is_of_the_argument() -> None:
+    """Printed with u in cK for an argument v: the density falls with the norm of the change itself."""
+    noise = KNorm(sensitivity_space((2, 1), (2, 1), 3), 1.0)
+    step = np.array([[1, -1], [-1, 1]])
+    near, far = (float(noise.log_prob(k * step, 0 * step)) for k in (1, 2))
+    assert near - far == pytest.approx(1.0, rel=1e-12)
 
 
 def test_e2_noise_for_moves_only_promises_less_under_three_records() -> None:
