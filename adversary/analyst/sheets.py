@@ -28,7 +28,7 @@ from adversary.analyst.capped import (
 from adversary.analyst.compiled import compiled
 from adversary.analyst.tabled import Table, bend_at, new_rows, table_of
 
-POINTS = 12
+POINTS = 8
 """Points of a panel."""
 DEPTH = 14.0
 """Nats below the top of the product at which the integral ends."""
@@ -39,7 +39,7 @@ SPIKE, WHOLE, BARE = 0, -1, -2
 no bound is in reach; Z is taken at the mean itself, as the normal density is narrow and the noise narrower still."""
 _X, _W = np.polynomial.legendre.leggauss(POINTS)
 _MOST = 1000
-_LENGTH = 6.0
+_LENGTH = 5.0
 """Length of a panel in units of the scale on which the product bends."""
 _STEEP = 12.0
 """Length of panels near a corner, in units of the noise scale."""
