@@ -49,6 +49,7 @@ from adversary.reader import counterfactual as counterfactual
 from adversary.reader import postprocessing as postprocessing
 from adversary.reader import risk as risk
 from adversary.reader import sensitivity as sensitivity
+from adversary.reader import spine as spine
 from adversary.reader.beliefs import Belief as Belief
 from adversary.reader.beliefs import Known as Known
 from adversary.reader.beliefs import Others as Others

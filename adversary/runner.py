@@ -24,8 +24,11 @@ BLOCK = 1024
 T = TypeVar("T")
 
 
-def track[T](items: Iterable[T], description: str, *, enabled: bool = True) -> Iterator[T]:
-    """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled."""
+def track[T](items: Iterable[T], description: str, *, enabled: bool = True, total: int | None = None) -> Iterator[T]:
+    """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled.
+
+    `total` is their number, where they cannot tell themselves.
+    """
     if not enabled:
         yield from items
         return
@@ -35,7 +38,7 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True) -> I
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        yield from progress.track(items, description=description)
+        yield from progress.track(items, total=total, description=description)
 
 
 @contextmanager

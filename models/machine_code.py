@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adversary.analyst.compiled import compiler, digest_of
+from adversary.compiling import compiler, digest_of
 
 __all__ = ["SOURCE", "compiled"]
 

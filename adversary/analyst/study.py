@@ -44,6 +44,7 @@ def coverage_study(
     store: Path | str | None = None,
     progress: bool = False,
     workers: int | None = None,
+    scheduler: str | None = None,
 ) -> xr.Dataset:
     r"""Frequentist properties of the highest-density interval of a parameter, over simulated data sets.
 
@@ -71,6 +72,7 @@ def coverage_study(
         design that differs in anything a block depends on never takes it. Needs rng
     progress : a bar with the time left, on a terminal
     workers : blocks in work at the same time, each in a thread; a posterior of many releases uses all cores by itself
+    scheduler : address of a Dask scheduler whose workers do the blocks instead; they need the same store, if any
 
     Returns
     -------
@@ -97,7 +99,7 @@ def coverage_study(
     if store is not None and rng is None:
         raise ValueError("store needs rng: without a seed no later call could go on from what is kept")
     root = seed_sequence(rng)
-    values = outcomes(asked, root, store=store, progress=progress, workers=workers)
+    values = outcomes(asked, root, store=store, progress=progress, workers=workers, scheduler=scheduler)
     parts = averages(values, _true_values(asked)[:, None, None, None]) | _of_truths(asked)
     return xr.Dataset(parts, _coords(asked), _attrs(asked, root))
 

@@ -19,6 +19,7 @@ from adversary.analyst.designs import Analysis, Cell, Design
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.populations import sample_statistics
 from adversary.analyst.posteriors import Posterior, posterior
+from adversary.executors import finished
 from adversary.runner import kept, track
 
 __all__ = ["COLUMNS", "outcomes", "releases"]
@@ -35,6 +36,7 @@ def outcomes(
     store: Path | str | None = None,
     progress: bool = False,
     workers: int | None = None,
+    scheduler: str | None = None,
 ) -> Floats:
     """COLUMNS of every data set: shape (*design.shape, datasets, 4), in the units of the data.
 
@@ -47,7 +49,13 @@ def outcomes(
     folder = None if store is None else _folder(store)
     tasks = list(product(design.cells, range(len(design.blocks))))
     _check_possible(design)
-    blocks = _each(partial(_block, design, root, folder), tasks, threads, progress)
+    work = partial(_block, design, root, folder)
+    if scheduler is None:
+        blocks = _each(work, tasks, threads, progress)
+    else:
+        done = finished(work, tasks, scheduler=scheduler, workers=workers)
+        by_place = dict(track(done, _BAR, enabled=progress, total=len(tasks)))
+        blocks = [by_place[i] for i in range(len(tasks))]
     cells = len(tasks) // len(design.blocks)
     per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
     return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))

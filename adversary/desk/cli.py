@@ -44,6 +44,7 @@ from adversary.desk.options import (
     whole,
 )
 from adversary.desk.scenarios import Scenario
+from adversary.desk.spine_command import spine_command
 from adversary.desk.tables import console, json_text, tell
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
@@ -58,6 +59,7 @@ app.command("epsilon")(epsilon_command)
 app.command("explain")(explain_command)
 app.command("infer")(infer_command)
 app.command("invariants")(invariants_command)
+app.command("spine")(spine_command)
 
 
 def main() -> None:

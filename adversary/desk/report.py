@@ -60,7 +60,7 @@ def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -
     """
     folder = check_directory(directory)
     page = render(scenario, tree)
-    with _temporary(folder, NAMES) as (html, data):
+    with temporary(folder, NAMES) as (html, data):
         html.write_text(page, encoding="utf-8")
         tree.to_netcdf(data, engine="h5netcdf")
         return html.replace(folder / NAMES[0]), data.replace(folder / NAMES[1])
@@ -79,7 +79,8 @@ def check_directory(directory: str | Path) -> Path:
 
 
 @contextmanager
-def _temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
+def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
+    """Hidden paths in a directory to write to and rename; what is left of them is removed."""
     paths = [folder / f".{os.getpid()}-{name}" for name in names]
     try:
         yield paths
@@ -88,12 +89,17 @@ def _temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
             path.unlink(missing_ok=True)
 
 
-def render(scenario: Scenario, tree: xr.DataTree) -> str:
-    """The report as one HTML page."""
+def template(name: str) -> Any:
+    """One of the page templates of this directory; everything put into it is escaped, nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(name)
+
+
+def render(scenario: Scenario, tree: xr.DataTree) -> str:
+    """The report as one HTML page."""
+    page = template("report.html.j2")
     every = words.cases(scenario, tree)
     other, inapplicable = alternatives.alternatives(every[0][1], every[0][2])
     return page.render(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +280,25 @@ def test_more_data_sets_begin_with_the_same_ones(quick: type[Posterior]) -> None
     short, long = (trials.outcomes(one, seed_sequence(5)) for one in asked)
     np.testing.assert_array_equal(long[..., :BLOCK, :], short)
     assert len(np.unique(long[..., 0])) == 2 * BLOCK + 3
+
+
+ELSEWHERE = """
+from adversary.analyst.study import coverage_study
+from adversary.executors import lent
+
+if __name__ == "__main__":
+    options = {"n": [20, 30], "truths": (0.3, 0.1), "epsilon": 1.0, "rng": 7, "datasets": 4}
+    with lent(workers=2) as address:
+        there = coverage_study(**options, scheduler=address)
+    assert coverage_study(**options).identical(there)
+"""
+
+
+@pytest.mark.slow
+def test_workers_of_a_scheduler_change_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "elsewhere.py"
+    program.write_text(ELSEWHERE)
+    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=300)
 
 
 def test_workers_change_nothing() -> None:

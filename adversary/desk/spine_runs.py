@@ -1,0 +1,216 @@
+"""Every unit of a Noisy Measurement File at once, county by county: up, across the top, and down again.
+
+Each county's tree says what it knows about the county's count (`rise`), the tree above reads all of these together, and
+each county is then solved with what everything outside of it says. Both passes over counties are chunks of `run_chunks`
+and may be interrupted; the tree above is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._numeric import Floats, check_probability, check_whole
+from adversary.chunks import arrays_of, digest_of_files, run_chunks, save_bytes
+from adversary.desk import nmf
+from adversary.desk.nmf_layout import arrow, levels_of, opened
+from adversary.desk.spine_priors import description
+from adversary.desk.spine_units import as_parquet, path_rho, unit_columns, with_leaves
+from adversary.executors import lent
+from adversary.reader import spine
+from adversary.reader.leaf_priors import LeafPrior, SharedRate
+
+UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
+"""What a run writes into its directory."""
+TAUS = (1e-34, 1e-80)
+"""Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
+VERSIONS = ("adversary", "numpy", "numba", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a file.
+
+    Parameters
+    ----------
+    directory, query, cells : as `nmf.read` takes them
+    leaf_prior : of the leaves' counts
+    prior, known : of the reader of every leaf, who knows that so many others are in it, as `membership` takes them
+    prob : mass of the highest posterior density sets
+    tolerance : of the mass dropped
+    level : whose units are chunks
+    """
+
+    directory: str
+    query: str
+    cells: Any = None
+    leaf_prior: LeafPrior = field(default_factory=SharedRate)
+    prior: float = 0.1
+    known: int = 0
+    prob: float = 0.9
+    tolerance: float = 1e-10
+    level: str = "County"
+
+    def __post_init__(self) -> None:
+        check_probability("prior", self.prior)
+        check_whole("known", self.known, minimum=0)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Everything but the directory, as JSON can hold it."""
+        cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
+        names = ("query", "prior", "known", "prob", "tolerance", "level")
+        told = {name: getattr(self, name) for name in names}
+        return told | {"cells": cells, "leaf_prior": description(self.leaf_prior)}
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run made: its directory, a file for each piece, and the posterior of the tree above, if there is one.
+
+    `kept` are the pieces that were there already, `damaged` those whose file was not as recorded, and was made anew.
+    """
+
+    out: Path
+    pieces: dict[str, Path]
+    above: spine.SpinePosterior | None
+    kept: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+
+def run(
+    question: Question,
+    out: Path | str,
+    *,
+    resume: bool = False,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+) -> Run:
+    """The posterior of every unit, written to `out`: see `spine_units.COLUMNS`.
+
+    `units/County=<geocode>/part.parquet` has a county with all that lies in it, `above.parquet` what lies above the
+    counties. Numbers do not depend on workers or interruptions.
+
+    Parameters
+    ----------
+    resume : go on where an earlier run in `out` stopped; it must have been of the same inputs, parameters and versions
+    scheduler, workers, progress : as `run_chunks` takes them
+    """
+    with lent(scheduler, workers) as address:
+        return _run(question, Path(out), resume=resume, scheduler=address, progress=progress)
+
+
+def _run(question: Question, target: Path, **how: Any) -> Run:
+    """The same on the workers of a scheduler, or in this process without one."""
+    arrow()
+    path = opened(question.directory)
+    levels = levels_of(path)
+    if question.level not in levels[:-1]:
+        raise ValueError(f"{path}: level must be one of {', '.join(levels[:-1])}, got {question.level!r}")
+    split = levels.index(question.level)
+    roots = {one["root"]: one for one in nmf.subtrees(path, question.level)}
+    go: Any = partial(
+        run_chunks, parameters=question.parameters, inputs=digest_of_files(path, "*.parquet"), versions=VERSIONS,
+        **how,
+    )  # fmt: skip
+    inside = {name: Piece(where, levels[split:]) for name, where in roots.items()}
+    above: spine.SpinePosterior | None = None
+    damaged: list[str] = []
+    if split > 0:
+        for tau in TAUS:
+            raised = go(
+                partial(rise_piece, question, tau), inside, out=target / MESSAGES / f"{tau:g}",
+                description=f"{question.level}: up",
+            )  # fmt: skip
+            above, told = _across(question, levels[: split + 1], raised.files)
+            damaged += raised.damaged
+            if np.max(above.dropped) <= question.tolerance:
+                break
+        inside = {name: replace(piece, **told(name)) for name, piece in inside.items()}
+        save_bytes(target / ABOVE, told(None))
+    found = go(
+        partial(solve_piece, question), inside, out=target / UNITS, encode=as_parquet,
+        file=f"{question.level}={{}}/part.parquet", description=f"{question.level}: down",
+    )  # fmt: skip
+    return Run(target, found.files, above, found.kept, (*damaged, *found.damaged))
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A county: where it is read, what all others say about its count, and (2, cell) `path_rho` above it."""
+
+    where: dict[str, str]
+    levels: tuple[str, ...]
+    outside: tuple[spine.Message, ...] | None = None
+    path: Floats | None = None
+
+
+def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
+    """What a county says about its own count: messages of all cells, as arrays."""
+    read = _read(question, piece)
+    messages = spine.rise(read.tree, *_columns(read), question.leaf_prior, tau=tau)
+    names = ("lowest", "tilt", "log_scale", "dropped", "bounds")
+    arrays = {name: np.array([getattr(message, name) for message in messages]) for name in names}
+    return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
+
+
+def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
+    """`spine_units.COLUMNS` of a county and of everything in it."""
+    read = _read(question, piece)
+    released, rho = _columns(read)
+    found = spine.posterior(
+        read.tree, released, rho, question.leaf_prior, outside=piece.outside, tolerance=question.tolerance
+    )
+    members = found.membership(question.prior, question.known)
+    columns = unit_columns(found, released, rho, question.prob, read.cells)
+    return with_leaves(columns, read.tree, members, path_rho(read.tree, rho, piece.path))
+
+
+def _read(question: Question, piece: Piece) -> nmf.Measurements:
+    return nmf.read(question.directory, question.query, question.cells, levels=piece.levels, **piece.where)  # type: ignore[arg-type]
+
+
+def _columns(read: nmf.Measurements) -> tuple[Floats, Floats]:
+    """(unit, cell) released and rho, of one cell too."""
+    return read.released.reshape(len(read.tree), -1), read.rho.reshape(len(read.tree), -1)
+
+
+def _messages(path: Path) -> tuple[spine.Message, ...]:
+    """The inverse of what `rise_piece` gives, from its file."""
+    found = arrays_of(path)
+    return tuple(
+        spine.Message(
+            int(found["lowest"][i]), found[f"values_{i}"], float(found["tilt"][i]), float(found["log_scale"][i]),
+            float(found["dropped"][i]), (float(found["bounds"][i, 0]), float(found["bounds"][i, 1])),
+        )
+        for i in range(found["lowest"].size)
+    )  # fmt: skip
+
+
+def _across(
+    question: Question, levels: tuple[str, ...], files: Mapping[str, Path]
+) -> tuple[spine.SpinePosterior, Callable[[str | None], Any]]:
+    """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
+    read = nmf.read(question.directory, question.query, question.cells, levels=levels)
+    released, rho = _columns(read)
+    messages = {name: _messages(file) for name, file in files.items()}
+    found = spine.posterior(
+        read.tree, released, rho, question.leaf_prior, messages=messages, tolerance=question.tolerance
+    )
+    total, exact = path_rho(read.tree, rho)
+
+    def told(name: str | None) -> Any:
+        if name is None:
+            upper = np.tile(read.tree.children > 0, rho.shape[1])
+            columns = unit_columns(found, released, rho, question.prob, read.cells)
+            return as_parquet({key: values[upper] for key, values in columns.items()})
+        over = int(read.tree.parent[read.tree.index(name)])
+        return {"outside": found.outside(name), "path": np.array([total[over], exact[over]])}
+
+    return found, told

@@ -1,0 +1,140 @@
+"""Where independent pieces of work are done: in this process, or on the workers of Dask.
+
+Results come as they are ready, so that none waits for a slower one; which piece is done where changes none of them.
+Only so many are handed out at a time that workers stay busy. A piece that dies with its worker is done again elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from adversary._numeric import check_whole
+
+AHEAD = 2
+"""Pieces handed out for every thread of the workers."""
+RETRIES = 1
+"""Times that a piece is handed out again after the scheduler has given it up, which it does when four workers died."""
+PATIENCE = 60
+"""Seconds in which a scheduler must have a worker."""
+
+
+def finished[T, R](
+    function: Callable[[T], R], items: Sequence[T], *, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[tuple[int, R]]:
+    """(place, function of the item) of every item, as they are done.
+
+    Parameters
+    ----------
+    function : of one item; for Dask a function of a module (or a `functools.partial` of one), as must be the items
+    scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786"
+    workers : without an address: processes of a `LocalCluster` of Dask; this process where 1, or not given
+
+    Raises
+    ------
+    ImportError : Dask is not installed
+    ValueError, OSError : no such scheduler, or one without a worker
+    ChildProcessError : an item whose workers die again and again
+    Exception : whatever the function raises; what has not begun is dropped
+
+    >>> sorted(finished(abs, [-1, 2]))
+    [(0, 1), (1, 2)]
+    """
+    if not items:
+        return
+    with lent(scheduler, workers) as address:
+        if address is None:
+            yield from ((place, function(item)) for place, item in enumerate(items))
+            return
+        with _client(address) as client:
+            yield from _on_workers(client, function, items)
+
+
+@contextmanager
+def lent(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
+    """The address of a scheduler for several rounds of work: the one given, or a `LocalCluster` of so many processes.
+
+    None, this process, where one worker is asked for, or nothing.
+    """
+    count = _count(scheduler, workers)
+    if scheduler is not None or count == 1:
+        yield scheduler
+        return
+    with _local(count) as cluster:
+        yield cluster.scheduler_address
+
+
+def distributed() -> Any:
+    """Dask's `distributed`, or ImportError that names the extra it comes with."""
+    try:
+        import dask.distributed
+    except ImportError as error:
+        raise ImportError(
+            "several workers need Dask, which comes with the extra `scale`: "
+            "pip install 'adversary[scale]', or uv sync --extra scale"
+        ) from error
+    return dask.distributed
+
+
+def _count(scheduler: str | None, workers: int | None) -> int:
+    count = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
+    if scheduler is not None and workers is not None:
+        raise ValueError(f"workers are those of the scheduler {scheduler}: give one of the two, got workers = {count}")
+    return count
+
+
+def _local(workers: int) -> Any:
+    """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there."""
+    return distributed().LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+    )
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Any]:
+    """A client of a scheduler that has a worker at least."""
+    dask = distributed()
+    try:
+        client = dask.Client(scheduler, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ValueError(f"there is no Dask scheduler at {scheduler!r}: {error}") from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise ValueError(f"the Dask scheduler at {scheduler!r} has no worker") from None
+        yield client
+
+
+def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """The same on the workers of a client, so many pieces in flight."""
+    dask = distributed()
+    places: dict[Any, int] = {}
+    lost = dict.fromkeys(range(len(items)), 0)
+    waiting = iter(range(len(items)))
+    queue = dask.as_completed()
+
+    def hand_out(place: int) -> None:
+        future = client.submit(function, items[place], pure=False)
+        places[future.key] = place
+        queue.add(future)
+
+    for _ in range(AHEAD * max(1, sum(client.nthreads().values()))):
+        if (place := next(waiting, None)) is not None:
+            hand_out(place)
+    for future in queue:
+        place = places.pop(future.key)
+        try:
+            result = future.result()
+        except (dask.KilledWorker, dask.CancelledError) as error:
+            lost[place] += 1
+            if lost[place] > RETRIES:
+                raise ChildProcessError(f"workers died {lost[place]} times over piece {place + 1}: {error}") from None
+            hand_out(place)
+            continue
+        future.release()
+        if (following := next(waiting, None)) is not None:
+            hand_out(following)
+        yield place, result

@@ -1,0 +1,179 @@
+"""What a reader who knows everybody else in a leaf learns about one more person there, with a proven bound.
+
+Where the release contradicts what the reader knows, the windows laid about the release may miss what counts. Tilts and
+windows are then laid anew about the known count: in the leaf's parent first, with what everything else says about it,
+and further up until the bound is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from adversary._numeric import Floats, Integers
+from adversary.reader.spine_inputs import UNBOUNDED, Bounds, replaced
+from adversary.reader.spine_solutions import NOTHING, Solution
+from adversary.reader.trees import Tree
+
+STATUS = ("ok", "rerun", "certain", "impossible", "unresolved")
+"""Of a leaf's answer: proven to the tolerance; so after a second run with windows about what the reader knows; settled
+by exact totals, the odds infinite; both outcomes excluded by exact totals; not proven, no number given.
+"""
+OK, RERUN, CERTAIN, IMPOSSIBLE, UNRESOLVED = range(5)
+NOT_ASKED = -2
+"""In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
+TRUSTED = 1e-6
+"""Largest proven error of a log Bayes factor that is given."""
+
+
+def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
+    """(leaf,) log Bayes factors of one more against `others`, bounds on their errors, and statuses.
+
+    reruns : how often at most the whole tree may be gone over, or parts of it that together are as large
+    """
+    leaves = tree.leaves
+    known = np.full(len(tree), -1, dtype=np.int64)
+    known[leaves] = others
+    ratio, wrong, told = log_ratios(solution, known)
+    factor, error = ratio[leaves], wrong[leaves]
+    status = np.where(error <= TRUSTED, OK, UNRESOLVED)
+    own, possible = _own_evidence(solution, leaves, others)
+    settled = ~possible.all(axis=0)
+    allowed = reruns * len(tree)
+    for leaf in np.flatnonzero((status == UNRESOLVED) & ~settled):
+        if allowed <= 0:
+            break
+        factor[leaf], error[leaf], work = rerun(tree, solution, int(leaves[leaf]), known, told)
+        status[leaf] = RERUN if error[leaf] <= TRUSTED else UNRESOLVED
+        allowed -= work
+    factor = np.where(status == UNRESOLVED, np.nan, factor + own)
+    factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
+    status[settled] = np.where(possible.any(axis=0), CERTAIN, IMPOSSIBLE)[settled]
+    error[settled] = 0.0
+    return factor, error, status
+
+
+def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
+    """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told.
+
+    known : -1 for units that are not asked about
+    top : what the root is told, as `spine_bystanders.Told`, if it is a unit of a larger tree
+    """
+    from adversary.compiling import call
+    from adversary.reader.spine_bystanders import Told, memberships
+
+    if top is None:
+        outside = solution.outside
+        if known.size == 1 and outside is None:
+            return np.zeros(1), np.zeros(1), None
+        top = Told(0, NOTHING, NOTHING, 0.0)
+        if outside is not None:
+            top = Told(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
+    state = (_without_leaves(solution, known), solution.theta, solution.tau, solution.messages)
+    told = None
+    if solution.within in (None, "parent"):
+        logs, errors, told = call(memberships, *state, known, -1, top)
+    else:
+        logs, errors = np.full((known.size, 2), np.nan), np.full((known.size, 2), np.inf)
+        asked = np.unique(known[known >= 0])
+        for gone in np.union1d(asked, asked + 1):
+            some, their, _ = call(memberships, *state, known, int(gone), top)
+            logs, errors = np.where(np.isnan(some), logs, some), np.where(np.isnan(some), errors, their)
+    with np.errstate(invalid="ignore"):
+        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
+
+
+def rerun(tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any) -> tuple[float, float, int]:
+    """The same for one leaf, with tilts and windows laid anew about its known count; and units gone over.
+
+    Tried on the part of the tree below the leaf's parent, with what that parent was told; where that does not prove
+    it, on larger and larger parts. Without what units were told, on the whole tree.
+    """
+    from adversary.compiling import call
+    from adversary.reader.spine_bystanders import Told
+    from adversary.reader.spine_messages import upward
+    from adversary.reader.spine_tilts import saddle
+
+    v, work = int(tree.parent[leaf]) if told is not None else 0, 0
+    while True:
+        nodes = tree.below(str(tree.names[v])) if v > 0 else np.arange(len(tree))
+        place, top = int(np.searchsorted(nodes, leaf)), None
+        part = _part(solution, tree, nodes) if v > 0 else solution
+        if v > 0:
+            top = Told(*_told(told, v) or ())
+        made = replaced(part.layout, place, int(known[leaf]))
+        theta, _ = call(saddle, made)
+        found, _ = call(upward, made, theta, solution.tau, 0)
+        only = np.where(np.arange(nodes.size) == place, known[nodes], -1)
+        ratio, error, _ = log_ratios(replace(part, layout=made, theta=theta, messages=found, memo={}), only, top)
+        work += nodes.size
+        if error[place] <= TRUSTED or v == 0:
+            return float(ratio[place]), float(error[place]), work
+        v = int(tree.parent[v])
+
+
+def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
+    """What a unit is told, for `Message.around`; None where rates are shared above parents."""
+    if solution.within not in (None, "parent"):
+        return None
+    if "told" not in solution.memo:
+        units = solution.layout.units
+        known = np.where((units["given_tilt"] != 0.0) | (units["given_dropped"] > 0.0), NOT_ASKED, -1)
+        solution.memo["told"] = log_ratios(solution, known)[2]
+    return _told(solution.memo["told"], unit)
+
+
+def _told(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
+    """What one unit is told: (lowest count, values, what they lack, most beyond them)."""
+    if told is None or told.windows[unit]["size"] == 0:
+        return None
+    window = told.windows[unit]
+    here = slice(int(window["place"]), int(window["place"] + window["size"]))
+    return int(window["low"]), told.value[here], told.lack[here], float(told.most[unit])
+
+
+def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
+    """What a solution says of a unit and everything below it; its messages left as they are."""
+    units = solution.layout.units[nodes]
+    units["parent"][1:] = np.searchsorted(nodes, units["parent"][1:])
+    units["first"] = np.searchsorted(nodes, units["first"])
+    tilt = float(solution.theta[tree.parent[nodes[0]]])
+    bounds = Bounds(*(limit[nodes] for limit in solution.bounds))
+    return replace(solution, layout=solution.layout._replace(units=units, top_tilt=tilt), bounds=bounds, memo={})
+
+
+def _without_leaves(solution: Solution, known: Integers) -> Any:
+    """The layout with room in every unit for leaves that have the known counts, whatever their own priors allow."""
+    units, bounds = solution.layout.units.copy(), solution.bounds
+    asked = known >= 0
+    over = max(0.0, float(np.max(known[asked] + 1 - bounds.high[asked], initial=0.0)))
+    under = max(0.0, float(np.max(bounds.low[asked] - known[asked], initial=0.0)))
+    if not over and not under:
+        return solution.layout
+    exact = units["own_exact"]
+    low = np.maximum(np.fmax(bounds.outer_low, exact), bounds.low - under)
+    high = np.minimum(np.fmin(bounds.outer_high, exact), bounds.high + over)
+    units["low"] = np.maximum(low, 0.0)
+    units["high"] = np.where(np.isinf(high), UNBOUNDED, high)
+    return solution.layout._replace(units=units)
+
+
+def _own_evidence(solution: Solution, leaves: Any, others: Any) -> tuple[Floats, Any]:
+    """(leaf,) what a leaf's own measurement says of one more; (2, leaf) which counts exact totals leave possible."""
+    units, bounds = solution.layout.units[leaves], solution.bounds
+    exact, tables = units["own_exact"], solution.layout.table
+    logs, possible = [], []
+    for count in (others, others + 1):
+        gap = units["released"] - count
+        log = -units["rho"] * gap**2 - units["alpha"] * np.abs(gap)
+        place = np.clip(count, 0, np.maximum(units["table_size"] - 1, 0))
+        listed = units["table_size"] > 0
+        if listed.any():
+            value = tables[np.where(listed, units["table_first"] + place, 0)]
+            log = log + np.where(listed, np.where(count < units["table_size"], value, -np.inf), 0.0)
+        allowed = (count >= bounds.outer_low[leaves]) & (count <= bounds.outer_high[leaves])
+        possible.append(allowed & (np.isnan(exact) | (exact == count)) & (log > -np.inf))
+        logs.append(np.where(np.isfinite(log), log, 0.0))
+    return logs[1] - logs[0], np.array(possible)

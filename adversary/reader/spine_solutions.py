@@ -1,0 +1,113 @@
+"""One cell of a tree solved: tilts, messages and ledger, tried again on wider windows where too much was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adversary._numeric import Floats, check_whole
+from adversary.reader.leaf_priors import LeafPrior, SharedRate
+from adversary.reader.spine_inputs import Bounds, Likelihood, Message, check_proper, layout
+from adversary.reader.trees import Tree
+
+TAU, FINEST = 1e-22, 1e-280
+"""Share of mass that a trim may drop: at first, and at the least."""
+CHUNK_TAU = 1e-34
+"""The same where a message is made before the tilt in which it will be read is known."""
+TRIES = 3
+NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One cell: what the compiled code was given, and the messages it found."""
+
+    layout: Any
+    bounds: Bounds
+    theta: Floats
+    messages: Any
+    outer: Floats
+    mean: Floats
+    variance: Floats
+    mass: Floats
+    log_evidence: float
+    dropped: float
+    tau: float
+    sweeps: int
+    outside: Message | None
+    within: str | None
+    """Where a rate is shared, if one is."""
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What was worked out from it before."""
+
+
+def solve(
+    tree: Tree,
+    like: Likelihood,
+    prior: LeafPrior,
+    messages: Mapping[str, Message],
+    outside: Message | None,
+    tolerance: float,
+    tau: float = TAU,
+) -> Solution:
+    """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most."""
+    from adversary.compiling import call
+    from adversary.reader.spine_marginals import posterior_moments
+    from adversary.reader.spine_messages import downward, upward
+    from adversary.reader.spine_tilts import saddle
+
+    made, bounds = layout(tree, like, prior, messages, outside)
+    check_proper(tree, made, outside)
+    top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
+    theta, sweeps = call(saddle, made)
+    for attempt in range(TRIES):
+        found, scale = call(upward, made, theta, tau, 0)
+        outer = call(downward, made, theta, tau, found, top_low, top)
+        mean, variance, mass = call(posterior_moments, found, outer)
+        dropped = float(found.windows["dropped"][0])
+        if outside is not None:
+            dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
+        if dropped <= tolerance or attempt == TRIES - 1:
+            break
+        tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
+    if not np.isfinite(scale) or not (mass > 0).all():
+        unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
+        raise ValueError(f"no counts with the measurements and priors given are possible for unit {unit!r}")
+    within = prior.within if isinstance(prior, SharedRate) else None
+    evidence = float(scale) if outside is None else np.nan
+    return Solution(
+        made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
+    )
+
+
+def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
+    """A subtree's message, without the measurement of its top."""
+    from adversary.compiling import call
+    from adversary.reader.spine_messages import joined, upward
+    from adversary.reader.spine_tilts import domains, saddle
+
+    if tree.children[0] == 0:
+        raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
+    made, bounds = layout(tree, like, prior, {}, None)
+    if made.units["sharing"][0]:
+        raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
+    least = float(call(domains, made)[0])
+    made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
+    theta, _ = call(saddle, made)
+    found, scale = call(upward, made, theta, tau, 1)
+    lowest, values, dropped = call(joined, made, found, tau)
+    within = (float(bounds.low[0]), float(bounds.high[0]))
+    return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)
+
+
+def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
+    """The function of every item, by so many threads."""
+    workers = int(check_whole("workers", workers, minimum=1))
+    if workers == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,165 @@
+r"""Compiled: the tilts in which the children of each unit are combined, by Newton's method on the saddle point.
+
+Any tilts give the right answer; those with theta_v = t_v + d/dx(-log f_v) at the sum x of the children's tilted means
+put the windows where the posterior is. A sweep goes up with every unit's mean as a line A - C t in the tilt above it,
+and down with the means.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adversary.reader.spine_code import compiled, inner
+from adversary.reader.spine_layouts import log_factor, measured, slope_of, tilt_above, top_rate
+from adversary.reader.spine_leaves import first_guess, mode_of, walk
+
+STEP, FARTHEST = 8.0, 600.0
+"""Longest step of a tilt in one sweep, and the largest tilt."""
+CLOSE, SWEEPS = 1e-2, 60
+"""A sweep that changes no tilt by more ends the search; so many are the most."""
+SAME = 1e-3
+"""A leaf's line holds while the tilt above it has changed by less."""
+ROUGH = 1e-5
+"""Mass that the moments of leaves may lack."""
+INSIDE = 1e-9
+"""Distance kept from a tilt at which a unit's factor would grow without end."""
+
+
+@inner
+def given_moments(L, v, t):
+    """Mean and variance of a leaf with a message of its own, in tilt t."""
+    first, size, low = L.units[v].given_first, L.units[v].given_size, L.units[v].given_low
+    drop = t - L.units[v].given_tilt
+    logs = np.full(size, -np.inf)
+    top = -np.inf
+    for k in range(size):
+        x = low + k
+        if L.given[first + k] > 0.0 and L.units[v].low <= x <= L.units[v].high:
+            logs[k] = math.log(L.given[first + k]) + log_factor(L, v, x) - drop * x
+            top = max(top, logs[k])
+    total, mean, square = 0.0, 0.0, 0.0
+    for k in range(size):
+        w = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
+        total += w
+        mean += w * k
+        square += w * k * k
+    mean /= total
+    return low + mean, max(square / total - mean * mean, 0.0)
+
+
+@inner
+def leaf_moments(L, v, t, mode):
+    """Mean and variance of a leaf in tilt t, and its mode; from the mode in another tilt, -1 where none is known."""
+    if L.units[v].given_size > 0:
+        mean, variance = given_moments(L, v, t)
+        return mean, variance, mode
+    mode = mode_of(L, v, t, mode if mode >= 0 else first_guess(L, v, t))
+    _, _, total, first, second, _ = walk(L, v, t, mode, ROUGH, np.zeros(0))
+    mean = first / total
+    return mode + mean, max(second / total - mean * mean, 0.0), mode
+
+
+@compiled
+def domains(L):
+    """(unit,) tilts above which the children's messages have a finite sum."""
+    n = L.units.size
+    least = np.full(n, -np.inf)
+    for v in range(n - 1, 0, -1):
+        u = L.units[v].parent
+        if L.units[v].children == 0:
+            if L.units[v].given_size == 0 and L.units[v].rho == 0.0 and L.units[v].high >= 1 << 60:
+                least[u] = max(
+                    least[u], math.log(L.units[v].slope) - L.units[v].alpha if L.units[v].slope > 0.0 else -np.inf
+                )
+        elif L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
+            rate = top_rate(L) if L.units[v].sharing > 0 else 0.0
+            least[u] = max(least[u], least[v] + rate - L.units[v].alpha)
+    return least
+
+
+@compiled
+def saddle(L):
+    """(theta, sweeps): the tilt of every internal unit and the number of sweeps it took."""
+    n = L.units.size
+    least = domains(L)
+    theta = np.zeros(n)
+    modes = np.full(n, -1)
+    line, fall = np.zeros(n), np.zeros(n)
+    sums, falls = np.zeros(n), np.zeros(n)
+    at = np.zeros(n)
+    for v in range(n):
+        if least[v] >= 0.0:
+            theta[v] = least[v] + 1.0
+        at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
+    sweeps = 0
+    for _ in range(SWEEPS):
+        sweeps += 1
+        for v in range(n):
+            sums[v] = falls[v] = 0.0
+        for v in range(n - 1, -1, -1):
+            t = tilt_above(L, theta, v)
+            if L.units[v].low == L.units[v].high:
+                line[v], fall[v] = float(L.units[v].low), 0.0
+            elif L.units[v].children == 0:
+                if not abs(t - at[v]) < SAME:
+                    mean, variance, modes[v] = leaf_moments(L, v, t, modes[v])
+                    line[v], fall[v], at[v] = mean + variance * t, variance, t
+            else:
+                slope, curvature = slope_of(L, v, at[v])
+                c = falls[v]
+                line[v] = (sums[v] + c * (curvature * at[v] - slope)) / (1.0 + curvature * c)
+                fall[v] = c / (1.0 + curvature * c)
+            if v > 0:
+                sums[L.units[v].parent] += line[v]
+                falls[L.units[v].parent] += fall[v]
+        largest = 0.0
+        for v in range(n):
+            if L.units[v].children == 0:
+                continue
+            t = tilt_above(L, theta, v)
+            if L.units[v].low == L.units[v].high:
+                wanted = (sums[v] - L.units[v].low) / falls[v] if falls[v] > 1e-12 else theta[v]
+            else:
+                x = line[v] - fall[v] * t
+                slope, curvature = slope_of(L, v, at[v])
+                wanted = t + slope + curvature * (x - at[v])
+                at[v] = min(max(x, float(L.units[v].low)), float(L.units[v].high))
+            change = min(max(wanted - theta[v], -STEP), STEP)
+            new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
+            if new <= least[v]:
+                new = 0.5 * (theta[v] + least[v]) if theta[v] > least[v] else least[v] + 0.5
+            largest = max(largest, abs(new - theta[v]))
+            theta[v] = new
+        if largest < CLOSE:
+            break
+    return settled(L, theta), sweeps
+
+
+@inner
+def last_slope(L, v):
+    """How steeply a unit's likelihood falls in the end: alpha, or the last step of a table; infinite for a Gaussian."""
+    unit = L.units[v]
+    if unit.rho > 0.0:
+        return np.inf
+    if unit.table_size < 2:
+        return unit.alpha
+    end = unit.table_first + unit.table_size - 1
+    fall = L.table[end - 1] - L.table[end]
+    return fall if math.isfinite(fall) else np.inf
+
+
+@inner
+def settled(L, theta):
+    """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
+    for v in range(L.units.size):
+        if L.units[v].children > 0 and L.units[v].low < L.units[v].high:
+            t = tilt_above(L, theta, v)
+            most = t + last_slope(L, v)
+            if L.units[v].sharing > 0:
+                most -= top_rate(L) + INSIDE
+            theta[v] = min(theta[v], most) if measured(L, v) or L.units[v].sharing > 0 else t
+    return theta

@@ -1,0 +1,134 @@
+"""The page about every block: its words and numbers, what is escaped, and how it is written."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import adversary as adv
+from adversary.desk import grids, nmf, spine_results, spine_runs
+from adversary.desk import spine_report as report
+from tests.desk.test_spine_figures import PRIOR, county, table
+
+
+def account(**more: Any) -> report.Account:
+    found = county()[-1]
+    given = {"dropped": found.dropped, "leaf_prior": "a rate per group", "known": "the others", **more}
+    return report.Account(table(), "county/", "TOTAL", **given)
+
+
+def words(one: report.Account) -> str:
+    """The text of the page, no picture in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
+        page = report.render(one)
+    body = re.sub(r"<[^>]+>", " ", page.split("<body>")[1])
+    return " ".join(html.unescape(body).replace("\u00a0", " ").split())
+
+
+def test_it_says_what_was_read_promised_and_found() -> None:
+    text = words(account())
+    ratio = spine_results.blocks(table(), "ratio")
+    assert "Every block: TOTAL" in text
+    assert "In 60 blocks a reader wonders" in text
+    assert "zero-concentrated DP with rho = 0.3500 on the weakest path." in text
+    assert f"{ratio.max():.3f} at most" in text
+    assert "group 6 6 0 1.581" in text
+    assert "ok: 60 blocks, found, and proven to the tolerance." in text
+    assert "within the tolerance of 1.0e-10" in text
+    assert "prior of the blocks' counts a rate per group" in text
+    assert "Take care" not in text
+    worst = table()["geocode"][spine_results.worst_rows(table(), 1)[0]]
+    assert worst in text
+
+
+def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
+    ratio = spine_results.blocks(table(), "ratio")
+    text = words(account(thresholds=(1.25,)))
+    assert f"shares of blocks at 1.25 or more: {100 * (ratio >= 1.25).mean():.4g}".rstrip("0") in text
+
+
+def test_geocodes_and_words_are_escaped() -> None:
+    names = table()["geocode"].copy()
+    names[spine_results.worst_rows(table(), 1)] = "<script>alert(1)</script>"
+    page = report.render(replace(account(cell="<i>5</i>"), table={**table(), "geocode": names}))
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<i>" not in page
+    assert page.count("data:image/svg+xml;base64,") == 3
+
+
+def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
+    text = words(account(synthetic=True, dropped=1e-3))
+    assert "This population is made up." in text
+    assert "proven to be below 1.0e-03 only" in text
+    assert "beyond the tolerance" in text
+
+
+def test_it_warns_where_readers_are_mistaken_about_the_others() -> None:
+    tree, truth, released, rho, found = county()
+    wrong = spine_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves] + 12))
+    ratio = spine_results.blocks(wrong, "ratio")
+    assert (ratio < spine_results.promise(wrong).ratio(0.1)[0]).mean() > 0.05
+    text = words(replace(account(), table=wrong))
+    assert "of blocks are beyond the bounds, more than the 5 % they may fail in" in text
+
+
+def test_blocks_without_a_number_are_counted() -> None:
+    status, ratio = table()["status"].copy(), table()["ratio"].copy()
+    status[-2:], ratio[-2:] = "unresolved", np.nan
+    text = words(replace(account(), table={**table(), "status": status, "ratio": ratio}))
+    assert "2 blocks have no number" in text
+    assert "In 58 blocks" in text
+    assert "unresolved: 2 blocks, not proven, so that no number is given." in text
+
+
+def test_a_page_without_any_proven_block_is_a_page() -> None:
+    status = np.where(np.isfinite(table()["path_rho"].astype(float)), "unresolved", table()["status"])
+    text = words(replace(account(), table={**table(), "status": status}))
+    assert "No block has an answer that is proven." in text
+    assert "Left out:" in text
+
+
+def test_beside_an_exact_total_it_says_that_rho_doubles() -> None:
+    assert "two paths change, and rho doubles to 0.6000" in words(replace(account(), table=table(exact=True)))
+
+
+def test_errors_have_a_section_of_their_own() -> None:
+    tree, truth, released, rho, found = county()
+    checked = spine_results.errors(tree, truth, {"posterior": found, "noisy": released})
+    text = words(account(errors=checked))
+    assert "Beside the truth" in text
+    assert "posterior: covers" in text
+    assert "noisy: covers" not in text
+    assert "Beside the truth" not in words(account())
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
+    page = report.write_report(account(), tmp_path / "new")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert [path.name for path in page.parent.iterdir()] == ["spine.html"]
+    page.parent.joinpath("file").touch()
+    with pytest.raises(OSError, match="it is a file"):
+        report.write_report(account(), page.parent / "file")
+
+
+def test_a_run_over_a_file_has_a_page_for_every_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
+    recipe = nmf.Recipe(60, 2, 5, (1, 2, 1, 2), ("VOTINGAGE * CENRACE",))
+    file = nmf.synthesise(tmp_path / "file", recipe)
+    question = spine_runs.Question(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
+    pages = report.write_reports(question, spine_runs.run(question, tmp_path / "out"), {0: "minors"})
+    assert [page.name for page in pages] == ["spine-0.html", "spine-1.html"]
+    text = pages[0].read_text(encoding="utf-8")
+    assert "votingage * cenrace, minors" in text.lower()
+    assert "State" in text
+    assert PRIOR is not question.leaf_prior

@@ -1,0 +1,232 @@
+"""A spine done county by county is the whole tree, to the ledger's bound; who does it, and when, changes no byte."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import adversary as adv
+from adversary.chunks import MANIFEST, RECORDS
+from adversary.desk import nmf, spine_runs
+from adversary.desk.spine_priors import description, leaf_prior
+from adversary.desk.spine_runs import Question, run
+from adversary.desk.spine_summaries import summary
+from tests import commands
+from tests.test_chunks import contents, environment
+
+CELLS = [1, (1, 0, 0, 2)]
+COUNTIES = ("99001", "99003", "99005")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state of three counties; its total is exact, its cells are not."""
+    recipe = nmf.Recipe(70, 3, seed=1, shape=(2, 2, 1, 3), queries=("TOTAL", "DETAILED"))
+    return nmf.synthesise(tmp_path_factory.mktemp("spine") / "state", recipe)
+
+
+@pytest.fixture(scope="module")
+def asked(file: Path) -> Question:
+    """Two cells of it."""
+    return Question(str(file), "detailed", CELLS, prior=0.2)
+
+
+@pytest.fixture(scope="module")
+def done(asked: Question, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run in this process, without interruption."""
+    return run(asked, tmp_path_factory.mktemp("runs") / "done")
+
+
+def rows(made: Any) -> dict[tuple[str, int], dict[str, Any]]:
+    """Every row of a run by geocode and cell, of all its files."""
+    files = [*made.pieces.values(), *made.out.glob(spine_runs.ABOVE)]
+    found = [row for one in files for row in pq.ParquetFile(one).read().to_pylist()]
+    by_name = {(row["geocode"], row["cell"]): row for row in found}
+    assert len(by_name) == len(found)
+    return by_name
+
+
+def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: Question) -> None:
+    read = nmf.read(asked.directory, asked.query, CELLS)
+    whole = adv.spine.posterior(read.tree, read.released, read.rho)
+    sets, members = whole.hdi(), whole.membership(0.2, 0).set_coords("status")
+    found = rows(done)
+    assert len(found) == 2 * len(read.tree)
+    assert float(np.max(done.above.dropped)) < 1e-12
+    np.testing.assert_allclose(done.above.log_evidence, whole.log_evidence, atol=1e-11)
+    leaves = read.tree.leaves.tolist()
+    for i, cell in enumerate(read.cells.tolist()):
+        for v, name in enumerate(read.tree.names.tolist()):
+            row, near = found[name, cell], 1e-11 + 100 * float(np.max(whole.dropped))
+            assert row["dropped"] < 1e-12
+            assert row["level"] == read.tree.levels[read.tree.level[v]]
+            assert row["noisy"] == (read.released[v, i] if read.rho[v, i] > 0 else None)
+            assert row["mean"] == pytest.approx(float(whole.mean[v, i]), abs=near)
+            assert row["sd"] == pytest.approx(float(whole.sd[v, i]), abs=near)
+            assert (row["hdi_lower"], row["hdi_upper"]) == (sets["lower"][v, i], sets["upper"][v, i])
+            assert row["hdi_mass"] == pytest.approx(float(sets["mass"][v, i]), abs=near)
+            pmf = whole.pmf(name, i)
+            assert row["p_zero"] == pytest.approx(float(pmf.sel(count=0)) if 0 in pmf["count"] else 0.0, abs=near)
+            if v not in leaves:
+                assert (row["ratio"], row["log_odds"], row["path_rho"]) == (None, None, None)
+                continue
+            one = members.isel(unit=leaves.index(v), cell=i)
+            assert row["log_odds"] == pytest.approx(float(one["log_odds"]), abs=1e-6)
+            assert row["posterior"] == pytest.approx(float(one["posterior"]), abs=1e-7)
+            assert row["ratio"] == pytest.approx(row["posterior"] / 0.2, rel=1e-12)
+            assert row["status"] in ("ok", "rerun")
+            path = [v]
+            while path[-1] > 0:
+                path.append(int(read.tree.parent[path[-1]]))
+            assert row["path_rho"] == pytest.approx(read.rho[path, i].sum(), rel=1e-12)
+            assert row["path_exact"] is False
+
+
+def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> None:
+    asked = Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0))
+    read = nmf.read(file, "total")
+    whole = adv.spine.posterior(read.tree, read.released, read.rho, asked.leaf_prior)
+    made = run(asked, tmp_path)
+    assert made.above is not None
+    assert made.above.mean.values[0, 0] == read.released[0]
+    found = rows(made)
+    for v, name in enumerate(read.tree.names.tolist()):
+        assert found[name, 0]["mean"] == pytest.approx(float(whole.mean[v]), rel=1e-10)
+        assert found[name, 0]["path_exact"] is (v in read.tree.leaves)
+    bound = summary(asked, made)["by_cell"][0]["bound"]
+    assert bound["rho"] == pytest.approx(2 * max(row["path_rho"] or 0.0 for row in found.values()))
+    assert bound["note"].startswith("exact counts on the way")
+
+
+def test_a_damaged_county_is_named_and_the_resumed_result_is_the_same(
+    done: Any, asked: Question, tmp_path: Path
+) -> None:
+    made = run(asked, tmp_path)
+    assert contents(tmp_path) == contents(done.out)
+    file = made.pieces[COUNTIES[1]]
+    file.write_bytes(file.read_bytes()[:-7] + b"damaged")
+    again = run(asked, tmp_path, resume=True)
+    assert (again.kept, again.damaged) == ((COUNTIES[0], COUNTIES[2]), (COUNTIES[1],))
+    assert contents(tmp_path) == contents(done.out)
+
+
+def test_other_questions_and_other_files_are_refused(done: Any, asked: Question, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"parameters\.prior is 0\.2 there, and 0\.3 now"):
+        run(Question(asked.directory, asked.query, CELLS, prior=0.3), done.out, resume=True)
+    with pytest.raises(ValueError, match=r'parameters\.leaf_prior\.kind is "SharedRate" there, and "Flat" now'):
+        run(Question(asked.directory, asked.query, CELLS, adv.spine.Flat(), 0.2), done.out, resume=True)
+    other = nmf.synthesise(tmp_path / "other", nmf.Recipe(70, 3, seed=2, shape=(2, 2, 1, 3), queries=("DETAILED",)))
+    with pytest.raises(ValueError, match=r'inputs is "[0-9a-f]{64}" there, and "[0-9a-f]{64}" now'):
+        run(Question(str(other), asked.query, CELLS, prior=0.2), done.out, resume=True)
+    with pytest.raises(ValueError, match="level must be one of State, County, Tract, Block_Group, got 'Block'"):
+        run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
+
+
+def test_a_state_is_one_piece_where_it_is_asked_for(done: Any, asked: Question, tmp_path: Path) -> None:
+    made = run(Question(asked.directory, asked.query, CELLS, prior=0.2, level="State"), tmp_path)
+    assert made.above is None
+    expected = rows(done)
+    for key, row in rows(made).items():
+        assert row["mean"] == pytest.approx(expected[key]["mean"], abs=1e-11)
+        assert (row["path_rho"] or 0.0) == pytest.approx(expected[key]["path_rho"] or 0.0, rel=1e-12)
+
+
+def test_priors_in_words() -> None:
+    assert description(leaf_prior("negative-binomial=0.5,3")) == {"kind": "NegativeBinomial", "shape": 0.5, "mean": 3.0}
+    assert description(leaf_prior("flat")) == {"kind": "Flat"}
+    assert description(leaf_prior("shared-rate"))["shape"] == 0.5
+    for bad in ("none", "poisson", "poisson=a", "flat=1", "negative-binomial=1"):
+        with pytest.raises(ValueError, match="the prior of leaves must be shared-rate, flat"):
+            leaf_prior(bad)
+
+
+def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, asked: Question) -> None:
+    answer = summary(asked, done, (1.0, 2.0))
+    found = rows(done)
+    for one, cell in zip(answer["by_cell"], (1, 8), strict=True):
+        ratios = np.array([row["ratio"] for (_, c), row in found.items() if c == cell and row["ratio"] is not None])
+        assert one["leaves"] == ratios.size == 70
+        assert one["ratio_quantiles"][4] == pytest.approx(np.median(ratios))
+        assert [row["share"] for row in one["thresholds"]] == [(ratios > 1).mean(), (ratios > 2).mean()]
+        assert one["worst"][0]["ratio"] == ratios.max()
+        rho = max(row["path_rho"] or 0.0 for (_, c), row in found.items() if c == cell)
+        limit = adv.ZeroConcentratedDP(rho).ratio_bounds(0.2, 0.05)[1]
+        assert one["bound"]["ratio"] == pytest.approx(limit)
+        assert one["bound"]["share"] <= 0.05
+
+
+def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ("spine", str(file), "--query", "detailed", "--cell", "1", "--cell", "1,0,0,2", "--prior", "1/5", "--out")
+    answer = commands.answered(*command, str(out), silent=False)
+    assert (answer["pieces"], answer["kept"], answer["cells"]) == (3, [], [1, [1, 0, 0, 2]])
+    ours = contents(out)
+    assert ours.pop("summary.json")
+    assert ours == contents(done.out)
+    again = commands.run(*command, str(out))
+    assert again.exit_code == 2
+    assert "has results already: resume them" in again.stderr
+    shown = commands.run(*command, str(out), "--resume", "--threshold", "1.5")
+    assert shown.exit_code == 0, shown.stderr
+    for words in ("detailed, cell 8: 70 leaves in 3 pieces", "bound, zCDP, failure 0.05", "threshold"):
+        assert words in shown.stdout.replace("\u00a0", " ")
+    for wrong, told in (
+        (("--cell", "x"), "--cell must be a number"),
+        (("--leaf-prior", "x"), "the prior of leaves must be"),
+        (("--scheduler", "tcp://x:1", "--workers", "2"), "give one of the two"),
+    ):
+        result = commands.run("spine", str(file), "--query", "detailed", "--out", str(tmp_path / "no"), *wrong)
+        assert result.exit_code == 2
+        assert told in commands.flat(result.stderr)
+        assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.slow
+def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "adversary.desk.cli", "spine", str(file), "--query", "detailed", "--prior", "0.2"]
+    command += ["--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    (tmp_path / "summary.json").unlink()
+    assert contents(tmp_path) == contents(done.out)
+
+
+KILLED = """
+import os, signal, sys
+from adversary.desk import spine_runs
+
+solve = spine_runs.solve_piece
+
+def hanging(question, piece):
+    if piece.where["root"] == "99005":
+        print("here", flush=True)
+        signal.pause()
+    return solve(question, piece)
+
+spine_runs.solve_piece = hanging
+cells = [1, (1, 0, 0, 2)]
+spine_runs.run(spine_runs.Question(sys.argv[1], "detailed", cells, prior=0.2), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_killed_in_the_last_county_goes_on_from_there(
+    done: Any, asked: Question, file: Path, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", KILLED, str(file), str(tmp_path)]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "here\n"
+        os.kill(driver.pid, signal.SIGKILL)
+    assert driver.returncode == -signal.SIGKILL
+    assert not (tmp_path / spine_runs.UNITS / RECORDS / "99005.json").exists()
+    assert (tmp_path / spine_runs.UNITS / MANIFEST).exists()
+    assert run(asked, tmp_path, resume=True).kept == COUNTIES[:2]
+    assert contents(tmp_path) == contents(done.out)

@@ -1,0 +1,153 @@
+"""Exact inference on trees of counts is that of every vector of counts written out, and says so when it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import adversary as adv
+from tests import spine_oracles as oracle
+
+spine = adv.spine
+MIXED = {"r": None, "g": "r", "a": "r", "b": "g", "c": "g"}
+SHAPES = (
+    MIXED,
+    {"r": None, "a": "r"},
+    {"r": None, "a": "r", "b": "r"},
+    {"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h"},
+    {"r": None, "g": "r", "h": "r", "a": "g", "b": "h"},
+    {"r": None, "g": "r", "a": "g", "b": "g", "c": "g"},
+)
+MEANS = [0.2, 0.9, 2.0]
+WEIGHTS = [0.2, 0.5, 0.3]
+PMF = [0.1, 0.0, 0.5, 0.25, 0.15]
+MOST = 24
+"""Counts beyond it have less than 1e-18 of the mass in every tree drawn here."""
+
+
+def laws(kind: str) -> tuple[Any, list[Any], list[float]]:
+    """A prior, and the laws and log weights of which it is a mixture, for the oracle."""
+    if kind == "flat":
+        return spine.Flat(), [oracle.flat], [0.0]
+    if kind == "poisson":
+        return spine.Poisson(0.8), [oracle.poisson(0.8)], [0.0]
+    if kind == "negative binomial":
+        return spine.NegativeBinomial(0.5, 0.8), [oracle.negative_binomial(0.5, 0.8)], [0.0]
+    if kind == "pmf":
+        return spine.Pmf(PMF), [oracle.listed(PMF)], [0.0]
+    within = "tree" if kind.endswith("tree") else "parent"
+    if kind.startswith("shared negative"):
+        mixed = [oracle.negative_binomial(0.5, mean) for mean in MEANS]
+        return spine.SharedRate(MEANS, WEIGHTS, 0.5, within), mixed, list(np.log(WEIGHTS))
+    mixed = [oracle.poisson(mean) for mean in MEANS]
+    return spine.SharedRate(MEANS, WEIGHTS, None, within), mixed, list(np.log(WEIGHTS))
+
+
+KINDS = ("flat", "poisson", "negative binomial", "pmf", "shared negative binomial", "shared poisson",
+         "shared negative binomial in the tree", "shared poisson in the tree")  # fmt: skip
+
+
+def enumerated(tree: Any, kind: str, log_like: list[Any], most: int = MOST) -> oracle.Enumeration:
+    """The oracle of a tree."""
+    _, mixed, weights = laws(kind)
+    leaves = tree.leaves.tolist()
+    groups = [[leaf] for leaf in leaves]
+    if kind.endswith("tree"):
+        groups = [leaves]
+    elif kind.startswith("shared"):
+        groups = [
+            [leaf for leaf in leaves if tree.parent[leaf] == v] for v in sorted(set(tree.parent[leaves].tolist()))
+        ]
+    return oracle.Enumeration(tree.parent.tolist(), log_like, most, [(g, weights, mixed) for g in groups])
+
+
+def square(rho: float, noisy: float) -> Any:
+    """Log likelihood of a discrete Gaussian, or of an exact count."""
+    if rho == 0.0:
+        return None
+    if np.isinf(rho):
+        return lambda x: np.where(x == noisy, 0.0, -np.inf)
+    return lambda x: -rho * (noisy - x) ** 2
+
+
+@st.composite
+def cases(draw: Any) -> tuple[Any, str, list[float], list[float], int]:
+    """A tree, a kind of prior, noisy counts that some counts make possible, rho, and what a reader knows."""
+    kind = draw(st.sampled_from(KINDS))
+    mixed = kind.startswith("shared") and not kind.endswith("tree")
+    tree = spine.Tree.of(draw(st.sampled_from([shape for shape in SHAPES if not (mixed and shape is MIXED)])))
+    truth = np.zeros(len(tree))
+    truth[tree.leaves] = draw(
+        st.lists(st.sampled_from((0, 2, 3)), min_size=tree.leaves.size, max_size=tree.leaves.size)
+    )
+    for v in range(len(tree) - 1, 0, -1):
+        truth[tree.parent[v]] += truth[v]
+    n = len(tree)
+    rho = np.array(draw(st.lists(st.sampled_from((0.15, 0.4, 1.3, 0.0, np.inf)), min_size=n, max_size=n)))
+    noise = np.array(draw(st.lists(st.integers(-4, 3), min_size=n, max_size=n)))
+    if kind in ("flat", "negative binomial", "shared negative binomial", "shared negative binomial in the tree"):
+        rho[tree.leaves] = np.where(rho[tree.leaves] == 0.0, 0.4, rho[tree.leaves])
+    noisy = truth + np.where(np.isinf(rho), 0, noise)
+    return tree, kind, noisy, rho, draw(st.integers(0, 3))
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_every_answer_is_that_of_all_vectors_of_counts(case: Any) -> None:
+    tree, kind, noisy, rho, known = case
+    truth = enumerated(tree, kind, [square(r, y) for r, y in zip(rho, noisy, strict=True)])
+    found = spine.posterior(tree, noisy, rho, laws(kind)[0])
+    assert found.status == "ok"
+    assert found.log_evidence == pytest.approx(truth.log_evidence, abs=1e-12)
+    for v, name in enumerate(tree.names):
+        p = truth.pmf(v)
+        got = found.pmf(name)
+        ours = np.zeros(max(p.size, int(got["count"][-1]) + 1))
+        ours[got["count"].values] = got.values
+        p = np.pad(p, (0, ours.size - p.size))
+        assert ours == pytest.approx(p, abs=1e-12), name
+        assert float(found.mean[v]) == pytest.approx(truth.mean(v), abs=1e-12)
+    answers = found.membership(known=known)
+    for i, leaf in enumerate(tree.leaves):
+        with np.errstate(invalid="ignore"):
+            expected = truth.log_bayes_factor(leaf, known)
+        status = spine.STATUS[int(answers["status"][i])]
+        ours = float(answers["log_bayes_factor"][i])
+        if np.isnan(expected):
+            assert status in ("impossible", "unresolved")
+        elif np.isinf(expected):
+            assert (status == "certain" and ours == expected) or (status == "unresolved" and kind == "pmf")
+        else:
+            assert status in ("ok", "rerun")
+            assert ours == pytest.approx(expected, abs=1e-12)
+
+
+DRAWS = 250
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_means_and_evidence_of_many_releases_at_once(kind: str) -> None:
+    """A tree of two block groups and three blocks, measured anew in every cell: two thousand cases in all."""
+    tree = spine.Tree.of(SHAPES[3])
+    rng = np.random.default_rng(KINDS.index(kind))
+    rho = rng.choice([0.15, 0.4, 1.3], (len(tree), DRAWS))
+    rho[0] = rng.choice([0.0, 0.4, np.inf], DRAWS)
+    rho[1] = rng.choice([0.0, 1.3], DRAWS)
+    noisy = rng.integers(-3, 6, rho.shape).astype(float)
+    noisy[0] = np.where(np.isinf(rho[0]), 4, noisy[0])
+    found = spine.posterior(tree, noisy, rho, laws(kind)[0], tolerance=1e-12)
+    assert (found.status == "ok").all()
+    truth = enumerated(tree, kind, [None] * len(tree))
+    x = truth.counts
+    with np.errstate(invalid="ignore"):
+        parts = [np.where(np.isinf(r), np.where(y == c, 0.0, -np.inf), -r * (y - c) ** 2)
+                 for r, y, c in zip(rho[:, :, None], noisy[:, :, None], x[:, None], strict=True)]  # fmt: skip
+    log = truth.log_weights() + sum(parts)
+    top = log.max(axis=1, keepdims=True)
+    w = np.exp(log - top)
+    assert found.log_evidence == pytest.approx(top[:, 0] + np.log(w.sum(1)), abs=1e-12)
+    assert found.mean.values == pytest.approx(((w / w.sum(1, keepdims=True)) @ x.T).T, abs=1e-12)

@@ -1,0 +1,228 @@
+"""Trees that disagree with themselves, exact totals, budgets of zero, and input that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import adversary as adv
+
+spine = adv.spine
+T = spine.Tree.of({"t": None, "g": "t", "h": "t", "1": "g", "2": "g", "3": "g", "4": "h", "5": "h"})
+NOISY = np.array([6.0, 4, 1, 1, 3, -2, 0, 2])
+RHO = np.array([0.05, 0.25, 0.25, 0.1, 0.1, 0.1, 0.1, 0.1])
+INF = np.inf
+TO_SIX = adv.postprocessing.clamped(adv.Geometric(1.0), 0, 6)
+
+
+def put(values, **units):
+    values = np.array(values, dtype=float)
+    for name, value in units.items():
+        values[T.index(name.lstrip("_"))] = value
+    return values
+
+
+def wide(groups=40, blocks=30):
+    parents = {"c": None} | {f"g{i}": "c" for i in range(groups)}
+    parents |= {f"b{i}.{j}": f"g{i}" for i in range(groups) for j in range(blocks)}
+    return spine.Tree.of(parents, ("county", "group", "block"))
+
+
+@pytest.mark.parametrize("prior", [spine.Flat(), spine.NegativeBinomial(0.5, 2.0), spine.SharedRate()])
+def test_levels_that_contradict_one_another_are_followed(prior):
+    tree = wide()
+    rho = np.array([0.05, 0.25, 0.1])[tree.level]
+    noisy = np.zeros(len(tree))
+    noisy[tree.index("b3.4")] = 300
+    noisy[0] = -500
+    found = spine.posterior(tree, noisy, rho, prior)
+    assert found.status == "ok"
+    assert found.dropped < 1e-10
+    assert np.isfinite(found.mean).all()
+    total = found.mean.values[tree.level == 1].sum()
+    assert float(found.mean[0]) == pytest.approx(total, abs=1e-8)
+
+
+def test_exact_totals_pin_what_they_leave_no_room():
+    found = spine.posterior(T, put(NOISY, g=0, t=3), put(RHO, g=INF, t=INF), spine.Flat())
+    assert found.mean.sel(unit=["g", "h", "1", "2", "3"]).values.tolist() == [0, 3, 0, 0, 0]
+    assert found.sd.sel(unit=["g", "h", "1"]).values.tolist() == [0, 0, 0]
+    answers = found.membership(known=0)
+    words = [spine.STATUS[i] for i in answers["status"].values]
+    assert words == ["certain"] * 3 + ["ok"] * 2
+    assert (answers["posterior"].values[:3] == 0).all()
+    assert spine.STATUS[int(found.membership(known=1)["status"][0])] == "impossible"
+    assert np.isnan(found.membership(known=1)["posterior"][0])
+    assert found.membership(known=2)["posterior"].notnull().sel(unit=["4", "5"]).all()
+
+
+def test_an_exact_leaf_answers_for_itself():
+    found = spine.posterior(T, put(NOISY, _1=2), put(RHO, _1=INF), spine.Flat())
+    assert found.membership(known=1)["posterior"].values[0] == 1.0
+    assert found.membership(known=2)["posterior"].values[0] == 0.0
+    assert np.isnan(found.membership(known=5)["posterior"].values[0])
+
+
+def test_totals_that_cannot_add_up_are_named():
+    with pytest.raises(ValueError, match=r"no count vector satisfies the exact totals of 't': it is 3, .* between 4"):
+        spine.posterior(T, put(NOISY, t=3, g=4), put(RHO, t=INF, g=INF))
+    with pytest.raises(ValueError, match="exact totals of 'g'"):
+        spine.posterior(T, put(NOISY, g=7), put(RHO, g=INF), spine.Pmf([0.5, 0.3, 0.2]))
+
+
+def test_a_flat_leaf_that_nothing_measures_is_named():
+    with pytest.raises(ValueError, match="unit '2' is improper"):
+        spine.posterior(T, NOISY, put(RHO, t=0, g=0, _2=0), spine.Flat())
+    assert spine.posterior(T, NOISY, put(RHO, t=0, g=0, _2=0), spine.Poisson(1.0)).status == "ok"
+    assert spine.posterior(T, NOISY, put(RHO, g=0, _2=0), spine.Flat()).status == "ok"
+
+
+def test_no_measurement_leaves_the_prior():
+    found = spine.posterior(T, np.full(8, np.nan), 0.0, spine.NegativeBinomial(2.0, 1.5))
+    assert found.mean.values == pytest.approx([7.5, 4.5, 3.0, *[1.5] * 5], abs=1e-9)
+    assert found.log_evidence == pytest.approx(0.0, abs=1e-12)
+    assert np.abs(found.membership()["log_bayes_factor"]).max() < 1e-12
+    shared = spine.SharedRate([0.5, 2.0], [0.25, 0.75])
+    found = spine.posterior(T, np.full(8, np.nan), 0.0, shared)
+    assert found.mean.values[3:] == pytest.approx(np.full(5, 1.625), abs=1e-8)
+    assert found.rate_weights() == pytest.approx(np.array([[0.25, 0.75]] * 2), abs=1e-9)
+
+
+def test_a_reader_whose_knowledge_contradicts_the_release_is_answered_after_a_second_run():
+    tree = wide(4, 10)
+    rho = np.array([0.05, 0.25, 0.1])[tree.level]
+    noisy = np.zeros(len(tree))
+    found = spine.posterior(tree, noisy, rho, spine.Poisson(0.05))
+    first = np.where(np.arange(tree.leaves.size) == 7, 60, 0)
+    answers = found.membership(known=first)
+    assert [spine.STATUS[i] for i in answers["status"].values[6:9]] == ["ok", "rerun", "ok"]
+    pinned = []
+    for count in (60, 61):
+        unit = tree.leaves[7]
+        there = put_at(noisy, unit, count), put_at(rho, unit, INF)
+        pinned.append(spine.posterior(tree, *there, spine.Poisson(0.05)).log_evidence)
+    prior = np.log(0.05 / 61)
+    expected = pinned[1] - pinned[0] - prior + 0.1 * (2 * (0 - 60) - 1)
+    assert float(answers["log_bayes_factor"][7]) == pytest.approx(expected, abs=1e-9)
+    none = found.membership(known=first, reruns=0)
+    assert spine.STATUS[int(none["status"][7])] == "unresolved"
+    assert np.isnan(none["posterior"][7])
+
+
+def test_a_second_run_goes_over_the_part_of_the_tree_that_it_needs():
+    from adversary.reader.spine_memberships import TRUSTED, log_ratios, rerun
+
+    tree = wide(30, 10)
+    rho = np.array([0.05, 0.25, 0.1])[tree.level]
+    released = np.random.default_rng(3).integers(-3, 6, len(tree)).astype(float)
+    for prior in (spine.Poisson(0.05), spine.SharedRate([0.05, 0.2], None, None)):
+        solution = spine.posterior(tree, released, rho, prior).solutions[0]
+        for count in (20, 60):
+            known = np.where(tree.children == 0, count, -1)
+            _, error, told = log_ratios(solution, known)
+            leaf = int(tree.leaves[np.argmax(error[tree.leaves])])
+            assert error[leaf] > TRUSTED
+            here, whole = (rerun(tree, solution, leaf, known, t) for t in (told, None))
+            assert here[0] == pytest.approx(whole[0], abs=1e-9)
+            assert max(here[1], whole[1]) < 1e-9
+            assert whole[2] == len(tree)
+        answers = spine.posterior(tree, released, rho, prior).membership(known=20, reruns=1)
+        assert (answers["status"].values == spine.STATUS.index("rerun")).sum() > 20
+
+
+def test_hundreds_of_siblings_leave_out_no_more_than_a_few():
+    """Where each unit's mean is a little off its saddle point, sums over all of them would miss what was published."""
+    for groups in (20, 800):
+        tree = wide(groups, 3)
+        rho = np.array([0.05, 0.25, 0.1])[tree.level]
+        found = spine.posterior(tree, np.where(tree.level == 0, 2.0 * groups, 0.0), rho, spine.Flat())
+        dropped = found.solutions[0].messages.windows["dropped"]
+        assert dropped[0] < 1e3 * dropped[1 : groups + 1].sum()
+        assert float(found.mean[0]) == pytest.approx(float(found.mean[1 : groups + 1].sum()), rel=1e-12)
+
+
+def put_at(values, unit, value):
+    values = np.array(values, dtype=float)
+    values[unit] = value
+    return values
+
+
+def test_a_tolerance_out_of_reach_is_a_status():
+    tree = wide(4, 10)
+    noisy = np.zeros(len(tree))
+    found = spine.posterior(tree, noisy, 0.1, spine.Flat(), tau=1e-3, tolerance=1e-300)
+    assert found.status == "loose"
+    assert found.dropped > 0
+    assert spine.posterior(tree, noisy, 0.1, spine.Flat(), tau=1e-3).status == "ok"
+
+
+@pytest.mark.parametrize("tau", [1e-2, 1e-4, 1e-7])
+def test_the_ledger_bounds_what_is_lost(tau):
+    """Against a run that drops next to nothing: no probability of any unit is off by more than the ledger says."""
+    rng = np.random.default_rng(int(-np.log10(tau)))
+    for prior in (spine.Flat(), spine.NegativeBinomial(0.5, 1.0), spine.SharedRate()):
+        for _ in range(5):
+            noisy = NOISY + rng.integers(-4, 5, 8)
+            fine = spine.posterior(T, noisy, RHO, prior, tau=1e-30)
+            rough = spine.posterior(T, noisy, RHO, prior, tau=tau, tolerance=1.0)
+            assert rough.dropped < 1.0
+            for name in T.names:
+                p, q = fine.pmf(name), rough.pmf(name)
+                lost = float(p.sum() - p.sel(count=p["count"].isin(q["count"])).sum())
+                assert lost <= rough.dropped * (1 + 1e-9) + 1e-14
+                both = np.intersect1d(p["count"], q["count"])
+                apart = 0.5 * (abs(p.sel(count=both) - q.sel(count=both)).sum() + lost)
+                assert float(apart) <= rough.dropped + 1e-13
+            ours, theirs = (f.membership(known=1) for f in (rough, fine))
+            gap = np.abs(ours["log_bayes_factor"] - theirs["log_bayes_factor"])
+            given = ours["status"] != spine.STATUS.index("unresolved")
+            assert (gap <= ours["error"] + 1e-12).where(given, True).all()
+
+
+@pytest.mark.parametrize(
+    ("released", "rho", "words"),
+    [
+        (put(NOISY, h=0.5), RHO, "noisy count of unit 'h' must be a whole number"),
+        (put(NOISY, h=np.nan), RHO, "noisy count of unit 'h' must be a whole number"),
+        (NOISY, put(RHO, _3=-1), "rho of unit '3' must be non-negative, got -1"),
+        (NOISY, put(RHO, _3=np.nan), "rho of unit '3' must be non-negative"),
+        (NOISY, put(RHO, _3=INF), "exact count of unit '3' must be at least 0, got -2"),
+        (NOISY[:5], RHO[:5], "8 units"),
+        (NOISY, RHO[:5], "rho must be as released"),
+    ],
+)
+def test_measurements_that_cannot_be_are_named(released, rho, words):
+    with pytest.raises(ValueError, match=words):
+        spine.posterior(T, released, rho)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: spine.Pmf([0.5, -0.5, 1.0]), "non-negative"),
+        (lambda: spine.Pmf([0.0, 0.0]), "some mass"),
+        (lambda: spine.Poisson(0.0), "mean must be positive"),
+        (lambda: spine.NegativeBinomial(-1.0, 2.0), "shape must be positive"),
+        (lambda: spine.SharedRate([1.0, 2.0], [1.0]), "as many as means"),
+        (lambda: spine.SharedRate([1.0], [0.0]), "positive sum"),
+        (lambda: spine.posterior(T, NOISY, RHO, spine.Poisson([1.0, 2.0])), "2 entries for 5 leaves"),
+        (lambda: spine.posterior(T, NOISY, RHO, spine.SharedRate(within="street")), "within must be"),
+        (lambda: spine.posterior(spine.Tree.of({"a": None}), [1], [1.0]), "no parent within which"),
+        (lambda: spine.posterior(T, NOISY, RHO, tolerance=0.0), "tolerance must be positive"),
+        (
+            lambda: spine.posterior(T, put(NOISY, g=6), RHO, noise={"g": TO_SIX}),
+            "leaves more than 65,536 counts possible",
+        ),
+    ],
+)
+def test_other_input_that_cannot_be_is_named(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_a_single_unit_with_a_prior_of_its_own():
+    found = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5], spine.Flat())
+    x = np.arange(40)
+    w = np.exp(-0.5 * (1 - x) ** 2)
+    assert float(found.mean[0]) == pytest.approx(w @ x / w.sum(), abs=1e-12)
+    assert float(found.membership(known=0)["log_bayes_factor"][0]) == pytest.approx(0.5)

@@ -1,0 +1,280 @@
+"""Chunks are whole or not there, are known again, and are the same whoever makes them; what is damaged is made anew."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adversary import chunks, executors
+from adversary.chunks import MANIFEST, RECORDS, arrays_of, run_chunks
+
+ITEMS = {f"c{i}": i for i in range(5)}
+
+
+def draw(seed: int) -> dict[str, Any]:
+    """A chunk that depends on its item only."""
+    return {"x": np.random.default_rng(seed).random(3), "seed": seed}
+
+
+class Counting:
+    """`draw`, with a list of what it was asked for, and an item at which it is interrupted."""
+
+    def __init__(self, stop_at: int = -1) -> None:
+        self.asked: list[int] = []
+        self.stop_at = stop_at
+
+    def __call__(self, seed: int) -> dict[str, Any]:
+        if seed == self.stop_at:
+            raise KeyboardInterrupt
+        self.asked.append(seed)
+        return draw(seed)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file, by its name inside the directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def made(out: Path, function: Callable[[int], Any] = draw, **how: Any) -> chunks.Chunks:
+    """The chunks of `ITEMS`."""
+    return run_chunks(function, ITEMS, out=out, **({"parameters": {"a": 1}} | how))
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> dict[str, bytes]:
+    """What a run without interruption writes."""
+    made(tmp_path / "whole")
+    return contents(tmp_path / "whole")
+
+
+def test_every_item_has_a_file_and_a_checksum(tmp_path: Path) -> None:
+    found = made(tmp_path / "out")
+    assert list(found.files) == list(ITEMS)
+    assert (found.kept, found.damaged) == ((), ())
+    for name, seed in ITEMS.items():
+        np.testing.assert_array_equal(arrays_of(found.files[name])["x"], draw(seed)["x"])
+        assert json.loads((tmp_path / "out" / RECORDS / f"{name}.json").read_text())["size"] > 0
+
+
+def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    out = tmp_path / "out"
+    first, second, third = Counting(stop_at=3), Counting(), Counting()
+    with pytest.raises(KeyboardInterrupt):
+        made(out, first)
+    found = made(out, second)
+    assert (first.asked, second.asked) == ([0, 1, 2], [3, 4])
+    assert found.kept == ("c0", "c1", "c2")
+    assert contents(out) == whole
+    assert made(out, third).kept == tuple(ITEMS)
+    assert third.asked == []
+
+
+@pytest.mark.parametrize("how", ["changed", "shorter", "gone", "record", "half", "unrecorded"])
+def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole: dict[str, bytes]) -> None:
+    out = tmp_path / "out"
+    file, record = made(out).files["c2"], out / RECORDS / "c2.json"
+    content = file.read_bytes()
+    if how == "changed":
+        file.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    elif how == "shorter":
+        file.write_bytes(content[:-1])
+    elif how == "gone":
+        file.unlink()
+    elif how == "record":
+        record.write_text("{")
+    else:  # killed before the rename, or before the record
+        record.unlink()
+        if how == "half":
+            file.replace(file.with_name(f".{file.name}.0123"))
+    again = Counting()
+    found = made(out, again)
+    assert again.asked == [2]
+    assert found.damaged == (() if how in ("half", "unrecorded") else ("c2",))
+    assert contents(out) == whole
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"parameters": {"a": 2}}, "parameters.a is 1 there, and 2 now"),
+        ({"parameters": {"a": 1, "b": [3]}}, r"parameters.b is null there, and \[3\] now"),
+        ({"inputs": "f00"}, 'inputs is null there, and "f00" now'),
+        ({"versions": ("adversary", "numpy", "scipy")}, "versions.scipy is null there, and "),
+    ],
+)
+def test_results_of_other_work_are_refused_with_both_values(other: Any, told: str, tmp_path: Path) -> None:
+    made(tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match=told):
+        made(tmp_path, **other)
+    assert contents(tmp_path) == before
+
+
+def test_other_items_a_finished_directory_and_a_damaged_manifest_are_refused(tmp_path: Path) -> None:
+    made(tmp_path)
+    with pytest.raises(ValueError, match=r"chunks\.number is 5 there, and 1 now"):
+        run_chunks(draw, {"c0": 0}, out=tmp_path, parameters={"a": 1})
+    with pytest.raises(ValueError, match="has results already: resume them"):
+        made(tmp_path, resume=False)
+    (tmp_path / MANIFEST).write_text("{")
+    with pytest.raises(ValueError, match=f"{MANIFEST} is damaged"):
+        made(tmp_path)
+
+
+def test_an_error_says_in_which_chunk_it_was(tmp_path: Path) -> None:
+    def fails(seed: int) -> Any:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as caught:
+        made(tmp_path, fails)
+    assert caught.value.__notes__ == ["in chunk 'c0'"]
+
+
+def test_a_full_disk_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, bytes]
+) -> None:
+    out, room, sync = tmp_path / "out", [5], os.fsync
+
+    def full(number: int) -> None:
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(
+            OSError, match="no space is left; 2 of 5 chunks are whole: make room, then resume"
+        ) as caught:
+            made(out)
+    assert caught.value.filename == str(out)
+    assert set(contents(out)) == {MANIFEST, "c0.npz", "c1.npz", f"{RECORDS}/c0.json", f"{RECORDS}/c1.json"}
+    assert made(out).kept == ("c0", "c1")
+    assert contents(out) == whole
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    try:
+        mounted = subprocess.run(command, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("making a small file system is not permitted here")
+    try:
+        with pytest.raises(OSError, match=r"no space is left; \d of 40 chunks are whole"):
+            run_chunks(draw, {f"c{i}": i for i in range(40)}, out=disk / "out", parameters={})
+        assert not [name for name in contents(disk / "out") if Path(name).name.startswith(".")]
+        assert not [name for name, raw in contents(disk / "out").items() if not raw]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_digests_see_names_sizes_and_both_ends(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    found = set()
+    for content in (b"x" * 9, b"x" * 10, b"y" + b"x" * 9, b"x" * 9 + b"y"):
+        file.write_bytes(content)
+        found.add(chunks.digest_of_files(tmp_path, sample=4))
+    file.rename(tmp_path / "b.parquet")
+    found.add(chunks.digest_of_files(tmp_path, sample=4))
+    assert len(found) == 5
+
+
+def test_workers_and_a_scheduler_are_not_given_together() -> None:
+    with pytest.raises(ValueError, match="give one of the two, got workers = 2"):
+        list(executors.finished(abs, [1], scheduler="tcp://x:1", workers=2))
+    with pytest.raises(ValueError, match="workers"):
+        list(executors.finished(abs, [1], workers=0))
+
+
+def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    with pytest.raises(ImportError, match=r"adversary\[scale\]"):
+        list(executors.finished(abs, [1], workers=2))
+
+
+ON_TWO = """
+import os, signal, sys
+from pathlib import Path
+from functools import partial
+from adversary.chunks import run_chunks
+from tests.test_chunks import ITEMS, draw
+
+def deadly(flag, seed):
+    if seed == 3:
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return draw(seed)
+
+def hanging(seed):
+    if seed == 3:
+        print("here", flush=True)
+        signal.pause()
+    return draw(seed)
+
+if __name__ == "__main__":
+    out, kind, where, workers = sys.argv[1:]
+    function = {"draw": draw, "deadly": partial(deadly, where), "hanging": hanging}[kind]
+    run_chunks(function, ITEMS, out=out, parameters={"a": 1}, workers=int(workers))
+"""
+
+
+@pytest.fixture
+def on_two(tmp_path: Path) -> list[str]:
+    """A program that makes the chunks of `ITEMS`; arguments out, kind, where, workers."""
+    program = tmp_path / "on_two.py"
+    program.write_text(ON_TWO)
+    return [sys.executable, str(program)]
+
+
+def environment() -> dict[str, str]:
+    """Of programs that import from the tests."""
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, on_two: list[str], whole: dict[str, bytes]) -> None:
+    out = tmp_path / "out"
+    command = [*on_two, str(out), "deadly", str(tmp_path / "flag"), "2"]
+    subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "flag").exists()
+    assert contents(out) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_driver_that_is_killed_loses_the_chunks_in_flight_only(
+    workers: str, tmp_path: Path, on_two: list[str], whole: dict[str, bytes]
+) -> None:
+    out = tmp_path / "out"
+    command = [*on_two, str(out), "hanging", "", workers]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "here\n"
+        driver.send_signal(signal.SIGKILL)
+        assert driver.stdout.read() == ""  # workers, which share it, are gone too
+    assert driver.returncode == -signal.SIGKILL
+    again = Counting()
+    found = made(out, again)
+    assert 3 in again.asked
+    assert len(again.asked) + len(found.kept) == len(ITEMS)
+    assert workers == "2" or found.kept == ("c0", "c1", "c2")
+    assert found.damaged == ()
+    assert contents(out) == whole
