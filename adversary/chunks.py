@@ -165,9 +165,9 @@ def _manifest(items: Mapping[str, Any], parameters: Any, inputs: Any, versions: 
 
 
 def _claim(path: Path, manifest: dict[str, Any], resume: bool) -> None:
-    """Write the manifest, or compare it with the one that is there."""
+    """Write the manifest, or compare it with that of the chunks that are there."""
     place = path / MANIFEST
-    if not place.exists():
+    if not place.exists() or not any((path / RECORDS).glob("*.json")):
         _no_space_named(path, partial(save_bytes, place, json.dumps(manifest, indent=2).encode()))
         return
     if not resume:

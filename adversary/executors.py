@@ -17,7 +17,7 @@ AHEAD = 2
 """Pieces handed out for every thread of the workers."""
 RETRIES = 1
 """Times that a piece is handed out again after the scheduler has given it up, which it does when four workers died."""
-PATIENCE = 60
+PATIENCE = 30
 """Seconds in which a scheduler must have a worker."""
 
 
@@ -88,7 +88,7 @@ def _count(scheduler: str | None, workers: int | None) -> int:
 def _local(workers: int) -> Any:
     """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there."""
     return distributed().LocalCluster(
-        n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
     )
 
 
@@ -111,30 +111,41 @@ def _client(scheduler: str) -> Iterator[Any]:
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
     """The same on the workers of a client, so many pieces in flight."""
     dask = distributed()
-    places: dict[Any, int] = {}
+    flying: dict[Any, int] = {}
     lost = dict.fromkeys(range(len(items)), 0)
     waiting = iter(range(len(items)))
-    queue = dask.as_completed()
 
-    def hand_out(place: int) -> None:
-        future = client.submit(function, items[place], pure=False)
-        places[future.key] = place
-        queue.add(future)
+    def hand_out(place: int | None) -> None:
+        if place is not None:
+            flying[client.submit(function, items[place], pure=False)] = place
 
     for _ in range(AHEAD * max(1, sum(client.nthreads().values()))):
-        if (place := next(waiting, None)) is not None:
-            hand_out(place)
-    for future in queue:
-        place = places.pop(future.key)
+        hand_out(next(waiting, None))
+    while flying:
         try:
-            result = future.result()
-        except (dask.KilledWorker, dask.CancelledError) as error:
-            lost[place] += 1
-            if lost[place] > RETRIES:
-                raise ChildProcessError(f"workers died {lost[place]} times over piece {place + 1}: {error}") from None
-            hand_out(place)
+            ready = dask.wait(list(flying), timeout=PATIENCE, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            _need_worker(client)
             continue
-        future.release()
-        if (following := next(waiting, None)) is not None:
-            hand_out(following)
-        yield place, result
+        for future in ready:
+            place = flying.pop(future)
+            try:
+                result = future.result()
+            except (dask.KilledWorker, dask.CancelledError) as error:
+                lost[place] += 1
+                if lost[place] > RETRIES:
+                    raise ChildProcessError(
+                        f"workers died {lost[place]} times over piece {place + 1}: {error}"
+                    ) from None
+                hand_out(place)
+                continue
+            hand_out(next(waiting, None))
+            yield place, result
+
+
+def _need_worker(client: Any) -> None:
+    """ChildProcessError where all workers are gone, and none comes."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ChildProcessError("all workers of the Dask scheduler died, and none took their place") from None

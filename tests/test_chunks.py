@@ -138,6 +138,7 @@ def test_an_error_says_in_which_chunk_it_was(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no") as caught:
         made(tmp_path, fails)
     assert caught.value.__notes__ == ["in chunk 'c0'"]
+    assert not made(tmp_path, parameters={"a": 2}, resume=False).kept  # nothing came of it: nothing is mixed
 
 
 def test_a_full_disk_leaves_nothing_half_written(

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
@@ -34,6 +34,9 @@ from adversary.desk.grids import Section
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import readers_of
 from adversary.reader.truths import settle_truth
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 NAMES = ("report.html", "audit.nc")
 SECTIONS = (
@@ -89,7 +92,7 @@ def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
             path.unlink(missing_ok=True)
 
 
-def template(name: str) -> Any:
+def template(name: str) -> Template:
     """One of the page templates of this directory; everything put into it is escaped, nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

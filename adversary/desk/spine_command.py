@@ -13,6 +13,7 @@ from adversary.chunks import save_bytes
 from adversary.desk.options import Json as Json
 from adversary.desk.options import number, several, told
 from adversary.desk.spine_priors import FORMS, leaf_prior
+from adversary.desk.spine_report import write_reports
 from adversary.desk.spine_runs import Question, run
 from adversary.desk.spine_summaries import THRESHOLDS, show, summary
 from adversary.desk.tables import json_text, tell
@@ -49,7 +50,10 @@ def spine_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a DIR that has results of the same work.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The exact posterior of every count of a spine, and what a reader learns about one person in every block."""
+    """The exact posterior of every count of a spine, and what a reader learns about one person in every block.
+
+    Parquet files by county, a summary as JSON, and a page for every cell.
+    """
     with told():
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
@@ -61,10 +65,11 @@ def spine_command(
             raise ValueError(str(error)) from None
         answer: dict[str, Any] = summary(question, made, thresholds, chance)
         save_bytes(out / SUMMARY, json_text(answer).encode())
+        pages = write_reports(question, made, failure=chance, thresholds=thresholds)
     tell(answer, show, as_json)
     for name in made.damaged if as_json else ():
         print(f"{name}: its file was damaged, and was made anew", file=sys.stderr)
-    print(f"results in {out}", file=sys.stderr)
+    print(f"results in {out}, to be read in {', '.join(str(page) for page in pages)}", file=sys.stderr)
 
 
 def _cells(texts: list[str] | None) -> Any:

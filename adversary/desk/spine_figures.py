@@ -17,7 +17,7 @@ from adversary._numeric import Floats, check_positive
 from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, LIGHT, panel_title, plain_log_axis, styled
 from adversary.desk.marks import BOUND, in_percent, title
 from adversary.desk.spine_results import Columns, blocks, column, worst_rows
-from adversary.desk.words import figure_of, percent
+from adversary.desk.words import figure_of, outward, percent
 
 ORANGE = COLOURS[1]
 BINS = 60
@@ -69,6 +69,12 @@ def risk(
         for end, name in ((least, "least"), (most, "largest")):
             if bounds and 0 < end < np.inf:
                 ax.axvline(end, color=INK, lw=1.4, ls=BOUND, gid=name)
+                side = -1 if name == "largest" else 1
+                ax.annotate(
+                    f"{name} promised, {outward(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
+                    ha="right" if side < 0 else "left", va="top",
+                )  # fmt: skip
     said = f"{percent(float((ratio > most).mean()))} of {unit}s above the bound" if bounds else ""
     if threshold is not None:
         check_positive("threshold", threshold)
@@ -78,7 +84,7 @@ def risk(
         said = f"{percent(share)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
     plain_log_axis(spread, "x", lambda x: f"{x:g}")
     plain_log_axis(beyond, "y", percent)
-    panel_title(spread, "grey: a reader who learns nothing" + "; dashed: the bounds" * (bounds is not None))
+    panel_title(spread, "grey: a reader who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
         half, rare = (figure_of(float(x)) for x in np.quantile(ratio, (0.5, 0.99)))

@@ -104,7 +104,7 @@ class Promise:
     >>> found.guarantee
     ZeroConcentratedDP(rho=0.25)
     >>> round(found.ratio(0.1)[1], 2)
-    4.48
+    4.55
     """
 
     rho: float

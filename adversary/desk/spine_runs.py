@@ -123,12 +123,13 @@ def _run(question: Question, target: Path, **how: Any) -> Run:
     above: spine.SpinePosterior | None = None
     damaged: list[str] = []
     if split > 0:
+        upper = nmf.read(path, question.query, question.cells, levels=levels[: split + 1])
         for tau in TAUS:
             raised = go(
                 partial(rise_piece, question, tau), inside, out=target / MESSAGES / f"{tau:g}",
                 description=f"{question.level}: up",
             )  # fmt: skip
-            above, told = _across(question, levels[: split + 1], raised.files)
+            above, told = _across(question, upper, raised.files)
             damaged += raised.damaged
             if np.max(above.dropped) <= question.tolerance:
                 break
@@ -194,10 +195,9 @@ def _messages(path: Path) -> tuple[spine.Message, ...]:
 
 
 def _across(
-    question: Question, levels: tuple[str, ...], files: Mapping[str, Path]
+    question: Question, read: nmf.Measurements, files: Mapping[str, Path]
 ) -> tuple[spine.SpinePosterior, Callable[[str | None], Any]]:
     """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
-    read = nmf.read(question.directory, question.query, question.cells, levels=levels)
     released, rho = _columns(read)
     messages = {name: _messages(file) for name, file in files.items()}
     found = spine.posterior(

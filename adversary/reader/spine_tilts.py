@@ -90,7 +90,7 @@ def saddle(L):
     modes = np.full(n, -1)
     line, fall = np.zeros(n), np.zeros(n)
     sums, falls = np.zeros(n), np.zeros(n)
-    at = np.zeros(n)
+    at, before, longest = np.zeros(n), np.zeros(n), np.full(n, STEP)
     for v in range(n):
         if least[v] >= 0.0:
             theta[v] = least[v] + 1.0
@@ -122,18 +122,24 @@ def saddle(L):
                 continue
             t = tilt_above(L, theta, v)
             if L.units[v].low == L.units[v].high:
-                wanted = (sums[v] - L.units[v].low) / falls[v] if falls[v] > 1e-12 else theta[v]
+                x = float(L.units[v].low)
+                wanted = (sums[v] - x) / falls[v] if falls[v] > 1e-12 else theta[v]
             else:
                 x = line[v] - fall[v] * t
                 slope, curvature = slope_of(L, v, at[v])
                 wanted = t + slope + curvature * (x - at[v])
-                at[v] = min(max(x, float(L.units[v].low)), float(L.units[v].high))
-            change = min(max(wanted - theta[v], -STEP), STEP)
+            change = wanted - theta[v]
+            if change * before[v] < 0.0:  # to and fro: mixtures of rates may bend the other way
+                longest[v] = min(longest[v], 0.5 * abs(before[v]))
+            change = before[v] = min(max(change, -longest[v]), longest[v])
             new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
             if new <= least[v]:
                 new = 0.5 * (theta[v] + least[v]) if theta[v] > least[v] else least[v] + 0.5
             largest = max(largest, abs(new - theta[v]))
             theta[v] = new
+            if new != wanted:
+                x = sums[v] - falls[v] * new
+            at[v] = min(max(x, float(L.units[v].low)), float(L.units[v].high))
         if largest < CLOSE:
             break
     return settled(L, theta), sweeps

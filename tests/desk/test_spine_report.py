@@ -101,7 +101,7 @@ def test_beside_an_exact_total_it_says_that_rho_doubles() -> None:
 
 
 def test_errors_have_a_section_of_their_own() -> None:
-    tree, truth, released, rho, found = county()
+    tree, truth, released, _, found = county()
     checked = spine_results.errors(tree, truth, {"posterior": found, "noisy": released})
     text = words(account(errors=checked))
     assert "Beside the truth" in text

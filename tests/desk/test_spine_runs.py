@@ -179,6 +179,8 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     for words in ("detailed, cell 8: 70 leaves in 3 pieces", "bound, zCDP, failure 0.05", "threshold"):
         assert words in shown.stdout.replace("\u00a0", " ")
     for wrong, told in (
+        (("--query", "elsewhere"), "query 'elsewhere' is not there"),
+        (("--cell", "99"), "cell 99 lies outside query detailed, which has 2 x 2 x 1 x 3 cells"),
         (("--cell", "x"), "--cell must be a number"),
         (("--leaf-prior", "x"), "the prior of leaves must be"),
         (("--scheduler", "tcp://x:1", "--workers", "2"), "give one of the two"),

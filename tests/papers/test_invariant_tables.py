@@ -1,7 +1,7 @@
 """Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics": tables with published margins, their mechanisms,
 canonical noise and the test of the odds ratio, with the errata.
 
-Labels S09 to S45 are our numbering of the numbers printed there or derived exactly from it; E2 to E15 that of its slips,
+Labels S09 to S45 are our numbering of the numbers printed there or derived exactly from it; E2 to E15 of its slips,
 for which both the printed and the correct statement stand.
 """
 

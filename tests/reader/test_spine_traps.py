@@ -220,6 +220,52 @@ def test_other_input_that_cannot_be_is_named(make, words):
         make()
 
 
+FIRST = (-19, -69, 46, -23, 52, 29, 44, -8, -28, 80, 35, 23, -4, -6, 80, 97, 83, 0, -63, -5, -33, -32)
+SECOND = (
+    -70,
+    61,
+    -8,
+    -64,
+    96,
+    -49,
+    -8,
+    17,
+    -69,
+    -10,
+    -22,
+    72,
+    -69,
+    2,
+    0,
+    -4,
+    40,
+    -5,
+    66,
+    8,
+    -6,
+    9,
+    -11,
+    -27,
+    -29,
+    -110,
+)
+SECOND += (-14, 29, 48, -20, -60, -48, 9, 67, -42, 8)
+
+
+def test_blocks_hardly_measured_under_a_shared_rate():
+    """A mixture of rates bends upwards where it passes from one to the next: the search for tilts went to and fro."""
+    parents = {"t": None, "g": "t", "h": "t"}
+    parents |= {f"g{i}": "g" for i in range(len(FIRST))} | {f"h{i}": "h" for i in range(len(SECOND))}
+    tree = spine.Tree.of(parents)
+    released = np.array([2.0, -2, 0, *FIRST, *SECOND])
+    rho = np.array([0.101, 0.101, 0.101] + [0.000264] * (len(FIRST) + len(SECOND)))
+    found = spine.posterior(tree, released, rho)
+    assert found.status == "ok"
+    assert float(found.dropped) < 1e-12
+    assert float(found.mean[0]) == pytest.approx(float(found.mean[1:3].sum()), rel=1e-12)
+    assert 0 < float(found.mean[0]) < 5
+
+
 def test_a_single_unit_with_a_prior_of_its_own():
     found = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5], spine.Flat())
     x = np.arange(40)
