@@ -11,8 +11,13 @@ os.environ.setdefault("PYTENSOR_FLAGS", "linker=py,cxx=,optimizer_excluding=fusi
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-FIRST = ("tests/analyst/test_calibration_bounded.py", "tests/test_long_notebooks.py", "tests/test_notebooks.py")
-"""One file that has the quadrature compiled, and beside it what needs it late: it is then compiled once."""
+FIRST = (
+    "tests/analyst/test_calibration_bounded.py",
+    "tests/test_long_notebooks.py",
+    "tests/reader/test_spine.py",
+    "tests/test_notebooks.py",
+)
+"""Files that have the quadrature and the spine compiled, and beside them what needs those late: they compile once."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -170,6 +170,8 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     assert (answer["pieces"], answer["kept"], answer["cells"]) == (3, [], [1, [1, 0, 0, 2]])
     ours = contents(out)
     assert ours.pop("summary.json")
+    assert b"Every block" in ours.pop("spine-1.html")
+    assert ours.pop("spine-8.html")
     assert ours == contents(done.out)
     again = commands.run(*command, str(out))
     assert again.exit_code == 2
@@ -196,7 +198,8 @@ def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path)
     command = [sys.executable, "-m", "adversary.desk.cli", "spine", str(file), "--query", "detailed", "--prior", "0.2"]
     command += ["--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    (tmp_path / "summary.json").unlink()
+    for beside in ("summary.json", "spine-1.html", "spine-8.html"):
+        (tmp_path / beside).unlink()
     assert contents(tmp_path) == contents(done.out)
 
 
