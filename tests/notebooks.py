@@ -8,7 +8,12 @@ import pytest
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
-LONG = ("07_write_your_own_adversary.py", "08_choosing_epsilon.py")
+LONG = (
+    "06_what_if_the_reader_is_wrong.py",
+    "07_write_your_own_adversary.py",
+    "08_choosing_epsilon.py",
+    "09_a_noisy_mean_and_variance.py",
+)
 
 
 def run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ def example(*, flat: bool, constrained: bool) -> Oracle:
     return Oracle(Setting(YSTAR, SSTAR, N, (SCALE, SCALE), prior=prior, constrained=constrained, cap=cap))
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("flat", "constrained", "mean", "sd", "square"),
     [
@@ -33,6 +35,8 @@ def test_moments_of_example_4(flat: bool, constrained: bool, mean: float, sd: fl
     assert 1e4 * found["sigma2"] == pytest.approx(square, abs=0.06)
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 def test_infeasible_mass_and_prediction_of_example_4() -> None:
     assert example(flat=False, constrained=False).infeasible == pytest.approx((0.0915, 0.1007), abs=1e-4)
     oracle = example(flat=True, constrained=False)
@@ -56,6 +60,8 @@ def test_intervals_of_example_4() -> None:
     assert [100.0 * low, 100.0 * high] == pytest.approx([0.85, 49.90], abs=6e-3)
 
 
+@pytest.mark.slow
+@pytest.mark.thorough
 def test_reflection_changes_nothing() -> None:
     one, other = (Oracle(Setting(y, 0.3, 5, (0.3, 0.4))).moments for y in (-0.2, 1.2))
     assert one["mu"] == pytest.approx(1.0 - other["mu"], abs=1e-8)
@@ -82,6 +88,7 @@ def test_statistics_that_contradict_each_other_move_the_mode() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_moments_agree_with_weighted_draws_from_the_prior() -> None:
     """Prior draws, discarded with their statistics unless these are feasible, weighted by the noise: section 3."""
     rng, n, scale = np.random.default_rng(4), 4, 0.25

@@ -153,6 +153,7 @@ def test_what_contradicts_the_constraints_is_sampled_all_the_same() -> None:
         assert float(posterior.sums.std("draw").min()) > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_cirrhosis_release_is_sampled_at_the_default_length_in_the_tight_region() -> None:
     """The thesis's release of 46 states, fixture of its script's seed: a thousand draws of a block are not enough."""

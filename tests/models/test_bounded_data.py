@@ -261,6 +261,7 @@ def test_a_grid_of_the_constrained_density_finds_the_exact_answers(feasible: Any
     np.testing.assert_allclose(found, EXACT["flat", True], rtol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "prior", "seeds"), [("marginal", "informative", (2, 6, 8)), ("joint", "flat", (6,))])
 def test_nuts_finds_the_exact_answers_of_the_worked_example(form: str, prior: str, seeds: tuple[int, ...]) -> None:

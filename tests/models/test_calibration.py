@@ -177,6 +177,7 @@ def test_draws_of_continuous_latents_are_calibrated() -> None:
     assert overall(tree) > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_draws_of_an_unknown_rate_of_poisson_counts_are_calibrated() -> None:
     model = models.uncertain_rates(levels(), reader(GammaPoisson(2.0, 1.0)), upper=25)
