@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from adversary.executors import finished
-from adversary.runner import track
+from adversary.runner import save_bytes, track
 
 MANIFEST = "_manifest.json"
 RECORDS = "_chunks"
@@ -115,21 +113,6 @@ def arrays_of(path: Path) -> dict[str, Any]:
     """Arrays of an `.npz` file."""
     with np.load(path) as archive:
         return {name: archive[name] for name in archive.files}
-
-
-def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it; the temporary one does not outlive an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def digest_of_files(folder: Path, pattern: str = "*", sample: int = 1 << 20) -> str:

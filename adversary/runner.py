@@ -12,9 +12,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from threading import Timer
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -116,9 +118,22 @@ def kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
 
 
 def save_array(path: Path, array: Floats) -> None:
-    """Write an array under a temporary name, then rename, so that a file is whole or not there."""
+    """Write an array with `save_bytes`, so that a file is whole or not there."""
+    buffer = BytesIO()
+    np.save(buffer, array)
+    save_bytes(path, buffer.getvalue())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, then rename it; the temporary one does not outlive an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        np.save(file, array)
-    temporary.replace(path)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

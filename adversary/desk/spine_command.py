@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from adversary.chunks import save_bytes
 from adversary.desk.options import Json as Json
 from adversary.desk.options import number, several, told
 from adversary.desk.spine_priors import FORMS, leaf_prior
@@ -17,6 +16,7 @@ from adversary.desk.spine_report import write_reports
 from adversary.desk.spine_runs import Question, run
 from adversary.desk.spine_summaries import THRESHOLDS, show, summary
 from adversary.desk.tables import json_text, tell
+from adversary.runner import save_bytes
 
 SUMMARY = "summary.json"
 

@@ -22,6 +22,7 @@ from adversary.desk.spine_priors import description
 from adversary.desk.spine_results import (
     FAILURE,
     PROVEN,
+    QUANTILES,
     Columns,
     Promise,
     blocks,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NAME = "spine.html"
-QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WORST = 20
 """Rows of the table of blocks."""
 DRAWN = 12

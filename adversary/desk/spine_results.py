@@ -30,6 +30,8 @@ Columns = Mapping[str, Any]
 PROVEN = ("ok", "rerun")
 """What a block's status is where its numbers are given."""
 FAILURE = 0.05
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+"""Of the ratios of blocks, on screen and on the page."""
 
 
 def results(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import Floats, check_probability, check_whole
-from adversary.chunks import arrays_of, digest_of_files, run_chunks, save_bytes
+from adversary.chunks import arrays_of, digest_of_files, run_chunks
 from adversary.desk import nmf
 from adversary.desk.nmf_layout import arrow, levels_of, opened
 from adversary.desk.spine_priors import description
@@ -24,6 +24,7 @@ from adversary.desk.spine_units import as_parquet, path_rho, unit_columns, with_
 from adversary.executors import lent
 from adversary.reader import spine
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
+from adversary.runner import save_bytes
 
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""

@@ -11,11 +11,9 @@ from rich.text import Text
 
 from adversary.desk import tables
 from adversary.desk.nmf_layout import arrow
+from adversary.desk.spine_results import FAILURE, QUANTILES, Promise, statuses
 from adversary.desk.spine_runs import Question, Run
-from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
-from adversary.privacy.guarantees import Guarantee
 
-QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 THRESHOLDS = (2.0,)
 WORST = 10
 READ = ("geocode", "cell", "noisy", "variance", "mean", "posterior", "ratio", "status", "dropped")
@@ -25,7 +23,7 @@ EXACT = (
 )
 
 
-def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure: float = 0.05) -> dict[str, Any]:
+def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure: float = FAILURE) -> dict[str, Any]:
     """Numbers of a run: by cell, the quantiles of the leaves' ratios, shares above thresholds, bound, worst leaves.
 
     thresholds : ratios of posterior to prior
@@ -50,16 +48,6 @@ def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure
             for i, cell in enumerate(cells)
         ],
     }
-
-
-def guarantee(rho: float, exact: bool, known: bool) -> Guarantee:
-    """What the noise on the way from a leaf up promises about one person: zCDP with the sum of rho = 1 / (2 variance).
-
-    rho : of the leaf whose sum is largest
-    exact : an exact count above the leaves: pairs of neighbours then differ by one person's place, and rho is doubled
-    known : a leaf's own count is exact, which promises nothing
-    """
-    return NoPrivacy() if known else ZeroConcentratedDP(2.0 * rho if exact else rho)
 
 
 def show(answer: dict[str, Any], console: Console) -> None:
@@ -113,22 +101,21 @@ def _of_cell(leaves: dict[str, Any], question: Question, thresholds: Any, failur
     ratio = leaves["ratio"].astype(np.float64)
     answered = ratio[~np.isnan(ratio)]
     exact, known = bool(leaves["path_exact"].any()), bool((leaves["variance"] == 0).any())
-    promised = guarantee(float(leaves["path_rho"].max()), exact, known)
-    limit = float(promised.ratio_bounds(question.prior, failure)[1])
+    promised = Promise(np.inf if known else float(leaves["path_rho"].max()), 2 if exact else 1, failure)
+    limit = promised.ratio(question.prior)[1]
     order = np.argsort(np.where(np.isnan(ratio), -np.inf, -ratio), kind="stable")
     worst = [i for i in order if not np.isnan(ratio[i])][:WORST]
     spread = tables.numbers(np.quantile(answered, QUANTILES)) if answered.size else [None] * len(QUANTILES)
-    words, numbers = np.unique(leaves["status"].astype(str), return_counts=True)
     return {
         "leaves": int(ratio.size),
         "answered": int(answered.size),
-        "status": dict(zip(words.tolist(), numbers.tolist(), strict=True)),
+        "status": statuses(leaves),
         "dropped": float(leaves["dropped"].max()),
         "ratio_quantiles": spread,
         "thresholds": [{"ratio": float(t), "share": _share(answered, t)} for t in thresholds],
         "bound": {
-            "definition": promised.definition,
-            "rho": None if known else float(leaves["path_rho"].max()) * (2.0 if exact else 1.0),
+            "definition": promised.guarantee.definition,
+            "rho": None if known else promised.records * promised.rho,
             "failure": failure,
             "ratio": limit,
             "share": _share(answered, limit),

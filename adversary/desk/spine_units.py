@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,11 @@ def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats
     total, exact = np.where(np.isinf(rho), 0.0, rho), np.isinf(rho)
     if top is not None:
         total[0], exact[0] = total[0] + top[0], exact[0] | (top[1] > 0)
-    for v in range(1, len(tree)):
-        total[v] += total[tree.parent[v]]
-        exact[v] |= exact[tree.parent[v]]
+    starts = np.searchsorted(tree.depth, np.arange(tree.depth[-1] + 2))
+    for start, stop in pairwise(starts[1:]):
+        parent = tree.parent[start:stop]
+        total[start:stop] += total[parent]
+        exact[start:stop] |= exact[parent]
     return total, exact
 
 

@@ -113,8 +113,8 @@ def refit(
     """
     prior = SharedRate() if prior is None else prior
     for _ in range(int(check_whole("rounds", rounds, minimum=0))):
-        found = posterior(tree, released, rho, prior, **options)
-        prior = prior.weighted(found.rate_weights().mean(axis=tuple(range(found.rate_weights().ndim - 1))))
+        weights = posterior(tree, released, rho, prior, **options).rate_weights()
+        prior = prior.weighted(weights.mean(axis=tuple(range(weights.ndim - 1))))
     return prior
 
 

@@ -62,6 +62,16 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda columns: {key: values for key, values in columns.items() if key != name}
 
 
+def refused(file: Path, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]], message: str) -> Path:
+    """The file of tracts that was changed, which a reader names with what is wrong."""
+    path = rewritten(file / f"Tract.parquet/{kind}/State=99/County=001/part-00000.parquet", change)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        nmf.read(file, "total")
+    assert str(path) in str(caught.value)
+    assert message in str(caught.value)
+    return path
+
+
 A = "geocode a: query total: "
 CASES = {
     "shape and values": (first("value", [1, 2]), A + "2 values do not fill the shape 1 (1 cells)"),
@@ -115,11 +125,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_malformed_measurement_is_named(file: Path, case: str) -> None:
     change, message = CASES[case]
-    path = rewritten(file / "Tract.parquet/DPQuery/State=99/County=001/part-00000.parquet", change)
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        nmf.read(file, "total")
-    assert str(path) in str(refused.value)
-    assert message in str(refused.value)
+    path = refused(file, "DPQuery", change, message)
     found = nmf_contents.contents(file)
     assert any(str(path) in problem and message in problem for problem in found["problems"]), found["problems"]
 
@@ -135,11 +141,7 @@ KNOWN = {
 @pytest.mark.parametrize("case", KNOWN)
 def test_a_malformed_constraint_is_named(file: Path, case: str) -> None:
     change, message = KNOWN[case]
-    path = rewritten(file / "Tract.parquet/Constraint/State=99/County=001/part-00000.parquet", change)
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        nmf.read(file, "total")
-    assert str(path) in str(refused.value)
-    assert message in str(refused.value)
+    path = refused(file, "Constraint", change, message)
     assert any(str(path) in problem for problem in nmf_contents.contents(file)["problems"])
 
 
