@@ -2,8 +2,9 @@
 
 A chunk is whole or not there: it is written under a temporary name, then renamed, then its checksum is recorded. Work
 that is started again in the same directory goes on with the chunks that are missing, does anew those whose file is not
-what was recorded, and refuses to mix with the results of other inputs, parameters or versions. Chunks must not depend
-on one another; then neither workers, nor order, nor interruptions change a byte of the result.
+what was recorded, or was recorded under another manifest, and refuses to mix with the results of other inputs,
+parameters or versions, or to work beside another process. Chunks must not depend on one another; then neither workers,
+nor order, nor interruptions change a byte of the result.
 """
 
 from __future__ import annotations
@@ -11,19 +12,27 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
 from adversary.executors import finished
 from adversary.runner import save_bytes, track
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 MANIFEST = "_manifest.json"
 RECORDS = "_chunks"
@@ -72,7 +81,7 @@ def run_chunks[T, R](
     Parameters
     ----------
     function : result of one item, of nothing else: neither time, nor place, nor what else is asked
-    items : by names that can be part of a file's name
+    items : by names; in names of files, what is neither letter, digit nor one of "_.-~" is percent-encoded
     out : directory, made if need be
     parameters, inputs : whatever JSON can hold that identifies the work and what it reads (a digest)
     encode : a result as bytes
@@ -85,15 +94,33 @@ def run_chunks[T, R](
     ------
     ValueError : the directory holds results, or those of other work: what differs is named, with both values
     OSError : the disk is full, or the directory cannot be written; nothing is left half-written
+    BlockingIOError : another process is at work in the directory
     """
     path = Path(out)
-    _claim(path, _manifest(items, parameters, inputs, versions), resume)
-    files = {name: path / file.format(name) for name in items}
-    states = {name: _state(path, name, files[name]) for name in items}
+    manifest = _manifest(items, parameters, inputs, versions)
+    _no_space_named(path, partial(path.mkdir, parents=True, exist_ok=True))
+    with _alone(path):
+        _claim(path, manifest, resume)
+        return _made(function, items, path, file, encode, _digest(manifest), scheduler, workers, progress, description)
+
+
+def has_chunks(out: Path | str) -> bool:
+    """Whether a directory holds any chunk that was recorded."""
+    return any((Path(out) / RECORDS).glob("*.json"))
+
+
+def _made[T, R](
+    function: Callable[[T], R], items: Mapping[str, T], path: Path, file: str, encode: Callable[[R], bytes], of: str,
+    scheduler: str | None, workers: int | None, progress: bool, description: str,
+) -> Chunks:  # fmt: skip
+    """The chunks that are missing are made, those that are damaged anew."""
+    files = {name: path / file.format(_file_name(name)) for name in items}
+    states = {name: _state(path, name, files[name], of) for name in items}
     todo = [name for name in items if states[name] != "whole"]
     for name in todo:
         _sweep(files[name])
-    task = partial(_chunk, function, encode, path)
+        _sweep(_record(path, name))
+    task = partial(_chunk, function, encode, path, of)
     work = [(name, files[name], items[name]) for name in todo]
     try:
         done = finished(task, work, scheduler=scheduler, workers=workers)
@@ -102,7 +129,7 @@ def run_chunks[T, R](
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        left = sum(_state(path, name, files[name]) != "whole" for name in todo)
+        left = sum(_state(path, name, files[name], of) != "whole" for name in todo)
         told = f"no space is left; {len(items) - left} of {len(items)} chunks are whole: make room, then resume"
         raise OSError(errno.ENOSPC, told, str(path)) from None
     damaged = tuple(name for name in items if states[name] == "damaged")
@@ -150,13 +177,15 @@ def _manifest(items: Mapping[str, Any], parameters: Any, inputs: Any, versions: 
 def _claim(path: Path, manifest: dict[str, Any], resume: bool) -> None:
     """Write the manifest, or compare it with that of the chunks that are there."""
     place = path / MANIFEST
-    if not place.exists() or not any((path / RECORDS).glob("*.json")):
+    if not has_chunks(path):
         _no_space_named(path, partial(save_bytes, place, json.dumps(manifest, indent=2).encode()))
         return
     if not resume:
         raise ValueError(f"{path} has results already: resume them, or choose another directory")
     try:
-        there = json.loads(place.read_text())
+        there = json.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{place} is gone, so that nobody knows of what the chunks are: delete {path}") from None
     except ValueError:
         raise ValueError(f"{place} is damaged: delete {path} to begin anew") from None
     if differs := _first_difference("", there, manifest):
@@ -184,12 +213,39 @@ def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | N
     return None if old == new else (name, json.dumps(old), json.dumps(new))
 
 
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else is at work in a directory; who died there does not count. Not looked at where there is no `flock`."""
+    if fcntl is None:
+        yield
+        return
+    place = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"{path}: another process is at work here: wait for it, or stop it") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(place)
+
+
+def _file_name(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
 def _record(path: Path, name: str) -> Path:
-    return path / RECORDS / f"{name}.json"
+    return path / RECORDS / f"{_file_name(name)}.json"
 
 
-def _state(path: Path, name: str, file: Path) -> str:
-    """ "whole", "missing", or "damaged": not what was recorded."""
+def _state(path: Path, name: str, file: Path, of: str) -> str:
+    """ "whole", "missing", or "damaged": not what was recorded, or recorded of other work."""
     record = _record(path, name)
     if not record.exists():
         return "missing"
@@ -197,7 +253,7 @@ def _state(path: Path, name: str, file: Path) -> str:
         told, content = json.loads(record.read_text()), file.read_bytes()
     except (OSError, ValueError):
         return "damaged"
-    return "whole" if told == _told(content) else "damaged"
+    return "whole" if told == _told(content, of) else "damaged"
 
 
 def _sweep(file: Path) -> None:
@@ -206,12 +262,13 @@ def _sweep(file: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _told(content: bytes) -> dict[str, Any]:
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+def _told(content: bytes, of: str) -> dict[str, Any]:
+    """Record of a chunk: its size and checksum, and the manifest of the work it is of."""
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "of": of}
 
 
 def _chunk[T, R](
-    function: Callable[[T], R], encode: Callable[[R], bytes], path: Path, task: tuple[str, Path, T]
+    function: Callable[[T], R], encode: Callable[[R], bytes], path: Path, of: str, task: tuple[str, Path, T]
 ) -> None:
     """On a worker: a chunk made, written, and recorded; the record comes last."""
     name, file, item = task
@@ -221,4 +278,4 @@ def _chunk[T, R](
         error.add_note(f"in chunk {name!r}")
         raise
     save_bytes(file, content)
-    save_bytes(_record(path, name), json.dumps(_told(content)).encode())
+    save_bytes(_record(path, name), json.dumps(_told(content, of)).encode())

@@ -1,4 +1,4 @@
-"""Where independent pieces of work are done: in this process, or on the workers of Dask.
+"""Where independent pieces of work are done: in this process, in threads of it, or on the workers of Dask.
 
 Results come as they are ready, so that none waits for a slower one; which piece is done where changes none of them.
 Only so many are handed out at a time that workers stay busy. A piece that dies with its worker is done again elsewhere.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from threading import RLock, local
 from typing import Any
 
 from adversary._numeric import check_whole
@@ -50,6 +53,67 @@ def finished[T, R](
             return
         with _client(address) as client:
             yield from _on_workers(client, function, items)
+
+
+def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:
+    """The function of every item, in their order, by so many threads of this process; for work that lets others run.
+
+    On an error or an interruption, items that have not begun are dropped.
+
+    >>> list(in_threads(abs, [-1, 2, -3], 2))
+    [1, 2, 3]
+    """
+    if threads == 1 or len(items) < 2:
+        yield from map(function, items)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in [pool.submit(function, item) for item in items]:
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class Remade[R]:
+    """What cannot be sent to a worker, or not be used by two threads at once: a function of its arguments.
+
+    Sent elsewhere, it is made there, once in every thread that asks for its `value`, however many pieces of work need
+    it. For compiled functions, made of models.
+    """
+
+    def __init__(self, function: Callable[..., R], *arguments: Any) -> None:
+        self._function, self._arguments, self._here = function, arguments, local()
+
+    @property
+    def value(self) -> R:
+        """The result, of this thread."""
+        if not hasattr(self._here, "value"):
+            with _MAKING:
+                self._here.value = self._function(*self._arguments)
+        found: R = self._here.value
+        return found
+
+    @cached_property
+    def _sent(self) -> bytes:
+        import cloudpickle  # also of functions written in a notebook
+
+        sent: bytes = cloudpickle.dumps((self._function, self._arguments))
+        return sent
+
+    def __reduce__(self) -> Any:
+        return _remade, (self._sent,)
+
+
+_MAKING = RLock()
+"""Compilers are not made for two threads."""
+
+
+@lru_cache(maxsize=8)
+def _remade(sent: bytes) -> Remade[Any]:
+    import cloudpickle
+
+    function, arguments = cloudpickle.loads(sent)
+    return Remade(function, *arguments)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Long work in blocks: a seed for each, a progress bar with time left, and resumption where it stopped.
 
 Draws come in fixed blocks of 1024, each with its own child of one `numpy.random.SeedSequence`. How blocks are grouped,
-ordered or resumed therefore never changes a result.
+ordered or resumed, and who makes them, therefore never changes a result.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
@@ -21,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 
 from adversary._numeric import Floats, check_whole
+from adversary.executors import finished
 
 BLOCK = 1024
 T = TypeVar("T")
@@ -81,6 +82,8 @@ def simulate(
     progress: bool = False,
     store: Path | str | None = None,
     key: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> Floats:
     """`function(size, generator)` over blocks of draws, joined along the first axis.
 
@@ -92,28 +95,85 @@ def simulate(
     store : folder where finished blocks are kept; a later call with the same seed and key continues from them.
         Every file is written under a temporary name and renamed.
     key : anything JSON can hold that identifies the work, so that blocks of another are never taken for it
+    scheduler, workers : as `executors.finished` takes them; blocks are kept here, not where they are made
+
+    Raises
+    ------
+    ValueError : a kept block that cannot be read; an argument that is not as it must be
+    ImportError, OSError, ChildProcessError : of workers, as `executors.finished` says
     """
     total = int(check_whole("draws", draws, minimum=1))
     root = seed_sequence(rng)
     sizes = [min(BLOCK, total - start) for start in range(0, total, BLOCK)]
-    blocks = []
-    work = list(zip(range(len(sizes)), sizes, root.spawn(len(sizes)), strict=True))
     label = hashlib.sha256(
         json.dumps([str(root.entropy), root.spawn_key, total, key], default=str).encode()
     ).hexdigest()[:16]
-    for i, size, child in track(work, description, enabled=progress and len(work) > 2):
-        path = None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy"
-        blocks.append(kept(path, partial(function, size, np.random.default_rng(child))))
+    paths = [None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy" for i in range(len(sizes))]
+    work = list(zip(sizes, root.spawn(len(sizes)), strict=True))
+    blocks = gathered(
+        partial(_block, function),
+        work,
+        paths,
+        description=description,
+        progress=progress and len(work) > 2,
+        scheduler=scheduler,
+        workers=workers,
+    )
     return np.concatenate(blocks)
 
 
-def kept(path: Path | None, make: Callable[[], Floats]) -> Floats:
+def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[int, np.random.SeedSequence]) -> Floats:
+    """So many draws with a generator of their own."""
+    size, child = asked
+    return function(size, np.random.default_rng(child))
+
+
+def gathered[T](
+    function: Callable[[T], Floats],
+    items: Sequence[T],
+    paths: Sequence[Path | None] = (),
+    *,
+    description: str = "blocks",
+    progress: bool = False,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> list[Floats]:
+    """The function of every item, in their order; `scheduler` and `workers` as `executors.finished` takes them.
+
+    What the path of an item holds is read instead; what is made is written there, by this process, as soon as it is
+    done.
+    """
+    places = list(paths) or [None] * len(items)
+    found = {i: load_array(path) for i, path in enumerate(places) if path is not None and path.exists()}
+    todo = [i for i in range(len(items)) if i not in found]
+    done = finished(function, [items[i] for i in todo], scheduler=scheduler, workers=workers)
+    for place, block in track(done, description, enabled=progress, total=len(todo)):
+        i = todo[place]
+        if (path := places[i]) is not None:
+            save_array(path, block)
+        found[i] = block
+    return [found[i] for i in range(len(items))]
+
+
+def kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] | None = None) -> Floats:
     """What a file holds, or what is made and then written there; without a path, what is made."""
     if path is not None and path.exists():
-        return np.asarray(np.load(path))
+        return load_array(path, shape)
     block = make()
     if path is not None:
         save_array(path, block)
+    return block
+
+
+def load_array(path: Path, shape: tuple[int, ...] | None = None) -> Floats:
+    """Numbers written by `save_array`; ValueError naming a file without, or of another shape than is asked for."""
+    told, remedy = f"{path} is no kept block of this work", "delete it to have it worked out again"
+    try:
+        block = np.asarray(np.load(path), dtype=np.float64)
+    except (OSError, ValueError, EOFError, TypeError) as error:
+        raise ValueError(f"{told} ({error}): {remedy}") from None
+    if shape is not None and (block.shape != shape or np.isnan(block).any()):
+        raise ValueError(f"{told}: it must hold numbers of shape {shape}, got {block.shape}; {remedy}")
     return block
 
 

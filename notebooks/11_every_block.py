@@ -75,11 +75,12 @@ pd.DataFrame(
 # Leaf counts have a prior; every other count is a sum. `posterior` combines all measurements exactly: there is no
 # sampling, and what was left out of the sums is proven to be less than `dropped`.
 #
-# The prior says that each block group has a rate of its own, which nobody knows: negative binomial counts, a grid of
-# rates, integrated exactly. `refit` could learn the weights of the grid; equal ones do.
+# The prior, that of `posterior` if none is given, says that each block group has a rate of its own, which nobody knows:
+# negative binomial counts, a grid of eleven rates, integrated exactly. `refit` could learn the weights of the grid;
+# equal ones do.
 
 # %%
-prior = spine.SharedRate(np.geomspace(0.03, 40.0, 6))
+prior = spine.SharedRate()
 found = spine.posterior(tree, released, rho, prior)
 print(found)
 print("proven bound on everything left out:", found.dropped, "-", found.status)
@@ -125,7 +126,7 @@ outside = np.mean((ratio < low) | (ratio > high))
 print(f"rho of the path {promised.rho:.4f}; ratio within {low:.3f} to {high:.3f}, but for 5 % of releases")
 print(f"blocks outside: {100 * outside:.2f} %; average of the posterior {members['posterior'].values.mean():.4f}")
 assert outside <= 0.05
-assert set(table["status"]) == {"ok"}
+assert set(table["status"]) <= {"ok", "rerun"}  # proven, at once or in a second run
 spine_figures.risk(table, (low, high), threshold=1.5, failure=0.05)
 
 # %% [markdown]
@@ -295,7 +296,7 @@ page = spine_report.write_report(
         cell="adults of one ethnicity and the third race, in households",
         prior=0.1,
         known="everybody else in the block",
-        leaf_prior="negative binomial, one of six rates for each block group",
+        leaf_prior="negative binomial, one of eleven rates for each block group",
         dropped=found.dropped,
         errors=checked,
         notes=read.notes,

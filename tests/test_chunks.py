@@ -131,6 +131,51 @@ def test_other_items_a_finished_directory_and_a_damaged_manifest_are_refused(tmp
         made(tmp_path)
 
 
+def test_chunks_without_their_manifest_are_nobodys(tmp_path: Path) -> None:
+    made(tmp_path)
+    (tmp_path / MANIFEST).unlink()
+    before = contents(tmp_path)
+    for parameters in ({"a": 1}, {"a": 2}):
+        with pytest.raises(ValueError, match=f"{MANIFEST} is gone"):
+            made(tmp_path, parameters=parameters)
+    assert contents(tmp_path) == before
+
+
+def test_under_an_edited_manifest_chunks_are_made_anew(tmp_path: Path) -> None:
+    made(tmp_path / "out")
+    place = tmp_path / "out" / MANIFEST
+    place.write_text(place.read_text().replace('"a": 1', '"a": 2'))
+    again = Counting()
+    assert made(tmp_path / "out", again, parameters={"a": 2}).damaged == tuple(ITEMS)
+    assert again.asked == list(ITEMS.values())
+    made(tmp_path / "two", parameters={"a": 2})
+    assert contents(tmp_path / "out") == contents(tmp_path / "two")
+
+
+def test_names_stay_inside_the_directory(tmp_path: Path) -> None:
+    names = ["../../evil", "a/b", "a%2Fb", "Ünï 北", ".."]
+    found = run_chunks(draw, {name: i for i, name in enumerate(names)}, out=tmp_path / "out", parameters={})
+    assert len(set(found.files.values())) == len(names)
+    assert {file.parent for file in found.files.values()} == {tmp_path / "out"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    again = run_chunks(draw, {name: i for i, name in enumerate(names)}, out=tmp_path / "out", parameters={})
+    assert again.kept == tuple(names)
+
+
+def test_two_at_work_in_one_directory_are_kept_apart(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    told = []
+
+    def meddled(seed: int) -> dict[str, Any]:
+        with pytest.raises(BlockingIOError, match="another process is at work here") as caught:
+            made(tmp_path / "out")
+        told.append(str(caught.value))
+        return draw(seed)
+
+    made(tmp_path / "out", meddled)
+    assert len(told) == len(ITEMS)
+    assert contents(tmp_path / "out") == whole
+
+
 def test_an_error_says_in_which_chunk_it_was(tmp_path: Path) -> None:
     def fails(seed: int) -> Any:
         raise ValueError("no")

@@ -19,7 +19,7 @@ import numpy as np
 
 from adversary.analyst.capped import GAUSSIAN, LAPLACE, LOG_2PI, energy_of, log_add, log_all
 from adversary.analyst.compiled import compiled, compiled_freely, compiled_in_place
-from adversary.analyst.sheets import BARE, DEPTH, FAR, POINTS, SPIKE, WHOLE, new_room, sheet_of
+from adversary.analyst.sheets import BARE, CLEAR, DEPTH, FAR, POINTS, SPIKE, WHOLE, new_room, sheet_of
 from adversary.analyst.tabled import log_z_at
 
 _HERMITE = 12
@@ -58,6 +58,8 @@ def log_whole(gap, variance, kind, scale):
     if kind == LAPLACE:
         rate, root, far = 1.0 / scale, math.sqrt(2.0 * variance), abs(gap)
         left, right = (rate * variance - far) / root, (rate * variance + far) / root
+        if left < -6.0:  # erfc(left) is 2, and what lies on the other side of the corner is nothing
+            return math.log(0.5 * rate) + 0.5 * rate * rate * variance - rate * far
         if right < 20.0 and rate * far < 300.0:  # nothing under- or overflows
             both = math.erfc(left) + math.exp(2.0 * rate * far) * math.erfc(right)
             return math.log(0.25 * rate * both) + 0.5 * rate * rate * variance - rate * far
@@ -73,14 +75,14 @@ def log_whole(gap, variance, kind, scale):
 
 
 @compiled_freely
-def sum_of_products(mu, rate, top, points, weights, logs, start, stop):
+def sum_of_products(mu, rate, top, points, weights, logs):
     """Sum of weights exp(logs - z^2 / 2 - top) over points, z = rate (point - mu): what is left of the integral.
 
     exp(x) is the 64th power of a short series: to 1e-9 relative where |x| is below 10, less exact only where it is too
-    small to count. There are no branches, so that several terms are worked out at once.
+    small to count. There are no branches, and the index starts at 0, so that several terms are worked out at once.
     """
     total = 0.0
-    for j in range(start, stop):
+    for j in range(points.size):
         z = rate * (points[j] - mu)
         x = logs[j] - 0.5 * z * z - top
         x = (x if x > -FAR else -FAR) * (1.0 / 64.0)
@@ -132,9 +134,23 @@ def panel_at(y, points, panels):
     return low
 
 
+@compiled
+def is_clear(mu, sd, flat, kind, scale, centre):
+    """Whether all that counts of the normal density at mu times the noise lies where Z is flat.
+
+    The product falls on both sides of its top faster than the normal density itself.
+    """
+    top = mu
+    if kind == LAPLACE:
+        top = min(max(centre, mu - sd * sd / scale), mu + sd * sd / scale)
+    elif kind == GAUSSIAN:
+        top = mu + (centre - mu) * sd * sd / (sd * sd + scale * scale)
+    return min(top, 1.0 - top) - CLEAR * sd > flat
+
+
 @compiled_in_place
-def log_kernel(mu, sheet):
-    """log g(mu, v): panel by panel away from mu, as far as the product, which is concave, has not fallen by DEPTH.
+def log_kernel(mu, sheet, panel):
+    """log g(mu, v): panel by panel away from one near mu, until the product, which is concave, has fallen by DEPTH.
 
     Rooms are unpacked here, once: a call that hands on the whole sheet costs more than the sum of a panel.
     """
@@ -143,8 +159,10 @@ def log_kernel(mu, sheet):
     if sheet.panels == WHOLE or sheet.panels == BARE:
         whole = sheet.constant + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
         return whole if sheet.panels == WHOLE else whole + log_z_at(sheet.table, min(max(mu, 1e-15), 1.0 - 1e-15))
+    if is_clear(mu, sheet.sd, sheet.table.flat, sheet.kind, sheet.scale, sheet.centre):
+        return sheet.table.total + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
     points, logs, read, rate, middle = sheet.room.points, sheet.room.logs, sheet.room.read, 1.0 / sheet.sd, POINTS // 2
-    first = final = panel_at(mu, points, sheet.panels)
+    first = final = panel
     if not read[first]:
         read_panel(first, sheet)
     top = product_at(first * POINTS + middle, mu, rate, points, logs)
@@ -167,7 +185,8 @@ def log_kernel(mu, sheet):
     if not top > -np.inf:
         return -np.inf
     start, stop = first * POINTS, (final + 1) * POINTS
-    total = sum_of_products(mu, rate, top, points, sheet.room.weights, logs, start, stop)
+    weights = sheet.room.weights[start:stop]
+    total = sum_of_products(mu, rate, top, points[start:stop], weights, logs[start:stop])
     return sheet.constant + top + math.log(total)
 
 
@@ -179,11 +198,14 @@ def log_bare(mu, variance, seen):
 
 @compiled
 def fill_column(out, mus, v, seen, constrained, room):
-    """log g at many means, for one v."""
+    """log g at many means, for one v: fastest where they ascend."""
     if constrained:
         sheet = sheet_of(v, mus.min(), mus.max(), seen, room)
+        points, panel = sheet.room.points, 0
         for i in range(mus.size):
-            out[i] = log_kernel(mus[i], sheet)
+            while panel < sheet.panels - 1 and points[panel * POINTS + POINTS - 1] < mus[i]:
+                panel += 1
+            out[i] = log_kernel(mus[i], sheet, panel)
     else:
         whole = log_all(v, seen)
         for i in range(mus.size):

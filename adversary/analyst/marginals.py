@@ -5,12 +5,23 @@ Between the objects users hold and the compiled code, which is imported in the m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from adversary._numeric import Floats
+from adversary.executors import in_threads
+
+_AT_ONCE = 64
+
+
+def in_pieces[R](function: Callable[[slice], R], rows: int) -> list[R]:
+    """The function of one piece of the rows after another, in threads; of nothing where there are none."""
+    pieces = [slice(start, min(start + _AT_ONCE, rows)) for start in range(0, max(rows, 1), _AT_ONCE)]
+    return list(in_threads(function, pieces, os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -28,9 +39,17 @@ class Marginal:
     def intervals(self, prob: float) -> Floats:
         """Intervals of highest density, (row, 2)."""
         from adversary.analyst import levels
+
+        return self._each_row(levels.many_intervals, prob)
+
+    def _each_row(self, function: Any, *rest: Any, by_row: Floats | None = None) -> Floats:
+        """A compiled function of lines, edges, values, of the row's own numbers if there are any, and of the rest."""
         from adversary.analyst.compiled import call
 
-        return np.asarray(call(levels.many_intervals, self.lines, self.edges, self.values, prob))
+        given = [self.lines, self.edges, self.values] + ([] if by_row is None else [by_row])
+        return np.concatenate(
+            in_pieces(lambda rows: call(function, *(x[rows] for x in given), *rest), len(self.values))
+        )
 
     def stretches(self, prob: float) -> list[tuple[float, float]]:
         """The set of highest density of the first row, as a union of intervals."""
@@ -46,30 +65,26 @@ class Marginal:
     def modes(self) -> Floats:
         """Where each density of x is highest, (row,)."""
         from adversary.analyst import levels
-        from adversary.analyst.compiled import call
 
-        return np.asarray(call(levels.many_modes, self.lines, self.edges, self.values))
+        return self._each_row(levels.many_modes)
 
     def quantiles(self, shares: Floats) -> Floats:
         """(row, share)."""
         from adversary.analyst import levels
-        from adversary.analyst.compiled import call
 
-        return np.asarray(call(levels.many_quantiles, self.lines, self.edges, self.values, shares))
+        return self._each_row(levels.many_quantiles, shares)
 
     def densities(self, points: Floats) -> Floats:
         """Densities of x at points (row, point)."""
         from adversary.analyst import levels
-        from adversary.analyst.compiled import call
 
-        return np.asarray(call(levels.many_densities, self.lines, self.edges, self.values, points))
+        return self._each_row(levels.many_densities, by_row=points)
 
     def masses(self, points: Floats) -> Floats:
         """Probabilities below points (row, point)."""
         from adversary.analyst import levels
-        from adversary.analyst.compiled import call
 
-        return np.asarray(call(levels.many_masses, self.lines, self.edges, self.values, points))
+        return self._each_row(levels.many_masses, by_row=points)
 
     def nodes(self) -> tuple[Floats, Floats]:
         """Points of x and their probabilities, (row, node) each: for moments."""

@@ -15,14 +15,17 @@ import numpy as np
 
 from adversary.analyst.capped import NONE, log_all
 from adversary.analyst.compiled import compiled
-from adversary.analyst.kernels import log_bare, log_kernel
-from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
+from adversary.analyst.kernels import log_bare, log_kernel, panel_at
+from adversary.analyst.layouts import COARSE, DEPTH, FINER, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE, log_prior
 from adversary.analyst.panels import COSH, SINH, forward, jacobian
 from adversary.analyst.sheets import Sheet, new_room, no_sheet, sheet_of
 
 _BEYOND, _ROUGH = 1.5, 60
 """How far beyond the region a variance is looked at, and panels of its sheet at most."""
+
+_NEAR, _SHY = 0.1, 0.25
+"""Share of the way from the end of the line to the top that is near the end; share of this that is kept clear of."""
 
 
 class Slice(NamedTuple):
@@ -47,7 +50,7 @@ def log_slices(t, lines, slices, count, seen, belief):
         if lines.kind == COSH:
             if not one.v < mu * (1.0 - mu) * _BEYOND:
                 continue
-            value = log_kernel(mu, one.sheet)
+            value = log_kernel(mu, one.sheet, panel_at(mu, one.sheet.room.points, one.sheet.panels))
         else:
             value = one.whole + log_bare(mu, one.v / seen.n, seen)
         top = max(top, value + one.height + log_prior(mu, one.v, belief))
@@ -73,6 +76,21 @@ def fall_of_slices(start, step, limit, level, lines, slices, count, seen, belief
         else:
             far = middle
     return far
+
+
+@compiled
+def end_of_slices(start, step, limit, level, lines, slices, count, seen, belief):
+    """Where panels may end: `fall_of_slices`, or the limit itself where that is near to it.
+
+    A conjugate prior's density falls to 0 before the limit faster than any power, which no panel holds: less near then.
+    """
+    if belief.kind != CONJUGATE:
+        close = limit + _NEAR * (start - limit)
+        if log_slices(close, lines, slices, count, seen, belief) > level:
+            return limit
+        return fall_of_slices(start, step, limit, level, lines, slices, count, seen, belief)
+    fall = fall_of_slices(start, step, limit, level, lines, slices, count, seen, belief)
+    return limit + _SHY * (fall - limit) if abs(fall - limit) < _NEAR * abs(start - limit) else fall
 
 
 @compiled
@@ -116,29 +134,28 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
         slices, count = (first, middle, last, quarter, most), 5
     left, right = ends_of_mean(lines, last.v, seen, belief)
     lo, hi = left, right
-    points, logs = np.empty(COARSE), np.empty(COARSE)
-    best = 0
-    for _ in range(40):
+    size = FINER if belief.kind == CONJUGATE else COARSE
+    points, logs = np.empty(size), np.empty(size)
+    best, turns = 0, 0
+    while turns < 40:
         space(points, lo, hi)
-        for i in range(COARSE):
+        for i in range(size):
             logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
+        turns += 1
         best, lo, hi, steep = about_top(points, logs)
         if not steep:
             break
-    level, gap = logs[best] - DEPTH, points[1] - points[0]
-    low = fall_of_slices(points[best], -gap, left, level, lines, slices, count, seen, belief)
-    high = fall_of_slices(points[best], gap, right, level, lines, slices, count, seen, belief)
-    if low - left < 0.1 * (high - low):  # so near the end of the line that it may as well be there
-        low = left
-    if right - high < 0.1 * (high - low):
-        high = right
-    space(points, low, high)
-    closer = np.empty(COARSE)
-    for turn in range(2):
-        for i in range(COARSE):
+    level, gap, top = logs[best] - DEPTH, points[1] - points[0], points[best]
+    low = end_of_slices(top, -gap, left, level, lines, slices, count, seen, belief)
+    high = end_of_slices(top, gap, right, level, lines, slices, count, seen, belief)
+    if turns > 1 or low > left or high < right:
+        space(points, low, high)
+        for i in range(size):
             logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
-        if turn == 0:
-            share_out(points, logs, closer)
-            points[:] = closer
+    closer = np.empty(size)
+    share_out(points, logs, closer)
+    for i in range(size):
+        points[i] = closer[i]
+        logs[i] = log_slices(closer[i], lines, slices, count, seen, belief)
     share_out(points, logs, edges)
     snap(edges, 0.0)

@@ -45,6 +45,8 @@ _STEEP = 12.0
 """Length of panels near a corner, in units of the noise scale."""
 _SPIKE = 0.1
 """Standard deviation in noise scales up to which the corner of Laplace noise does no harm to a spike."""
+CLEAR = 5.6
+"""Standard deviations of the sample mean about the top of a product beyond which nothing of it counts."""
 _MARGIN = 5.0
 """More nats, where the top is known roughly."""
 
@@ -161,14 +163,18 @@ def end_of_product(mu, side, sd, peak, law, seen):
 
 
 @compiled
-def step_from(y, stop, stiffness, table, seen):
-    """Where the panel from y towards `stop` ends: after _LENGTH of the scale on which the product bends, or there."""
+def step_from(y, stop, here, stiffness, table, seen):
+    """Where the panel from y towards `stop` ends, and how the product bends there.
+
+    After _LENGTH of the scale on which it bends, which at y is as `here` says, or at `stop`.
+    """
     side = 1.0 if stop > y else -1.0
     most = abs(stop - y)
-    step = _LENGTH / math.sqrt(stiffness + bend_at(table, y))
+    step, bend = _LENGTH / math.sqrt(here), here
     for _ in range(3):
         step = min(step, most)
-        there = _LENGTH / math.sqrt(stiffness + bend_at(table, y + 0.9 * side * step))
+        bend = stiffness + bend_at(table, y + 0.9 * side * step)
+        there = _LENGTH / math.sqrt(bend)
         if there > 0.7 * step:
             break
         step = max(there, 0.3 * step)
@@ -180,13 +186,14 @@ def step_from(y, stop, stiffness, table, seen):
             step = min(step, max(steep, away - FAR * seen.mean_scale))
         elif -away < FAR * seen.mean_scale:
             step = min(step, steep)
-    return stop if step >= most else y + side * step
+    return (stop if step >= most else y + side * step), bend
 
 
 @compiled
 def march(y, goal, stiffness, table, seen, edges, count):
     """Add the ends of panels from y to `goal` to the edges, cut at the corners; their number, too large if too many."""
     low, high = min(y, goal), max(y, goal)
+    bend = stiffness + bend_at(table, y)
     while y != goal:
         if count >= edges.size:
             return count + 1
@@ -194,32 +201,45 @@ def march(y, goal, stiffness, table, seen, edges, count):
         for corner in (seen.mean if seen.mean_noise == LAPLACE else 2.0, table.corner, 1.0 - table.corner):
             if low < corner < high and (corner - y) * (stop - corner) > 0.0:
                 stop = corner
-        y = step_from(y, stop, stiffness, table, seen)
+        y, bend = step_from(y, stop, bend, stiffness, table, seen)
+        if y == stop:  # beyond a corner it bends in another way
+            bend = stiffness + bend_at(table, y + 1e-9 * (goal - y))
         edges[count] = y
         count += 1
     return count
 
 
 @compiled
-def lay_sheet(low, high, stiffness, table, seen, room):
-    """Points and weights of panels over [low, high], from both ends towards 1/2; their number, 0 if too many."""
-    edges, middle = room.edges, min(max(0.5, low), high)
+def lay_sheet(low, start, stop, high, stiffness, table, seen, room):
+    """Points and weights of panels over [low, start] and [stop, high], from the outer ends; 0 if too many, or many."""
+    edges = room.edges
     edges[0] = low
-    risen = march(low, middle, stiffness, table, seen, edges, 1)
-    panels = march(high, middle, stiffness, table, seen, edges, risen) - 1
-    if panels >= edges.size:
+    risen = march(low, start, stiffness, table, seen, edges, 1)
+    if risen >= edges.size:
         return 0
-    if panels >= risen:  # those from above, in order: without the middle, which is there, but with the end
-        edges[risen : panels + 1] = edges[risen : panels + 1][::-1].copy()
-        edges[risen:panels] = edges[risen + 1 : panels + 1]
-        edges[panels] = high
-    for p in range(panels):
-        room.read[p] = False
-        half, middle = 0.5 * (edges[p + 1] - edges[p]), 0.5 * (edges[p + 1] + edges[p])
-        for j in range(POINTS):
-            room.points[p * POINTS + j] = middle + half * _X[j]
-            room.weights[p * POINTS + j] = half * _W[j]
+    edges[risen] = high
+    ends = march(high, stop, stiffness, table, seen, edges, risen + 1)
+    if ends > edges.size:
+        return 0
+    panels = 0
+    for e in range(1, risen):
+        place_panel(panels, edges[e - 1], edges[e], room)
+        panels += 1
+    for e in range(ends - 1, risen, -1):
+        place_panel(panels, edges[e], edges[e - 1], room)
+        panels += 1
     return panels
+
+
+@compiled
+def place_panel(p, low, high, room):
+    """Points and weights of a panel, which is not read yet."""
+    half, middle = 0.5 * (high - low), 0.5 * (high + low)
+    room.read[p] = False
+    points, weights = room.points[p * POINTS : (p + 1) * POINTS], room.weights[p * POINTS : (p + 1) * POINTS]
+    for j in range(POINTS):
+        points[j] = middle + half * _X[j]
+        weights[j] = half * _W[j]
 
 
 @compiled
@@ -236,10 +256,12 @@ def sheet_of(v, least, most, seen, room, panels=_MOST):
         stiffness += 1.0 / seen.mean_scale**2
     narrow = seen.mean_noise == LAPLACE and sd > _SPIKE * seen.mean_scale
     laid = 0
+    inner = min(table.flat + 2.0 * CLEAR * sd, 0.5)  # means whose product ends further in need no panels
+    start, stop = min(max(inner, low), high), min(max(1.0 - inner, low), high)
     if table.flat <= low and high <= 1.0 - table.flat:
         laid = WHOLE
-    elif high - low < 0.8 * (_MOST if narrow else panels) * _LENGTH / math.sqrt(stiffness):
-        laid = lay_sheet(low, high, stiffness, table, seen, room)
+    elif high - stop + start - low < 0.8 * (_MOST if narrow else panels) * _LENGTH / math.sqrt(stiffness):
+        laid = lay_sheet(low, start, stop, high, stiffness, table, seen, room)
     if laid == 0:
         laid = BARE if narrow else SPIKE
     constant = table.total

@@ -6,16 +6,14 @@ number of threads or on its neighbours.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from adversary._numeric import Floats, Integers, as_array
-from adversary.analyst.marginals import Marginal
+from adversary.analyst.marginals import Marginal, in_pieces
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 
@@ -23,13 +21,12 @@ Pair = tuple[Floats, Floats]
 
 FIRST = {
     True: ((20.0, (4, 3)), (200.0, (4, 4)), (np.inf, (4, 5))),
-    False: ((200.0, (8, 5)), (np.inf, (8, 6))),
+    False: ((np.inf, (7, 5)),),
 }
 """Panels of mean and variance for up to so many records, which sharpen corners: under a flat prior, or one that may
 have a scale of its own."""
 MORE = {True: ((6, 6), (10, 8), (16, 14)), False: ((10, 8), (16, 14))}
 """Panels for rows that fewer do not hold."""
-_AT_ONCE = 64
 _ROUNDS = 12
 _SETTLED = 0.01
 _WIDE = 20
@@ -200,16 +197,10 @@ def _solve_rows(question: Question, chosen: Integers, lines: Floats, totals: Flo
     seen, beliefs, caps = question.seen[chosen], question.beliefs[chosen], question.caps[chosen]
     flags = (question.constrained, question.normalised)
 
-    def work(start: int) -> None:
-        stop = min(start + _AT_ONCE, len(chosen))
-        call(q.solve_many, seen, beliefs, flags, caps, start, stop, lines, edges, values, totals)
+    def work(rows: slice) -> None:
+        call(q.solve_many, seen, beliefs, flags, caps, rows.start, rows.stop, lines, edges, values, totals)
 
-    starts = range(0, len(chosen), _AT_ONCE)
-    if len(starts) == 1:
-        work(0)
-    else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(work, starts))
+    in_pieces(work, len(chosen))
     if question.log_density is not None:
         for row, i in enumerate(chosen):
             _refine(question, int(i), row, lines, edges, values, totals)

@@ -7,7 +7,6 @@ order, or in which session changes no number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -19,8 +18,8 @@ from adversary.analyst.designs import Analysis, Cell, Design
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.populations import sample_statistics
 from adversary.analyst.posteriors import Posterior, posterior
-from adversary.executors import finished
-from adversary.runner import kept, track
+from adversary.executors import in_threads
+from adversary.runner import gathered, kept, track
 
 __all__ = ["COLUMNS", "outcomes", "releases"]
 
@@ -51,11 +50,9 @@ def outcomes(
     _check_possible(design)
     work = partial(_block, design, root, folder)
     if scheduler is None:
-        blocks = _each(work, tasks, threads, progress)
+        blocks = list(track(in_threads(work, tasks, threads), _BAR, enabled=progress, total=len(tasks)))
     else:
-        done = finished(work, tasks, scheduler=scheduler, workers=workers)
-        by_place = dict(track(done, _BAR, enabled=progress, total=len(tasks)))
-        blocks = [by_place[i] for i in range(len(tasks))]
+        blocks = gathered(work, tasks, description=_BAR, progress=progress, scheduler=scheduler, workers=workers)
     cells = len(tasks) // len(design.blocks)
     per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
     return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))
@@ -78,7 +75,7 @@ def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, ta
     found = []
     for one in design.analyses:
         path = None if folder is None else folder / f"{design.label(root, cell, one, block)}.npy"
-        found.append(_kept(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS))))
+        found.append(kept(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS))))
     return np.stack(found)
 
 
@@ -87,22 +84,6 @@ def _folder(store: Path | str) -> Path:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"store must be a folder, got the file {folder}")
     return folder
-
-
-def _kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, int]) -> Floats:
-    """`runner.kept`; what is there must be whole."""
-    if path is None or not path.exists():
-        return kept(path, make)
-    told = f"{path} is no kept block of this study"
-    try:
-        block = np.asarray(np.load(path), dtype=np.float64)
-    except (OSError, ValueError, EOFError, TypeError) as error:
-        raise ValueError(f"{told} ({error}): delete it to have it worked out again") from None
-    if block.shape != shape or np.isnan(block).any():
-        raise ValueError(
-            f"{told}: it must hold numbers of shape {shape}, got {block.shape}; delete it to have it worked out again"
-        )
-    return block
 
 
 def _analysed(design: Design, released: Callable[[], BoundedRelease], one: Analysis) -> Floats:
@@ -123,15 +104,3 @@ def _check_possible(design: Design) -> None:
     release = BoundedRelease(middle, width**2 / 12.0, min(design.n), design.epsilon[0], design.bounds)
     for one in design.analyses:
         _posterior(design, release, one)
-
-
-def _each[T](work: Callable[[T], Floats], tasks: list[T], threads: int, progress: bool) -> list[Floats]:
-    """Results in the order of the tasks; on an error or an interruption, tasks that have not begun are dropped."""
-    if threads == 1:
-        return [work(task) for task in track(tasks, _BAR, enabled=progress)]
-    pool = ThreadPoolExecutor(threads)
-    try:
-        futures = [pool.submit(work, task) for task in tasks]
-        return [future.result() for future in track(futures, _BAR, enabled=progress)]
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -34,8 +34,11 @@ from adversary.desk.options import (
     Json,
     Levels,
     Priors,
+    Scheduler,
     Truths,
+    Workers,
     directory,
+    extras,
     number,
     read_scenario,
     remove_empty,
@@ -100,6 +103,8 @@ def audit_command(
     failure: Annotated[
         float | None, typer.Option(help="Probability with which a bound that is not certain may fail.")
     ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
     with told():
@@ -107,18 +112,21 @@ def audit_command(
         chance = read.failure if failure is None else failure
 
         def run(store: Path | None) -> xr.DataTree:
-            found = audit(
-                read.plan,
-                read.adversary,
-                read.truth,
-                guarantee=read.guarantee,
-                invariants=read.margins,
-                failure=chance,
-                engine=engine,
-                draws=draws,
-                rng=seed,
-                store=store,
-            )
+            with extras():
+                found = audit(
+                    read.plan,
+                    read.adversary,
+                    read.truth,
+                    guarantee=read.guarantee,
+                    invariants=read.margins,
+                    failure=chance,
+                    engine=engine,
+                    draws=draws,
+                    rng=seed,
+                    store=store,
+                    scheduler=scheduler,
+                    workers=workers,
+                )
             return profile_verdicts.judged(read, found)
 
         tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance])
@@ -287,6 +295,8 @@ def _reported(scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree],
         check_directory(out)
         tree = run(store)
         write_report(scenario, tree, out)
+    except ChildProcessError:  # of workers that died: what others finished is kept
+        raise
     except (ValueError, TypeError, OSError):
         _remove(out, store, made)
         raise

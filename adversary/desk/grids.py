@@ -43,7 +43,12 @@ def shown(draw: Callable[[], Any], text: str) -> dict[str, str]:
 
 
 def inline(figure: Any) -> str:
-    """The figure as an SVG inside a data address."""
+    """The figure as an SVG inside a data address, the same bytes for the same figure."""
+    import matplotlib as mpl
+
+    from adversary.desk.drawing import STYLE
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": STYLE["svg.hashsalt"]}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -30,6 +30,7 @@ from adversary.desk.nmf_layout import (
     flat_cells,
     folder,
     levels_of,
+    meant,
     opened,
 )
 from adversary.desk.nmf_parents import Parents, Units, refuse_tangles, units_of
@@ -192,7 +193,8 @@ def _one_shape(path: Path, query: str, columns: list[Column]) -> Shape:
     shaped = [column for column in columns if column.shape is not None]
     if not shaped:
         found = sorted({bare(name) for column in columns for name in column.source.query_names()})
-        raise ValueError(f"{path}: query {query!r} is not there; there are {', '.join(found) or 'none'}")
+        told = f"there are {', '.join(found) or 'none'}{meant(bare(query), found)}"
+        raise ValueError(f"{path}: query {query!r} is not there; {told}")
     first = shaped[0]
     for column in shaped[1:]:
         if column.shape != first.shape:
@@ -217,6 +219,14 @@ def _place(
         rho[rows] = precision[:, None]
     if not (rho > 0).any() and not known.geocodes.size:
         notes.append(f"{units.level}: {measured.query} is not measured at this level")
+    silent = np.setdiff1d(
+        units.names.astype(str), np.union1d(measured.geocodes.astype(str), known.geocodes.astype(str))
+    )
+    if silent.size and (measured.geocodes.size or known.geocodes.size):
+        notes.append(
+            f"{units.level}: {silent.size:,} of {units.names.size:,} units have no record of {measured.query}, such as "
+            f"{silent[0]}; they are taken as not measured"
+        )
     strange = np.array([sign not in EQUAL | INEQUALITIES for sign in known.sign], dtype=bool)
     if strange.any():
         first = int(np.flatnonzero(strange)[0])

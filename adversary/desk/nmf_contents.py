@@ -16,10 +16,10 @@ from adversary.desk.nmf_layout import (
     INEQUALITIES,
     KINDS,
     MEASUREMENTS,
-    arrow,
     bare,
     folder,
     levels_of,
+    made_up,
     opened,
 )
 from adversary.desk.nmf_parents import Units, refuse_tangles, table_of, units_of
@@ -45,10 +45,10 @@ def contents(directory: str | Path, *, progress: bool = False) -> dict[str, Any]
         "directory": str(path),
         "bytes": sum(file.stat().st_size for file in files),
         "files": len(files),
-        "synthetic": any(_synthetic(file) for file in files[:1]),
+        "synthetic": made_up(path),
         "parents": "table" if any(table_of(path, level, None) for level in levels[1:]) else "prefix of the geocode",
         "levels": [_level(path, level, units.get(level), problems, progress) for level in levels],
-        "problems": problems,
+        "problems": list(dict.fromkeys(problems)),
     }
 
 
@@ -100,6 +100,7 @@ def _units(path: Path, levels: tuple[str, ...], problems: list[str]) -> dict[str
 
 def _level(path: Path, level: str, units: Units | None, problems: list[str], progress: bool) -> dict[str, Any]:
     queries = []
+    recorded: set[str] = set()
     for kind in KINDS:
         source = Source(folder(path, level, kind), level, kind)
         for name in source.query_names(problems):
@@ -110,6 +111,12 @@ def _level(path: Path, level: str, units: Units | None, problems: list[str], pro
                 continue
             _orphans(column, units, problems)
             queries.append(_query(column, kind, problems))
+            recorded.update(column.geocodes)
+    if queries and units is not None and (silent := [name for name in units.names if name not in recorded]):
+        problems.append(
+            f"{path / (level + '.parquet')}: geocode {silent[0]} has no record that can be read, "
+            f"neither {MEASUREMENTS} nor {CONSTRAINTS} ({len(silent)} such)"
+        )
     if not queries:
         problems.append(f"{path / (level + '.parquet')}: there is no record, neither {MEASUREMENTS} nor {CONSTRAINTS}")
     return {"level": level, "units": None if units is None else int(units.names.size), "queries": queries}
@@ -138,13 +145,3 @@ def _orphans(column: Column, units: Units | None, problems: list[str]) -> None:
         if lost:
             more = f" ({len(lost)} such)" if len(lost) > 1 else ""
             problems.append(f"{column.named(lost[0])}: an orphan, it is no unit of level {units.level}{more}")
-
-
-def _synthetic(file: Path) -> bool:
-    """Whether a file says that it was made up."""
-    pa = arrow()
-    try:
-        metadata = pa.parquet.read_schema(file).metadata or {}
-    except (pa.ArrowException, OSError):
-        return False
-    return metadata.get(b"synthetic") == b"true"

@@ -11,6 +11,7 @@ geocode of a parent need not begin that of its children (it does in the tabulati
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,28 @@ def opened(directory: str | Path) -> Path:
     return path
 
 
+def made_up(directory: Path) -> bool:
+    """Whether a file says that its population is made up, as ours do in their metadata."""
+    pa = arrow()
+    first = next((file for file in sorted(directory.glob("*.parquet/**/*.parquet")) if file.is_file()), None)
+    try:
+        metadata = {} if first is None else pa.parquet.read_schema(first).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return bool(metadata.get(b"synthetic") == b"true")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to add to the error about a name that is not there: the closest that is, or nothing.
+
+    >>> meant("detialed", ["detailed", "total"])
+    "; did you mean 'detailed'?"
+    """
+    folded = {one.casefold(): one for one in known}
+    near = get_close_matches(name.casefold(), folded, 1, 0.75)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
 def folder(directory: Path, level: str, kind: str) -> Path:
     """Where the records of a kind lie at a level; the level's parents for `PARENTS`."""
     return directory / f"{PARENTS}.parquet" / level if kind == PARENTS else directory / f"{level}.parquet" / kind
@@ -77,7 +100,8 @@ def levels_of(directory: Path, levels: Sequence[str] | None = None) -> tuple[str
     """The levels to read, from the top down.
 
     Without `levels`, all that are there: they must be neighbours in one of `SPINES`. FileNotFoundError naming a level
-    that is asked for, or skipped, and has no directory; ValueError for one that is in no spine, or no level at all.
+    that is asked for, skipped, or listed among the parents, and has no directory; ValueError for one that is in no
+    spine, or no level at all.
     """
     there = present(directory)
     if levels is not None:
@@ -90,6 +114,7 @@ def levels_of(directory: Path, levels: Sequence[str] | None = None) -> tuple[str
         raise ValueError(f"{directory}: this is no Noisy Measurement File, it has no <Geolevel>.parquet directory")
     for spine in SPINES:
         if set(there) <= set(spine):
+            _all_there(directory, _listed(directory), there)
             places = [spine.index(name) for name in there]
             whole = spine[min(places) : max(places) + 1]
             _all_there(directory, whole, there)
@@ -102,10 +127,18 @@ def levels_of(directory: Path, levels: Sequence[str] | None = None) -> tuple[str
     )
 
 
+def _listed(directory: Path) -> list[str]:
+    """Levels of the spines of which the file has a table of parents."""
+    tables = directory / f"{PARENTS}.parquet"
+    known = dict.fromkeys(name for spine in SPINES for name in spine)
+    return [name for name in known if (tables / name).is_dir()]
+
+
 def _all_there(directory: Path, wanted: Iterable[str], there: Sequence[str]) -> None:
     for name in wanted:
         if name not in there:
-            raise FileNotFoundError(f"{directory}: level {name} is absent, there is no directory {name}.parquet")
+            told = f"level {name} is absent, there is no directory {name}.parquet{meant(name, there)}"
+            raise FileNotFoundError(f"{directory}: {told}")
 
 
 def bare(query: str) -> str:

@@ -48,6 +48,10 @@ Truths = Annotated[
 Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
 Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
 Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
+Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Dask scheduler to work on, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+]
 
 
 @contextmanager
@@ -81,6 +85,15 @@ def whole(option: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """What needs an extra that is not installed is an error in the input, which names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(str(error)) from None
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from adversary._numeric import check_positive, check_probability
 from adversary.desk.options import Json as Json
 from adversary.desk.options import number, several, told
 from adversary.desk.spine_priors import FORMS, leaf_prior
@@ -58,7 +59,8 @@ def spine_command(
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
         )
-        thresholds, chance = several("--threshold", threshold, THRESHOLDS), number("--failure", failure)
+        thresholds = check_positive("--threshold", several("--threshold", threshold, THRESHOLDS)).tolist()
+        chance = float(check_probability("--failure", number("--failure", failure)))
         try:
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
         except ImportError as error:

@@ -6,6 +6,9 @@ the finding in its title.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
@@ -16,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from adversary._numeric import Floats, check_positive
 from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, LIGHT, panel_title, plain_log_axis, styled
 from adversary.desk.marks import BOUND, in_percent, title
+from adversary.desk.spine_findings import LevelFindings, levels_of
 from adversary.desk.spine_results import Columns, blocks, column, worst_rows
 from adversary.desk.words import figure_of, outward, percent
 
@@ -37,16 +41,18 @@ def risk(
 
     Parameters
     ----------
-    table : with `ratio`, and `status` if there is one: only proven answers are drawn
+    table : with `ratio`, and `status` if there is one: only proven answers count, ratios of 0 among them, which a
+        logarithmic axis cannot show; with `protected` as well, shares beyond the bounds are of the blocks it says
     bounds : least and largest ratio that the promise allows, dashed
     threshold : a ratio to read a share off at
     failure : with which the bounds may fail
     unit : what a leaf is called
     """
-    ratio = blocks(table, "ratio")
-    ratio = ratio[ratio > 0]
+    everywhere = blocks(table, "ratio")
+    ratio = everywhere[everywhere > 0]
     if not ratio.size:
-        raise ValueError(f"no {unit} has a proven ratio")
+        raise ValueError(f"no {unit} has a proven ratio" + " above zero" * bool(everywhere.size))
+    inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
     figure = Figure(figsize=(11.0, 4.8), layout="constrained")
     spread, beyond = figure.subplots(1, 2, sharex=True)
     least, most = bounds or (float(ratio.min()), float(ratio.max()))
@@ -59,10 +65,15 @@ def risk(
     low, high = 0.93 * min(reach), 1.07 * max(reach)
     spread.set(xscale="log", xlim=(low, high), ylabel=f"{unit}s", xlabel="posterior over prior")
     spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=BLUE, alpha=0.75, lw=0, gid="blocks")
+    spread.yaxis.set_major_locator(MaxNLocator(integer=True))
     at = np.sort(ratio)
-    beyond.plot(at, 1.0 - np.arange(at.size) / at.size, color=BLUE, drawstyle="steps-pre", gid="beyond")
+    share = np.arange(at.size, 0, -1) / everywhere.size
+    beyond.plot(at, share, color=BLUE, drawstyle="steps-pre", gid="beyond")
     beyond.set(
-        yscale="log", ylim=(0.7 / at.size, 1.4), ylabel=f"share of {unit}s at or above", xlabel="posterior over prior"
+        yscale="log",
+        ylim=(0.7 / everywhere.size, 1.4),
+        ylabel=f"share of {unit}s at or above",
+        xlabel="posterior over prior",
     )
     for ax in (spread, beyond):
         ax.axvline(1.0, color=GREY, lw=1.0, zorder=0, gid="unmoved")
@@ -75,58 +86,61 @@ def risk(
                     xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
-    said = f"{percent(float((ratio > most).mean()))} of {unit}s above the bound" if bounds else ""
+    said = f"{percent(float((inside > most).mean()))} of {unit}s above the bound" if bounds and inside.size else ""
     if threshold is not None:
         check_positive("threshold", threshold)
-        share = float((ratio >= threshold).mean())
-        if share > 0:
-            beyond.plot([threshold], [share], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
-        said = f"{percent(share)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
+        over = float((everywhere >= threshold).mean())
+        if over > 0:
+            beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
+        said = f"{percent(over)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
     plain_log_axis(spread, "x", lambda x: f"{x:g}")
     plain_log_axis(beyond, "y", percent)
     panel_title(spread, "grey: a reader who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
-        half, rare = (figure_of(float(x)) for x in np.quantile(ratio, (0.5, 0.99)))
+        half, rare = (figure_of(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
         said = f"half of all {unit}s above {half}, one in a hundred above {rare}"
     title(figure, f"A person's presence, {unit} by {unit}: {said}")
     return figure
 
 
 @styled
-def shrinkage(table: Columns) -> Figure:
+def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
     """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
 
-    `table` has `level`, `noisy` and `mean`; units that were not measured are left out, and levels of one unit.
+    `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
+    found level by level, as `Findings` have it. Units that were not measured are left out, and levels of one unit.
     """
-    levels, noisy, mean = (column(table, name) for name in ("level", "noisy", "mean"))
-    measured = np.isfinite(noisy.astype(np.float64))
-    shown = [name for name in dict.fromkeys(levels.tolist()) if (measured & (levels == name)).sum() > 1]
+    levels = _levels(table)
+    shown = {name: one for name, one in levels.items() if one.measured > 1}
     if not shown:
         raise ValueError("no level has two units that were measured")
     rows = -(-len(shown) // 3)
     columns = -(-len(shown) // rows)
     figure = Figure(figsize=(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, name in zip(grid, shown, strict=False):
-        here = measured & (levels == name)
-        _cloud(ax, noisy[here].astype(np.float64), mean[here].astype(np.float64), str(name))
+    for ax, (name, one) in zip(grid, shown.items(), strict=False):
+        _cloud(ax, one.points, name, one.measured)
     for ax in grid[len(shown) :]:
         ax.set_axis_off()
-    grid[0].set_ylabel("posterior mean")
-    last = measured & (levels == shown[-1])
-    moved = float(np.sqrt(np.mean((noisy[last].astype(np.float64) - mean[last].astype(np.float64)) ** 2)))
-    below = float((noisy[last].astype(np.float64) < 0).mean())
+    grid[0].set_ylabel("posterior mean, people")
+    name, last = list(shown.items())[-1]
     title(
         figure,
-        f"{shown[-1]} counts move by {figure_of(moved)} people (root mean square); {percent(below)} of them were "
-        "published below zero",
+        f"{name} counts move by {figure_of(float(np.sqrt(last.squares / last.measured)))} people (root mean square); "
+        f"{percent(last.below / last.measured)} of them were published below zero",
     )
     return figure
 
 
-def _cloud(ax: Axes, noisy: Floats, mean: Floats, name: str) -> None:
-    """One level: an asinh axis in both directions, with ticks at round numbers."""
+def _levels(table: Any) -> Mapping[str, LevelFindings]:
+    first = next(iter(table.values()), None) if isinstance(table, Mapping) else None
+    return table if isinstance(first, LevelFindings) else levels_of(table)
+
+
+def _cloud(ax: Axes, points: Floats, name: str, measured: int) -> None:
+    """One level, (noisy, mean): an asinh axis in both directions, with ticks at round numbers."""
+    noisy, mean = points
     width = max(float(np.median(np.abs(noisy))) / 2.0, 2.0)
     low, high = min(float(noisy.min()), 0.0), max(float(noisy.max()), float(mean.max()), 1.0)
     ax.set_xscale("asinh", linear_width=width)
@@ -141,8 +155,8 @@ def _cloud(ax: Axes, noisy: Floats, mean: Floats, name: str) -> None:
     ax.set_xticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
     ax.minorticks_off()
-    ax.set_xlabel("noisy count")
-    panel_title(ax, f"{name}, {noisy.size:,} measured")
+    ax.set_xlabel("noisy count, people")
+    panel_title(ax, f"{name}, {measured:,} measured")
 
 
 def _round_ticks(low: float, high: float, width: float) -> list[float]:
@@ -216,7 +230,7 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     right.plot(mean, y, "o", color=BLUE, ms=6, gid="mean", label="posterior mean and interval")
     right.plot(noisy, y, "x", color=ORANGE, ms=6, mew=1.6, gid="noisy", label="noisy count")
     right.set_xlabel("people in the cell")
-    right.legend(frameon=False, loc="best")
+    figure.legend(loc="outside lower right", ncols=2, frameon=False)
     panel_title(left, "dashed: the largest that is promised" if bounds and np.isfinite(bounds[1]) else "")
     ends = figure_of(float(ratio[-1])), figure_of(float(ratio[0]))
     title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")

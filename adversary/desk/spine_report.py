@@ -16,32 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adversary.desk.grids import Section, Table, shown
-from adversary.desk.nmf_layout import arrow
 from adversary.desk.report import check_directory, template, temporary
+from adversary.desk.spine_findings import Findings, cells_of, findings, of_cell
 from adversary.desk.spine_priors import description
-from adversary.desk.spine_results import (
-    FAILURE,
-    PROVEN,
-    QUANTILES,
-    Columns,
-    Promise,
-    blocks,
-    column,
-    promise,
-    statuses,
-    worst_rows,
-)
-from adversary.desk.spine_runs import ABOVE, Question, Run
+from adversary.desk.spine_results import FAILURE, PROVEN, QUANTILES, Columns, column
+from adversary.desk.spine_runs import Question, Run
 from adversary.desk.words import between, figure_of, percent, share
 
 if TYPE_CHECKING:
     import xarray as xr
 
 NAME = "spine.html"
-WORST = 20
-"""Rows of the table of blocks."""
 DRAWN = 12
 """Rows of the figure of blocks."""
+NOTED = 12
+"""Notes on what was read."""
 
 MEANING = {
     "ok": "found, and proven to the tolerance",
@@ -60,7 +49,7 @@ class Account:
 
     Parameters
     ----------
-    table : results by column, see `spine_units.COLUMNS`; of one cell
+    table : results by column, see `spine_units.COLUMNS`, of one cell; or what was found in them, as `findings` gives it
     source, query, cell : where the counts came from, the query, and its cell in words
     prior : of the reader about the one person
     known : whom the reader is taken to know, in words
@@ -74,7 +63,7 @@ class Account:
     synthetic : whether nobody in it exists
     """
 
-    table: Columns
+    table: Columns | Findings
     source: str
     query: str
     cell: str = ""
@@ -110,26 +99,32 @@ def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | 
 
     Parameters
     ----------
-    question, run : what was asked and what `spine_runs.run` made; its Parquet files are read again
+    question, run : what was asked and what `spine_runs.run` made; of its Parquet files one cell is read at a time
     cell_names : cells in words, by number
     more : fields of `Account`, such as failure and thresholds
     """
-    pa = arrow()
-    files = [run.out / ABOVE] * (run.above is not None) + [Path(run.pieces[name]) for name in sorted(run.pieces)]
-    whole = pa.concat_tables([pa.parquet.ParquetFile(file).read() for file in files])
-    cells = sorted(set(whole["cell"].to_pylist()))
+    files = run.files
+    cells = cells_of(files)
     known = f"{question.known:,} others" if question.known else "nobody else in the cell"
     told = {"known": known, "leaf_prior": _told(description(question.leaf_prior)), "tolerance": question.tolerance}
     made = []
     for cell in cells:
-        part = whole.filter(pa.compute.equal(whole["cell"], cell))
-        table = {name: part[name].to_numpy() for name in part.column_names}
-        name = (cell_names or {}).get(cell, f"cell {cell}" if len(cells) > 1 or question.cells is not None else "")
-        left = {"dropped": float(np.nanmax(table["dropped"].astype(float)))} if "dropped" in table else {}
-        fields = {"prior": question.prior, "prob": question.prob, **told, **left, **more}
-        account = Account(table, str(question.directory), question.query, name, **fields)
+        found = of_cell(files, cell, more.get("failure", FAILURE))
+        named = _named(cell, run.shape) if len(cells) > 1 or question.cells is not None else ""
+        fields: dict[str, Any] = {"prior": question.prior, "prob": question.prob, "synthetic": run.synthetic, **told}
+        fields |= {"dropped": found.dropped, "notes": found.notes}
+        account = Account(
+            found, str(question.directory), question.query, (cell_names or {}).get(cell, named),
+            **fields | more,
+        )  # fmt: skip
         made.append(write_report(account, run.out, NAME if len(cells) == 1 else f"spine-{cell}.html"))
     return made
+
+
+def _named(cell: int, shape: Sequence[int]) -> str:
+    """A cell's number, and its place on each axis where the query has several of some length."""
+    place = [int(i) for i, n in zip(np.unravel_index(cell, tuple(shape)), shape, strict=True) if n > 1] if shape else []
+    return f"cell {cell}" + (f", {tuple(place)} of {' x '.join(str(n) for n in shape if n > 1)}" * (len(place) > 1))
 
 
 def _told(prior: Mapping[str, Any]) -> str:
@@ -143,37 +138,44 @@ def _told(prior: Mapping[str, Any]) -> str:
 
 def render(account: Account) -> str:
     """The page as HTML."""
-    made = promise(account.table, account.failure)
-    parts = [_read(account), _promised(account, made), _spread(account, made), _worst(account, made), _counts(account)]
+    found = account.table
+    if not isinstance(found, Findings):
+        found = findings([found], account.failure)
+    parts = [_read(account, found), _promised(account, found), _spread(account, found), _worst(account, found)]
+    parts.append(_counts(found))
     if account.errors is not None:
         parts.append(_errors(account.errors))
     return template("spine_report.html.j2").render(
         title=f"Every block: {account.query}{f', {account.cell}' if account.cell else ''}",
-        summary=list(_summary(account, made)),
-        warnings=list(_warnings(account, made)),
+        summary=list(_summary(account, found)),
+        warnings=list(_warnings(account, found)),
         sections=[*parts, _reading()],
         provenance=list(_provenance(account)),
     )
 
 
-def _summary(account: Account, made: Promise) -> Iterator[str]:
-    ratio = blocks(account.table, "ratio")
+def _summary(account: Account, found: Findings) -> Iterator[str]:
+    ratio = found.ratios
     if not ratio.size:
         yield "No block has an answer that is proven."
         return
-    low, high = made.ratio(account.prior)
     yield (
         f"In {ratio.size:,} blocks a reader wonders whether one more person is there, and starts at "
         f"{share(account.prior)}. The release multiplies that by {figure_of(float(ratio.min()))} at least and "
         f"{figure_of(float(ratio.max()))} at most; in half of the blocks by less than "
-        f"{figure_of(float(np.median(ratio)))}. The noise promises {between(low, high)}, for any one person in all but "
-        f"{percent(account.failure)} of releases."
+        f"{figure_of(float(np.median(ratio)))}."
     )
-    over = float(((ratio > high) | (ratio < low)).mean())
-    yield f"{share(over)} of blocks are beyond that promise, which leaves room for {percent(account.failure)}."
+    if found.protected.any():
+        low, high = found.promised.ratio(account.prior)
+        over = sum(found.beyond(account.prior))
+        yield (
+            f"The noise promises {between(low, high)}, for any one person in all but {percent(account.failure)} of "
+            f"releases. {share(over)} of the blocks it is about go beyond it, which leaves room for "
+            f"{percent(account.failure)}."
+        )
 
 
-def _warnings(account: Account, made: Promise) -> Iterator[str]:
+def _warnings(account: Account, found: Findings) -> Iterator[str]:
     if account.synthetic:
         yield "This population is made up. Nobody in it exists, and no number here is about a real place."
     if account.dropped is not None and account.dropped > account.tolerance:
@@ -181,48 +183,54 @@ def _warnings(account: Account, made: Promise) -> Iterator[str]:
             f"What was left out is proven to be below {account.dropped:.1e} only, not below the "
             f"{account.tolerance:.1e} that was asked for."
         )
-    ratio, (low, high) = blocks(account.table, "ratio"), made.ratio(account.prior)
-    over = float(((ratio > high) | (ratio < low)).mean()) if ratio.size else 0.0
+    if found.unprotected:
+        yield (
+            f"No noise protects {_blocks(found.unprotected)}: counts that are published exactly settle whether one "
+            "more person is there. The promise leaves such blocks out; ratios below are of all blocks, shares beyond "
+            "the promise of the others."
+        )
+    over = sum(found.beyond(account.prior))
     if over > account.failure:
         yield (
             f"{share(over)} of blocks are beyond the bounds, more than the {percent(account.failure)} they may fail "
             "in. The promise is about a reader who is right about everybody else; this one is taken to know "
             f"{account.known}, in every block, and is mistaken in many."
         )
-    found = statuses(account.table)
-    lost = sum(n for name, n in found.items() if name not in PROVEN)
+    lost = sum(n for name, n in found.status.items() if name not in PROVEN)
     if lost:
-        yield f"{lost:,} blocks have no number; the table of statuses below says why."
+        yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
 
 
-def _read(account: Account) -> Section:
+def _blocks(number: int) -> str:
+    return f"{number:,} block{'s' * (number != 1)}"
+
+
+def _read(account: Account, found: Findings) -> Section:
     """Levels, units, and how well each is measured."""
-    levels, variance = column(account.table, "level"), column(account.table, "variance").astype(np.float64)
-    table = Table(["level", "units", "measured", "exact", "standard deviation of the noise"])
-    for name in dict.fromkeys(levels.tolist()):
-        here = variance[levels == name]
-        noisy = np.sqrt(here[np.isfinite(here) & (here > 0)])
-        span = sorted({figure_of(float(x)) for x in (noisy.min(), noisy.max())}, key=float) if noisy.size else ["none"]
-        exact = int((here == 0).sum())
-        table.add(str(name), f"{here.size:,}", f"{noisy.size:,}", f"{exact:,}", " to ".join(span))
-    cell = f", cell {account.cell}" if account.cell else ""
+    table = Table(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
+    for name, one in found.levels.items():
+        span = sorted({figure_of(float(x)) for x in np.sqrt(one.variance)}, key=float) if one.measured else ["none"]
+        table.add(name, f"{one.units:,}", f"{one.measured:,}", f"{one.exact:,}", " to ".join(span))
+    cell = f", {account.cell}," if account.cell else ","
     lines = [
-        f"The query {account.query}{cell}, in every unit of the tree. Units that are not measured are in the tree all "
+        f"The query {account.query}{cell} in every unit of the tree. Units that are not measured are in the tree all "
         "the same: their counts are the sums of what lies in them."
     ]
-    return Section("What was read", lines, table, list(account.notes))
+    notes = [*account.notes[:NOTED], *[f"and {len(account.notes) - NOTED:,} more"] * (len(account.notes) > NOTED)]
+    return Section("What was read", lines, table, notes)
 
 
-def _promised(account: Account, made: Promise) -> Section:
+def _promised(account: Account, found: Findings) -> Section:
+    made = found.promised
     if not np.isfinite(made.rho):
-        text = "The counts of all blocks are published exactly, so that nothing is promised about them."
+        text = "Exact counts settle what is asked in all blocks, so that nothing is promised about them."
         return Section("What was promised", [text])
     lines = [
         f"A person more or less in a block moves one count in every unit above it. The noise of those counts is "
         f"zero-concentrated DP with rho = {figure_of(made.rho)} on the weakest path"
         + (
             f"; because one count of the path is exact, somebody else must make up for the person, two paths change, "
-            f"and rho doubles to {figure_of(2.0 * made.rho)}."
+            f"and rho doubles to {figure_of(made.total)}."
             if made.records > 1
             else "."
         ),
@@ -237,49 +245,49 @@ def _promised(account: Account, made: Promise) -> Section:
     return Section("What was promised", lines, table, [note])
 
 
-def _spread(account: Account, made: Promise) -> Section:
+def _spread(account: Account, found: Findings) -> Section:
     """Quantiles of the risk, and shares of blocks beyond thresholds."""
     from adversary.desk import spine_figures
 
-    ratio, posterior = (blocks(account.table, name) for name in ("ratio", "posterior"))
+    ratio, bounds = found.ratios, found.promised.ratio(account.prior)
     section = Section("How the risk is spread over the blocks")
     if ratio.size:
         table = Table(["share of blocks at or below", "ratio", "posterior"], texts=0)
         for q in QUANTILES:
-            table.add(percent(q), figure_of(float(np.quantile(ratio, q))), share(float(np.quantile(posterior, q))))
+            at = float(np.quantile(ratio, q))
+            table.add(percent(q), figure_of(at), share(min(at * account.prior, 1.0)))
         section.table = table
-        bounds = made.ratio(account.prior)
-        marks = [*((x, f"{x:g} or more") for x in account.thresholds)]
-        said = "; ".join(f"{text}: {share(float((ratio >= x).mean()))}" for x, text in marks)
-        section.lines = [
-            f"Ratio of posterior to prior, shares of blocks at {said}. Above the bound of {between(*bounds)}: "
-            f"{share(float((ratio > bounds[1]).mean()))}; below it: {share(float((ratio < bounds[0]).mean()))}."
-        ]
+        said = "; ".join(f"{x:g} or more: {share(found.at_least(x))}" for x in account.thresholds)
+        section.lines = [f"Ratio of posterior to prior, shares of blocks at {said}."]
+        if found.protected.any():
+            below, above = found.beyond(account.prior)
+            section.lines[0] += f" Above the bound of {between(*bounds)}: {share(above)}; below it: {share(below)}."
     marked = next((x for x in account.thresholds if ratio.size and x <= ratio.max()), None)
-    draw = partial(spine_figures.risk, account.table, made.ratio(account.prior), marked, account.failure)
+    limits = bounds if found.protected.any() else None
+    table_of = {"ratio": ratio, "protected": found.protected}
+    draw = partial(spine_figures.risk, table_of, limits, marked, account.failure)
     section.figures = [shown(draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio.")]
-    section.notes = [
-        f"{name}: {count:,} blocks, {MEANING.get(name, name)}." for name, count in statuses(account.table).items()
-    ]
+    section.notes = [f"{name}: {_blocks(count)}, {MEANING.get(name, name)}." for name, count in found.status.items()]
     return section
 
 
-def _worst(account: Account, made: Promise) -> Section:
+def _worst(account: Account, found: Findings) -> Section:
     from adversary.desk import spine_figures
 
     section = Section("The blocks where most is learned")
-    if not blocks(account.table, "ratio").size:
+    if not found.ratios.size:
         return section
     heads = ["block", "noisy count", "posterior mean", f"{percent(account.prob)} set", "posterior", "ratio"]
     section.table = Table(heads)
     names = ("geocode", "noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
-    columns = {name: column(account.table, name) for name in names}
-    for i in worst_rows(account.table, WORST):
+    columns = {name: column(found.worst, name) for name in names}
+    for i in range(len(columns["ratio"])):
         noisy, mean, low, high, posterior, ratio = (float(columns[name][i]) for name in names[1:])
         counted = f"{noisy:,.0f}" if np.isfinite(noisy) else "none"
-        found = (f"{mean:,.2f}", f"{low:,.0f} to {high:,.0f}", share(posterior), figure_of(ratio))
-        section.table.add(str(columns["geocode"][i]), counted, *found)
-    draw = partial(spine_figures.worst, account.table, DRAWN, made.ratio(account.prior))
+        numbers = (f"{mean:,.2f}", f"{low:,.0f} to {high:,.0f}", share(posterior), figure_of(ratio))
+        section.table.add(str(columns["geocode"][i]), counted, *numbers)
+    limits = found.promised.ratio(account.prior) if found.protected.any() else None
+    draw = partial(spine_figures.worst, found.worst, DRAWN, limits)
     text = "Left: the ratio. Right: the count; the cross is what was published, the bar the set with most probability."
     section.figures = [shown(draw, text)]
     section.notes = [
@@ -289,14 +297,16 @@ def _worst(account: Account, made: Promise) -> Section:
     return section
 
 
-def _counts(account: Account) -> Section:
+def _counts(found: Findings) -> Section:
     from adversary.desk import spine_figures
 
     text = (
         "Each point is a unit. On the diagonal the posterior mean repeats the noisy count; off it, the other levels "
         "and the rule that no count is negative have moved it."
     )
-    draw = partial(spine_figures.shrinkage, account.table)
+    if any(one.points.shape[1] < one.measured for one in found.levels.values()):
+        text += " Of levels with many units some are drawn."
+    draw = partial(spine_figures.shrinkage, found.levels)
     return Section("What the posterior makes of the noisy counts", figures=[shown(draw, text)])
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Columns = Mapping[str, Any]
-PROVEN = ("ok", "rerun")
+CERTAIN = "certain"
+PROVEN = ("ok", "rerun", CERTAIN)
 """What a block's status is where its numbers are given."""
 FAILURE = 0.05
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
@@ -64,18 +65,27 @@ def column(table: Columns, name: str) -> Any:
         raise ValueError(f"the results have no column {name!r}, they have {', '.join(map(str, table))}") from None
 
 
-def blocks(table: Columns, name: str) -> Floats:
-    """One column in the blocks whose answer is proven; where `status` is missing, where the column has a number."""
-    values = column(table, name).astype(np.float64)
+def given(table: Columns, name: str) -> Any:
+    """Whether a row has a proven answer in a column; where `status` is missing, whether it has a number."""
     known = np.isin(column(table, "status"), PROVEN) if "status" in table else True
-    return np.asarray(values[known & np.isfinite(values)], dtype=np.float64)
+    return known & np.isfinite(column(table, name).astype(np.float64))
+
+
+def blocks(table: Columns, name: str) -> Floats:
+    """One column in the blocks whose answer in it is proven."""
+    return np.asarray(column(table, name)[given(table, name)], dtype=np.float64)
+
+
+def unprotected(table: Columns) -> Any:
+    """Whether no noise protects a block: its count is published exactly, or exact counts settle what is asked."""
+    settled = column(table, "status") == CERTAIN if "status" in table else False
+    return np.asarray((column(table, "variance").astype(np.float64) == 0.0) | settled)
 
 
 def worst_rows(table: Columns, count: int) -> Any:
     """Rows of the proven blocks with the largest ratios, the largest first; ties in the order of the table."""
     ratio = column(table, "ratio").astype(np.float64)
-    proven = np.isin(column(table, "status"), PROVEN) if "status" in table else np.isfinite(ratio)
-    rows = np.flatnonzero(proven & np.isfinite(ratio))
+    rows = np.flatnonzero(given(table, "ratio"))
     if not rows.size:
         raise ValueError("no block has a proven ratio")
     return rows[np.argsort(-ratio[rows], kind="stable")][: int(check_whole("count", count, minimum=1))]
@@ -119,9 +129,14 @@ class Promise:
         check_probability("failure", self.failure)
 
     @property
+    def total(self) -> float:
+        """rho of all records together."""
+        return self.records * self.rho
+
+    @property
     def guarantee(self) -> Guarantee:
         """Zero-concentrated DP of the answers that move; it holds after any post-processing."""
-        return ZeroConcentratedDP(self.records * self.rho) if np.isfinite(self.rho) else NoPrivacy()
+        return ZeroConcentratedDP(self.total) if np.isfinite(self.rho) else NoPrivacy()
 
     def ratio(self, prior: float) -> tuple[float, float]:
         """(least, largest) posterior over prior."""
@@ -135,12 +150,12 @@ class Promise:
 
 
 def promise(table: Columns, failure: float = FAILURE) -> Promise:
-    """The weakest promise of all blocks, of the path with the largest rho; blocks that are exact themselves left out.
+    """The weakest promise of all blocks but the `unprotected` ones, which have none: of the path with the largest rho.
 
     It is about the one count that was read; other queries of the same release add to what a reader can learn.
     """
-    rho, variance = (column(table, name).astype(np.float64) for name in ("path_rho", "variance"))
-    noisy = np.flatnonzero(_leaves(table) & (variance != 0.0))
+    rho = column(table, "path_rho").astype(np.float64)
+    noisy = np.flatnonzero(_leaves(table) & ~unprotected(table))
     if not noisy.size:
         return Promise(np.inf, 1, failure)
     records = 1 + column(table, "path_exact").astype(np.int64)

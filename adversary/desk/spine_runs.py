@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import Floats, check_probability, check_whole
-from adversary.chunks import arrays_of, digest_of_files, run_chunks
+from adversary.chunks import MANIFEST, arrays_of, digest_of_files, has_chunks, run_chunks
 from adversary.desk import nmf
-from adversary.desk.nmf_layout import arrow, levels_of, opened
+from adversary.desk.nmf_layout import Shape, arrow, levels_of, made_up, meant, opened
 from adversary.desk.spine_priors import description
-from adversary.desk.spine_units import as_parquet, path_rho, unit_columns, with_leaves
+from adversary.desk.spine_units import NOTES, as_parquet, path_rho, unit_columns, with_leaves
 from adversary.executors import lent
 from adversary.reader import spine
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
@@ -75,6 +75,7 @@ class Run:
     """What a run made: its directory, a file for each piece, and the posterior of the tree above, if there is one.
 
     `kept` are the pieces that were there already, `damaged` those whose file was not as recorded, and was made anew.
+    `shape` is that of the query, and `synthetic` whether the file says that nobody in it exists.
     """
 
     out: Path
@@ -82,6 +83,13 @@ class Run:
     above: spine.SpinePosterior | None
     kept: tuple[str, ...]
     damaged: tuple[str, ...]
+    shape: Shape = ()
+    synthetic: bool = False
+
+    @property
+    def files(self) -> list[Path]:
+        """Its Parquet files, from the top down."""
+        return [self.out / ABOVE] * (self.above is not None) + [self.pieces[name] for name in sorted(self.pieces)]
 
 
 def run(
@@ -95,25 +103,34 @@ def run(
 ) -> Run:
     """The posterior of every unit, written to `out`: see `spine_units.COLUMNS`.
 
-    `units/County=<geocode>/part.parquet` has a county with all that lies in it, `above.parquet` what lies above the
-    counties. Numbers do not depend on workers or interruptions.
+    `units/County=<geocode>/part.parquet` has a county with all that lies in it, a row group for every cell,
+    `above.parquet` what lies above the counties. Numbers do not depend on workers or interruptions.
 
     Parameters
     ----------
     resume : go on where an earlier run in `out` stopped; it must have been of the same inputs, parameters and versions
     scheduler, workers, progress : as `run_chunks` takes them
+
+    Raises
+    ------
+    ValueError, OSError : the file is malformed, as `nmf.read` says; `out` holds results, or lies inside of the file
     """
-    with lent(scheduler, workers) as address:
-        return _run(question, Path(out), resume=resume, scheduler=address, progress=progress)
-
-
-def _run(question: Question, target: Path, **how: Any) -> Run:
-    """The same on the workers of a scheduler, or in this process without one."""
     arrow()
-    path = opened(question.directory)
+    path, target = opened(question.directory), Path(out)
     levels = levels_of(path)
     if question.level not in levels[:-1]:
-        raise ValueError(f"{path}: level must be one of {', '.join(levels[:-1])}, got {question.level!r}")
+        said = f"level must be one of {', '.join(levels[:-1])}, got {question.level!r}"
+        raise ValueError(f"{path}: {said}{meant(question.level, levels[:-1])}")
+    if target.resolve().is_relative_to(path.resolve()):
+        raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
+    if not resume and any(has_chunks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
+        raise ValueError(f"{target} has results already: resume them, or choose another directory")
+    with lent(scheduler, workers) as address:
+        return _run(question, path, levels, target, resume=resume, scheduler=address, progress=progress)
+
+
+def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, **how: Any) -> Run:
+    """The same on the workers of a scheduler, or in this process without one."""
     split = levels.index(question.level)
     roots = {one["root"]: one for one in nmf.subtrees(path, question.level)}
     go: Any = partial(
@@ -123,8 +140,9 @@ def _run(question: Question, target: Path, **how: Any) -> Run:
     inside = {name: Piece(where, levels[split:]) for name, where in roots.items()}
     above: spine.SpinePosterior | None = None
     damaged: list[str] = []
+    top = next(iter(roots.values())) if split == 0 else {}
+    upper = nmf.read(path, question.query, question.cells, levels=levels[: split + 1], **top)  # type: ignore[arg-type]
     if split > 0:
-        upper = nmf.read(path, question.query, question.cells, levels=levels[: split + 1])
         for tau in TAUS:
             raised = go(
                 partial(rise_piece, question, tau), inside, out=target / MESSAGES / f"{tau:g}",
@@ -140,7 +158,7 @@ def _run(question: Question, target: Path, **how: Any) -> Run:
         partial(solve_piece, question), inside, out=target / UNITS, encode=as_parquet,
         file=f"{question.level}={{}}/part.parquet", description=f"{question.level}: down",
     )  # fmt: skip
-    return Run(target, found.files, above, found.kept, (*damaged, *found.damaged))
+    return Run(target, found.files, above, found.kept, (*damaged, *found.damaged), upper.shape, made_up(path))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +188,7 @@ def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
         read.tree, released, rho, question.leaf_prior, outside=piece.outside, tolerance=question.tolerance
     )
     members = found.membership(question.prior, question.known)
-    columns = unit_columns(found, released, rho, question.prob, read.cells)
+    columns = unit_columns(found, released, rho, question.prob, read.cells) | {NOTES: read.notes}
     return with_leaves(columns, read.tree, members, path_rho(read.tree, rho, piece.path))
 
 
@@ -210,7 +228,7 @@ def _across(
         if name is None:
             upper = np.tile(read.tree.children > 0, rho.shape[1])
             columns = unit_columns(found, released, rho, question.prob, read.cells)
-            return as_parquet({key: values[upper] for key, values in columns.items()})
+            return as_parquet({key: values[upper] for key, values in columns.items()} | {NOTES: read.notes})
         over = int(read.tree.parent[read.tree.index(name)])
         return {"outside": found.outside(name), "path": np.array([total[over], exact[over]])}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary.desk import tables
-from adversary.desk.nmf_layout import arrow
-from adversary.desk.spine_results import FAILURE, QUANTILES, Promise, statuses
+from adversary.desk.spine_findings import Findings, cells_of, of_cell
+from adversary.desk.spine_results import FAILURE, QUANTILES
 from adversary.desk.spine_runs import Question, Run
 
 THRESHOLDS = (2.0,)
 WORST = 10
-READ = ("geocode", "cell", "noisy", "variance", "mean", "posterior", "ratio", "status", "dropped")
 EXACT = (
     "exact counts on the way: with them fixed, one person here is one less elsewhere, and both places are measured; "
     "rho is doubled"
@@ -26,12 +24,12 @@ EXACT = (
 def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure: float = FAILURE) -> dict[str, Any]:
     """Numbers of a run: by cell, the quantiles of the leaves' ratios, shares above thresholds, bound, worst leaves.
 
+    The files are read one after the other, see `spine_findings`; the page is written from the same findings.
+
     thresholds : ratios of posterior to prior
     failure : probability with which the guarantee's bound may fail
     """
-    leaves = _leaves(made.pieces.values())
-    cells = np.unique(leaves["cell"]).astype(int).tolist()
-    above = made.above
+    files, above = made.files, made.above
     return {
         "directory": question.directory,
         "out": str(made.out),
@@ -43,9 +41,9 @@ def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure
             {
                 "cell": cell,
                 "log_evidence": None if above is None else tables.finite(np.ravel(above.log_evidence)[i]),
-                **_of_cell({k: v[leaves["cell"] == cell] for k, v in leaves.items()}, question, thresholds, failure),
+                **_of_cell(of_cell(files, cell, failure), question, thresholds),
             }
-            for i, cell in enumerate(cells)
+            for i, cell in enumerate(cells_of(files))
         ],
     }
 
@@ -66,68 +64,62 @@ def show(answer: dict[str, Any], console: Console) -> None:
         tables.add(table, *(_number(x) for x in one["ratio_quantiles"]))
         tables.put(table, console)
         bound = one["bound"]
-        shares = tables.table("leaves above", ("ratio",), ("value", "share"))
+        shares = tables.table("leaves at or above", ("ratio",), ("value", "share"))
         for row in one["thresholds"]:
             tables.add(shares, "threshold", f"{row['ratio']:g}", f"{100 * row['share']:.2f} %")
         told = f"bound, {bound['definition']}, failure {bound['failure']:g}"
         tables.add(shares, told, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
         tables.put(shares, console)
-        if bound["note"]:
-            console.print(Text(bound["note"]))
+        for line in (bound["note"], _apart(bound["unprotected"])):
+            if line:
+                console.print(Text(line))
         worst = tables.table("largest", ("geocode", "status"), ("noisy", "mean", "posterior", "ratio"))
         for row in one["worst"]:
             numbers = (row[name] for name in ("noisy", "mean", "posterior", "ratio"))
             tables.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
         tables.put(worst, console)
         told = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
-        console.print("", Text(f"answers: {told}"), sep="\n")
+        console.print("", Text(f"answers: {told}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
+
+
+def _apart(unprotected: int) -> str:
+    return f"no noise protects {unprotected:,} leaves, of which exact counts tell all; the bound is not about them" * (
+        unprotected > 0
+    )
 
 
 def _number(x: float | None) -> str:
     return "" if x is None else f"{x:.4g}"
 
 
-def _leaves(files: Any) -> dict[str, Any]:
-    """Columns of all leaves, a file at a time."""
-    pa = arrow()
-    names = [*READ, "path_rho", "path_exact"]
-    is_leaf = pa.compute.is_valid(pa.compute.field("path_rho"))
-    parts = [pa.parquet.ParquetFile(Path(file)).read(columns=names).filter(is_leaf) for file in files]
-    whole = pa.concat_tables(parts)
-    return {name: whole[name].to_numpy() for name in names}
-
-
-def _of_cell(leaves: dict[str, Any], question: Question, thresholds: Any, failure: float) -> dict[str, Any]:
-    ratio = leaves["ratio"].astype(np.float64)
-    answered = ratio[~np.isnan(ratio)]
-    exact, known = bool(leaves["path_exact"].any()), bool((leaves["variance"] == 0).any())
-    promised = Promise(np.inf if known else float(leaves["path_rho"].max()), 2 if exact else 1, failure)
-    limit = promised.ratio(question.prior)[1]
-    order = np.argsort(np.where(np.isnan(ratio), -np.inf, -ratio), kind="stable")
-    worst = [i for i in order if not np.isnan(ratio[i])][:WORST]
-    spread = tables.numbers(np.quantile(answered, QUANTILES)) if answered.size else [None] * len(QUANTILES)
+def _of_cell(found: Findings, question: Question, thresholds: Any) -> dict[str, Any]:
+    promised, ratios = found.promised, found.ratios
+    nothing = not np.isfinite(promised.rho)
+    least, most = promised.ratio(question.prior)
+    below, above = found.beyond(question.prior)
+    spread = tables.numbers(np.quantile(ratios, QUANTILES)) if ratios.size else [None] * len(QUANTILES)
     return {
-        "leaves": int(ratio.size),
-        "answered": int(answered.size),
-        "status": statuses(leaves),
-        "dropped": float(leaves["dropped"].max()),
+        "leaves": found.leaves,
+        "answered": int(ratios.size),
+        "status": found.status,
+        "dropped": found.dropped,
         "ratio_quantiles": spread,
-        "thresholds": [{"ratio": float(t), "share": _share(answered, t)} for t in thresholds],
+        "thresholds": [{"ratio": float(t), "share": found.at_least(t)} for t in thresholds],
         "bound": {
             "definition": promised.guarantee.definition,
-            "rho": None if known else promised.records * promised.rho,
-            "failure": failure,
-            "ratio": limit,
-            "share": _share(answered, limit),
-            "note": EXACT if exact and not known else "",
+            "rho": None if nothing else promised.total,
+            "failure": promised.failure,
+            "least": least,
+            "ratio": most,
+            "below": below,
+            "share": above,
+            "unprotected": found.unprotected,
+            "note": EXACT if promised.records > 1 else "",
         },
         "worst": [
-            {name: str(leaves[name][i]) for name in ("geocode", "status")}
-            | {name: tables.finite(leaves[name][i]) for name in ("noisy", "mean", "posterior", "ratio")}
-            for i in worst
+            {name: str(found.worst[name][i]) for name in ("geocode", "status")}
+            | {name: tables.finite(found.worst[name][i]) for name in ("noisy", "mean", "posterior", "ratio")}
+            for i in range(min(WORST, len(found.worst.get("ratio", ()))))
         ],
+        "notes": list(found.notes),
     }
-
-
-def _share(ratios: Any, above: float) -> float:
-    return float((ratios > above).mean()) if ratios.size else 0.0

@@ -34,6 +34,8 @@ COLUMNS = {
     "path_exact": "whether an exact count is among them",
 }
 """Of every row, with what it means."""
+NOTES = "notes"
+"""What is to be said of what was read: lines of text in a file's metadata."""
 TEXTS, WHOLE = ("geocode", "level", "status"), ("cell", "hdi_lower", "hdi_upper")
 
 
@@ -99,14 +101,21 @@ def with_leaves(columns: dict[str, Any], tree: Tree, members: Any, path: tuple[F
 
 
 def as_parquet(columns: dict[str, Any]) -> bytes:
-    """Columns as a Parquet file, the same bytes for the same columns; NaN becomes null."""
+    """Columns as a Parquet file, the same bytes for the same columns; NaN becomes null.
+
+    A row group has one cell, so that a reader of one reads nothing of the others. `NOTES`, lines, go into the metadata.
+    """
     pa = arrow()
     arrays = [pa.array(columns[name], _kind(pa, name), from_pandas=True) for name in COLUMNS]
     fields = [
         pa.field(name, array.type, metadata={"is": COLUMNS[name]}) for name, array in zip(COLUMNS, arrays, strict=True)
     ]
     buffer = BytesIO()
-    pa.parquet.write_table(pa.table(arrays, schema=pa.schema(fields)), buffer, compression="zstd")
+    table = pa.table(arrays, schema=pa.schema(fields, metadata={NOTES: "\n".join(columns.get(NOTES, ()))}))
+    cells = table["cell"].to_numpy()
+    with pa.parquet.ParquetWriter(buffer, table.schema, compression="zstd") as file:
+        for start, stop in pairwise([*np.flatnonzero(np.diff(cells, prepend=-1)), cells.size]):
+            file.write_table(table.slice(start, stop - start), row_group_size=max(stop - start, 1))
     return buffer.getvalue()
 
 

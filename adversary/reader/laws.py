@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -57,15 +57,21 @@ def factor_law(
     rng: Any = None,
     progress: bool = False,
     store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> FactorLaw:
-    """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough."""
+    """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough.
+
+    What is left is simulated: `draws`, `rng`, `progress`, `store`, `scheduler` and `workers` are for `runner.simulate`.
+    """
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)
     lowest = _own_part(plan, paths[0], truth, 0, 0) if known else None
     known, own = lowest is not None, NOTHING if lowest is None else lowest
     split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
     simulated = 0 if split else draws
-    first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, progress, store, whole=not known))
+    how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
+    first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
     alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
     return FactorLaw(
         reader.prior_log_odds,
@@ -288,33 +294,33 @@ def _simulated_rest(
     truth: Truth,
     draws: int,
     rng: Any,
-    progress: bool,
-    store: Any,
     *,
-    whole: bool = False,
+    whole: bool,
+    **how: Any,
 ) -> Atoms:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
-
-    def evidence(size: int, generator: np.random.Generator) -> Floats:
-        release = plan.release(truth.by_level(plan), generator, size)
-        released = release_arrays(plan, release)
-        value = log_bayes_factor(plan, reader, released)
-        if whole:
-            return value
-        out, present = reader.path(plan, 0).known_counts()
-        own = as_array(plan.levels[0].mechanism.log_ratio(released.noisy[:, 0, 0], present, out))
-        return np.where(np.isfinite(own), value - np.where(np.isfinite(own), own, 0.0), 0.0)
-
     values = runner.simulate(
-        evidence,
+        partial(_drawn, plan, reader, truth, whole),
         draws,
         rng,
         description="simulated releases",
-        progress=progress,
-        store=store,
         key=_fingerprint(plan, reader, truth),
+        **how,
     )
     return Atoms(values, np.full(values.size, 1.0 / values.size))
+
+
+def _drawn(
+    plan: Plan, reader: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
+) -> Floats:
+    """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""
+    released = release_arrays(plan, plan.release(truth.by_level(plan), generator, size))
+    value = log_bayes_factor(plan, reader, released)
+    if whole:
+        return value
+    out, present = reader.path(plan, 0).known_counts()
+    own = as_array(plan.levels[0].mechanism.log_ratio(released.noisy[:, 0, 0], present, out))
+    return np.where(np.isfinite(own), value - np.where(np.isfinite(own), own, 0.0), 0.0)
 
 
 def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:

@@ -38,6 +38,8 @@ WIDER = 2
 """Units are followed on windows wider than their own by so many times its width on either side."""
 HIGHEST = 700.0
 """Logs beyond which an exponential is not worked out."""
+UNDERFLOW = 1e-307
+"""At least what a product of factors up to 1 loses where doubles become subnormal."""
 
 
 class Told(NamedTuple):
@@ -120,6 +122,7 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
         first = min(max(0, -shift - i), others.size)
         last = min(max(0, value.size - shift - i), others.size)
         lacks[used + i] += left_out * outside.most[v] + beyond * (under[first] + over[last])
+        lacks[used + i] += others.size * UNDERFLOW
     largest = 0.0
     for i in range(to.size):
         largest = max(largest, values[used + i])
@@ -171,7 +174,7 @@ def memberships(L, theta, tau, messages, known, gone, top):
                     window = messages.windows[unit.first + k]
                     outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
         if asked > 0:
-            ask(L, v, theta, spare, known, gone, outside, answer, error)
+            ask(L, v, theta, messages.windows[v], spare, known, gone, outside, answer, error)
     return answer, error, outside
 
 
@@ -194,8 +197,8 @@ def others_weight(L, leaves, drop, spare, children):
 
 
 @inner
-def ask(L, v, theta, spare, known, gone, outside, answer, error):
-    """Fill in the answers of the leaves below one unit.
+def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
+    """Fill in the answers of the leaves below one unit, whose total is likely to be in one window.
 
     exp(-drop y) is split, exp(-steep (x + y)) going with the likelihood and the rest with the others' law, so that
     neither is tiny where their product counts.
@@ -209,7 +212,7 @@ def ask(L, v, theta, spare, known, gone, outside, answer, error):
     most = max(outside.most[v], largest_of(value))
     steep = drop
     if leaves >= 0:
-        steep = -likelihood_slope(L, v, window.low + 0.5 * window.size)[0]
+        steep = -likelihood_slope(L, v, likely_at.low + 0.5 * likely_at.size)[0]
     summit = log_peak(L, v, steep, np.int64(-1), np.int64(0))
     seen, unseen = np.zeros(window.size), np.zeros(window.size)
     for j in range(window.size):
@@ -240,7 +243,7 @@ def ask(L, v, theta, spare, known, gone, outside, answer, error):
                         beyond = outside.most[v] * math.exp(log_likelihood(L, v, total) - steep * total - summit)
                         miss += others[z] * weights[z] * beyond
             largest = log_peak(L, v, drop, leaves, x) + (drop - steep) * x - top - summit
-            miss += place.dropped * most * math.exp(min(largest, HIGHEST))
+            miss += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
             answer[b, i] = (
                 math.log(found) - (t - steep) * x + outside.scale[v] + top + summit if found > 0.0 else -np.inf
             )

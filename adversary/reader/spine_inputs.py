@@ -54,12 +54,14 @@ class Likelihood(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """(unit,) smallest and largest counts: of all information, and of everything outside the unit only."""
+    """(unit,) smallest and largest counts: of all information; of everything outside the unit only; of a leaf alone."""
 
     low: Floats
     high: Floats
     outer_low: Floats
     outer_high: Floats
+    own_low: Floats
+    own_high: Floats
 
 
 def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Floats, bool]:
@@ -103,6 +105,7 @@ def feasible(
     Up: a unit's limits are the sums of its children's, or its exact count. Down: what a child can have is what its
     parent can have without the others; `limits` is what the root can have.
     """
+    own_low, own_high = low, high
     low, high, n = low.copy(), high.copy(), len(tree)
     known = ~np.isnan(exact)
     starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
@@ -135,7 +138,8 @@ def feasible(
         others_endless = endless[parent] - np.isinf(high[level])
         outer_low[level] = np.where(others_endless > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
         outer_high[level] = limit[1] - (total_low[parent] - low[level])
-    return Bounds(np.maximum(low, outer_low), np.minimum(high, outer_high), outer_low, outer_high)
+    low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
+    return Bounds(low, high, outer_low, outer_high, own_low, own_high)
 
 
 def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]) -> Integers:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adversary._numeric import Floats, Integers
-from adversary.reader.spine_inputs import UNBOUNDED, Bounds, replaced
+from adversary.reader.spine_inputs import UNBOUNDED, Bounds, feasible, replaced
 from adversary.reader.spine_solutions import NOTHING, Solution
 from adversary.reader.trees import Tree
 
@@ -24,6 +24,8 @@ by exact totals, the odds infinite; both outcomes excluded by exact totals; not 
 OK, RERUN, CERTAIN, IMPOSSIBLE, UNRESOLVED = range(5)
 NOT_ASKED = -2
 """In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
+NOWHERE = -2
+"""In place of the unit at which a second run starts: none would answer."""
 TRUSTED = 1e-6
 """Largest proven error of a log Bayes factor that is given."""
 
@@ -38,14 +40,16 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
     known[leaves] = others
     ratio, wrong, told = log_ratios(solution, known)
     factor, error = ratio[leaves], wrong[leaves]
+    start, limiting = _first_rerun(tree, solution, leaves, others)
+    error[limiting] = np.inf
     status = np.where(error <= TRUSTED, OK, UNRESOLVED)
     own, possible = _own_evidence(solution, leaves, others)
     settled = ~possible.all(axis=0)
     allowed = reruns * len(tree)
-    for leaf in np.flatnonzero((status == UNRESOLVED) & ~settled):
+    for leaf in np.flatnonzero((status == UNRESOLVED) & ~settled & (start != NOWHERE)):
         if allowed <= 0:
             break
-        factor[leaf], error[leaf], work = rerun(tree, solution, int(leaves[leaf]), known, told)
+        factor[leaf], error[leaf], work = rerun(tree, solution, int(leaves[leaf]), known, told, int(start[leaf]))
         status[leaf] = RERUN if error[leaf] <= TRUSTED else UNRESOLVED
         allowed -= work
     factor = np.where(status == UNRESOLVED, np.nan, factor + own)
@@ -85,33 +89,68 @@ def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Fl
         return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
 
 
-def rerun(tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any) -> tuple[float, float, int]:
+def rerun(
+    tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any, start: int
+) -> tuple[float, float, int]:
     """The same for one leaf, with tilts and windows laid anew about its known count; and units gone over.
 
-    Tried on the part of the tree below the leaf's parent, with what that parent was told; where that does not prove
-    it, on larger and larger parts. Without what units were told, on the whole tree.
+    Tried on the part of the tree below unit `start`, with what that unit was told; where that does not prove it, on
+    larger and larger parts. Without what units were told, on the whole tree.
     """
     from adversary.compiling import call
     from adversary.reader.spine_bystanders import Told
     from adversary.reader.spine_messages import upward
     from adversary.reader.spine_tilts import saddle
 
-    v, work = int(tree.parent[leaf]) if told is not None else 0, 0
+    v, work = max(start, 0) if told is not None else 0, 0
     while True:
         nodes = tree.below(str(tree.names[v])) if v > 0 else np.arange(len(tree))
         place, top = int(np.searchsorted(nodes, leaf)), None
         part = _part(solution, tree, nodes) if v > 0 else solution
         if v > 0:
             top = Told(*_told(told, v) or ())
-        made = replaced(part.layout, place, int(known[leaf]))
-        theta, _ = call(saddle, made)
+        bounds = _with_leaf(tree.subtree(str(tree.names[v])) if v > 0 else tree, part, place, int(known[leaf]))
+        made = replaced(_bounded(part.layout, bounds.low, bounds.high), place, int(known[leaf]))
+        theta, _ = call(saddle, made, False)
         found, _ = call(upward, made, theta, solution.tau, 0)
         only = np.where(np.arange(nodes.size) == place, known[nodes], -1)
-        ratio, error, _ = log_ratios(replace(part, layout=made, theta=theta, messages=found, memo={}), only, top)
+        anew = replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={})
+        ratio, error, _ = log_ratios(anew, only, top)
         work += nodes.size
         if error[place] <= TRUSTED or v == 0:
             return float(ratio[place]), float(error[place]), work
         v = int(tree.parent[v])
+
+
+def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integers) -> tuple[Integers, Integers]:
+    """(leaf,) unit whose part of the tree a second run takes first, and the leaves that need one in any case.
+
+    Most often that is the parent. But what a leaf's own prior allows has, through exact totals, limited the counts of
+    its siblings: where the reader knows of other counts, all below the lowest exact total above the leaf is gone over
+    again. `NOWHERE` where that total lies outside the tree.
+    """
+    bounds, exact = solution.bounds, ~np.isnan(solution.layout.units["own_exact"])
+    start = tree.parent[leaves]
+    off = np.flatnonzero((others < bounds.own_low[leaves]) | (others + 1 > bounds.own_high[leaves]))
+    limited = bounds.outer_low[0] > 0.0 or np.isfinite(bounds.outer_high[0])
+    limiting = []
+    for leaf in off:
+        v = int(start[leaf])
+        while v >= 0 and not exact[v]:
+            v = int(tree.parent[v])
+        if v >= 0 or limited:
+            start[leaf] = v if v >= 0 else NOWHERE
+            limiting.append(leaf)
+    return start, np.array(limiting, dtype=np.int64)
+
+
+def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
+    """What exact totals leave possible where a leaf has a count or one more, whatever its own prior allows."""
+    bounds = solution.bounds
+    low, high = bounds.own_low.copy(), bounds.own_high.copy()
+    low[leaf], high[leaf] = count, count + 1
+    exact = solution.layout.units["own_exact"]
+    return feasible(tree, exact, low, high, (float(bounds.outer_low[0]), float(bounds.outer_high[0])))
 
 
 def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
@@ -120,8 +159,12 @@ def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] |
         return None
     if "told" not in solution.memo:
         units = solution.layout.units
-        known = np.where((units["given_tilt"] != 0.0) | (units["given_dropped"] > 0.0), NOT_ASKED, -1)
-        solution.memo["told"] = log_ratios(solution, known)[2]
+        known = np.where(units["given_size"] > 0, NOT_ASKED, -1)
+        exact = units["own_exact"]
+        low = np.maximum(np.fmax(solution.bounds.outer_low, exact), 0.0)
+        high = np.fmin(solution.bounds.outer_high, exact)  # not what leaves allow: readers of pieces may know better
+        loose = replace(solution, layout=_bounded(solution.layout, low, high))
+        solution.memo["told"] = log_ratios(loose, known)[2]
     return _told(solution.memo["told"], unit)
 
 
@@ -146,7 +189,7 @@ def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
 
 def _without_leaves(solution: Solution, known: Integers) -> Any:
     """The layout with room in every unit for leaves that have the known counts, whatever their own priors allow."""
-    units, bounds = solution.layout.units.copy(), solution.bounds
+    units, bounds = solution.layout.units, solution.bounds
     asked = known >= 0
     over = max(0.0, float(np.max(known[asked] + 1 - bounds.high[asked], initial=0.0)))
     under = max(0.0, float(np.max(bounds.low[asked] - known[asked], initial=0.0)))
@@ -155,9 +198,14 @@ def _without_leaves(solution: Solution, known: Integers) -> Any:
     exact = units["own_exact"]
     low = np.maximum(np.fmax(bounds.outer_low, exact), bounds.low - under)
     high = np.minimum(np.fmin(bounds.outer_high, exact), bounds.high + over)
-    units["low"] = np.maximum(low, 0.0)
-    units["high"] = np.where(np.isinf(high), UNBOUNDED, high)
-    return solution.layout._replace(units=units)
+    return _bounded(solution.layout, np.maximum(low, 0.0), high)
+
+
+def _bounded(layout: Any, low: Floats, high: Floats) -> Any:
+    """The layout with other limits of the counts."""
+    units = layout.units.copy()
+    units["low"], units["high"] = low, np.where(np.isinf(high), UNBOUNDED, high)
+    return layout._replace(units=units)
 
 
 def _own_evidence(solution: Solution, leaves: Any, others: Any) -> tuple[Floats, Any]:

@@ -68,11 +68,20 @@ def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
     data = grown(messages.data, used, used + max(n, 1))
     messages = Messages(messages.windows, data)
     window = messages.windows[v]
-    peak = log_peak(L, v, drop, sharers(L, v), np.int64(0))
+    whole = dropped == 0.0  # nothing lies off the window: its own largest number takes the place of the bound
+    peak = -np.inf if whole else log_peak(L, v, drop, sharers(L, v), np.int64(0))
+    for k in range(n if whole else 0):
+        if combined[begin + k] > 0.0:
+            x = low + begin + k
+            peak = max(peak, math.log(combined[begin + k]) + log_factor(L, v, x) - drop * x)
     total = 0.0
     for k in range(n):
         x = low + begin + k
-        data[used + k] = combined[begin + k] * math.exp(log_factor(L, v, x) - drop * x - peak)
+        log = log_factor(L, v, x) - drop * x - peak
+        if not whole:
+            data[used + k] = combined[begin + k] * math.exp(log)
+        else:
+            data[used + k] = math.exp(math.log(combined[begin + k]) + log) if combined[begin + k] > 0.0 else 0.0
         total += data[used + k]
     if not total > 0.0 or not math.isfinite(total):
         data[used] = 1.0

@@ -63,7 +63,8 @@ def solve(
     made, bounds = layout(tree, like, prior, messages, outside)
     check_proper(tree, made, outside)
     top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
-    theta, sweeps = call(saddle, made)
+    theta, sweeps = call(saddle, made, False)
+    shared = bool(made.units["sharing"].any())
     for attempt in range(TRIES):
         found, scale = call(upward, made, theta, tau, 0)
         outer = call(downward, made, theta, tau, found, top_low, top)
@@ -73,6 +74,9 @@ def solve(
             dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
         if dropped <= tolerance or attempt == TRIES - 1:
             break
+        if attempt == 0 and shared and not dropped < 1.0:
+            theta, sweeps = call(saddle, made, True)
+            continue
         tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
     if not np.isfinite(scale) or not (mass > 0).all():
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
@@ -97,7 +101,7 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
     least = float(call(domains, made)[0])
     made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
-    theta, _ = call(saddle, made)
+    theta, _ = call(saddle, made, False)
     found, scale = call(upward, made, theta, tau, 1)
     lowest, values, dropped = call(joined, made, found, tau)
     within = (float(bounds.low[0]), float(bounds.high[0]))

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from adversary.reader.spine_code import compiled, inner
-from adversary.reader.spine_layouts import log_factor, measured, slope_of, tilt_above, top_rate
+from adversary.reader.spine_layouts import log_factor, log_summit, measured, slope_of, tilt_above, top_rate
 from adversary.reader.spine_leaves import first_guess, mode_of, walk
 
 STEP, FARTHEST = 8.0, 600.0
@@ -25,6 +25,8 @@ SAME = 1e-3
 """A leaf's line holds while the tilt above it has changed by less."""
 ROUGH = 1e-5
 """Mass that the moments of leaves may lack."""
+STIFF = 1e-12
+"""Variance of a sum below which its mean does not follow the tilt."""
 INSIDE = 1e-9
 """Distance kept from a tilt at which a unit's factor would grow without end."""
 
@@ -70,7 +72,10 @@ def domains(L):
     least = np.full(n, -np.inf)
     for v in range(n - 1, 0, -1):
         u = L.units[v].parent
-        if L.units[v].children == 0:
+        if L.units[v].given_dropped > 0.0:
+            if L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
+                least[u] = max(least[u], L.units[v].given_tilt - L.units[v].alpha)
+        elif L.units[v].children == 0:
             if L.units[v].given_size == 0 and L.units[v].rho == 0.0 and L.units[v].high >= 1 << 60:
                 least[u] = max(
                     least[u], math.log(L.units[v].slope) - L.units[v].alpha if L.units[v].slope > 0.0 else -np.inf
@@ -81,9 +86,51 @@ def domains(L):
     return least
 
 
+@inner
+def blended(L, v, drop):
+    """(x, slope, curvature) of a unit with a shared rate from where its factor's bound lies, over all rates at once.
+
+    log_peak as a function of the tilt is convex, and its slope is where the summits of the rates lie on average. A
+    tilt found so keeps all of a mixture whose rates lie far apart, where one at a summit would keep but that summit.
+    """
+    unit = L.units[v]
+    top = -np.inf
+    total, first, second, spread = 0.0, 0.0, 0.0, 0.0
+    for turn in range(2):
+        for j in range(L.rates.size):
+            rate = L.rates[j]
+            log = rate.log_weight + unit.sharing * rate.log_norm
+            log += log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
+            if turn == 0:
+                top = max(top, log)
+            else:
+                free = unit.released - (drop - rate.eta) / (2.0 * unit.rho)
+                x = min(max(free, float(unit.low)), float(unit.high))
+                w = math.exp(log - top)
+                total += w
+                first += w * x
+                second += w * x * x
+                spread += w / (2.0 * unit.rho) if x == free else 0.0
+    mean = first / total
+    growth = max(spread / total + second / total - mean * mean, 0.05 / (2.0 * unit.rho))
+    return mean, -drop, 1.0 / growth
+
+
+@inner
+def line_of(L, v, t, theta, at, blend):
+    """(x, slope, curvature): where a unit's factor is followed in one sweep, and minus its log's derivatives there."""
+    if blend and L.units[v].sharing > 0 and L.units[v].rho > 0.0 and L.units[v].table_size == 0:
+        return blended(L, v, t - theta)
+    slope, curvature = slope_of(L, v, at)
+    return at, slope, curvature
+
+
 @compiled
-def saddle(L):
-    """(theta, sweeps): the tilt of every internal unit and the number of sweeps it took."""
+def saddle(L, blend):
+    """(theta, sweeps): the tilt of every internal unit and the number of sweeps it took.
+
+    blend : whether units with a shared rate are tilted so as to keep all rates, rather than for one summit
+    """
     n = L.units.size
     least = domains(L)
     theta = np.zeros(n)
@@ -109,9 +156,9 @@ def saddle(L):
                     mean, variance, modes[v] = leaf_moments(L, v, t, modes[v])
                     line[v], fall[v], at[v] = mean + variance * t, variance, t
             else:
-                slope, curvature = slope_of(L, v, at[v])
+                x, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
                 c = falls[v]
-                line[v] = (sums[v] + c * (curvature * at[v] - slope)) / (1.0 + curvature * c)
+                line[v] = (sums[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
                 fall[v] = c / (1.0 + curvature * c)
             if v > 0:
                 sums[L.units[v].parent] += line[v]
@@ -123,14 +170,20 @@ def saddle(L):
             t = tilt_above(L, theta, v)
             if L.units[v].low == L.units[v].high:
                 x = float(L.units[v].low)
-                wanted = (sums[v] - x) / falls[v] if falls[v] > 1e-12 else theta[v]
+                off = sums[v] - falls[v] * theta[v] - x
+                if falls[v] > STIFF:
+                    wanted = theta[v] + off / falls[v]
+                else:  # all children at an end of what they can be
+                    wanted = theta[v] + (math.copysign(STEP, off) if abs(off) > 0.5 else 0.0)
             else:
                 x = line[v] - fall[v] * t
-                slope, curvature = slope_of(L, v, at[v])
-                wanted = t + slope + curvature * (x - at[v])
+                place, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
+                wanted = t + slope + curvature * (x - place)
             change = wanted - theta[v]
             if change * before[v] < 0.0:  # to and fro: mixtures of rates may bend the other way
                 longest[v] = min(longest[v], 0.5 * abs(before[v]))
+            elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
+                longest[v] = min(2.0 * longest[v], STEP)
             change = before[v] = min(max(change, -longest[v]), longest[v])
             new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
             if new <= least[v]:
@@ -164,8 +217,8 @@ def settled(L, theta):
     for v in range(L.units.size):
         if L.units[v].children > 0 and L.units[v].low < L.units[v].high:
             t = tilt_above(L, theta, v)
-            most = t + last_slope(L, v)
+            most = t + last_slope(L, v) - INSIDE
             if L.units[v].sharing > 0:
-                most -= top_rate(L) + INSIDE
+                most -= top_rate(L)
             theta[v] = min(theta[v], most) if measured(L, v) or L.units[v].sharing > 0 else t
     return theta

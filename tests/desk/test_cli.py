@@ -150,6 +150,39 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch
     assert resumed["mcse"] == whole["mcse"]
 
 
+def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    result = run("audit", simulated(tmp_path), "--workers", "2", "--out", str(tmp_path / "report"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(r"error: .*adversary\[scale\].*\n", result.stderr)
+    assert not (tmp_path / "report").exists()
+    assert answered(simulated(tmp_path), "--workers", "1") == answered(simulated(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--workers", "0"], "workers must be at least 1"),
+        (["--workers", "2", "--scheduler", "tcp://127.0.0.1:1"], "give one of the two"),
+    ],
+)
+def test_workers_that_cannot_be_are_refused(given: list[str], told: str, tmp_path: Path) -> None:
+    result = run("audit", simulated(tmp_path), *given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr
+
+
+def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*arguments: object, **options: object) -> None:
+        Path(str(options["store"])).mkdir(parents=True)
+        raise ChildProcessError("workers died 2 times over piece 1")
+
+    monkeypatch.setattr(cli, "audit", dies)
+    result = run("audit", simulated(tmp_path), "--out", str(tmp_path / "report"))
+    assert (result.exit_code, result.stderr) == (2, "error: workers died 2 times over piece 1\n")
+    assert len(list((tmp_path / "report" / ".blocks").iterdir())) == 1
+
+
 def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     out = str(tmp_path / "out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,33 @@ def test_a_level_that_is_skipped_or_unknown_is_named(file: Path) -> None:
     (file / "Block.parquet").rename(file / "Parish.parquet")
     with pytest.raises(ValueError, match=r"Parish\.parquet is no level of the spines known"):
         nmf.read(file, "total")
+
+
+def test_a_level_that_only_its_parents_are_known_of_is_named(file: Path) -> None:
+    shutil.rmtree(file / "Tract.parquet")
+    for use in (lambda: nmf.read(file, "total"), lambda: nmf_contents.contents(file)):
+        with pytest.raises(FileNotFoundError, match=r"level Tract is absent, there is no directory Tract\.parquet$"):
+            use()
+    with pytest.raises(FileNotFoundError, match="did you mean 'County'"):
+        nmf.read(file, "total", levels=("State", "Couny"))
+
+
+def test_a_partition_without_records_is_told(file: Path) -> None:
+    shutil.rmtree(file / "Tract.parquet/DPQuery/State=99/County=003")
+    told = nmf_contents.contents(file)["problems"]
+    assert told == [
+        f"{file}/Tract.parquet: geocode c has no record that can be read, neither DPQuery nor Constraint (1 such)"
+    ]
+    found = nmf.read(file, "total")
+    assert found.rho[found.tree.index("c")] == 0
+    assert found.notes == ("Tract: 1 of 3 units have no record of total, such as c; they are taken as not measured",)
+
+
+def test_a_problem_is_told_once(file: Path) -> None:
+    path = file / "Tract.parquet/DPQuery/State=99/County=001/part-00000.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    told = nmf_contents.contents(file)["problems"]
+    assert sum(str(path) in one for one in told) == 1
 
 
 def test_a_level_without_records_is_a_problem(file: Path) -> None:

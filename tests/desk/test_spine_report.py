@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk import grids, nmf, spine_results, spine_runs
+from adversary.desk import grids, nmf, spine_findings, spine_results, spine_runs
 from adversary.desk import spine_report as report
 from tests.desk.test_spine_figures import PRIOR, county, table
 
@@ -84,7 +85,7 @@ def test_blocks_without_a_number_are_counted() -> None:
     status, ratio = table()["status"].copy(), table()["ratio"].copy()
     status[-2:], ratio[-2:] = "unresolved", np.nan
     text = words(replace(account(), table={**table(), "status": status, "ratio": ratio}))
-    assert "2 blocks have no number" in text
+    assert "2 blocks have no number; the statuses below say why." in text
     assert "In 58 blocks" in text
     assert "unresolved: 2 blocks, not proven, so that no number is given." in text
 
@@ -98,6 +99,53 @@ def test_a_page_without_any_proven_block_is_a_page() -> None:
 
 def test_beside_an_exact_total_it_says_that_rho_doubles() -> None:
     assert "two paths change, and rho doubles to 0.6000" in words(replace(account(), table=table(exact=True)))
+
+
+def settled() -> dict[str, Any]:
+    """The table with the count of one block exact, and one settled by the counts of others."""
+    variance, status, ratio = (table()[name].copy() for name in ("variance", "status", "ratio"))
+    leaves = np.flatnonzero(np.isfinite(table()["path_rho"]))
+    variance[leaves[0]], status[leaves[:2]], ratio[leaves[:2]] = 0.0, "certain", (0.0, 10.0)
+    return {**table(), "variance": variance, "status": status, "ratio": ratio}
+
+
+def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_promise() -> None:
+    found = spine_findings.findings([settled()])
+    assert (found.leaves, found.ratios.size, found.unprotected) == (60, 60, 2)
+    assert found.promised == spine_results.promise(settled()) == spine_results.promise(table())
+    assert (found.ratios.min(), found.ratios.max(), found.worst["ratio"][0]) == (0.0, 10.0, 10.0)
+    assert found.at_least(9.0) == pytest.approx(1 / 60)
+    assert found.beyond(0.1)[1] == (spine_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()
+    text = words(replace(account(), table=settled()))
+    assert "In 60 blocks a reader wonders" in text
+    assert "No noise protects 2 blocks" in text
+    assert "by 0 at least and 10 at most" in text
+
+
+def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spine_findings, "WORST", 4)
+    size = table()["geocode"].size
+    cuts = [0, 1, 7, 30, size]
+    parts = [{name: values[a:b] for name, values in settled().items()} for a, b in pairwise(cuts)]
+    one, many = spine_findings.findings([settled()]), spine_findings.findings(parts)
+    np.testing.assert_array_equal(one.ratios, many.ratios)
+    np.testing.assert_array_equal(one.protected, many.protected)
+    np.testing.assert_array_equal(one.worst["geocode"], many.worst["geocode"])
+    assert one.worst["geocode"].size == 4
+    assert (one.promised, one.status, one.leaves) == (many.promised, many.status, many.leaves)
+    for name, level in one.levels.items():
+        assert (level.units, level.measured, level.exact, level.variance, level.below) == tuple(
+            getattr(many.levels[name], each) for each in ("units", "measured", "exact", "variance", "below")
+        )
+        np.testing.assert_array_equal(level.points, many.levels[name].points)
+        assert level.squares == pytest.approx(many.levels[name].squares)
+
+
+def test_points_are_thinned_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spine_findings, "POINTS", 20)
+    level = spine_findings.findings([table()]).levels["block"]
+    assert (level.points.shape, level.measured) == ((2, 15), 60)
+    assert "Of levels with many units some are drawn." in words(account())
 
 
 def test_errors_have_a_section_of_their_own() -> None:
@@ -130,5 +178,7 @@ def test_a_run_over_a_file_has_a_page_for_every_cell(tmp_path: Path, monkeypatch
     assert [page.name for page in pages] == ["spine-0.html", "spine-1.html"]
     text = pages[0].read_text(encoding="utf-8")
     assert "votingage * cenrace, minors" in text.lower()
+    assert "This population is made up." in text
+    assert "cell 1, (0, 1) of 2 x 2" in pages[1].read_text(encoding="utf-8")
     assert "State" in text
     assert PRIOR is not question.leaf_prior

@@ -16,6 +16,7 @@ import pytest
 import adversary as adv
 from adversary.chunks import MANIFEST, RECORDS
 from adversary.desk import nmf, spine_runs
+from adversary.desk.spine_findings import of_cell
 from adversary.desk.spine_priors import description, leaf_prior
 from adversary.desk.spine_runs import Question, run
 from adversary.desk.spine_summaries import summary
@@ -130,6 +131,38 @@ def test_other_questions_and_other_files_are_refused(done: Any, asked: Question,
         run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
 
 
+def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Question, file: Path) -> None:
+    before = contents(file)
+    for inside in (file, file / "results"):
+        with pytest.raises(ValueError, match="results must not lie inside of"):
+            run(asked, inside)
+    assert contents(file) == before
+    with pytest.raises(ValueError, match="done has results already: resume them"):
+        run(asked, done.out)
+    with pytest.raises(ValueError, match=r"level must be one of .* got 'county'; did you mean 'County'\?"):
+        run(Question(asked.directory, asked.query, CELLS, level="county"), done.out)
+
+
+def test_cells_keep_their_evidence_in_whatever_order_they_are_asked_for(done: Any, file: Path, tmp_path: Path) -> None:
+    turned = Question(str(file), "detailed", CELLS[::-1], prior=0.2)
+    told = [
+        {one["cell"]: one["log_evidence"] for one in summary(question, made)["by_cell"]}
+        for question, made in ((turned, run(turned, tmp_path)), (Question(str(file), "detailed", CELLS), done))
+    ]
+    assert list(told[0]) == [8, 1]
+    assert told[0] == pytest.approx(told[1], abs=1e-9)
+    assert abs(told[0][1] - told[0][8]) > 1e-3
+
+
+def test_a_row_group_has_one_cell_and_files_keep_the_notes(done: Any, asked: Question) -> None:
+    for one in done.files:
+        opened = pq.ParquetFile(one)
+        assert [set(opened.read_row_group(i)["cell"].to_pylist()) for i in range(opened.num_row_groups)] == [{1}, {8}]
+    found = of_cell(done.files, 8)
+    assert "State: constraint total_con is of another query and not used" in found.notes
+    assert (done.shape, done.synthetic) == ((2, 2, 1, 3), True)
+
+
 def test_a_state_is_one_piece_where_it_is_asked_for(done: Any, asked: Question, tmp_path: Path) -> None:
     made = run(Question(asked.directory, asked.query, CELLS, prior=0.2, level="State"), tmp_path)
     assert made.above is None
@@ -183,7 +216,10 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     for wrong, told in (
         (("--query", "elsewhere"), "query 'elsewhere' is not there"),
         (("--cell", "99"), "cell 99 lies outside query detailed, which has 2 x 2 x 1 x 3 cells"),
+        (("--query", "detialed"), "did you mean 'detailed'?"),
         (("--cell", "x"), "--cell must be a number"),
+        (("--threshold", "0"), "--threshold must be positive"),
+        (("--failure", "2"), "--failure must be in [0, 1], got 2"),
         (("--leaf-prior", "x"), "the prior of leaves must be"),
         (("--scheduler", "tcp://x:1", "--workers", "2"), "give one of the two"),
     ):

@@ -122,7 +122,7 @@ def test_a_second_run_goes_over_the_part_of_the_tree_that_it_needs():
             _, error, told = log_ratios(solution, known)
             leaf = int(tree.leaves[np.argmax(error[tree.leaves])])
             assert error[leaf] > TRUSTED
-            here, whole = (rerun(tree, solution, leaf, known, t) for t in (told, None))
+            here, whole = (rerun(tree, solution, leaf, known, t, int(tree.parent[leaf])) for t in (told, None))
             assert here[0] == pytest.approx(whole[0], abs=1e-9)
             assert max(here[1], whole[1]) < 1e-9
             assert whole[2] == len(tree)

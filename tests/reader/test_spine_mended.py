@@ -1,0 +1,165 @@
+"""Cases on which the reader of a tree of counts once stopped or answered wrongly, against all vectors of counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import adversary as adv
+from tests import spine_oracles as oracle
+
+spine = adv.spine
+INF, NAN = np.inf, np.nan
+STATUS = spine.STATUS
+
+
+def square(rho: float, released: float) -> Any:
+    if np.isinf(rho):
+        return lambda x: np.where(x == released, 0.0, -np.inf)
+    return None if rho == 0.0 else lambda x: -rho * (released - x) ** 2
+
+
+def enumerated(tree: Any, released: Any, rho: Any, groups: Any, most: int, **log_like: Any) -> oracle.Enumeration:
+    likes = [square(r, y) for r, y in zip(rho, released, strict=True)]
+    for name, like in log_like.items():
+        likes[int(tree.index(name))] = like
+    return oracle.Enumeration(tree.parent.tolist(), likes, most, groups)
+
+
+def alone(leaves: Any, law: Any) -> Any:
+    return [([int(leaf)], [0.0], [law]) for leaf in leaves]
+
+
+def agrees(found: Any, truth: oracle.Enumeration) -> None:
+    assert found.status == "ok"
+    assert found.log_evidence == pytest.approx(truth.log_evidence, abs=1e-10)
+    assert found.mean.values == pytest.approx([truth.mean(v) for v in range(len(found.tree))], abs=1e-9)
+
+
+def test_a_reader_knows_of_more_than_a_leafs_prior_allows_under_an_exact_total() -> None:
+    """The prior of one leaf, with the total, limits its siblings; not for a reader who knows better."""
+    pmf = [0.2, 0.3, 0.1, 0.4]
+    tree = spine.Tree.of({"r": None, "g": "r", "a": "g", "b": "g", "c": "r"})
+    released, rho = [8, NAN, 2, 3, 2], [INF, 0.0, 0.1, 0.2, 0.4]
+    found = spine.posterior(tree, released, rho, spine.Pmf(pmf))
+    truth = enumerated(tree, released, rho, alone(tree.leaves, oracle.listed(pmf)), 8)
+    agrees(found, truth)
+    for known in (4, 5):
+        answers = found.membership(known=known)
+        expected = [truth.log_bayes_factor(leaf, known) for leaf in tree.leaves]
+        assert np.isfinite(expected).all()
+        assert [STATUS[i] for i in answers["status"].values] == ["rerun"] * 3
+        assert answers["log_bayes_factor"].values == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("pmf", [[0.4, 0.6], [0.01, 0.0, 0.0, 0.0, 0.0, 0.86, 0.13]])
+def test_a_reader_of_a_piece_knows_of_other_counts_than_the_leafs_prior(pmf: list[float]) -> None:
+    tree = spine.Tree.of({"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h"})
+    released, rho = np.array([6.0, NAN, NAN, 1, 2, 0]), np.array([1.3, 0.0, 0.0, 0.2, 0.4, 0.1])
+    prior = spine.Pmf(pmf)
+    whole = spine.posterior(tree, released, rho, prior)
+    at = {name: tree.below(name) for name in "gh"}
+    messages = {name: spine.rise(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+    upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+    for known in (0, 1, 2, 4):
+        theirs = whole.membership(known=known)
+        for name, i in at.items():
+            part = spine.posterior(tree.subtree(name), released[i], rho[i], prior, outside=upper.outside(name))
+            ours = part.membership(known=known)
+            assert (ours["status"].values < 2).all()
+            gap = ours["log_bayes_factor"].values - theirs.sel(unit=ours["unit"])["log_bayes_factor"].values
+            assert np.abs(gap).max() < 1e-10
+
+
+def test_geometric_noise_whose_unit_is_tilted_to_the_limit() -> None:
+    """exp(alpha x) times exp(-alpha x) does not fall: the tilt stays a little inside."""
+    tree = spine.Tree.of({"r": None, "a": "r", "g": "r", "b": "g"})
+    noise = {name: adv.Geometric(alpha) for name, alpha in (("r", 0.1), ("g", 0.1), ("b", 0.4))}
+    released, rho = [-8, NAN, 1, -1], [0.0, 0.0, 0.0, 0.0]
+    likes = {name: lambda x, n=name, y=y: noise[n].log_noise(0) * 0 - noise[n].epsilon * abs(y - x)
+             for name, y in (("r", -8), ("g", 1), ("b", -1))}  # fmt: skip
+    for prior, law in ((spine.Poisson(0.3), oracle.poisson(0.3)), (spine.NegativeBinomial(0.5, 0.2),
+                                                                  oracle.negative_binomial(0.5, 0.2))):  # fmt: skip
+        found = spine.posterior(tree, released, rho, prior, noise=noise)
+        agrees(found, enumerated(tree, released, rho, alone(tree.leaves, law), 60, **likes))
+    shared = spine.SharedRate([0.003, 0.3], shape=None, within="tree")
+    groups = [(tree.leaves.tolist(), [np.log(0.5)] * 2, [oracle.poisson(0.003), oracle.poisson(0.3)])]
+    found = spine.posterior(tree, released, rho, shared, noise=noise)
+    agrees(found, enumerated(tree, released, rho, groups, 60, **likes))
+
+
+@pytest.mark.parametrize(
+    ("means", "shape", "released"), [([0.003, 40.0], None, [-2, NAN]), ([1.0, 0.003, 12.0], None, [1, -5])]
+)
+def test_rates_so_far_apart_that_no_summit_keeps_the_others(means: Any, shape: Any, released: Any) -> None:
+    tree = spine.Tree.of({"r": None, "a": "r"})
+    rho = [0.02, 0.0 if np.isnan(released[1]) else 0.02]
+    found = spine.posterior(tree, released, rho, spine.SharedRate(means, shape=shape))
+    weights = [-np.log(len(means))] * len(means)
+    agrees(found, enumerated(tree, released, rho, [([1], weights, [oracle.poisson(m) for m in means])], 150))
+    assert found.dropped < 1e-12
+
+
+def test_an_exact_total_far_from_what_its_parts_were_observed_at() -> None:
+    """All children at the ends of what they can be: their sum does not follow a small change of the tilt."""
+    tree = spine.Tree.of({"r": None, "a": "r", "g": "r", "b": "g", "h": "g", "c": "h"})
+    released, rho = [4, 93, 450, 205, -80, NAN], [INF, 0.5, 0.02, 0.1, 0.25, 0.0]
+    means = [12.0, 0.05, 0.003]
+    found = spine.posterior(tree, released, rho, spine.SharedRate(means, shape=2.0, within="tree"))
+    laws = [oracle.negative_binomial(2.0, mean) for mean in means]
+    agrees(found, enumerated(tree, released, rho, [(tree.leaves.tolist(), [-np.log(3)] * 3, laws)], 4))
+
+
+def test_a_law_with_a_long_end_under_a_total_that_calls_for_more() -> None:
+    """Tilted towards large counts, the end of the law, next to impossible, is not what the rest is measured by."""
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r"})
+    released, rho = [120, NAN, 0], [4.0, 0.0, 1.3]
+    found = spine.posterior(tree, released, rho, spine.Pmf(scipy.stats.poisson(1.0)))
+    agrees(found, enumerated(tree, released, rho, alone([1, 2], oracle.poisson(1.0)), 160))
+
+
+def test_a_message_about_a_top_that_nothing_measures() -> None:
+    """Its numbers end somewhere: tilted further up than they were made, what is beyond would have no bound."""
+    tree = spine.Tree.of({"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h", "d": "h"})
+    released, rho = np.array([30.0, NAN, NAN, 2, 3, 8, 3]), np.array([0.1, 0, 0, 0.25, 4, 0.5, 1.3])
+    for prior in (spine.Poisson(2.0), spine.Flat()):
+        messages = {name: spine.rise(tree.subtree(name), *(x[tree.below(name)] for x in (released, rho)), prior)
+                    for name in "gh"}  # fmt: skip
+        upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+        whole = spine.posterior(tree, released, rho, prior)
+        assert upper.status == "ok"
+        assert upper.mean.values == pytest.approx(whole.mean.values[:3], abs=1e-9)
+
+
+def test_what_underflows_is_not_proven() -> None:
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "a"})
+    found = spine.posterior(tree, [0, 0, NAN], [4.0, 0.1, 0.0], spine.NegativeBinomial(1.0, 0.05))
+    for known in (20, 60, 66, 68, 70, 72):
+        answer = found.membership(known=known)
+        if STATUS[int(answer["status"][0])] != "unresolved":
+            assert float(answer["log_bayes_factor"][0]) == pytest.approx(-4.1 * (2 * known + 1), rel=1e-12)
+
+
+def test_a_unit_measured_far_better_than_its_leaves_answers_at_once() -> None:
+    """A wide window reaches far off what is likely: exponents are taken about the latter."""
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r"})
+    released, rho = [9, NAN, NAN], [1.3, 0.0, 0.0]
+    found = spine.posterior(tree, released, rho, spine.SharedRate([40.0], shape=2.0))
+    truth = enumerated(tree, released, rho, [([1, 2], [0.0], [oracle.negative_binomial(2.0, 40.0)])], 40)
+    answers = found.membership(known=1)
+    assert [STATUS[i] for i in answers["status"].values] == ["ok", "ok"]
+    assert answers["log_bayes_factor"].values == pytest.approx([truth.log_bayes_factor(1, 1)] * 2, abs=1e-10)
+
+
+def test_an_early_turn_does_not_hold_up_the_search_for_tilts() -> None:
+    rng = np.random.default_rng(0)
+    parents = {"t": None} | {f"g{i}": "t" for i in range(30)}
+    parents |= {f"b{i}.{j}": f"g{i}" for i in range(30) for j in range(40)}
+    tree = spine.Tree.of(parents)
+    rho = np.array([0.05, 0.25, 0.1])[tree.level]
+    released = np.rint(rng.normal(0, np.sqrt(0.5 / rho)))
+    for prior in (spine.SharedRate(), spine.SharedRate(shape=None), spine.NegativeBinomial(0.5, 1.0)):
+        assert spine.posterior(tree, released, rho, prior).solutions[0].sweeps < 45

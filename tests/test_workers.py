@@ -1,0 +1,69 @@
+"""Audits and studies whose work is done by the workers of a Dask scheduler: the same numbers, and blocks that are kept.
+
+One cluster for all of them. Workers are processes that import the program, so that is a file of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import xarray as xr
+
+import adversary as adv
+from tests.test_driver import _simulated, audit
+
+ON_WORKERS = """
+import sys
+from adversary.analyst.study import coverage_study
+from adversary.executors import lent
+from adversary.models import sweeps
+from tests.catalogue import STORIES
+from tests.test_driver import _simulated, audit
+
+
+def audits(address, store):
+    # simulated releases in three blocks, and fitted ones in two
+    sweeps.BLOCK = 16
+    for story, how in ((_simulated(), {"draws": 3000}), (STORIES["one block"], {"draws": 40, "engine": "mcmc"})):
+        here = audit(story, rng=5, **how)
+        there = audit(story, rng=5, **how, scheduler=address, store=store)
+        assert set(here.children) == set(there.children)
+        assert all(here[name].to_dataset().identical(there[name].to_dataset()) for name in here.children)
+
+
+def studies(address):
+    options = {"n": [20, 30], "truths": (0.3, 0.1), "epsilon": 1.0, "rng": 7, "datasets": 4}
+    assert coverage_study(**options).identical(coverage_study(**options, scheduler=address))
+
+
+if __name__ == "__main__":
+    with lent(workers=2) as address:
+        audits(address, sys.argv[1])
+        studies(address)
+"""
+
+
+@pytest.mark.slow
+def test_workers_change_nothing_and_what_they_finish_is_gone_on_with_here(tmp_path: Path) -> None:
+    program, store = tmp_path / "on_workers.py", tmp_path / "store"
+    program.write_text(ON_WORKERS)
+    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, str(program), str(store)], env=where, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(list(store.glob("sweeps-*.npy"))) == 2
+    files = sorted(set(store.glob("*.npy")) - set(store.glob("sweeps-*")))
+    assert len(files) == 3
+    files[0].unlink()
+    here, resumed = audit(_simulated(), rng=5, draws=3000), audit(_simulated(), rng=5, draws=3000, store=store)
+    xr.testing.assert_identical(resumed["risk"].to_dataset(), here["risk"].to_dataset())
+
+
+def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    plan, reader, truth = _simulated()
+    with pytest.raises(ImportError, match=r"adversary\[scale\]"):
+        adv.audit(plan, reader, truth, workers=2)
