@@ -43,10 +43,8 @@ class Case:
     failure: float
     totals: ExactTotals | None = None
 
-    def run(
-        self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, progress: bool, store: Any
-    ) -> Groups:
-        """Groups of the audit."""
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
+        """Groups of the audit; `how` is progress, store and scheduler of the simulated or fitted work."""
         draws = DRAWS if draws is None else draws
         reader = self.reader
         invariant = invariant_factor(self.plan, reader, self.truth)
@@ -54,13 +52,13 @@ class Case:
         prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
         if engine == "exact":
             readings = self._recursive(prior, draws, seed)
-            law = factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, progress=progress, store=store)
+            law = factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, **how)
             risk = risk_summary(law, invariant, prior.base)
         else:
             if engine == "enumerate":
                 readings = self._listed(prior, draws, seed)
             else:
-                readings = self._swept(prior, draws, seed, progress, store)
+                readings = self._swept(prior, draws, seed, **how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
@@ -87,7 +85,7 @@ class Case:
             release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
         )
 
-    def _swept(self, prior: Prior, draws: int, seed: int, progress: bool, store: Any) -> Readings:
+    def _swept(self, prior: Prior, draws: int, seed: int, **how: Any) -> Readings:
         """By the Gibbs step of the PyMC model of the same story."""
         if any(isinstance(level.mechanism, Exact) for level in self.plan.levels[1:]):
             raise ValueError(
@@ -97,7 +95,7 @@ class Case:
         from adversary.models.sweeps import refit_by_gibbs
 
         release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
-        fits = refit_by_gibbs(*self._modelled(release), rng=seed, progress=progress, store=store)
+        fits = refit_by_gibbs(*self._modelled(release), rng=seed, **how)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 
     def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from adversary import runner
 from adversary._numeric import check_probability, check_whole
 from adversary.cases import OWN, Case
+from adversary.executors import lent
 from adversary.modelled import ModelCase, is_model, settle_model_truth
 from adversary.privacy.guarantees import Guarantee
 from adversary.reader.exact_totals import Conforming, exact_totals
@@ -49,6 +50,8 @@ def audit(
     rng: Any = None,
     progress: bool = True,
     store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> xr.DataTree:
     """What a reader learns about the target, averaged over releases of a truth, and what the guarantee allows.
 
@@ -74,6 +77,9 @@ def audit(
     rng : seed
     progress : show a bar with the time left on work of more than a few seconds
     store : folder for finished blocks of simulated or fitted work, from which a later call goes on
+    scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786", whose workers do these blocks; they change
+        no number
+    workers : without an address: processes of a `LocalCluster` of Dask that do; this process where 1, or not given
 
     Returns
     -------
@@ -90,6 +96,7 @@ def audit(
     Raises
     ------
     ValueError, TypeError : naming the argument, the rule and the value
+    ImportError : several workers without Dask, naming the extra it comes with
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
@@ -105,12 +112,14 @@ def audit(
     promises = _named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
     by_plan = []
-    for plan_name, one_plan in plans.items():
-        by_truth = []
-        for truth_name, one_truth in truths.items():
-            cases = [(k, work.run(one_plan, one, one_truth, seed, progress, store)) for k, one in readers.items()]
-            by_truth.append((truth_name, _stacked(cases, "adversary")))
-        by_plan.append((plan_name, _stacked(by_truth, "truth")))
+    with lent(scheduler, workers) as address:
+        how = {"progress": progress, "store": store, "scheduler": address}
+        for plan_name, one_plan in plans.items():
+            by_truth = []
+            for truth_name, one_truth in truths.items():
+                cases = [(name, work.run(one_plan, one, one_truth, seed, how)) for name, one in readers.items()]
+                by_truth.append((truth_name, _stacked(cases, "adversary")))
+            by_plan.append((plan_name, _stacked(by_truth, "truth")))
     groups = _stacked(by_plan, "plan")
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
@@ -130,7 +139,7 @@ class _Work:
     draws: int | None
     invariants: Conforming | None = None
 
-    def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, progress: bool, store: Any) -> Groups:
+    def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, how: Mapping[str, Any]) -> Groups:
         """Groups of one case."""
         case: Case | ModelCase
         totals = exact_totals(plan, self.invariants)
@@ -141,7 +150,7 @@ class _Work:
             case = ModelCase(plan, reader, settled, self.failure, *of_model, totals)
         else:
             case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
-        return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), progress, store)
+        return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), **how)
 
 
 def _named(value: Any, name: str) -> dict[Any, Any]:

@@ -76,10 +76,8 @@ class ModelCase:
     prior_seed: int = 0
     totals: ExactTotals | None = None
 
-    def run(
-        self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, progress: bool, store: Any
-    ) -> Groups:
-        """Groups of the audit.
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
+        """Groups of the audit; `how` is progress, store and scheduler of the fits.
 
         Where `support` was given, `risk` has `edge_mass`: the posterior probability, averaged over releases, that some
         latent sits where its given values end. A support that is too short makes it large.
@@ -92,7 +90,7 @@ class ModelCase:
                 'or "mcmc", which sum out the discrete latents and sample the continuous ones'
             )
         if engine == "mcmc" or continuous:
-            readings = self._sampled(names, bool(continuous), FITS if draws is None else draws, seed, progress, store)
+            readings = self._sampled(names, bool(continuous), FITS if draws is None else draws, seed, **how)
         else:
             readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
@@ -179,9 +177,7 @@ class ModelCase:
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the model")
 
-    def _sampled(
-        self, names: list[str], continuous: bool, draws: int, seed: int, progress: bool, store: Any
-    ) -> Readings:
+    def _sampled(self, names: list[str], continuous: bool, draws: int, seed: int, **how: Any) -> Readings:
         """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
         from adversary.models.refits import refit
         from adversary.models.sweeps import refit_by_gibbs
@@ -196,8 +192,7 @@ class ModelCase:
             self.plan, self.truth, draws, seed, lambda release: self._without_unread(release, names)
         )
         told = (self.model, self._read(release, names), self.target)
-        options: dict[str, Any] = {"rng": seed, "progress": progress, "store": store}
-        options |= {"support": self.support, "settled": settled}
+        options: dict[str, Any] = {"rng": seed, "support": self.support, "settled": settled, **how}
         fits = refit(*told, prior_rng=self.prior_seed, **options) if continuous else refit_by_gibbs(*told, **options)
         prior = Prior.from_chances(fits.before, fits.settled)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)

@@ -8,6 +8,7 @@ order of the work nor where it was interrupted changes a number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary import runner
+from adversary.executors import Remade
 
 from .diagnostics import LARGEST_DIVERGENCE, diagnose
 from .marginal import Marginalised, Settings
@@ -26,6 +28,7 @@ __all__ = ["BLOCK", "FITS", "LONGER", "fit_once", "fit_twice", "refit"]
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+Piece = tuple[Arrays, list[np.random.SeedSequence]]
 
 BLOCK = 32
 """Releases fitted between two savings."""
@@ -46,6 +49,8 @@ def refit(
     prior_rng: Any = None,
     progress: bool = True,
     store: Path | str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> Refits:
     """Fit a model with continuous latents to every release by nutpie, its discrete latents summed out.
 
@@ -62,26 +67,33 @@ def refit(
         number whatever is fitted
     progress : show a bar with the time left
     store : folder for finished blocks, from which a later call with the same seed goes on
+    scheduler, workers : as `executors.finished` takes them; the model is compiled by every worker
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
-    fitter = Marginalised.of(model, tuple(observed), target, support, prior_seed if prior_rng is None else prior_rng)
+    told_prior = prior_seed if prior_rng is None else prior_rng
+    compiled = Remade(Marginalised.of, model, tuple(observed), target, support, told_prior)
+    fitter = compiled.value
     given, priors = fitter.conditioned, fitter.priors
     rows, size = rows_of(observed)
     children, layout = fit_seed.spawn(size), _layout(fitter, settings)
-    blocks, starts = [], range(0, size, BLOCK)
-    for start in runner.track(starts, "releases fitted, in blocks", enabled=progress and len(starts) > 1):
+    work: list[Piece] = []
+    files = []
+    for start in range(0, size, BLOCK):
         window = slice(start, min(start + BLOCK, size))
         data, seeds = rows(window), children[window]
-        tables = fitter.tables(data)
-
-        def block(data: Arrays = data, tables: Floats = tables, seeds: Any = seeds) -> Floats:
-            releases = zip(range(len(seeds)), seeds, strict=True)
-            found = [fit_twice(fitter, tables[..., i], fitter.row(data, i), settings, seed) for i, seed in releases]
-            return np.stack([layout.packed(one) for one in found])
-
         told = ([*priors.latents], settings, LONGER, version("nutpie"))
-        numbers = [] if store is None else _fingerprint(fitter, data, tables)
-        blocks.append(runner.kept(file_for(store, "fits", seeds[0], told, numbers), block))
+        numbers = [] if store is None else _fingerprint(fitter, data)
+        files.append(file_for(store, "fits", seeds[0], told, numbers))
+        work.append((data, seeds))
+    blocks = runner.gathered(
+        partial(_fitted, compiled, settings, layout),
+        work,
+        files,
+        description="releases fitted, in blocks",
+        progress=progress and len(work) > 1,
+        scheduler=scheduler,
+        workers=workers,
+    )
     found = layout.unpacked(np.concatenate(blocks))
     row = fitter.row(observed, 0)
     before = priors.chance(given, fitter.states, fitter.one)
@@ -100,6 +112,14 @@ def refit(
         "look at their draws in the groups posterior and sample_stats; a tighter prior of the continuous latents, or "
         "another parametrisation, may help",
     )
+
+
+def _fitted(compiled: Remade[Marginalised], settings: Settings, layout: Layout, piece: Piece) -> Floats:
+    """Rows of one block of releases."""
+    fitter, (data, seeds) = compiled.value, piece
+    tables = fitter.tables(data)
+    found = [fit_twice(fitter, tables[..., i], fitter.row(data, i), settings, seed) for i, seed in enumerate(seeds)]
+    return np.stack([layout.packed(one) for one in found])
 
 
 def fit_once(
@@ -160,9 +180,10 @@ def _layout(fitter: Marginalised, settings: Settings) -> Layout:
     return Layout(dict.fromkeys(SUMMARY, ()) | {"probability": sizes, "diverging": sizes} | latents)
 
 
-def _fingerprint(fitter: Marginalised, data: Arrays, tables: Floats) -> list[NDArray[Any]]:
+def _fingerprint(fitter: Marginalised, data: Arrays) -> list[NDArray[Any]]:
     """What the model computes for these releases: tables, and densities and latents at fixed points."""
     points = np.outer([-1.0, 0.0, 1.0], np.ones(fitter.priors.size))
+    tables = fitter.tables(data)
     numbers = [tables, fitter.one, fitter.priors.centre, fitter.priors.scale]
     for i in range(tables.shape[-1]):
         row = fitter.row(data, i)

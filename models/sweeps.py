@@ -6,6 +6,7 @@ The second opinion on enumeration, and the only one where there are too many joi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adversary import runner
+from adversary.executors import Remade
 from adversary.reader.enumeration import LARGEST_GRID, Grid
 
 from .batched import BatchedGibbs
@@ -26,6 +28,7 @@ from .refits import LONGER
 __all__ = ["BLOCK", "SWEEPS", "refit_by_gibbs"]
 
 Floats = NDArray[np.float64]
+Piece = tuple[dict[str, Floats], np.random.SeedSequence]
 
 SWEEPS = Settings(chains=4, tune=25, draws=100)
 BLOCK = 1024
@@ -44,6 +47,8 @@ def refit_by_gibbs(
     rng: Any = None,
     progress: bool = True,
     store: Path | str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
 ) -> Refits:
     """Sample a model of discrete latents for every release; arguments as in `refits.refit`.
 
@@ -51,24 +56,31 @@ def refit_by_gibbs(
     once more, four times as long.
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
-    sampler, given = BatchedGibbs.of(model, tuple(observed), target, support or {}), condition(model, tuple(observed))
+    compiled = Remade(BatchedGibbs.of, model, tuple(observed), target, support or {})
+    sampler, given = compiled.value, condition(model, tuple(observed))
     rows, size = rows_of(observed)
     sizes = (settings.chains, settings.draws)
     latents = {name: (*sizes, *shape) for name, (shape, _) in sampler.supports.items()}
     layout = Layout(dict.fromkeys(SUMMARY, ()) | {"probability": sizes} | latents)
     starts = range(0, size, BLOCK)
-    work = list(zip(starts, fit_seed.spawn(len(starts)), strict=True))
-    blocks = []
-    for start, child in runner.track(work, "releases swept, in blocks", enabled=progress and len(work) > 1):
+    work: list[Piece] = []
+    files = []
+    for start, child in zip(starts, fit_seed.spawn(len(starts)), strict=True):
         window = rows(slice(start, min(start + BLOCK, size)))
         data = {name: value.astype(np.float64) for name, value in window.items()}
-
-        def block(data: dict[str, Floats] = data, child: Any = child) -> Floats:
-            return _swept(sampler, data, settings, child, layout)
-
         told = ([*sampler.supports], sampler.target, settings, LONGER)
         numbers = [] if store is None else [*data.values(), *_densities(sampler, data)]
-        blocks.append(runner.kept(file_for(store, "sweeps", child, told, numbers), block))
+        files.append(file_for(store, "sweeps", child, told, numbers))
+        work.append((data, child))
+    blocks = runner.gathered(
+        partial(_swept, compiled, settings, layout),
+        work,
+        files,
+        description="releases swept, in blocks",
+        progress=progress and len(work) > 1,
+        scheduler=scheduler,
+        workers=workers,
+    )
     found = layout.unpacked(np.concatenate(blocks))
     priors = Priors.of(given, prior_seed)
     row = {name: value[0] for name, value in rows(slice(0, 1)).items()}
@@ -87,10 +99,9 @@ def refit_by_gibbs(
     )
 
 
-def _swept(
-    sampler: BatchedGibbs, data: dict[str, Floats], settings: Settings, seed: np.random.SeedSequence, layout: Layout
-) -> Floats:
+def _swept(compiled: Remade[BatchedGibbs], settings: Settings, layout: Layout, piece: Piece) -> Floats:
     """Rows of one block of releases: all at once, then those that failed once more and longer."""
+    sampler, (data, seed) = compiled.value, piece
     first, second = runner.seed_sequence(seed).spawn(2)
     rows = _rows(sampler, data, settings, 1, first, layout)
     failed = np.flatnonzero(rows[:, SUMMARY.index("passed")] == 0)

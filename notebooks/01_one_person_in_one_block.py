@@ -114,7 +114,7 @@ print(f"enumeration of the model: {float(enumerated['posterior']):.7f}")
 # %%
 with pm.observe(model, observed):
     step = models.ExactGibbs()
-    draws = pm.sample(500, tune=50, chains=4, cores=1, step=step, random_seed=1940, progressbar=False)
+    draws = pm.sample(250, tune=50, chains=4, cores=1, step=step, random_seed=1940, progressbar=False)
 az.summary(draws, var_names=["in"], round_to=4)
 
 # %%

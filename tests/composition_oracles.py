@@ -404,13 +404,20 @@ def gil_pelaez_tail(families: Sequence[Family], threshold: float, reach: float, 
 
     Right where Phi is nothing beyond `reach` as far as the density is concerned, that is, where no atom is sizeable.
     """
+    u, phi = inverted(tuple(families), reach, nodes)
+    from_centre = threshold - float(total_rho(families))
+    integral = u[0] * (from_centre / 2 + math.fsum(np.sin(u * from_centre) / u * phi))
+    return 0.5 - integral / math.pi
+
+
+@functools.cache
+def inverted(families: tuple[Family, ...], reach: float, nodes: int) -> tuple[Any, Any]:
+    """(u, Phi(u)) of a workload; it knows no threshold."""
     u = np.linspace(0.0, reach, nodes)[1:]
     phi = np.ones(len(u))
     for family in families:
         phi *= characteristic(float(family.v), float(family.v) * family.shift * u) ** family.count
-    from_centre = threshold - float(total_rho(families))
-    integral = u[0] * (from_centre / 2 + math.fsum(np.sin(u * from_centre) / u * phi))
-    return 0.5 - integral / math.pi
+    return u, phi
 
 
 def gil_pelaez_power(families: Sequence[Family], level: float, reach: float) -> float:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 
 from adversary import runner
-from adversary.runner import BLOCK, save_array, seed_sequence, simulate, track
+from adversary.executors import Remade, in_threads
+from adversary.runner import BLOCK, gathered, kept, load_array, save_array, seed_sequence, simulate, track
 
 
 def draw(size: int, generator: np.random.Generator) -> Any:
@@ -170,6 +174,91 @@ def test_saving_replaces_whole_files(tmp_path: Path) -> None:
         save_array(path, array)
         np.testing.assert_array_equal(np.load(path), array)
     assert [p.name for p in path.parent.iterdir()] == ["a.npy"]
+
+
+@pytest.mark.parametrize("damage", ["", "no array"])
+def test_a_damaged_block_is_named(tmp_path: Path, damage: str) -> None:
+    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file = min(tmp_path.iterdir())
+    file.write_text(damage)
+    with pytest.raises(ValueError, match=f"{file.name} is no kept block of this work .*: delete it"):
+        simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file.unlink()
+    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+
+
+def test_a_block_of_a_known_shape_must_have_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.testing.assert_array_equal(kept(path, lambda: np.arange(4.0), (4,)), np.arange(4.0))
+    np.testing.assert_array_equal(kept(path, lambda: np.zeros(4), (4,)), np.arange(4.0))
+    with pytest.raises(ValueError, match=r"a.npy .* must hold numbers of shape \(5,\), got \(4,\); delete it"):
+        load_array(path, (5,))
+    save_array(path, np.array([1.0, np.nan]))
+    with pytest.raises(ValueError, match="delete it"):
+        load_array(path, (2,))
+    assert np.isnan(load_array(path)[1])
+
+
+def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def square(item: int) -> Any:
+        asked.append(item)
+        return np.array([item**2.0])
+
+    paths = [tmp_path / f"{i}.npy" for i in range(4)]
+    for i in (1, 2):
+        save_array(paths[i], np.array([10.0 * i]))
+    assert [block.item() for block in gathered(square, range(4), paths)] == [0.0, 10.0, 20.0, 9.0]
+    assert asked == [0, 3]
+    assert [block.item() for block in gathered(square, range(4))] == [0.0, 1.0, 4.0, 9.0]
+
+
+# Elsewhere
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_keep_the_order_and_an_error_stops_the_rest(threads: int) -> None:
+    begun: list[int] = []
+
+    def fails(item: int) -> None:
+        begun.append(item)
+        if item == 2:
+            raise Interrupted
+        if item > 2:
+            Event().wait(0.2)  # nobody sets it: who went through all of them would be long about it
+
+    assert list(in_threads(abs, list(range(-9, 0)), threads)) == list(range(9, 0, -1))
+    with pytest.raises(Interrupted):
+        list(in_threads(fails, range(1000), threads))
+    assert len(begun) < 1000
+
+
+MADE: list[tuple[int, ...]] = []
+
+
+def made(*arguments: int) -> list[int]:
+    """A new list every time."""
+    MADE.append(arguments)
+    return [*arguments]
+
+
+def test_what_is_remade_is_made_once_in_a_thread_however_often_it_is_sent() -> None:
+    MADE.clear()
+    here = Remade(made, 1, 2)
+    assert MADE == []
+    assert here.value is here.value
+    assert MADE == [(1, 2)]
+    first, second = (pickle.loads(pickle.dumps(here)) for _ in range(2))
+    assert first is second
+    assert first.value == [1, 2]
+    assert first.value is second.value
+    assert MADE == [(1, 2)] * 2
+    assert pickle.loads(pickle.dumps(Remade(made, 3))).value == [3]
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(lambda: here.value).result()
+    assert other == here.value
+    assert other is not here.value
 
 
 # Progress

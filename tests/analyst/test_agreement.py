@@ -131,7 +131,7 @@ def test_both_models_sampled_agree_with_the_quadrature(form: str) -> None:
         numbers = {"n": release.size, "scale[mean]": scale1, "scale[variance]": scale2}
         numbers |= {"released[mean]": release.unit_mean, "released[variance]": release.unit_variance}
         told = compiled.with_data(**{name: np.asarray(x, dtype=np.float64) for name, x in numbers.items()})
-        options = {"draws": 1000, "tune": 800, "chains": 4, "cores": 1, "seed": i, "target_accept": 0.95}
+        options = {"draws": 500, "tune": 400, "chains": 4, "cores": 1, "seed": i, "target_accept": 0.95}
         draws = nutpie.sample(told, progress_bar=False, **options)["posterior"]
         found = posterior(release)
         for name in ("mu", "sigma2"):

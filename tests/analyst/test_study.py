@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -282,25 +280,6 @@ def test_more_data_sets_begin_with_the_same_ones(quick: type[Posterior]) -> None
     assert len(np.unique(long[..., 0])) == 2 * BLOCK + 3
 
 
-ELSEWHERE = """
-from adversary.analyst.study import coverage_study
-from adversary.executors import lent
-
-if __name__ == "__main__":
-    options = {"n": [20, 30], "truths": (0.3, 0.1), "epsilon": 1.0, "rng": 7, "datasets": 4}
-    with lent(workers=2) as address:
-        there = coverage_study(**options, scheduler=address)
-    assert coverage_study(**options).identical(there)
-"""
-
-
-@pytest.mark.slow
-def test_workers_of_a_scheduler_change_nothing(tmp_path: Path) -> None:
-    program = tmp_path / "elsewhere.py"
-    program.write_text(ELSEWHERE)
-    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=300)
-
-
 def test_workers_change_nothing() -> None:
     options = CELL | {"n": [8, 20], "datasets": 30}
     one, many = (coverage_study(**options, workers=workers) for workers in (None, 4))
@@ -412,7 +391,7 @@ def test_damaged_blocks_are_named(quick: type[Posterior], tmp_path: Path, damage
         np.save(file, np.where(block == block.max(), np.nan, block))
     else:
         file.write_text("" if damage == "empty" else "no array")
-    with pytest.raises(ValueError, match=f"{file.name} is no kept block of this study.*delete it"):
+    with pytest.raises(ValueError, match=f"{file.name} is no kept block of this work.*delete it"):
         coverage_study(**options)
     file.unlink()
     xr.testing.assert_identical(coverage_study(**options), whole)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import scipy.stats as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from adversary.executors import Remade
 from adversary.models import noise, refits
 from adversary.models.diagnostics import diagnose
 from adversary.models.graphs import condition
@@ -382,6 +385,21 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(
         assert getattr(resumed, name).identical(getattr(whole, name)), name
     some = {name: values[:3] for name, values in data.items()}
     assert refits.refit(unknown_rate(), some, **options).estimate.identical(whole.estimate.isel(release=slice(3)))
+
+
+def first_of_tables(compiled: Remade[Marginalised], releases: dict[str, Any]) -> Any:
+    """Something that a worker could be asked for."""
+    return compiled.value.tables(releases)
+
+
+@pytest.mark.usefixtures("without_sampler")
+def test_a_model_that_is_sent_to_a_worker_is_compiled_there_to_the_same_numbers() -> None:
+    here = Remade(Marginalised.of, unknown_rate(), NAMES, "in", None, np.random.SeedSequence(4))
+    there = pickle.loads(pickle.dumps(partial(first_of_tables, here)))
+    np.testing.assert_array_equal(there(RELEASES), first_of_tables(here, RELEASES))
+    priors = [one.value.priors for one in (here, there.args[0])]
+    assert there.args[0].value is not here.value
+    np.testing.assert_array_equal(priors[0].centre, priors[1].centre)
 
 
 @pytest.mark.usefixtures("without_sampler")

@@ -111,9 +111,13 @@ def test_bi15_figures_of_the_study_at_epsilon_one_small() -> None:
     compared(study(100, 1.0, 500), 1.0, 100)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_bi15_figures_of_the_study() -> None:
-    """With the table's 2,000 data sets, at n = 100; there every published length is short, by up to 2.5 %."""
+    """With the table's 2,000 data sets, at n = 100; there every published length is short, by up to 2.5 %.
+
+    `test_bi15_figures_of_the_study_small` and `test_published_lengths_run_short` say the same of fewer.
+    """
     found = study(100, 0.1, 2000)
     compared(found, 0.1, 100)
     longer = [

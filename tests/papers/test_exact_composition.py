@@ -175,8 +175,10 @@ def test_path_delta_is_certified_to_eleven_digits(path: Any) -> None:
     check(path, dict(zip(path_epsilon().tolist(), PATH_DELTA, strict=True)), 4e-15, 1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_path_delta_by_one_fft() -> None:
+    """Where `PATH_DELTA` is from; the test above has the same numbers."""
     families = twin.path_families(DATA / "census2020_dhc_path_1.csv")
     assert (len(families), sum(family.count for family in families)) == (11, 140)
     np.testing.assert_allclose(twin.fft_delta(families, path_epsilon()), PATH_DELTA, rtol=2e-14)
