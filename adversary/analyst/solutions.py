@@ -126,12 +126,11 @@ def solve_all(question: Question) -> Solution:
     from adversary.analyst.panels import SINH, TOLERANCE, WITHIN
 
     rows = len(question.seen)
-    sizes = _first_sizes(question)
-    size = (int(sizes[:, 0].max(initial=1)), int(sizes[:, 1].max(initial=1)))
+    which, sizes = _first_sizes(question)
+    size = (max(means for means, _ in sizes), max(variances for _, variances in sizes))
     lines, totals, edges, values = _spaces(rows, size)
-    for first in np.unique(sizes, axis=0):
-        chosen = np.flatnonzero((sizes == first).all(1))
-        _solve_into(question, chosen, (int(first[0]), int(first[1])), size, lines, totals, edges, values)
+    for i, first in enumerate(sizes):
+        _solve_into(question, np.flatnonzero(which == i), first, size, lines, totals, edges, values)
     for more in MORE[question.flat]:
         hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
         if not len(hard):
@@ -155,10 +154,11 @@ def solve_all(question: Question) -> Solution:
     return Solution(question, mean, variance, totals[:, 0], totals[:, 1])
 
 
-def _first_sizes(question: Question) -> Integers:
-    """Panels (mean, variance) that every row is first solved on, by its own prior and number of records."""
+def _first_sizes(question: Question) -> tuple[Integers, list[tuple[int, int]]]:
+    """On which of some sizes, panels (mean, variance), every row is first solved, by its number of records."""
     most, sizes = zip(*FIRST[question.flat], strict=True)
-    return np.array(sizes)[np.searchsorted(most, question.seen[:, 0])]
+    used, which = np.unique(np.searchsorted(most, question.seen[:, 0]), return_inverse=True)
+    return which, [sizes[i] for i in used] or [sizes[0]]
 
 
 def _solve_into(
@@ -172,6 +172,9 @@ def _solve_into(
     values: Pair,
 ) -> None:
     """Solve the chosen rows on panels of a size, into arrays with room for wider ones."""
+    if size == wide and len(chosen) == len(totals):
+        _solve_rows(question, chosen, lines, totals, edges, values)
+        return
     spaces = _spaces(len(chosen), size)
     _solve_rows(question, chosen, *spaces)
     lines[chosen], totals[chosen] = spaces[0], spaces[1]
