@@ -38,6 +38,7 @@ from adversary.analyst.panels import (
     unresolved,
 )
 from adversary.analyst.sheets import new_room
+from adversary.analyst.tabled import exps
 from adversary.analyst.variances import corner_of, lay_variance
 
 _TURNS = 3
@@ -95,7 +96,9 @@ def integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_val
         add_weights(variance_edges, -np.inf, stop, rows, work)
         total = 0.0
         for k in range(ss.size):
-            logs[i, k] = math.exp(logs[i, k] - top)
+            logs[i, k] -= top
+        exps(logs[i], ss.size)
+        for k in range(ss.size):
             total += rows[k] * logs[i, k]
         mean_values[i] = max(total, 0.0)
     for k in range(ss.size):

@@ -128,7 +128,7 @@ def end_of_product(mu, side, sd, peak, law, seen):
     released = min(max(seen.mean, 1e-12), 1.0 - 1e-12) if seen.mean_noise != NONE else 0.5
     here = rough_product(near, mu, sd, peak, law, seen)
     best, top = near, here
-    for share in (0.1, 0.3, 0.6, 1.0):
+    for share in (0.2, 1.0):
         for end in (released, 0.5):
             y = near + share * (end - near)
             value = rough_product(y, mu, sd, peak, law, seen)

@@ -30,7 +30,7 @@ from adversary.analyst.capped import (
 )
 from adversary.analyst.compiled import compiled, compiled_freely, compiled_in_place
 
-SEGMENT = 18
+SEGMENT = 15
 """Intervals of a table between two corners."""
 _SEGMENTS = 5
 _TAIL = 12.0
