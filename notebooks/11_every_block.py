@@ -132,7 +132,8 @@ spine_figures.risk(table, (low, high), threshold=1.5, failure=0.05)
 # %% [markdown]
 # Had the person been there, every count above would have been one higher, and so would the same noise have been
 # published. For ten blocks, one at a time, with the same noise: the log Bayes factor moves up by about 2 rho of the
-# block itself, for the levels above add little where the other counts are unknown.
+# block itself where the levels above say little, since the other counts are unknown; and by up to 2 rho of the whole
+# path where the rest of the block group is all but known, as it is where its other blocks are plainly empty.
 
 # %%
 moved = []

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from adversary._numeric import Floats, Integers
 from adversary.desk.nmf_layout import CONSTRAINTS, MEASUREMENTS, SUFFIX, Shape, arrow, bare, flat_cells
 from adversary.desk.nmf_sources import Source, Words, texts
+from adversary.reader.spine_inputs import VARIANCES, plausible
 
 LARGEST = 2.0**53
 """Beyond it a count is no longer a whole number of float64."""
@@ -119,6 +120,8 @@ class _Batch:
         self.refuse(np.isnan(raw) & ~null, lambda i: "variance is NaN")
         variance = np.where(null, np.inf, raw)
         self.refuse(variance < 0, lambda i: f"variance must be non-negative, got {variance[i]:g}")
+        rule = "variance must be 0 (exact), infinite (not measured) or within [{:g}, {:g}]".format(*VARIANCES)
+        self.refuse((variance > 0) & ~plausible(variance), lambda i: f"{rule}, got {variance[i]:g}")
         return variance
 
     def _sign(self) -> Words:

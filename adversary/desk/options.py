@@ -61,7 +61,7 @@ def told() -> Iterator[None]:
         yield
     except (ValueError, TypeError, ArithmeticError, OSError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-        print("error: " + " ".join(text.split()), file=sys.stderr)
+        print("error: " + " ".join([*text.split(), *getattr(error, "__notes__", ())]), file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adversary._numeric import Floats, Integers, as_array
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
@@ -20,6 +21,8 @@ from adversary.reader.trees import Tree
 if TYPE_CHECKING:
     from adversary.reader.spine_layouts import Layout
 
+VARIANCES = (1e-12, 1e10)
+"""Least and largest variance of a measurement: beyond, it is one of an exact count, or as good as none."""
 UNBOUNDED = 1 << 61
 
 
@@ -64,11 +67,17 @@ class Bounds(NamedTuple):
     own_high: Floats
 
 
+def plausible(variance: Floats) -> NDArray[np.bool_]:
+    """Whether a variance is within `VARIANCES`, 0 (an exact count) or infinite (no measurement)."""
+    within = (VARIANCES[0] * (1 - 1e-9) <= variance) & (variance <= VARIANCES[1] * (1 + 1e-9))
+    return np.asarray(within | (variance == 0) | np.isinf(variance))
+
+
 def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Floats, bool]:
     """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
 
-    rho must be non-negative, 0 where nothing was measured and infinite where the count is exact; counts must be whole
-    where they were measured, and not negative where they are exact.
+    rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within
+    `VARIANCES`; counts must be whole where they were measured, and not negative where they are exact.
     """
     values, precision = as_array(released), as_array(rho)
     if values.ndim not in (1, 2) or values.shape[0] != len(tree):
@@ -85,6 +94,9 @@ def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Flo
     values, precision = (np.array(a.reshape(len(tree), -1)) for a in (values, precision))
     _refuse(tree, np.isnan(precision) | (precision < 0), precision, "rho", "must be non-negative")
     measured = precision > 0
+    rule = "must be 0 (not measured), infinite (exact), or 1 / (2 variance) of a variance within [{:g}, {:g}]"
+    with np.errstate(divide="ignore"):
+        _refuse(tree, measured & ~plausible(0.5 / precision), precision, "rho", rule.format(*VARIANCES))
     whole = np.isfinite(values) & (values == np.rint(values)) & (np.abs(values) <= 2.0**53)
     _refuse(tree, measured & ~whole, values, "the noisy count", "must be a whole number within +-2^53")
     _refuse(tree, np.isinf(precision) & (values < 0), values, "the exact count", "must be at least 0")

@@ -26,8 +26,8 @@ NOT_ASKED = -2
 """In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
 NOWHERE = -2
 """In place of the unit at which a second run starts: none would answer."""
-TRUSTED = 1e-6
-"""Largest proven error of a log Bayes factor that is given."""
+TRUSTED, SHARP = 1e-6, 1e-12
+"""Largest proven error of a log Bayes factor that is given, and from which on a second run is to find a better one."""
 
 
 def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
@@ -45,13 +45,16 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
     status = np.where(error <= TRUSTED, OK, UNRESOLVED)
     own, possible = _own_evidence(solution, leaves, others)
     settled = ~possible.all(axis=0)
-    allowed = reruns * len(tree)
-    for leaf in np.flatnonzero((status == UNRESOLVED) & ~settled & (start != NOWHERE)):
+    allowed, enough = reruns * len(tree), min(TRUSTED, max(SHARP, 1e10 * solution.tau))
+    wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
+    for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
         if allowed <= 0:
             break
-        factor[leaf], error[leaf], work = rerun(tree, solution, int(leaves[leaf]), known, told, int(start[leaf]))
-        status[leaf] = RERUN if error[leaf] <= TRUSTED else UNRESOLVED
+        better, proven, work = rerun(tree, solution, int(leaves[leaf]), known, told, int(start[leaf]), enough)
         allowed -= work
+        if not proven >= error[leaf]:
+            factor[leaf], error[leaf] = better, proven
+            status[leaf] = RERUN if proven <= TRUSTED else UNRESOLVED
     factor = np.where(status == UNRESOLVED, np.nan, factor + own)
     factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
     status[settled] = np.where(possible.any(axis=0), CERTAIN, IMPOSSIBLE)[settled]
@@ -90,12 +93,13 @@ def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Fl
 
 
 def rerun(
-    tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any, start: int
+    tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any, start: int, enough: float = TRUSTED
 ) -> tuple[float, float, int]:
     """The same for one leaf, with tilts and windows laid anew about its known count; and units gone over.
 
-    Tried on the part of the tree below unit `start`, with what that unit was told; where that does not prove it, on
-    larger and larger parts. Without what units were told, on the whole tree.
+    Tried on the part of the tree below unit `start`, with what that unit was told, and once more on a larger one where
+    its error is above `enough`; where it is not proven, on larger and larger parts. Without what units were told, on
+    the whole tree.
     """
     from adversary.compiling import call
     from adversary.reader.spine_bystanders import Told
@@ -117,8 +121,9 @@ def rerun(
         anew = replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={})
         ratio, error, _ = log_ratios(anew, only, top)
         work += nodes.size
-        if error[place] <= TRUSTED or v == 0:
+        if error[place] <= enough or v == 0:
             return float(ratio[place]), float(error[place]), work
+        enough = TRUSTED
         v = int(tree.parent[v])
 
 

@@ -78,6 +78,7 @@ CASES = {
     "shape and values": (first("value", [1, 2]), A + "2 values do not fill the shape 1 (1 cells)"),
     "no values": (first("value", None), A + "0 values do not fill the shape 1"),
     "negative variance": (first("variance", -2.0), A + "variance must be non-negative, got -2"),
+    "variance beyond reason": (first("variance", 1e300), A + "variance must be 0 (exact), infinite (not measured) or"),
     "variance NaN": (first("variance", float("nan")), A + "variance is NaN"),
     "orphan": (first("geocode", "z"), "geocode z: query total: an orphan, it is no unit of level Tract"),
     "no geocode": (first("geocode", None), "geocode None: query total: the geocode is missing"),

@@ -98,6 +98,18 @@ def cases(draw: Any) -> tuple[Any, str, list[float], list[float], int]:
 @settings(max_examples=150)
 @given(cases())
 def test_every_answer_is_that_of_all_vectors_of_counts(case: Any) -> None:
+    check_every_answer(case)
+
+
+@pytest.mark.thorough
+@settings(max_examples=3000, derandomize=False)
+@given(cases())
+def test_thousands_of_answers_are_those_of_all_vectors_of_counts(case: Any) -> None:
+    check_every_answer(case)
+
+
+def check_every_answer(case: Any) -> None:
+    """Every posterior, mean and Bayes factor of a case, to 1e-12."""
     tree, kind, noisy, rho, known = case
     truth = enumerated(tree, kind, [square(r, y) for r, y in zip(rho, noisy, strict=True)])
     found = spine.posterior(tree, noisy, rho, laws(kind)[0])

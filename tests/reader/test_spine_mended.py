@@ -134,6 +134,27 @@ def test_a_message_about_a_top_that_nothing_measures() -> None:
         assert upper.mean.values == pytest.approx(whole.mean.values[:3], abs=1e-9)
 
 
+def test_releases_far_from_one_another_have_an_answer() -> None:
+    """Small measurements of leaves that contradict the total: the default prior's search for tilts ended in none."""
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r", "c": "r"})
+    released, rho = [16, -20, 10, 5], [0.0019, 1 / 800, 1 / 800, 1 / 800]
+    found = spine.posterior(tree, released, rho)
+    assert found.status == "ok"
+    assert found.dropped < 1e-9
+    assert float(found.mean[0]) == pytest.approx(float(found.mean[1:].sum()), rel=1e-9)
+    some = spine.posterior(tree, released, rho, spine.NegativeBinomial(0.5, 5.0))
+    truth = enumerated(tree, released, rho, [([1, 2, 3], [0.0], [oracle.negative_binomial(0.5, 5.0)])], 80)
+    assert float(some.mean[1]) == pytest.approx(truth.mean(1), rel=1e-6)
+
+
+def test_a_variance_beyond_all_reason_is_refused_by_name() -> None:
+    tree = spine.Tree.of({"r": None, "a": "r", "b": "r"})
+    for rho in (0.5e-300, 0.5e300, 0.4e-10):
+        with pytest.raises(ValueError, match=r"rho of unit 'b' must be 0 .* within \[1e-12, 1e\+10\], got"):
+            spine.posterior(tree, [5, 2, 3], [0.1, 0.1, rho])
+    assert spine.posterior(tree, [5, 2, 3], [0.1, 0.1, 0.5e-10]).status == "ok"
+
+
 def test_what_underflows_is_not_proven() -> None:
     tree = spine.Tree.of({"r": None, "a": "r", "b": "a"})
     found = spine.posterior(tree, [0, 0, NAN], [4.0, 0.1, 0.0], spine.NegativeBinomial(1.0, 0.05))
