@@ -14,8 +14,8 @@ from adversary.analyst.panels import ORDER, placed
 
 DEPTH = 18.0
 """Nats below the top at which panels end."""
-COARSE, FINER = 12, 16
-"""Points of a rough density; of one with a prior that may have a scale of its own."""
+COARSE = 16
+"""Points of a rough density."""
 _TEMPER = 6.0
 _MASS = 1.0
 _ENOUGH = 14.0

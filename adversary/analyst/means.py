@@ -16,7 +16,7 @@ import numpy as np
 from adversary.analyst.capped import NONE, log_all
 from adversary.analyst.compiled import compiled
 from adversary.analyst.kernels import log_bare, log_kernel, panel_at
-from adversary.analyst.layouts import COARSE, DEPTH, FINER, about_top, share_out, snap, space
+from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE, log_prior
 from adversary.analyst.panels import COSH, SINH, forward, jacobian
 from adversary.analyst.sheets import Sheet, new_room, no_sheet, sheet_of
@@ -134,12 +134,11 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
         slices, count = (first, middle, last, quarter, most), 5
     left, right = ends_of_mean(lines, last.v, seen, belief)
     lo, hi = left, right
-    size = FINER if belief.kind == CONJUGATE else COARSE
-    points, logs = np.empty(size), np.empty(size)
+    points, logs = np.empty(COARSE), np.empty(COARSE)
     best, turns = 0, 0
     while turns < 40:
         space(points, lo, hi)
-        for i in range(size):
+        for i in range(COARSE):
             logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
         turns += 1
         best, lo, hi, steep = about_top(points, logs)
@@ -150,11 +149,11 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
     high = end_of_slices(top, gap, right, level, lines, slices, count, seen, belief)
     if turns > 1 or low > left or high < right:
         space(points, low, high)
-        for i in range(size):
+        for i in range(COARSE):
             logs[i] = log_slices(points[i], lines, slices, count, seen, belief)
-    closer = np.empty(size)
+    closer = np.empty(COARSE)
     share_out(points, logs, closer)
-    for i in range(size):
+    for i in range(COARSE):
         points[i] = closer[i]
         logs[i] = log_slices(closer[i], lines, slices, count, seen, belief)
     share_out(points, logs, edges)

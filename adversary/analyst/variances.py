@@ -15,7 +15,7 @@ import numpy as np
 from adversary.analyst.capped import LAPLACE, NONE, law_of, log_all, peak_of
 from adversary.analyst.compiled import compiled
 from adversary.analyst.kernels import log_bare
-from adversary.analyst.layouts import COARSE, DEPTH, FINER, about_top, share_out, snap, space
+from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE
 from adversary.analyst.panels import COSH, GOLDEN, backward, forward, jacobian
 from adversary.analyst.sheets import rough_log_h
@@ -95,15 +95,14 @@ def rough_profile(s, kind, seen, belief):
 @compiled
 def lay_variance(edges, kind, top, seen, belief):
     """Edges of the panels of s, below `top`: from the profile of the density, to DEPTH nats under its peak."""
-    size = FINER if belief.kind == CONJUGATE else COARSE
-    points, logs = np.empty(size), np.empty(size)
+    points, logs = np.empty(COARSE), np.empty(COARSE)
     lo, hi = -20.0, top
     if belief.kind == CONJUGATE:
         lo = min(lo, 0.5 * math.log(belief.s2) - 6.0)
     deepest, best = lo - 20.0, 0
     for _ in range(40):
         space(points, lo, hi)
-        for i in range(size):
+        for i in range(COARSE):
             logs[i] = rough_profile(points[i], kind, seen, belief)
         best, lo, hi, steep = about_top(points, logs)
         if not steep:
@@ -112,9 +111,9 @@ def lay_variance(edges, kind, top, seen, belief):
     low = fall_of_profile(points[best], -gap, deepest, level, kind, seen, belief)
     high = fall_of_profile(points[best], gap, top, level, kind, seen, belief)
     space(points, low, high)
-    closer = np.empty(size)
+    closer = np.empty(COARSE)
     for turn in range(2):
-        for i in range(size):
+        for i in range(COARSE):
             logs[i] = rough_profile(points[i], kind, seen, belief)
         if turn == 0:  # once more where it turns
             share_out(points, logs, closer)

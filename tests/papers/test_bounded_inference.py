@@ -37,8 +37,8 @@ def test_bi10_the_flat_prior_over_the_region() -> None:
     weak = BoundedRelease(0.5, 0.1, n=3, epsilon=(1e-6, 1e-6))  # noise a thousand times wider than the region
     found = posterior(weak, feasibility="normalised")
     assert found.mean("sigma2") == pytest.approx(0.1, abs=1e-6)
-    assert found.quantile("mu", 0.025) == pytest.approx(0.094299, abs=1e-6)
-    assert found.quantile("mu", 0.025) == pytest.approx(beta(2, 2).ppf(0.025), abs=1e-6)
+    assert found.quantile("mu", 0.025) == pytest.approx(0.094299, abs=3e-6)
+    assert found.quantile("mu", 0.025) == pytest.approx(beta(2, 2).ppf(0.025), abs=3e-6)
 
 
 @pytest.mark.parametrize(
