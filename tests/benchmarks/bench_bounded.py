@@ -1,7 +1,8 @@
 """Measured on demand, never in CI:  uv run pytest tests/benchmarks/bench_bounded.py -s
 
-Every figure is a median over repeats or, of a whole cell, one run after a small one that does not count. The twin is
-our own compiled Gibbs sampler (the corrected one) with the 20,000 draws of the published study, in the same run.
+Every figure is a median over repeats or, of a whole cell, one run after a small one that does not count; limits are
+asked of the least, since what else a machine does can only add to it. The twin is our own compiled Gibbs sampler (the
+corrected one) with the 20,000 draws of the published study, in the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 import adversary as adv
 from adversary.analyst.gibbs import gibbs
-from tests.benchmarks.stopwatch import median_seconds
+from tests.benchmarks.stopwatch import all_seconds, median_seconds
 
 EXAMPLE = adv.bounded.BoundedRelease(34.302683, 2224.8001, 43, (0.25, 0.25), (0, 100))
 """Example 4 of the thesis, its units."""
@@ -64,13 +65,15 @@ def ends(interval: Any) -> str:
 def test_one_posterior_with_its_interval(prior: str, constrained: bool) -> None:
     """Beside the sampler's time and answer, and the answer of a chain fifty times as long."""
     case = (EXAMPLE, PRIORS[prior], constrained)
-    seconds, twin = median_seconds(lambda: interval(*case), 50), median_seconds(lambda: sampled(*case), 5)
+    times, twin = all_seconds(lambda: interval(*case), 50), median_seconds(lambda: sampled(*case), 5)
+    seconds, least = float(np.median(times)), min(times)
     draws, long = sampled(*case), sampled(*case, thin=50)
-    print(f"\n{prior}, constrained={constrained}: {1e3 * seconds:.2f} ms, {ends(interval(*case))};")
+    print(f"\n{prior}, constrained={constrained}: {1e3 * seconds:.2f} ms, at least {1e3 * least:.2f}, "
+          f"{ends(interval(*case))};")  # fmt: skip
     print(f"   {DRAWS:,} Gibbs sweeps: {1e3 * twin:.0f} ms, {twin / seconds:.0f} times that, {ends(shortest(draws))}, "
           f"ESS {draws.attrs['ess']:.0f}")  # fmt: skip
     print(f"   {50 * DRAWS:,} sweeps: {ends(shortest(long))}, ESS {long.attrs['ess']:.0f}")
-    assert seconds < MOST["one"]
+    assert least < MOST["one"]
     np.testing.assert_allclose(interval(*case), shortest(long), atol=1.5)
 
 
@@ -81,14 +84,16 @@ def test_ten_thousand_releases_at_once(n: int, constrained: bool) -> None:
     rng = np.random.default_rng(1)
     released = adv.bounded.BoundedRelease.of(rng.beta(4, 4, (10_000, n)), (0.1, 0.1), rng=rng)
     few = one_by_one(released, 5)
-    seconds = median_seconds(lambda: interval(released, "flat", constrained), 5) / 10_000
+    times = [x / 10_000 for x in all_seconds(lambda: interval(released, "flat", constrained), 5)]
+    seconds, least = float(np.median(times)), min(times)
     one = median_seconds(lambda: [interval(release, "flat", constrained) for release in few], 5) / len(few)
     twin = median_seconds(lambda: [sampled(release, "flat", constrained) for release in few], 3) / len(few)
-    print(f"\nn = {n}, constrained={constrained}: {1e6 * seconds:.0f} us each of 10,000; {1e6 * one:.0f} us alone;")
+    print(f"\nn = {n}, constrained={constrained}: {1e6 * seconds:.0f} us each of 10,000, at least "
+          f"{1e6 * least:.0f}; {1e6 * one:.0f} us alone;")  # fmt: skip
     print(f"   {DRAWS:,} Gibbs sweeps {1e6 * twin:.0f} us, {twin / seconds:.0f} times as long")
     together = interval(released, "flat", constrained)[:5]
     np.testing.assert_allclose(together, [interval(release, "flat", constrained) for release in few], atol=1e-6)
-    assert seconds < MOST["each of many"]
+    assert least < MOST["each of many"]
 
 
 def test_a_cell_of_the_published_study() -> None:

@@ -11,10 +11,15 @@ import numpy as np
 
 def median_seconds(function: Callable[[], Any], repeats: int) -> float:
     """Median over repeats, after one call that does not count."""
+    return float(np.median(all_seconds(function, repeats)))
+
+
+def all_seconds(function: Callable[[], Any], repeats: int) -> list[float]:
+    """Every repeat, after one call that does not count: the least is what the work takes where nothing disturbs it."""
     function()
     times = []
     for _ in range(repeats):
         start = perf_counter()
         function()
         times.append(perf_counter() - start)
-    return float(np.median(times))
+    return times
