@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from adversary._numeric import Floats, check_whole
 from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.priors import Flat, NormalInverseGamma, as_prior
 from adversary.analyst.propriety import check_proper, unit_cap
+from adversary.executors import in_threads
 from adversary.runner import seed_sequence
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Any) -
     """Draws (chain, draw, variable): every chain with the generator of its own child seed, in threads."""
     seeds = seed_sequence(rng).spawn(int(check_whole("chains", chains, minimum=1)))
     generators = [np.random.default_rng(seed) for seed in seeds]
-    with ThreadPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
-        return np.stack(list(pool.map(chain, generators)))
+    return np.stack(list(in_threads(chain, generators, os.cpu_count() or 1)))
 
 
 def settings(problem: Problem, size: tuple[int, int, int], prior: Any) -> dict[str, Any]:

@@ -156,11 +156,10 @@ def log_kernel(mu, sheet, panel):
     """
     if sheet.panels == SPIKE:
         return log_spike(mu, sheet)
-    if sheet.panels == WHOLE or sheet.panels == BARE:
-        whole = sheet.constant + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
-        return whole if sheet.panels == WHOLE else whole + log_z_at(sheet.table, min(max(mu, 1e-15), 1.0 - 1e-15))
-    if is_clear(mu, sheet.sd, sheet.table.flat, sheet.kind, sheet.scale, sheet.centre):
-        return sheet.table.total + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
+    bare, flat = sheet.panels == BARE, sheet.table.flat
+    if bare or sheet.panels == WHOLE or is_clear(mu, sheet.sd, flat, sheet.kind, sheet.scale, sheet.centre):
+        whole = sheet.table.total + log_whole(sheet.centre - mu, sheet.sd**2, sheet.kind, sheet.scale)
+        return whole + log_z_at(sheet.table, min(max(mu, 1e-15), 1.0 - 1e-15)) if bare else whole
     points, logs, read, rate, middle = sheet.room.points, sheet.room.logs, sheet.room.read, 1.0 / sheet.sd, POINTS // 2
     first = final = panel
     if not read[first]:

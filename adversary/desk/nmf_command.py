@@ -15,7 +15,7 @@ from adversary.desk import nmf_contents
 from adversary.desk.nmf_layout import arrow
 from adversary.desk.nmf_recipes import AXES, SHAPE, SPINES, Recipe
 from adversary.desk.nmf_synthesis import synthesise
-from adversary.desk.options import SEED, Json, told
+from adversary.desk.options import SEED, Json, extras, told
 from adversary.desk.tables import tell
 
 nmf_app = typer.Typer(no_args_is_help=True, help="Noisy Measurement Files: noisy counts of every unit of a spine.")
@@ -75,10 +75,8 @@ def check_command(
 
 def _need_arrow() -> None:
     """Without pyarrow, the same line that any other error in what is given gets."""
-    try:
+    with extras():
         arrow()
-    except ImportError as error:
-        raise ValueError(str(error)) from None
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -11,7 +11,9 @@ import typer
 
 from adversary._numeric import check_positive, check_probability
 from adversary.desk.options import Json as Json
-from adversary.desk.options import number, several, told
+from adversary.desk.options import Scheduler as Scheduler
+from adversary.desk.options import Workers as Workers
+from adversary.desk.options import extras, number, several, told
 from adversary.desk.spine_priors import FORMS, leaf_prior
 from adversary.desk.spine_report import write_reports
 from adversary.desk.spine_runs import Question, run
@@ -44,10 +46,8 @@ def spine_command(
     ] = None,
     failure: Annotated[str, typer.Option(help="Probability with which the bound may fail.", metavar="P")] = "0.05",
     level: Annotated[str, typer.Option(help="Level whose units are done one by one.")] = "County",
-    workers: Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Dask scheduler to work on, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
-    ] = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a DIR that has results of the same work.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -61,10 +61,8 @@ def spine_command(
         )
         thresholds = check_positive("--threshold", several("--threshold", threshold, THRESHOLDS)).tolist()
         chance = float(check_probability("--failure", number("--failure", failure)))
-        try:
+        with extras():
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
-        except ImportError as error:
-            raise ValueError(str(error)) from None
         answer: dict[str, Any] = summary(question, made, thresholds, chance)
         save_bytes(out / SUMMARY, json_text(answer).encode())
         pages = write_reports(question, made, failure=chance, thresholds=thresholds)

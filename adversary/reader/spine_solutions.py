@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from adversary._numeric import Floats, check_whole
+from adversary.executors import in_threads
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine_inputs import Bounds, Likelihood, Message, check_proper, layout
 from adversary.reader.trees import Tree
@@ -110,8 +110,4 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
 
 def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
     """The function of every item, by so many threads."""
-    workers = int(check_whole("workers", workers, minimum=1))
-    if workers == 1 or len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))
+    return list(in_threads(function, items, int(check_whole("workers", workers, minimum=1))))
