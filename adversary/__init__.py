@@ -12,6 +12,7 @@ who reads it, with which prior and which beliefs about everybody else; `plan.rel
 0.5744
 """
 
+from adversary._distribution import __version__ as __version__
 from adversary.analyst import bounded as bounded
 from adversary.analyst import regression as regression
 from adversary.desk.scenarios import Scenario as Scenario

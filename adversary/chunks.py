@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from adversary._distribution import NAME
 from adversary.executors import finished
 from adversary.runner import save_bytes, track
 
@@ -37,7 +38,7 @@ except ImportError:  # not a POSIX system
 MANIFEST = "_manifest.json"
 RECORDS = "_chunks"
 """Names that readers of Parquet datasets pass over."""
-VERSIONS = ("adversary", "numpy")
+VERSIONS = (NAME, "numpy")
 
 
 @dataclass(frozen=True)

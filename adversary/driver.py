@@ -17,6 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary import runner
+from adversary._distribution import NAME
 from adversary._numeric import check_probability, check_whole
 from adversary.cases import OWN, Case
 from adversary.executors import lent
@@ -253,7 +254,7 @@ def _attributes(
     }
     named = {str(name or "truth"): dict(one) for name, one in truths.items()}
     shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
-    packages = ["adversary", "numpy", "scipy", "xarray"]
+    packages = [NAME, "numpy", "scipy", "xarray"]
     packages += ["pymc", "nutpie"] if work.engine != "exact" or any(is_model(one) for one in readers.values()) else []
     return {
         "engine": work.engine,

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from threading import RLock, local
 from typing import Any
 
+from adversary._distribution import missing_extra
 from adversary._numeric import check_whole
 
 AHEAD = 2
@@ -135,10 +136,7 @@ def distributed() -> Any:
     try:
         import dask.distributed
     except ImportError as error:
-        raise ImportError(
-            "several workers need Dask, which comes with the extra `scale`: "
-            "pip install 'adversary[scale]', or uv sync --extra scale"
-        ) from error
+        raise missing_extra("several workers need Dask", "scale") from error
     return dask.distributed
 
 

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
 
 from adversary import runner
+from adversary._distribution import NAME
 from adversary._numeric import check_whole
 
 from .posteriors import (
@@ -126,7 +127,7 @@ def calibrate(
         "simulations": simulations,
         "acceptance": float(np.average(shares, weights=sizes)),
         "released": json.dumps(given),
-        "versions": json.dumps({name: version(name) for name in ("adversary", "pymc", "pytensor", "numpy")}),
+        "versions": json.dumps({name: version(name) for name in (NAME, "pymc", "pytensor", "numpy")}),
     }
     joined = {group: {v: np.concatenate([part[group][v] for part in parts]) for v in names} for group in groups}
     tree = {group: _labelled(model, arrays) for group, arrays in joined.items()}

@@ -109,7 +109,7 @@ def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole:
         ({"parameters": {"a": 2}}, "parameters.a is 1 there, and 2 now"),
         ({"parameters": {"a": 1, "b": [3]}}, r"parameters.b is null there, and \[3\] now"),
         ({"inputs": "f00"}, 'inputs is null there, and "f00" now'),
-        ({"versions": ("adversary", "numpy", "scipy")}, "versions.scipy is null there, and "),
+        ({"versions": ("dp-adversary", "numpy", "scipy")}, "versions.scipy is null there, and "),
     ],
 )
 def test_results_of_other_work_are_refused_with_both_values(other: Any, told: str, tmp_path: Path) -> None:

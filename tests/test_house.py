@@ -20,7 +20,7 @@ from adversary.reader import spine_code
 
 ROOT = Path(adversary.__file__).parent
 WINGS = (
-    ("_numeric", "executors", "runner", "chunks", "compiling"),
+    ("_distribution", "_numeric", "executors", "runner", "chunks", "compiling"),
     (
         "privacy.wrapped",
         "privacy.sieve",
@@ -304,6 +304,7 @@ WINGS = (
 
 WINGS_IN_ORDER = (
     ("_numeric",),
+    ("_distribution",),
     ("executors",),
     ("runner",),
     ("chunks",),

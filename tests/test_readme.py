@@ -2,12 +2,14 @@
 
 import doctest
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import adversary
 from adversary.desk import cli
 
 ROOT = Path(__file__).parents[1]
@@ -42,3 +44,21 @@ def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pyt
 def test_the_files_it_names_are_there() -> None:
     for name in re.findall(r"(?:notebooks|data|tests|adversary|models)/[\w/]+\.\w+", README):
         assert (ROOT / name).exists(), name
+
+
+def test_nobody_is_sent_to_the_package_of_somebody_else() -> None:
+    """Python's index has an `adversary` that is not this one: what is installed is called dp-adversary."""
+    texts = [ROOT / name for name in ("README.md", "pyproject.toml", "uv.lock", ".ci/run")]
+    for folder in ("adversary", "models", "notebooks"):
+        texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".j2"}]
+    wrong = re.compile(
+        r'install [^&]*(?<![\w-])adversary(?![\w./-])|(?<![\w-])adversary\[scale\]|version\(["\']adversary["\']\)'
+        r'|^(?:    \{ )?name = "adversary"'
+    )
+    for path in texts:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert [line for line in lines if wrong.search(line)] == [], path
+
+
+def test_the_distribution_tells_its_version() -> None:
+    assert adversary.__version__ == version("dp-adversary")

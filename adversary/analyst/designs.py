@@ -11,13 +11,12 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from adversary._distribution import __version__
 from adversary._numeric import check_number, check_positive, check_whole, one_number
 from adversary.analyst.populations import Population, as_population
 from adversary.analyst.posteriors import FEASIBILITIES
@@ -104,7 +103,7 @@ class Design:
         Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
         """
         told = (
-            _FORMAT, _version(), str(root.entropy), root.spawn_key, root.pool_size, cell, self.bounds,
+            _FORMAT, __version__, str(root.entropy), root.spawn_key, root.pool_size, cell, self.bounds,
             _drawn(self.population, cell), _weighed(analysis.prior, self.bounds), analysis.constrained,
             self.feasibility if analysis.constrained else None, self.parameter, self.prob, block, self.blocks[block],
         )  # fmt: skip
@@ -226,11 +225,6 @@ def _priors(priors: Any) -> dict[str, Prior]:
             raise ValueError(f"priors must hold one prior under each name, got {prior.shape} of them as {name!r}")
     _distinct("priors", tuple(found))
     return found
-
-
-@cache
-def _version() -> str:
-    return version("adversary")
 
 
 def _drawn(population: Population, cell: Cell) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from adversary._distribution import NAME
 from adversary._numeric import Floats
 from adversary.analyst.designs import PARAMETERS, Design, design
 from adversary.analyst.populations import TruncatedNormal
@@ -148,7 +149,7 @@ def _attrs(asked: Design, root: np.random.SeedSequence) -> dict[str, Any]:
         "priors": json.dumps({name: _told(prior) for name, prior in asked.priors.items()}),
         "seed": str(root.entropy),
         "spawn_key": json.dumps(root.spawn_key),
-        "versions": json.dumps({name: version(name) for name in ("adversary", "numpy", "scipy", "xarray")}),
+        "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray")}),
     }
 
 

@@ -11,7 +11,6 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
+from adversary._distribution import __version__
 from adversary.desk import answers, bounds, concerns, profile_verdicts, sensitivities, words
 from adversary.desk.answers import MEASURES as MEASURES
 from adversary.desk.budget_command import epsilon_command
@@ -72,7 +72,7 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"adversary {version('adversary')}")
+        print(f"adversary {__version__}")
         raise typer.Exit
 
 
@@ -142,7 +142,7 @@ def audit_command(
 @app.command("sensitivity")
 def sensitivity_command(
     scenario: Annotated[
-        Path, typer.Argument(help="Scenario file with a table [sensitivity].", metavar="SCENARIO.toml")
+        Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
     ],
     out: Annotated[
         Path | None, typer.Option(help="Directory for figures, SVG and PNG, and sensitivity.nc.", metavar="DIR")

@@ -40,7 +40,7 @@ def invariants_command(
     scenario: Annotated[
         Path,
         typer.Argument(
-            help="Scenario file with an exact level or [invariants], or a table file.", metavar="SCENARIO.toml"
+            help=r"Scenario file with an exact level or \[invariants], or a table file.", metavar="SCENARIO.toml"
         ),
     ],
     out: Annotated[

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from adversary._distribution import missing_extra
 from adversary._numeric import Integers, check_whole
 
 SPINES = (
@@ -46,10 +47,7 @@ def arrow() -> Any:
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(
-            "Noisy Measurement Files need pyarrow, which comes with the extra `scale`: "
-            "pip install 'adversary[scale]', or uv sync --extra scale"
-        ) from error
+        raise missing_extra("Noisy Measurement Files need pyarrow", "scale") from error
     return pyarrow
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adversary._distribution import __version__
 from adversary.desk.grids import Section, Table, shown
 from adversary.desk.report import check_directory, template, temporary
 from adversary.desk.spine_findings import Findings, cells_of, findings, of_cell
@@ -353,4 +353,4 @@ def _provenance(account: Account) -> Iterator[tuple[str, str]]:
             f"counts off their windows have a probability of {account.dropped:.1e} at most, {state} the tolerance of "
             f"{account.tolerance:.1e}; it bounds the error of every probability above",
         )
-    yield "adversary", version("adversary")
+    yield "adversary", __version__

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from adversary._distribution import NAME
 from adversary._numeric import Floats, check_probability, check_whole
 from adversary.chunks import MANIFEST, arrays_of, digest_of_files, has_chunks, run_chunks
 from adversary.desk import nmf
@@ -30,7 +31,7 @@ UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
 TAUS = (1e-34, 1e-80)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
-VERSIONS = ("adversary", "numpy", "numba", "pyarrow")
+VERSIONS = (NAME, "numpy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)

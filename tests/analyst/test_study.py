@@ -411,7 +411,7 @@ def test_the_study_says_how_it_was_made(quick: type[Posterior], tmp_path: Path) 
     assert study.attrs["datasets"] == 3
     assert study.attrs["population"] == "truncated normal"
     assert "NormalInverseGamma" in json.loads(study.attrs["priors"])["p"]
-    assert set(json.loads(study.attrs["versions"])) == {"adversary", "numpy", "scipy", "xarray"}
+    assert set(json.loads(study.attrs["versions"])) == {"dp-adversary", "numpy", "scipy", "xarray"}
     study.to_netcdf(tmp_path / "study.nc")
     with xr.open_dataset(tmp_path / "study.nc") as back:
         xr.testing.assert_equal(back.load(), study)

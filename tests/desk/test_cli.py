@@ -6,9 +6,12 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
+import typer.core
 import xarray as xr
 
 import adversary as adv
@@ -228,6 +231,24 @@ def test_version_and_help() -> None:
     assert re.fullmatch(r"adversary \d+\.\d+.*\n", result.stdout)
     assert "audit" in run("--help").stdout
     assert run("audit").exit_code == 2
+
+
+def every_command(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    within = command.commands.items() if isinstance(command, typer.core.TyperGroup) else ()
+    parts = (every_command(part, (*path, name)) for name, part in within)
+    return {path: command} | {key: found for part in parts for key, found in part.items()}
+
+
+EVERY_COMMAND = every_command(typer.main.get_group(cli.app))
+
+
+@pytest.mark.parametrize("path", EVERY_COMMAND, ids=" ".join)
+def test_help_shows_every_word_that_was_written(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")
+    printed = commands.flat(run(*path, "--help").stdout)
+    command = EVERY_COMMAND[path]
+    for text in (command.help, *(getattr(parameter, "help", None) for parameter in command.params)):
+        assert commands.flat((text or "").replace("\\[", "[")) in printed
 
 
 def python(code: str) -> str:

@@ -292,5 +292,5 @@ def test_without_pyarrow_the_commands_name_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     result = commands.run("nmf", command, str(tmp_path))
     assert result.exit_code == 2
-    assert "adversary[scale]" in result.stderr
+    assert "dp-adversary[scale]" in result.stderr
     assert list(tmp_path.iterdir()) == []

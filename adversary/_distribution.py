@@ -1,0 +1,17 @@
+"""What this package is installed as: `import adversary` comes with the distribution `dp-adversary`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+NAME = "dp-adversary"
+"""The plain name belongs to a package of somebody else."""
+
+__version__ = version(NAME)
+
+
+def missing_extra(need: str, extra: str) -> ImportError:
+    """The error of an optional package that is not installed; `need` says what needs which package."""
+    return ImportError(
+        f"{need}, which comes with the extra `{extra}`: pip install '{NAME}[{extra}]', or uv sync --extra {extra}"
+    )
