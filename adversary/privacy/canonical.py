@@ -28,7 +28,7 @@ from adversary.privacy.definitions import ApproximateDP, GaussianDP, NoPrivacy, 
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import PrivacyLoss, composed, repeated
 from adversary.privacy.mechanisms import Gaussian
-from adversary.privacy.noise import ContinuousNoise, Exact, Mechanism
+from adversary.privacy.noise import ContinuousNoise, Exact, Mechanism, root_of
 
 _CELL = (np.arange(2048) + 0.5) / 2048 - 0.5
 _ASYMMETRY = 1e-9
@@ -138,6 +138,20 @@ class CanonicalNoise(CanonicalLaw):
             k, mass = k + 1, as_array(self.promise.level(mass))
             total += float(((_CELL + k) * mass).sum())
         return 4.0 * total / _CELL.size
+
+    def scaled(self, factor: float) -> CanonicalNoise:
+        root = root_of(factor)
+        match self.guarantee:
+            case PureDP(epsilon0):
+                return CanonicalNoise(PureDP(epsilon0 * root))
+            case ApproximateDP(epsilon0, delta0):
+                return CanonicalNoise(ApproximateDP(epsilon0 * root, min(delta0 * root, 1.0)))
+            case GaussianDP(mu):
+                return CanonicalNoise(GaussianDP(mu * root))
+        raise ValueError(
+            f"the canonical noise of {self.guarantee!r} has no budget to scale: give that of pure, approximate or "
+            "Gaussian DP"
+        )
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         """The first whole number of units at which the density has fallen that far, or nothing is left beyond."""

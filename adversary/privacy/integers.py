@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -25,7 +25,7 @@ from adversary._numeric import (
 )
 from adversary.privacy.composition import powered
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, summed_tail
+from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, root_of, summed_tail
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
@@ -109,6 +109,11 @@ class DiscreteGaussian(IntegerNoise):
             return self if count else Exact()
         return DiscreteGaussianSum(self.sigma, count, self.sigma2)
 
+    def scaled(self, factor: float) -> Self:
+        check_positive("factor", factor)
+        sigma2 = float(self.sigma2 or 0.0) / factor
+        return replace(self, sigma=math.sqrt(sigma2), sigma2=sigma2)
+
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         shift, n = int(check_whole("sensitivity", sensitivity, minimum=0)), int(check_whole("cells", cells, minimum=0))
         if not (shift and n):
@@ -185,6 +190,9 @@ class DiscreteGaussianSum(IntegerNoise):
 
     def total(self, count: int) -> Mechanism:
         return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Mechanism:
+        return self.single.scaled(factor).total(self.count)
 
 
 @lru_cache(maxsize=64)
@@ -273,6 +281,9 @@ class Geometric(IntegerNoise):
             return self if count else Exact()
         return GeometricSum(self.epsilon, count)
 
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))
+
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         """Bounded: the sensitivity + 1 values epsilon (2 k - sensitivity), its ends carrying a whole tail each."""
         s = int(check_whole("sensitivity", sensitivity, minimum=0))
@@ -337,3 +348,6 @@ class GeometricSum(IntegerNoise):
 
     def total(self, count: int) -> Mechanism:
         return Geometric(self.epsilon).total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))

@@ -6,7 +6,7 @@ its privacy loss. The abstract laws are in `noise`, those on the integers in `in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +35,7 @@ from adversary.privacy.noise import ContinuousNoise as ContinuousNoise
 from adversary.privacy.noise import Exact as Exact
 from adversary.privacy.noise import IntegerNoise as IntegerNoise
 from adversary.privacy.noise import Mechanism as Mechanism
+from adversary.privacy.noise import root_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,9 @@ class Gaussian(ContinuousNoise):
     def total(self, count: int) -> Mechanism:
         count = int(check_whole("count", count, minimum=0))
         return Gaussian(self.sigma * float(np.sqrt(count))) if count else Exact()
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, sigma=self.sigma / root_of(factor))
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         n = int(check_whole("cells", cells, minimum=0))
@@ -140,6 +144,9 @@ class Laplace(ContinuousNoise):
             return self if count else Exact()
         return LaplaceSum(self.scale, count)
 
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale / root_of(factor))
+
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         n = int(check_whole("cells", cells, minimum=0))
         return composed([LaplaceLoss(float(check_non_negative("sensitivity", sensitivity)) / float(self.scale))] * n)
@@ -188,6 +195,9 @@ class LaplaceSum(ContinuousNoise):
 
     def total(self, count: int) -> Mechanism:
         return Laplace(self.scale).total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale / root_of(factor))
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         raise NotImplementedError("the loss of a sum of Laplace releases is not derived: ask one release's")
@@ -271,6 +281,9 @@ class RandomizedResponse(Mechanism):
         if count == 1:
             return self
         raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no total")
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         answers = np.arange(self.categories)

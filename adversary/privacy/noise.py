@@ -5,6 +5,7 @@ Integer noise samples itself by inverting a cumulative table with a guide, and h
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,9 +19,11 @@ from adversary._numeric import (
     Floats,
     Integers,
     as_array,
+    check_positive,
     check_whole,
     labelled,
     log_sum_exp,
+    one_number,
     scalar_or_array,
 )
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
@@ -32,8 +35,8 @@ _GUIDE = 4096
 class Mechanism(ABC):
     """A noise law.
 
-    To add one: a frozen dataclass with `log_prob`, `cdf`, `sf`, `variance`, `sample`, `total` and `privacy_loss`;
-    for additive integer noise inherit from `IntegerNoise` and give `log_noise`, `log_survival`, `reach` instead
+    To add one: a frozen dataclass with `log_prob`, `cdf`, `sf`, `variance`, `sample`, `total`, `scaled` and
+    `privacy_loss`; for additive integer noise inherit from `IntegerNoise` and give `log_noise`, `log_survival`, `reach` instead
     (`Geometric` in `integers` is the shortest example).
     """
 
@@ -86,6 +89,10 @@ class Mechanism(ABC):
         """The noise of a sum of `count` independent releases, again a mechanism; `Exact()` for none."""
 
     @abstractmethod
+    def scaled(self, factor: float) -> Mechanism:
+        """The same kind of noise with its rho multiplied: epsilon times sqrt(factor), width divided by it."""
+
+    @abstractmethod
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
         """Law of log P(release | value + sensitivity) / P(release | value), `cells` independent releases together."""
 
@@ -102,6 +109,12 @@ class Mechanism(ABC):
         above, below = as_array(self.log_prob(release, value)), as_array(self.log_prob(release, other))
         with np.errstate(invalid="ignore"):
             return scalar_or_array(above - below)
+
+
+def root_of(factor: float) -> float:
+    """sqrt(factor): by how much epsilon grows, and the width of noise falls, where rho is multiplied by the factor."""
+    check_positive("factor", factor)
+    return math.sqrt(one_number("factor", factor))
 
 
 class IntegerNoise(Mechanism):
@@ -289,6 +302,11 @@ class Exact(Mechanism):
 
     def total(self, count: int) -> Exact:
         check_whole("count", count, minimum=0)
+        return self
+
+    def scaled(self, factor: float) -> Exact:
+        """Itself: an invariant has no budget."""
+        root_of(factor)
         return self
 
     def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:

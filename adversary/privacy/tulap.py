@@ -15,6 +15,7 @@ from adversary._numeric import TAIL_NATS, Floats, as_array, check_non_negative, 
 from adversary.privacy.canonical import CanonicalLaw
 from adversary.privacy.definitions import ApproximateDP, NoPrivacy, PureDP
 from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.noise import root_of
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,10 @@ class Tulap(CanonicalLaw):
         inner, outer = np.maximum(k - 0.5, 0.0), np.minimum(k + 0.5, self.bound)
         third = np.maximum(outer**3 - inner**3, 0.0) / 3.0
         return float(2.0 * self.height * (np.exp(-self.epsilon * k) @ third))
+
+    def scaled(self, factor: float) -> Tulap:
+        root = root_of(factor)
+        return Tulap(self.epsilon * root, min(self.delta * root, 1.0))
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         steps = np.ceil(nats / self.epsilon) if self.epsilon else np.inf

@@ -11,7 +11,7 @@ release inside, so every promise of the mechanism inside holds for it (post-proc
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Coarsened(Mechanism):
     """A mechanism each of whose releases is put through a non-decreasing function.
 
     To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `continuous`, `support`,
-    `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated over
+    `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated over
     intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log probability" is a log
     density. A release that cannot occur has log probability -inf.
     """
@@ -183,6 +183,9 @@ class Clamped(Coarsened):
     def _ends(self) -> tuple[float, float]:
         return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
 
+    def scaled(self, factor: float) -> Clamped:
+        return replace(self, mechanism=self.mechanism.scaled(factor))
+
     def support(self, value: int) -> Integers:
         return np.unique(self.image(self.mechanism.support(value)))
 
@@ -250,6 +253,9 @@ class Rounded(Coarsened):
         edge = self.base * (index + 0.5)
         down = ties_go_down(np.where(np.isfinite(index), index, 0.0), self.ties) | ~np.isfinite(index)
         return np.where(down, edge, np.nextafter(edge, -np.inf))
+
+    def scaled(self, factor: float) -> Rounded:
+        return replace(self, mechanism=self.mechanism.scaled(factor))
 
     def support(self, value: int) -> Integers:
         if not is_continuous(self.mechanism):

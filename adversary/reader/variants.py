@@ -10,15 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from adversary._numeric import logit
-from adversary.privacy.mechanisms import (
-    DiscreteGaussian,
-    Gaussian,
-    Geometric,
-    Laplace,
-    Mechanism,
-    RandomizedResponse,
-)
-from adversary.reader.coarsening import Clamped, Rounded
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary
 from adversary.reader.parts import Atoms
@@ -44,28 +35,9 @@ def total_rho(plan: Plan) -> float:
     return float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < np.inf))
 
 
-def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    """The same kind of noise with its rho multiplied: sigma^2 and scale^2 divided, epsilon^2 multiplied."""
-    match mechanism:
-        case DiscreteGaussian():
-            return DiscreteGaussian.from_rho(mechanism.rho * factor)
-        case Gaussian():
-            return Gaussian(mechanism.sigma / np.sqrt(factor))
-        case Geometric():
-            return Geometric(mechanism.epsilon * np.sqrt(factor))
-        case Laplace():
-            return Laplace(mechanism.scale / np.sqrt(factor))
-        case RandomizedResponse():
-            return RandomizedResponse(mechanism.epsilon * np.sqrt(factor), mechanism.categories)
-        case Clamped() | Rounded():
-            return replace(mechanism, mechanism=scaled(mechanism.mechanism, factor))
-        case _:
-            return mechanism
-
-
 def scaled_plan(plan: Plan, factor: float) -> Plan:
     """The plan with the rho of every noisy level multiplied."""
-    return replace(plan, levels=tuple(replace(one, mechanism=scaled(one.mechanism, factor)) for one in plan.levels))
+    return replace(plan, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in plan.levels))
 
 
 def coarse_law(law: FactorLaw) -> FactorLaw:

@@ -173,15 +173,6 @@ def test_the_sweep_meets_exact_values() -> None:
     assert mean.get_xdata()[40] == pytest.approx(0.3457109, abs=1e-6)
 
 
-def test_the_budget_of_every_kind_of_noise_can_be_scaled() -> None:
-    assert variants.scaled(adv.DiscreteGaussian.from_rho(0.1), 4.0).rho == pytest.approx(0.4)  # type: ignore[attr-defined]
-    assert variants.scaled(adv.Gaussian(2.0), 4.0) == adv.Gaussian(1.0)
-    assert variants.scaled(adv.Geometric(1.0), 9.0) == adv.Geometric(3.0)
-    assert variants.scaled(adv.Laplace(2.0), 4.0) == adv.Laplace(1.0)
-    assert variants.scaled(adv.RandomizedResponse(1.0, 3), 4.0) == adv.RandomizedResponse(2.0, 3)
-    assert variants.scaled(adv.Exact(), 2.0) == adv.Exact()
-
-
 def test_every_reader_stands_beside_every_bound() -> None:
     figure, (scenario, tree) = drawn(figures.risk_by_reader, "dare_1940"), audited("dare_1940")
     for name in scenario.adversary:  # type: ignore[union-attr]

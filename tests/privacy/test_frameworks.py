@@ -380,7 +380,7 @@ class Channel(Mechanism):
     def log_prob(self, release: Any, value: Any) -> Any:
         return self.log_likelihood(release, value)
 
-    cdf = sf = sample = privacy_loss = total = reach = variance = rho = None  # type: ignore[assignment]
+    cdf = sf = sample = privacy_loss = total = scaled = reach = variance = rho = None  # type: ignore[assignment]
 
 
 def all_epsilons(law: JointLaw, query: Any, mechanism: Mechanism) -> Any:

@@ -14,7 +14,9 @@ import scipy.integrate
 import scipy.stats
 
 import adversary as adv
-from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise
+from adversary.privacy.canonical import CanonicalNoise
+from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise, LaplaceSum
+from adversary.privacy.tulap import Tulap
 from adversary.reader.coarsening import Coarsened
 from tests import oracles
 from tests.catalogue import DG, MECHANISMS, RHO1
@@ -441,3 +443,47 @@ def test_randomized_response_tells_the_truth_with_its_odds() -> None:
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+# Budgets
+
+
+SCALED = {
+    **MECHANISMS,
+    "geometric, sum of 2 weak": adv.Geometric(1e-10).total(2),
+    "laplace, wide": adv.Laplace(1e10),
+    "gaussian, needle": adv.Gaussian(1e-5),
+    "canonical, pure": CanonicalNoise(adv.PureDP(0.7)),
+    "canonical, gaussian": CanonicalNoise(adv.GaussianDP(0.7)),
+    "tulap, approximate": Tulap(0.5, 1e-3),
+}
+
+
+@over(SCALED)
+@pytest.mark.parametrize("factor", [1e-6, 0.25, 1.0, 3.0, 100.0])
+def test_scaling_multiplies_the_budget_and_keeps_the_kind(noise: adv.Mechanism, factor: float) -> None:
+    found = noise.scaled(factor)
+    assert type(found) is type(noise)
+    assert found.rho == pytest.approx(factor * noise.rho, rel=1e-12)
+    if factor == 1.0:
+        assert found.variance == pytest.approx(noise.variance, rel=1e-12)
+    elif not isinstance(noise, adv.Exact):
+        assert found != noise
+
+
+@over({name: m for name, m in SCALED.items() if type(m) in (adv.Gaussian, adv.Laplace, LaplaceSum)})
+def test_scaling_divides_the_variance_of_a_stretched_law(noise: adv.Mechanism) -> None:
+    for factor in (0.25, 1.0, 100.0):
+        assert noise.scaled(factor).variance == pytest.approx(noise.variance / factor, rel=1e-12)
+
+
+def test_a_budget_is_scaled_by_a_positive_number_only() -> None:
+    for noise in (*SCALED.values(), adv.Exact()):
+        for factor in (0.0, -1.0, math.nan, math.inf):
+            with pytest.raises(ValueError, match="factor must be positive and finite"):
+                noise.scaled(factor)
+
+
+def test_noise_without_a_budget_to_scale_is_refused() -> None:
+    with pytest.raises(ValueError, match="no budget to scale"):
+        CanonicalNoise(adv.PureDP(1.0).group(2)).scaled(2.0)

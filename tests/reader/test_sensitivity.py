@@ -10,6 +10,7 @@ import xarray as xr
 from scipy.stats import poisson
 
 import adversary as adv
+from adversary.privacy.tulap import Tulap
 from adversary.reader.risk import prob_correct
 from adversary.reader.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
 from adversary.reader.variants import scaled_plan, total_rho
@@ -55,6 +56,24 @@ def test_every_entry_is_the_audit_of_that_plan_reader_and_truth() -> None:
                     np.testing.assert_allclose(
                         entry["posterior_quantile"], expected["posterior_quantile"], rtol=1e-6, atol=1e-9
                     )
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        adv.DiscreteGaussian(2.0).total(3),
+        adv.Geometric(0.5).total(2),
+        Tulap(0.5),
+        adv.postprocessing.clamped(adv.DiscreteGaussian(2.0).total(3)),
+    ],
+    ids=str,
+)
+def test_another_budget_is_another_answer_whatever_the_noise(noise: adv.Mechanism) -> None:
+    plan = adv.Plan([adv.Level("block", noise)])
+    total = noise.rho
+    found = sweep(plan, adv.Adversary(), {"block": 1}, rho=[total, 4 * total], draws=2000, rng=1)
+    low, high = found["posterior_mean"].sel(truth="in").values
+    assert high > low + 0.01
 
 
 def test_published_priors_on_the_total_are_told_under_both_truths() -> None:
