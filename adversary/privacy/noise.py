@@ -36,8 +36,8 @@ class Mechanism(ABC):
     """A noise law.
 
     To add one: a frozen dataclass with `log_prob`, `cdf`, `sf`, `variance`, `sample`, `total`, `scaled` and
-    `privacy_loss`; for additive integer noise inherit from `IntegerNoise` and give `log_noise`, `log_survival`, `reach` instead
-    (`Geometric` in `integers` is the shortest example).
+    `privacy_loss`; for additive integer noise inherit from `IntegerNoise` and give `log_noise`, `log_survival`, `reach`
+    and `scaled` instead (`Geometric` in `integers` is the shortest example).
     """
 
     __slots__ = ()

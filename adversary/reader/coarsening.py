@@ -30,9 +30,9 @@ class Coarsened(Mechanism):
     """A mechanism each of whose releases is put through a non-decreasing function.
 
     To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `continuous`, `support`,
-    `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated over
-    intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log probability" is a log
-    density. A release that cannot occur has log probability -inf.
+    `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated
+    over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log probability" is a
+    log density. A release that cannot occur has log probability -inf.
     """
 
     __slots__ = ()

@@ -249,13 +249,19 @@ def _per_cell(name: str, belief: Any) -> Any:
 
 
 def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int:
-    """Most other records that differ, level by level, where the count inside differs by `gap`."""
-    if not chain or gap == 0:
-        return 0
-    most = gap if exact[0] else chain[0].others_gap(gap)
-    further = _others_moved(chain[1:], exact[1:], abs(gap - most))
-    loose = _others_moved(chain[1:], exact[1:], gap) if most < gap or not exact[0] else 0
-    return max(most + further, loose)
+    """Most other records that differ, level by level, where the count inside differs by `gap`.
+
+    At every level either the others of the belief move, or (unless it is exact) nobody does.
+    """
+    most = {gap: 0}  # records moved so far, by how far the count inside differs now
+    for belief, settled in zip(chain, exact, strict=True):
+        above: dict[int, int] = {}
+        for apart, moved in most.items():
+            others = apart if settled or not apart else belief.others_gap(apart)
+            for left, so_far in ((abs(apart - others), moved + others), *([] if settled else [(apart, moved)])):
+                above[left] = max(above.get(left, 0), so_far)
+        most = above
+    return max(most.values())
 
 
 def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Floats:

@@ -137,7 +137,8 @@ class Plan:
 
     def counts(self, truth: Mapping[str, Any]) -> Integers:
         """Array (level, cell) of true counts from a mapping of level name to a count (two cells: one each)."""
-        unknown = [name for name in truth if name not in (*self.names, *NOT_LEVELS)]
+        allowed = {*self.names, *NOT_LEVELS}
+        unknown = [name for name in truth if name not in allowed]
         if unknown:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
         missing = [name for name in self.names if name not in truth]

@@ -508,6 +508,31 @@ def test_records_count_what_the_target_adds() -> None:
     assert adv.Adversary(beliefs={"tract": adv.Point(5)}, hypotheses=(3, 1)).records(plan) == 4
 
 
+@pytest.mark.parametrize("releases", [52, 1000])
+def test_records_are_counted_for_any_number_of_releases_of_the_same_people(releases: int) -> None:
+    levels = [adv.Level(f"week {i}", DG(0.1), 0 if i < releases - 1 else None) for i in range(releases)]
+    assert adv.Adversary(known=1, hypotheses=(0, 3)).records(adv.Plan(levels)) == 3
+
+
+@pytest.mark.parametrize("exact", [(False,) * 5, (False, False, True, False, False), (False, True, False, True, True)])
+@pytest.mark.parametrize("shift", [1, 3])
+def test_records_are_the_most_over_every_choice_of_who_moves(exact: tuple[bool, ...], shift: int) -> None:
+    beliefs = [adv.Known(2), adv.Uniform(40), adv.Others([0.5, 0.5]), adv.Point(60), adv.Uniform()]
+    levels = [
+        adv.Level(f"level {i}", adv.Exact() if settled else DG(0.2), siblings=2 if i < 4 else None)
+        for i, settled in enumerate(exact)
+    ]
+    held = dict(zip([level.name for level in levels], beliefs, strict=True))
+    most = 0
+    for moves in itertools.product([True, False], repeat=5):
+        apart, moved = shift, 0
+        for move, settled, belief in zip(moves, exact, beliefs, strict=True):
+            others = (apart if settled else belief.others_gap(apart)) if move or settled else 0
+            apart, moved = abs(apart - others), moved + others
+        most = max(most, moved)
+    assert adv.Adversary(hypotheses=(0, shift), beliefs=held).records(adv.Plan(levels)) == shift + most
+
+
 # Bad input
 
 
