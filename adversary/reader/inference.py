@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -33,7 +34,8 @@ class Adversary:
     prior : probability, before the release, that the target is in the published cell
     known : count of everybody else in that cell of the target's lowest unit; one per cell when the plan has two
     beliefs : for every upper level, what the reader believes about its total given the count inside; a belief about the
-        lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a pair means one per cell
+        lowest level replaces `known`. A bare `scipy.stats` law or pmf means `Others(law)`; a tuple of beliefs, laws or
+        pmfs means one per cell
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
     log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
     attack : what being in means, one of ATTACKS; the same formulas serve all of them
@@ -98,6 +100,12 @@ class Adversary:
             )
         if isinstance(self.known, tuple) and len(self.known) != plan.cells:
             raise ValueError(f"known must be one count, or one for each of {plan.cells} cells, got {self.known}")
+        for name, given in self.beliefs.items():
+            if isinstance(given, tuple) and len(given) != plan.cells:
+                raise ValueError(
+                    f"beliefs: level {name!r} must have one belief, or a tuple of one for each of the plan's cells "
+                    f"({plan.cells}), got {len(given)}"
+                )
         below = [None, *(level.siblings for level in plan.levels[:-1])]
         return tuple(
             _bound(name, self._belief(name, i == 0, siblings == 0, cell), siblings)
@@ -183,8 +191,9 @@ class Adversary:
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
             path = self.path(plan, cell)
-            for name, belief in path.learned(released.cell(cell)).items():
-                learned.setdefault(plan.names[name], []).append(belief)
+            for level, belief in path.learned(released.cell(cell)).items():
+                if plan.names[level] in self.beliefs:
+                    learned.setdefault(plan.names[level], []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
         return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack)
 
@@ -242,8 +251,8 @@ def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
 
 
 def _per_cell(name: str, belief: Any) -> Any:
-    """A belief, or a pair of beliefs, checked; anything else that is a tuple of numbers is a pmf."""
-    if isinstance(belief, tuple) and any(isinstance(part, Belief) for part in belief):
+    """A belief, or a tuple of one per cell, checked; a tuple of numbers is a pmf."""
+    if isinstance(belief, tuple) and not all(isinstance(part, Real) for part in belief):
         return tuple(as_belief(name, part) for part in belief)
     return as_belief(name, belief)
 

@@ -246,7 +246,7 @@ class Path:
         return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
 
     def learned(self, released: Released) -> dict[int, Belief]:
-        """Beliefs after one release, for the lowest level of every step."""
+        """Beliefs after one release, for the lowest level of every step: what was known for certain stays so."""
         below = np.arange(self.contributions.min(), self.contributions.max() + 1)
         beliefs: dict[int, Belief] = {}
         for step, (total, table) in zip(self.steps, self.joint(released), strict=True):
@@ -255,8 +255,8 @@ class Path:
                 rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
             else:
                 rows = table[0]
-            if not isinstance(step.belief, Known):
-                beliefs[step.levels[0]] = Learned(below, total[0], rows)
+            known = isinstance(step.belief, Known)
+            beliefs[step.levels[0]] = step.belief if known else Learned(below, total[0], rows)
             below = total[0]
         return beliefs
 

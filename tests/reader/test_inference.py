@@ -395,6 +395,29 @@ def test_overwhelming_evidence_can_still_be_answered() -> None:
         assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("beliefs", "cells"),
+    [
+        ({"b": adv.Known(1)}, 1),
+        ({"a": adv.Known(2), "b": adv.Known(1)}, 1),
+        ({"a": adv.Known(2), "b": adv.Uniform(6)}, 1),
+        ({"b": (adv.Known(1), adv.Others([0.5, 0.5]))}, 2),
+    ],
+)
+def test_what_was_known_is_known_after_a_release(beliefs: dict[str, Any], cells: int) -> None:
+    plan = adv.Plan([adv.Level("a", DG(0.4), siblings=2), adv.Level("b", DG(0.3))], cells=cells)
+    reader = adv.Adversary(0.3, beliefs=beliefs)
+    both = plan.release({"a": [3] * cells, "b": [4] * cells} if cells > 1 else {"a": 3, "b": 4}, 1, 2)
+    first, second = both.isel(release=0), both.isel(release=1)
+    after = reader.after(plan, first)
+    assert set(after.beliefs) == set(beliefs)
+    factors = [float(reader.posterior(plan, one, counts=False)["log_odds"]) for one in (first, second)]
+    found = float(after.posterior(plan, second, counts=False)["log_odds"])
+    if all(isinstance(one, adv.Known) for one in beliefs.values()):
+        assert found == pytest.approx(sum(factors) - reader.prior_log_odds, abs=1e-9)
+    assert math.isfinite(found)
+
+
 def test_realised_ratios_multiply_in_either_order() -> None:
     """C26: p = 1/10, releases 3 then 0 at the census block rate."""
     plan = adv.Plan([adv.Level("block", DG(RHO1))])
@@ -590,6 +613,36 @@ def test_known_must_match_the_cells_of_the_plan() -> None:
         adv.Adversary(known=(0, 1, 2)).posterior(two, two.observe({"block": [1, 1]}))
     with pytest.raises(ValueError, match="known"):
         adv.Adversary(known=(0,)).posterior(two, two.observe({"block": [1, 1]}))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (scipy.stats.poisson(1), scipy.stats.poisson(2)),
+        ([0.5, 0.5], [0.3, 0.7]),
+        ((0.5, 0.5), np.array([0.3, 0.7])),
+        (adv.Uniform(4), [0.3, 0.7]),
+    ],
+    ids=["laws", "lists", "arrays", "mixed"],
+)
+def test_a_pair_of_laws_is_one_belief_per_cell(pair: tuple[Any, Any]) -> None:
+    plan = adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.3))], cells=2)
+    release = plan.observe({"block": [1, 0], "tract": [3, 2]}, {"block": [1, 2]})
+    beliefs = tuple(one if isinstance(one, adv.Uniform) else adv.Others(one) for one in pair)
+    found, same = (
+        float(adv.Adversary(0.4, beliefs={"tract": one}).posterior(plan, release, counts=False)["posterior"])
+        for one in (pair, beliefs)
+    )
+    assert found == same
+
+
+def test_beliefs_must_match_the_cells_of_the_plan() -> None:
+    one, two = (adv.Plan([adv.Level("block", DG(0.4))], cells=cells) for cells in (1, 2))
+    pair, single = (scipy.stats.poisson(1), adv.Others([0.5, 0.5])), (scipy.stats.poisson(1),)
+    with pytest.raises(ValueError, match=r"'block' must have one belief, or a tuple of one .* cells \(1\), got 2"):
+        adv.Adversary(beliefs={"block": pair}).posterior(one, one.observe({"block": 1}))
+    with pytest.raises(ValueError, match=r"'block' must have one belief, or a tuple of one .* cells \(2\), got 1"):
+        adv.Adversary(beliefs={"block": single}).posterior(two, two.observe({"block": [1, 1]}))
 
 
 def test_after_takes_one_release() -> None:
