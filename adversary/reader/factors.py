@@ -6,7 +6,7 @@ It is a sum of independent parts, so an average over one part is taken analytica
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,8 @@ class FactorLaw:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
         if np.isinf(self.log_odds):
             return self.prior, 0.0
-        return self._average(self._per_rest(lambda z: expit(self.log_odds + z)))
+        law = self if self.simulated else replace(self, first=self.first.condensed, rest=self.rest.condensed)
+        return law._average(law._per_rest(lambda z: expit(self.log_odds + z)))
 
     def ratio_mean(self) -> tuple[float, float]:
         """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
@@ -102,13 +103,34 @@ class FactorLaw:
 
     def sf(self, threshold: ArrayLike) -> Floats:
         """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
-        with np.errstate(invalid="ignore"):
-            gaps = [z - self.rest.values for z in np.ravel(as_array(threshold))]
-        return np.array([self._average(self.first.sf(np.where(np.isnan(gap), np.inf, gap)))[0] for gap in gaps])
+        return np.array([self._mass(float(z))[0] for z in np.ravel(as_array(threshold))])
+
+    def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
+        """(P(low < log Bayes factor <= high), standard error): over the part of fewer values, unless simulated."""
+        outer, inner = self._by_size
+        inside = inner.sf(_gap(low, outer.values))
+        if high < np.inf:
+            inside = inside - inner.sf(_gap(high, outer.values))
+        return self._average(inside) if outer is self.rest else (weighed(outer.weights, inside), 0.0)
+
+    def _beyond(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+        """(P(|log Bayes factor - centre| > bound), standard error)."""
+        outer, inner = self._by_size
+        values = outer.values - centre
+        out = inner.sf(bound - values) + inner.cdf(-bound - values)
+        return self._average(out) if outer is self.rest else (weighed(outer.weights, out), 0.0)
+
+    @property
+    def _by_size(self) -> tuple[Atoms, Part]:
+        """(the part to list, the part whose tails are asked): the rest is listed where each value is a draw."""
+        first = self.first
+        if self.simulated or not isinstance(first, Atoms) or first.values.size > self.rest.values.size:
+            return self.rest, first
+        return first, self.rest
 
     def decided_in(self) -> tuple[float, float]:
         """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
-        return self._average(self.first.sf(self._tie - self.log_odds - self.rest.values))
+        return self._mass(self._tie - self.log_odds)
 
     def prob_correct(self) -> tuple[float, float]:
         """(P(the best guess is right), standard error) under this law's truth."""
@@ -117,8 +139,7 @@ class FactorLaw:
 
     def tie(self) -> tuple[float, float]:
         """(P(posterior = 1/2), standard error), to within the tie tolerance."""
-        edge = -self.log_odds - self.rest.values
-        return self._average(self.first.sf(np.nextafter(edge - self._tie, -np.inf)) - self.first.sf(edge + self._tie))
+        return self._mass(float(np.nextafter(-self.log_odds - self._tie, -np.inf)), self._tie - self.log_odds)
 
     @property
     def _tie(self) -> float:
@@ -138,9 +159,7 @@ class FactorLaw:
         """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
         if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
             return 0.0, 0.0
-        edge = bound * (1 + 1e-9) + 1e-12
-        rest = self.rest.values - centre
-        return self._average(self.first.sf(edge - rest) + self.first.cdf(-edge - rest))
+        return self._beyond(bound * (1 + 1e-9) + 1e-12, centre)
 
     def loss_bound(self, failure: float) -> float:
         """Smallest e with P(|log Bayes factor| > e) <= failure: a value that |log Bayes factor| takes.
@@ -150,17 +169,13 @@ class FactorLaw:
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
         if not isinstance(self.first, Atoms) or self.first.values.size * self.rest.values.size > _ATOMS:
-            return solve_decreasing(lambda e: self._mass_beyond(e) - failure * (1.0 + 1e-9), 0.0, 1.0)
+            return solve_decreasing(lambda e: self._beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
         values, weights = outer_sum(self.first, self.rest)
         order = np.argsort(np.abs(values))
         size, above = np.abs(values)[order], tails(weights[order])
         last = np.searchsorted(size, size + COINCIDENT * np.maximum(1.0, size), side="right")
         enough = int(np.argmax(above[last] <= failure * (1.0 + 1e-9)))
         return float(size[last[enough] - 1])
-
-    def _mass_beyond(self, size: float) -> float:
-        """P(|log Bayes factor| > size)."""
-        return self._average(self.first.sf(size - self.rest.values) + self.first.cdf(-size - self.rest.values))[0]
 
     def quantiles(self, levels: ArrayLike) -> Floats:
         """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
@@ -226,6 +241,13 @@ class AuditedPosterior(PosteriorOf):
         law = self.laws[side_of(truth)]
         threshold = logit(check_probability("x", x)) - law.log_odds
         return np.clip(law.sf(threshold), 0.0, 1.0).reshape(np.shape(x))
+
+
+def _gap(threshold: float, values: Floats) -> Floats:
+    """What the other part must exceed; infinite where this one is as infinite as the threshold."""
+    with np.errstate(invalid="ignore"):
+        gap = threshold - values
+    return np.where(np.isnan(gap), np.inf, gap)
 
 
 def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:

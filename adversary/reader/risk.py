@@ -31,17 +31,20 @@ RESOLUTION = 1e-14
 """Releases that carry less than this in all are not looked at where noise is unbounded."""
 
 
-def risk_summary(law: FactorLaw, invariant: float = 0.0, base: float | None = None) -> xr.Dataset:
+def risk_summary(
+    law: FactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
+) -> xr.Dataset:
     """The risk group of an audit: averages, decisions, quantiles, and standard errors where simulated.
 
     `invariant` is the log Bayes factor of exact levels and `base` the prior given them: `ratio` and `difference` are
-    from there, and `invariant_ratio` is from the prior to there.
+    from there, and `invariant_ratio` is from the prior to there. `factors` are the law's quantiles at QUANTILES, where
+    they are there already: they are the same for every prior.
     """
     posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
     ratio = (posterior[0] / law.prior, posterior[1] / law.prior) if law.prior > 0 else law.ratio_mean()
     start = law.log_odds
     base = float(expit(start + invariant)) if base is None else base
-    levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES)
+    levels, factors = np.array(QUANTILES), law.quantiles(QUANTILES) if factors is None else factors
     settled = not np.isfinite(invariant)  # the exact levels tell the target: noise adds nothing
     since = np.zeros_like(factors) if settled else factors - invariant
     if settled:

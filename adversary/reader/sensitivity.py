@@ -96,7 +96,8 @@ def sweep(
         law = coarse_law(law) if coarse else law
         invariant = invariant_factor(case.plan, case.reader, settled)
         every = [law] if priors is None else [at_prior(law, float(p)) for p in priors]
-        table[place] = [risk_summary(one, invariant) for one in every]
+        factors = law.quantiles(QUANTILES)
+        table[place] = [risk_summary(one, invariant, factors=factors) for one in every]
     if not table:
         raise ValueError(f"no truth is possible for any reader of the sweep: {next(iter(why.values()))}")
     return _dataset(plan, reader, ranges, priors, table, why)

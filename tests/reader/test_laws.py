@@ -16,7 +16,9 @@ from scipy.special import expit, logit
 
 import adversary as adv
 from adversary.reader import laws, risk
+from adversary.reader.factors import FactorLaw
 from adversary.reader.laws import factor_law
+from adversary.reader.parts import Atoms
 from adversary.reader.tables import release_table
 from adversary.reader.truths import Truth, opposite, settle_truth
 from tests.catalogue import DG, RHO1, STORIES
@@ -457,3 +459,32 @@ def test_two_cells_with_siblings_need_their_counts_cell_by_cell() -> None:
     plan = adv.Plan([adv.Level("block", DG(0.4), siblings=1), adv.Level("tract", DG(0.4))], cells=2)
     with pytest.raises(ValueError, match=r"one count per cell \(2\), got 1 at level 'block'"):
         plan.sibling_counts({"block": 1, "tract": [2, 1], "siblings": {"block": [[1, 0]]}})
+
+
+# Many priors, one law
+
+
+@pytest.mark.parametrize("spread", [0.3, 3.0, 40.0])
+def test_condensed_parts_have_the_same_averages(spread: float) -> None:
+    rng = np.random.default_rng(5)
+    part = Atoms(spread * rng.standard_normal(100_000), rng.dirichlet(np.ones(100_000)))
+    few = part.condensed
+    assert few.values.size < 0.2 * part.values.size
+    for start in (-600.0, -30.0, -1.0, 0.0, 2.0, 30.0):
+        exact = float((part.weights * expit(start + part.values)).sum())
+        assert float((few.weights * expit(start + few.values)).sum()) == pytest.approx(exact, rel=1e-11)
+
+
+def test_either_part_may_be_listed_for_tails_and_ties() -> None:
+    rng = np.random.default_rng(2)
+    small = Atoms(np.array([-np.inf, -1.0, 0.5, 2.0]), np.array([0.1, 0.3, 0.4, 0.2]))
+    large = Atoms(rng.integers(-8, 9, 500) / 2.0, rng.dirichlet(np.ones(500)))
+    one, other = (FactorLaw(0.5, 1, a, b, 0, 0.5, False) for a, b in ((small, large), (large, small)))
+    values = (small.values[:, None] + large.values).ravel()
+    weights = (small.weights[:, None] * large.weights).ravel()
+    for law in (one, other):
+        assert law.prob_correct()[0] == pytest.approx(weights[values > -0.5].sum(), abs=1e-14)
+        assert law.tie()[0] == pytest.approx(weights[values == -0.5].sum(), abs=1e-14)
+        assert law.outside(1.5, 0.25)[0] == pytest.approx(weights[np.abs(values - 0.25) > 1.5].sum(), abs=1e-14)
+        for edge in (-np.inf, -2.0, 0.0, 3.5, np.inf):
+            assert law.sf(edge)[0] == pytest.approx(weights[values > edge].sum(), abs=1e-14)

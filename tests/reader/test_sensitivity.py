@@ -11,6 +11,7 @@ from scipy.stats import poisson
 
 import adversary as adv
 from adversary.privacy.tulap import Tulap
+from adversary.reader.factors import FactorLaw
 from adversary.reader.risk import prob_correct
 from adversary.reader.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
 from adversary.reader.variants import scaled_plan, total_rho
@@ -74,6 +75,16 @@ def test_another_budget_is_another_answer_whatever_the_noise(noise: adv.Mechanis
     found = sweep(plan, adv.Adversary(), {"block": 1}, rho=[total, 4 * total], draws=2000, rng=1)
     low, high = found["posterior_mean"].sel(truth="in").values
     assert high > low + 0.01
+
+
+def test_every_prior_is_read_from_one_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    quantiles = FactorLaw.quantiles
+    monkeypatch.setattr(FactorLaw, "quantiles", lambda law, levels: asked.append(1) or quantiles(law, levels))
+    found = sweep(two_levels(), reader(), TRUTH, prior=np.linspace(0.05, 0.9, 12))
+    assert len(asked) == 2  # one law for each truth
+    alone = sweep(two_levels(), reader(0.05), TRUTH)
+    np.testing.assert_allclose(found["posterior_quantile"][0], alone["posterior_quantile"], rtol=1e-12)
 
 
 def test_published_priors_on_the_total_are_told_under_both_truths() -> None:
