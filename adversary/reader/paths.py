@@ -15,12 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from adversary._numeric import Floats, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
-from adversary.reader.beliefs import Belief, Known
+from adversary.reader.beliefs import Belief, Independent, Known, Uniform
 from adversary.reader.learned import Learned
 from adversary.reader.links import AdjustedLink
 from adversary.reader.plans import Plan
@@ -136,8 +137,17 @@ class Path:
         link = self.steps[step].link if step >= 0 else None
         if link is not None and link.believes(released):
             return link.log_likelihood(released, x, total)
-        kernel = as_array(self.steps[step + 1].belief.log_prob(total[:, None, :], x[:, :, None]))
-        return kernel if link is None else kernel + link.log_likelihood(released, x, total)
+        belief = self.steps[step + 1].belief
+        difference = _of_difference(belief)
+        if isinstance(link, AdjustedLink) or not (np.diff(x, axis=1) == 1.0).all():
+            kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
+            return kernel if link is None else kernel + link.log_likelihood(released, x, total)
+        apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)  # once for each total - count
+        table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
+        if difference:
+            table = table + belief.log_prob(apart, 0.0)
+        kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
+        return kernel if difference else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 
     def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
         """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
@@ -259,6 +269,11 @@ class Path:
             beliefs[step.levels[0]] = step.belief if known else Learned(below, total[0], rows)
             below = total[0]
         return beliefs
+
+
+def _of_difference(belief: Belief) -> bool:
+    """Whether what is believed of a total depends on its distance from the count inside only."""
+    return isinstance(belief, Independent) or (isinstance(belief, Uniform) and belief.upper is None)
 
 
 def _refuse(impossible: NDArray[np.bool_]) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from adversary._numeric import Floats, Integers, as_array
-from adversary.privacy.mechanisms import Exact
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
 from adversary.reader.beliefs import Belief, Uniform
+from adversary.reader.coarsening import Coarsened
 from adversary.reader.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.releases import Released
 from adversary.reader.steps import Step
@@ -19,6 +20,9 @@ MAX_STATES = 50_000_000
 _CHUNK_STATES = 4_000_000
 _WHOLE_SUPPORT = 4096
 _DRIFT_ROUNDS = 6
+NEAR_NATS = 36.0
+"""What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
+_SHARP = 1e6
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,13 @@ class Windows:
     def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
         """For every step above `step`: the first count and the number of counts to follow, per release."""
         low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
-        result = []
-        for i in range(step + 1, len(self.steps)):
-            if closed and self.closed_form(i - 1):
-                break
-            low, high = self.of(i, low, high, released)
+        result: list[tuple[Floats, Integers]] = []
+        last = step + 1
+        while last < len(self.steps) and not (closed and self.closed_form(last - 1)):
+            last += 1
+        misfit = self.misfit(step, x, released) if last > step + 1 else low
+        for i in range(step + 1, last):
+            low, high = self._near(i, *self.of(i, low, high, released), released, misfit)
             result.append((low, (high - low + 1).astype(np.int64)))
         return result
 
@@ -87,6 +93,51 @@ class Windows:
         first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
         last = np.clip(np.ceil(centre + self._drifted(i, low, centre)), bottom, top)
         return first, last
+
+    def misfit(self, step: int, x: Floats, released: Released) -> Floats:
+        """Nats by which one choice of counts above these falls short of what any could reach: the most over x, per release.
+
+        The counts chosen lie between what a step and those below it release. Beliefs and noise laws have mass one, so
+        no sum over the counts exceeds the peaks of continuous noise. Infinite where that says nothing.
+        """
+        below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
+        lost = np.zeros(below.shape)
+        for i in range(step + 1, len(self.steps)):
+            here, link = self.steps[i], self.steps[i - 1].link if i else None
+            flat = isinstance(here.belief, Uniform)
+            summed = link is None or (isinstance(link, SumLink | EachLink) and not link.believes(released))
+            if not here.noises or not summed or not (here.belief.proper or flat):
+                return np.full(len(released), np.inf)
+            rho = [min(noise.rho, _SHARP) for noise in here.noises]
+            centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
+            weight, sums = sum(rho), np.zeros(1)
+            if link is not None:
+                sums = released.sums[:, [self.steps[i - 1].link_level]]
+                curve = min(link.noise.rho, _SHARP)
+                centre, weight = centre + curve * (below + sums), weight + curve
+                lost = lost + _peak(link.noise)
+            low = _by_value(lambda k: float(here.belief.support(k)[0]), below.ravel()).reshape(below.shape)  # noqa: B023
+            high = _by_value(lambda k: _or_infinity(here.belief.support(k)[1]), below.ravel()).reshape(below.shape)  # noqa: B023
+            count = np.clip(np.rint(centre / weight), low, np.maximum(high, low)) + np.zeros(below.shape)
+            lost = lost - as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
+            lost = lost + sum(_peak(noise) for noise in here.noises)
+            if link is not None:
+                lost = lost - link.noise.log_likelihood(sums, count - below)
+            below = count
+        return np.asarray(lost.max(axis=1), dtype=np.float64)
+
+    def _near(
+        self, i: int, first: Floats, last: Floats, released: Released, misfit: Floats
+    ) -> tuple[Floats, Floats]:
+        """The part of a range that its own releases allow, where all beyond weighs at most exp(-NEAR_NATS)."""
+        for noise, level in zip(self.steps[i].noises, self.steps[i].levels, strict=False):
+            reach = np.full(len(released), np.inf)
+            known = np.isfinite(misfit)
+            if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
+                reach[known] = _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(misfit[known]))  # noqa: B023
+            first = np.maximum(first, np.minimum(released.noisy[:, level] - reach, last))
+            last = np.minimum(last, np.maximum(released.noisy[:, level] + reach, first))
+        return np.ceil(first), np.floor(last)
 
     def _ceiling(self, i: int) -> float:
         """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""
@@ -144,16 +195,16 @@ class Windows:
         """
         second, link_level = self.steps[1], self.steps[0].link_level
         columns = [*releases, sums]
-        corners = np.stack(np.meshgrid(*[[c.min(), c.max()] for c in columns], [0, 1], indexing="ij"), -1).reshape(
-            -1, len(columns) + 1
-        )
+        ends = [*([c.min(), c.max()] for c in columns), [0, 1], [0, 1]]
+        corners = np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, len(ends))
         extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
-        edge = corners[:, -1].astype(np.int64)
-        noisy, links = (np.array([low, high])[edge] for low, high in extremes)
+        edges = corners[:, -2:].astype(np.int64).T
+        noisy, links = (np.array([low, high])[edge] for (low, high), edge in zip(extremes, edges, strict=True))
         noisy[:, list(second.levels)] = corners[:, : len(releases)]
-        links[:, link_level] = corners[:, -2]
+        links[:, link_level] = corners[:, len(releases)]
         corner = Released(noisy, links)
-        low, high = self.of(1, np.full(edge.size, x.min()), np.full(edge.size, x.max()), corner)
+        low, high = self.of(1, np.full(len(corner), x.min()), np.full(len(corner), x.max()), corner)
+        low, high = self._near(1, low, high, corner, self.misfit(0, x, corner))
         return np.arange(low.min(), high.max() + 1)
 
 
@@ -176,6 +227,12 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Ite
             stop = start + (stop - start) // 2
         yield order[start:stop]
         start = stop
+
+
+def _peak(noise: Mechanism) -> float:
+    """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
+    inside = noise.noise if isinstance(noise, Coarsened) else noise
+    return max(0.0, float(inside.log_density(np.zeros(())))) if isinstance(inside, ContinuousNoise) else 0.0
 
 
 def _by_value(function: Callable[[int], float], x: Floats) -> Floats:

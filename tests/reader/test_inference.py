@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.reader import windows
+from adversary.reader.releases import release_arrays
 from tests import oracles
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
 
@@ -730,3 +731,80 @@ def test_counts_below_a_total_the_reader_is_sure_of_are_followed_down_from_it(re
             own = DG(1.0).log_noise(released - x2) + DG(0.5).total(3).log_noise(released - 1.0 - (x2 - k))
             terms.append(np.logaddexp.reduce((own[:, None] + up).ravel()) - 0.5 * (1.0 - k) ** 2)
         assert got["log_odds"].item() == pytest.approx(terms[1] - terms[0], abs=1e-9)
+
+
+# Windows follow the noise
+
+
+def _census_tract() -> adv.Plan:
+    return adv.Plan(
+        [
+            adv.Level("block", DG(RHO1), siblings=27),
+            adv.Level("block group", DG(RHO2), siblings=3),
+            adv.Level("tract", DG(RHO_TRACT)),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "belief",
+    [
+        lambda others: adv.Uniform(),
+        lambda others: adv.Uniform(3 * others),
+        lambda others: scipy.stats.poisson(others),
+        lambda others: adv.GammaPoisson(2.0, 2.0 / others),
+    ],
+    ids=["flat", "flat to thrice", "poisson", "unknown rate"],
+)
+def test_counts_are_followed_as_far_as_the_noise_whatever_their_size(belief: Any) -> None:
+    plan, followed = _census_tract(), []
+    for block, group, tract in ((500, 2_000, 10_000), (500, 20_000, 300_000), (50_000, 200_000, 1_000_000)):
+        truth = {"block": block, "block group": group, "tract": tract}
+        beliefs = {"block group": belief(group - block), "tract": belief(tract - group)}
+        reader = adv.Adversary(known=block - 1, beliefs=beliefs)
+        release = release_arrays(plan, plan.release(truth, 1, 500)).cell(0)
+        path = reader.path(plan)
+        found = path.windows.above(release, 0, path.known_counts(), closed=False)
+        followed.append([int(size.max()) for _, size in found])
+    assert max(map(max, followed)) < 200, followed
+
+
+def test_a_far_away_tract_tells_what_a_near_one_does() -> None:
+    """Far from zero only differences count: flat beliefs give one law of the log Bayes factor."""
+    plan, factors = _census_tract(), []
+    for start in (60, 600_000):
+        reader = adv.Adversary(known=start, beliefs={"block group": adv.Uniform(), "tract": adv.Uniform(10**9)})
+        base = plan.release({"block": 201, "block group": 402, "tract": 603}, 3, 200)
+        shift = np.array([start - 200, 2 * (start - 200), 3 * (start - 200)])
+        moved = base.assign(
+            noisy=base["noisy"] + shift, sibling_sum=base["sibling_sum"] + np.array([1, 1, 1]) * (start - 200)
+        )
+        factors.append(reader.posterior(plan, moved, counts=False)["log_odds"].values)
+    np.testing.assert_allclose(factors[0], factors[1], rtol=1e-9, atol=1e-9)
+
+
+SPIKES = np.zeros(301)
+SPIKES[[0, 7, 150, 300]] = 0.25
+
+
+@pytest.mark.parametrize(
+    "beliefs",
+    [
+        {"block group": adv.Others(SPIKES), "tract": adv.Others(SPIKES)},
+        {"block group": scipy.stats.poisson(40.0), "tract": adv.Others(SPIKES)},
+        {"block group": adv.Uniform(), "tract": scipy.stats.poisson(400.0)},
+        {"block group": adv.GammaPoisson(0.3, 0.01), "tract": adv.Point(200)},
+        {"block": scipy.stats.poisson(12.0), "block group": adv.Uniform(150), "tract": adv.Uniform(180)},
+    ],
+)
+def test_what_windows_leave_out_weighs_nothing(beliefs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the release contradicts the belief, and where the belief has several peaks."""
+    plan, reader = _census_tract(), adv.Adversary(0.3, 0 if "block" in beliefs else 5, beliefs=beliefs)
+    truths = [{"block": 6, "block group": 40, "tract": 190}, {"block": 5, "block group": 5, "tract": 12}]
+    for i, truth in enumerate(truths):
+        release = plan.release(truth, i, 40)
+        found = reader.posterior(plan, release, counts=False)["log_odds"].values
+        with monkeypatch.context() as patch:
+            patch.setattr(windows, "NEAR_NATS", 1e6)
+            wide = reader.posterior(plan, release, counts=False)["log_odds"].values
+        np.testing.assert_allclose(found, wide, rtol=1e-12, atol=1e-12)
