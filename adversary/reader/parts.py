@@ -159,7 +159,7 @@ def outer_sum(a: Atoms, b: Atoms) -> tuple[Floats, Floats]:
 
 
 def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
-    """All but the least weights, which sum to at most `lost`; of many, those within 2 % of the last one are kept too."""
+    """All but the least weights, which sum to at most `lost`; of many, those within 2 % of the last are kept too."""
     if weights.size > _MANY:  # one pass over the leading bits, which are in the order of the numbers
         key = np.ascontiguousarray(weights).view(np.int64) >> 46
         first = int(key.min())

@@ -2,7 +2,7 @@
 
 Given the target's contribution k0, counts X1 <= X2 <= ... form a Markov chain (beliefs), every level releases
 X_l + noise and, below the top, the sum of its siblings' releases, (X_{l+1} - X_l) + the sum of d noises. The likelihood
-of a release under each hypothesis is exact up to a tail of exp(-45) per level:
+of a release under each hypothesis is exact up to a tail of exp(-36) per level:
 
     M_l(x) = log P(noisy_l | x) + log sum_{x'} belief(x' | x) h_l(sum_l - (x' - x)) exp(M_{l+1}(x')).
 

@@ -95,10 +95,10 @@ class Windows:
         return first, last
 
     def misfit(self, step: int, x: Floats, released: Released) -> Floats:
-        """Nats by which one choice of counts above these falls short of what any could reach: the most over x, per release.
+        """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
 
-        The counts chosen lie between what a step and those below it release. Beliefs and noise laws have mass one, so
-        no sum over the counts exceeds the peaks of continuous noise. Infinite where that says nothing.
+        Each count chosen lies between what its step releases and what follows from the count below. Beliefs and noise
+        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where nothing is known.
         """
         below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
         lost = np.zeros(below.shape)
@@ -116,8 +116,7 @@ class Windows:
                 curve = min(link.noise.rho, _SHARP)
                 centre, weight = centre + curve * (below + sums), weight + curve
                 lost = lost + _peak(link.noise)
-            low = _by_value(lambda k: float(here.belief.support(k)[0]), below.ravel()).reshape(below.shape)  # noqa: B023
-            high = _by_value(lambda k: _or_infinity(here.belief.support(k)[1]), below.ravel()).reshape(below.shape)  # noqa: B023
+            low, high = _supports(here.belief, below)
             count = np.clip(np.rint(centre / weight), low, np.maximum(high, low)) + np.zeros(below.shape)
             lost = lost - as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
             lost = lost + sum(_peak(noise) for noise in here.noises)
@@ -126,15 +125,13 @@ class Windows:
             below = count
         return np.asarray(lost.max(axis=1), dtype=np.float64)
 
-    def _near(
-        self, i: int, first: Floats, last: Floats, released: Released, misfit: Floats
-    ) -> tuple[Floats, Floats]:
+    def _near(self, i: int, first: Floats, last: Floats, released: Released, misfit: Floats) -> tuple[Floats, Floats]:
         """The part of a range that its own releases allow, where all beyond weighs at most exp(-NEAR_NATS)."""
         for noise, level in zip(self.steps[i].noises, self.steps[i].levels, strict=False):
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)
             if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
-                reach[known] = _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(misfit[known]))  # noqa: B023
+                reach[known] = _reaches(noise, misfit[known])
             first = np.maximum(first, np.minimum(released.noisy[:, level] - reach, last))
             last = np.minimum(last, np.maximum(released.noisy[:, level] + reach, first))
         return np.ceil(first), np.floor(last)
@@ -233,6 +230,18 @@ def _peak(noise: Mechanism) -> float:
     """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
     inside = noise.noise if isinstance(noise, Coarsened) else noise
     return max(0.0, float(inside.log_density(np.zeros(())))) if isinstance(inside, ContinuousNoise) else 0.0
+
+
+def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest possible totals given these counts inside."""
+    low = _by_value(lambda k: float(belief.support(k)[0]), inside.ravel())
+    high = _by_value(lambda k: _or_infinity(belief.support(k)[1]), inside.ravel())
+    return low.reshape(inside.shape), high.reshape(inside.shape)
+
+
+def _reaches(noise: Mechanism, nats: Floats) -> Floats:
+    """Distances from a release beyond which a count is less likely by so many nats and NEAR_NATS."""
+    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats))
 
 
 def _by_value(function: Callable[[int], float], x: Floats) -> Floats:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from scipy.special import expit, logit
+from scipy.stats import poisson
 
 import adversary as adv
-from adversary.reader import laws, risk
+from adversary.reader import laws, risk, windows
 from adversary.reader.factors import FactorLaw
 from adversary.reader.laws import factor_law
 from adversary.reader.parts import Atoms
@@ -488,3 +489,39 @@ def test_either_part_may_be_listed_for_tails_and_ties() -> None:
         assert law.outside(1.5, 0.25)[0] == pytest.approx(weights[np.abs(values - 0.25) > 1.5].sum(), abs=1e-14)
         for edge in (-np.inf, -2.0, 0.0, 3.5, np.inf):
             assert law.sf(edge)[0] == pytest.approx(weights[values > edge].sum(), abs=1e-14)
+
+
+def _narrow_tract(counts: tuple[int, int, int], **held: Any) -> tuple[adv.Plan, adv.Adversary, Truth]:
+    plan = adv.Plan(
+        [
+            adv.Level("block", DG(2.0), siblings=2),
+            adv.Level("group", DG(3.0), siblings=1),
+            adv.Level("tract", DG(2.0)),
+        ]
+    )
+    block, group, tract = counts
+    beliefs = {"group": poisson(group - block), "tract": poisson(tract - group), **held}
+    reader = adv.Adversary(0.3, block - 1, beliefs)
+    return plan, reader, settle_truth(plan, reader, {"block": block, "group": group, "tract": tract})
+
+
+def test_laws_of_three_levels_do_not_depend_on_how_far_counts_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for counts in ((1, 3, 5), (3, 40, 90)):
+        case = _narrow_tract(counts)
+        found = factor_law(*case)
+        with monkeypatch.context() as patch:
+            patch.setattr(windows, "NEAR_NATS", 1e6)
+            wide = factor_law(*case)
+        assert not found.draws
+        assert found.posterior_mean()[0] == pytest.approx(wide.posterior_mean()[0], rel=1e-12)
+        np.testing.assert_allclose(found.quantiles(risk.QUANTILES), wide.quantiles(risk.QUANTILES), rtol=1e-9)
+
+
+def test_three_levels_of_large_counts_are_exact_and_all_alike() -> None:
+    flat = {"group": adv.Uniform(), "tract": adv.Uniform()}
+    sure, unsure = (
+        factor_law(*_narrow_tract((500, 20_000, 300_000))),
+        factor_law(*_narrow_tract((500, 600, 700), **flat)),
+    )
+    assert (sure.draws, unsure.draws) == (0, 0)
+    assert sure.posterior_mean()[0] == pytest.approx(unsure.posterior_mean()[0], abs=1e-4)
