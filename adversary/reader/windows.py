@@ -98,7 +98,7 @@ class Windows:
         """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
 
         Each count chosen lies between what its step releases and what follows from the count below. Beliefs and noise
-        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where nothing is known.
+        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where none is found.
         """
         below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
         lost = np.zeros(below.shape)
@@ -193,7 +193,7 @@ class Windows:
         second, link_level = self.steps[1], self.steps[0].link_level
         columns = [*releases, sums]
         ends = [*([c.min(), c.max()] for c in columns), [0, 1], [0, 1]]
-        corners = np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, len(ends))
+        corners: Floats = np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, len(ends))
         extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
         edges = corners[:, -2:].astype(np.int64).T
         noisy, links = (np.array([low, high])[edge] for (low, high), edge in zip(extremes, edges, strict=True))
