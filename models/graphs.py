@@ -96,7 +96,7 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
             raise ValueError(f"observed {name!r} is not in the model, which has {_listed(sorted(random | data))}")
     _refuse_later_latents(model, [name for name in observed if name in random])
     placeholders = {name: model[name].type(name) for name in observed if name in random}
-    given = pm.observe(model, placeholders) if placeholders else model
+    given = pm.observe(_without_starts(model), placeholders) if placeholders else model
     unknown = [rv for rv in given.free_RVs if rv.dtype not in discrete_types]
     if unknown and not continuous:
         raise TypeError(
@@ -109,6 +109,13 @@ def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = Fa
     values = {rv.name: given.rvs_to_values[rv] for rv in given.free_RVs}
     smooth = {rv.name: values.pop(rv.name) for rv in unknown}
     return Conditioned(given, released, values, smooth)
+
+
+def _without_starts(model: pm.Model) -> pm.Model:
+    """The same variables without initial values, which `pm.observe` refuses and no density depends on."""
+    bare = object.__new__(type(model))
+    bare.__dict__.update(model.__dict__, rvs_to_initial_values=dict.fromkeys(model.rvs_to_initial_values))
+    return bare
 
 
 def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:

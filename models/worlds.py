@@ -52,7 +52,7 @@ def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answe
     story = _Story.of(prior_rest, prior_record, answers)
     with pm.Model(coords=story.coords) as model:
         rest, record = story.people()
-        story.publish(mechanism, pt.constant(story.answers.values)[rest, record])
+        story.publish(mechanism, _looked_up(story.answers.values, rest, record))
     return model
 
 
@@ -79,11 +79,17 @@ def counterfactual_world(
         rest, _ = story.people()
         if default is None and dropped is None:
             copy = Tabulated("copy", story.log_record, row=rest)
-            story.publish(mechanism, pt.constant(story.answers.values)[rest, copy])
+            story.publish(mechanism, _looked_up(story.answers.values, rest, copy))
         else:
             fixed = selected(story.answers, default) if dropped is None else story.without(dropped)
-            story.publish(mechanism, pt.constant(fixed.values)[rest])
+            story.publish(mechanism, _looked_up(fixed.values, rest))
     return model
+
+
+def _looked_up(table: Any, *positions: TensorVariable) -> TensorVariable:
+    """Entries of a table. A step method proposes positions outside, whose law is zero there: the nearest entry serves."""
+    inside = [pt.clip(k, np.int64(0), np.int64(n - 1)) for k, n in zip(positions, table.shape, strict=False)]
+    return pt.constant(table)[tuple(inside)]
 
 
 @dataclass(frozen=True)
