@@ -23,10 +23,12 @@ from .priors import Priors
 __all__ = ["compiled_sampler", "latents_met", "over_points", "parted", "restored"]
 
 
-def parted(given: Conditioned) -> tuple[list[TensorVariable], list[TensorVariable]]:
-    """Terms of the log density that some continuous latent enters, and all others."""
+def parted(
+    given: Conditioned, terms: Sequence[TensorVariable] | None = None
+) -> tuple[list[TensorVariable], list[TensorVariable]]:
+    """Terms, all of the log density unless given, that some continuous latent enters, and all others."""
     smooth = set(given.continuous.values())
-    terms = given.model.logp(sum=False)
+    terms = given.model.logp(sum=False) if terms is None else terms
     meets = [not smooth.isdisjoint(ancestors([term])) for term in terms]
     entered = [term for term, met in zip(terms, meets, strict=True) if met]
     return entered, [term for term, met in zip(terms, meets, strict=True) if not met]

@@ -1,7 +1,7 @@
 """When draws may be turned into a number: R-hat, effective size and divergences, and the rule that must hold.
 
-A quantity that never varies, the same in every chain, needs no draws. One that is constant within each chain but not
-between them is stuck, and fails, though its R-hat is not a number.
+A quantity that never moves fails: its draws cannot tell a certainty from chains that all sit in one mode. Whoever knows
+better, by another method, says so.
 """
 
 from __future__ import annotations
@@ -27,11 +27,15 @@ RULE = f"R-hat at most {LARGEST_RHAT}, effective size at least {SMALLEST_ESS:.0f
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, bulk ESS, error of the mean."""
+    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, bulk ESS, error of the mean.
+
+    `constant` says which never move; R-hat and error are NaN there, and the effective size 0.
+    """
 
     r_hat: Floats
     ess: Floats
     mcse: Floats
+    constant: NDArray[np.bool_]
 
     @property
     def passed(self) -> NDArray[np.bool_]:
@@ -42,11 +46,10 @@ class Diagnosis:
 def diagnose(draws: NDArray[Any]) -> Diagnosis:
     """Diagnosis of draws (chain, draw, release).
 
-    A quantity that is the same in every draw of every chain gets R-hat 1, its number of draws and no error; one with a
-    NaN, or stuck at different values in different chains, gets an infinite R-hat.
+    A quantity with a NaN, or stuck at different values in different chains, gets an infinite R-hat.
     """
     flat = np.asarray(draws, dtype=np.float64)
-    size, broken = flat.shape[0] * flat.shape[1], ~np.isfinite(flat).all(axis=(0, 1))
+    broken = ~np.isfinite(flat).all(axis=(0, 1))
     low, high = flat.min(axis=(0, 1)), flat.max(axis=(0, 1))
     constant = ~broken & (high - low <= 1e-14 * np.maximum(np.abs(low), np.abs(high)))
     safe = np.where(broken, 0.0, flat)
@@ -55,6 +58,6 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
             np.asarray(getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1), dtype=np.float64)
             for name in ("rhat", "ess", "mcse")
         )
-    r_hat = np.where(constant, 1.0, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
-    ess = np.where(constant, float(size), np.where(np.isnan(ess) | broken, 0.0, ess))
-    return Diagnosis(r_hat, ess, np.where(constant, 0.0, np.where(broken, np.nan, mcse)))
+    r_hat = np.where(constant, np.nan, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
+    ess = np.where(constant | np.isnan(ess) | broken, 0.0, ess)
+    return Diagnosis(r_hat, ess, np.where(constant | broken, np.nan, mcse), constant)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from adversary.reader.enumeration import Grid, Marginal, Slot
 from .batching import summed
 from .densities import compiled_sampler, latents_met, over_points, parted, restored
 from .graphs import Conditioned, batched, condition
+from .importance import Importance
 from .priors import Priors
 from .supports import support_of
 
@@ -38,6 +40,8 @@ CAREFUL = 0.95
 LARGEST_STATES = 200_000
 """Joint states of the discrete latents beyond which they are not summed out."""
 _CELLS_AT_ONCE = 2**20
+_CELLS_WEIGHED = 2**22  # draws of the prior times states that they meet, for the weights of one release
+_FEWEST_WEIGHED = 1000
 
 
 @dataclass(frozen=True)
@@ -177,12 +181,57 @@ class Marginalised:
 
     def chances(self, points: Floats, table: Floats, row: Arrays) -> tuple[Floats, Floats]:
         """(P(target = 1 | continuous latents, release), P(target = 0 | ...)) at every point."""
-        met, _ = self._terms(points, row)
+        present, out = self._hypotheses(self._terms(points, row)[0], table)
+        with np.errstate(invalid="ignore"):
+            total = np.logaddexp(present, out)
+            return np.exp(present - total), np.exp(out - total)
+
+    def _hypotheses(self, met: Floats, table: Floats) -> tuple[Floats, Floats]:
+        """Log density at every point with the target 1, and with the target 0, but for c."""
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = [met + logsumexp(np.where(where, table, -np.inf), axis=1) for where in (self.one, ~self.one)]
             present, out = (logsumexp(part, axis=1) for part in parts)
+        return present, out
+
+    def importance(self, table: Floats, row: Arrays) -> tuple[Importance, Floats]:
+        """Posterior of one release from draws of the prior: their weights, and at each P(target = 1 | continuous
+        latents, release) and the `places` of the continuous cells, (draw, 1 + cells)."""
+        points, log_prior, fixed = self._weighed
+        met, alone = self._terms(points, row) if fixed is None else fixed
+        present, out = self._hypotheses(met, table)
+        with np.errstate(invalid="ignore"):
             total = np.logaddexp(present, out)
-            return np.exp(present - total), np.exp(out - total)
+            log_likelihood = np.where(total > -np.inf, total + alone[:, 0] - log_prior, -np.inf)
+            chances = np.nan_to_num(np.exp(present - total))
+        return Importance.of(log_likelihood), np.column_stack([chances, self.places(points)])
+
+    def places(self, points: Floats) -> Floats:
+        """Where the cells of points (..., cell) fall among the draws of the prior, from 0 to 1."""
+        pairs = zip(self._sorted, np.moveaxis(points, -1, 0), strict=True)
+        return np.stack([np.searchsorted(drawn, cell) / drawn.size for drawn, cell in pairs], axis=-1)
+
+    @cached_property
+    def _sorted(self) -> Floats:
+        """Every continuous cell's draws from the prior in ascending order, (cell, draw)."""
+        return np.sort(self._weighed[0].T, axis=1)
+
+    @cached_property
+    def _weighed(self) -> tuple[Floats, Floats, tuple[Floats, Floats] | None]:
+        """Draws of the prior, their log prior density, and m and c there where no release enters them."""
+        given, priors = self.conditioned, self.priors
+        size = max(_FEWEST_WEIGHED, _CELLS_WEIGHED // self.one.shape[0])
+        values = np.concatenate([v[:size].reshape(len(v[:size]), -1) for v in priors.many.values()], axis=1)
+        points = (values - priors.centre) / priors.scale
+        points = points[np.isfinite(points).all(axis=1)]
+        smooth, plain = parted(given, given.own_terms())
+        few = [s[:: self.one.shape[1], 0] for s in self.states]
+        density = over_points(given, smooth, few, priors, ())
+        unused = [np.zeros((1, 1, *(n or 0 for n in v.type.shape)), v.dtype) for v in given.released.values()]
+        (own,) = batched(given, [summed(plain)])(*self.states, *unused)
+        own = np.broadcast_to(own, (self.one.size, 1)).reshape(self.one.shape)
+        met, alone = self._terms(points, {}, density)
+        log_prior = logsumexp(met + logsumexp(own, axis=1), axis=1) + alone[:, 0]
+        return points, log_prior, None if self.carried else self._terms(points, {})
 
     def latents(self, points: Floats, table: Floats, row: Arrays, rng: np.random.Generator) -> Arrays:
         """Draws of every latent, by name, (point, *shape): the discrete ones from their law given the continuous."""
@@ -195,15 +244,16 @@ class Marginalised:
         smooth = self._restore(*self.priors.split(points), *values, *extra)
         return discrete | {n: np.asarray(v) for n, v in zip(self.conditioned.continuous, smooth, strict=True)}
 
-    def _terms(self, points: Floats, row: Arrays) -> tuple[Floats, Floats]:
-        """m (point, met) and c (point, 1)."""
-        extra = [row[name][None, None] for name in self.carried]
+    def _terms(self, points: Floats, row: Arrays, density: Callable[..., Any] | None = None) -> tuple[Floats, Floats]:
+        """m (point, met) and c (point, 1), of the whole density or of another."""
+        extra = [row[name][None, None] for name in self.carried] if density is None else []
+        density = density or self._density
         width = max(1, _CELLS_AT_ONCE // self.one.shape[0])
         parts = []
         for start in range(0, points.shape[0], width):
             values = [v[:, None] for v in self.priors.split(points[start : start + width])]
             size = values[0].shape[0]
-            met, alone = self._density(*values, *extra)
+            met, alone = density(*values, *extra)
             parts.append((np.broadcast_to(met, (size, self.one.shape[0])), np.broadcast_to(alone, (size, 1))))
         met, alone = zip(*parts, strict=True)
         return np.concatenate(met), np.concatenate(alone)

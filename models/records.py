@@ -31,7 +31,8 @@ class Refits:
     Parameters
     ----------
     estimate : per release `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN where `status` is not
-        "ok"; `mcse`, `r_hat` (largest), `ess` (smallest) and `divergences` (number) of the fit
+        "ok"; `mcse`, `r_hat` (largest), `ess` (smallest) and `divergences` (number) of the fit; with continuous latents
+        `k_hat`, the shape of the tail of the weights of draws of the prior: below 0.7 the fit agrees with them
     draws : of every latent and of `probability`, P(target = 1 | what it was averaged over), dims (chain, draw, release)
     diverging : which draws diverged, same dims; None for a sampler that does not diverge
     prior : draws of every latent before the release, dims (chain, draw)

@@ -1,8 +1,9 @@
 """One model, thousands of releases: fitted one after another with a single compile, judged, and kept as they finish.
 
-A fit that fails the rule of `diagnostics` is run once more, four times as long, with other random numbers; one that
-fails again is marked "unreliable" and gives no probability. Every release has its own child of the seed, so neither the
-order of the work nor where it was interrupted changes a number.
+A fit that fails the rule of `diagnostics`, or that disagrees with importance sampling from the prior where that can be
+trusted, is run once more, four times as long, with other random numbers; one that fails again is marked "unreliable"
+and gives no probability. Every release has its own child of the seed, so neither the order of the work nor where it was
+interrupted changes a number.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from adversary import runner
 from adversary.executors import Remade
 
 from .diagnostics import LARGEST_DIVERGENCE, diagnose
+from .importance import Importance
 from .marginal import Marginalised, Settings
 from .records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
 
@@ -35,6 +37,7 @@ BLOCK = 32
 FITS = Settings()
 LONGER = 4
 """How many times as long the second try of a fit is."""
+_ERRORS = 5  # standard errors by which a fit may differ from importance sampling
 
 
 def refit(
@@ -102,7 +105,7 @@ def refit(
     traces = {name: release_axis_last(found[name]) for name in ("probability", "diverging", *priors.latents)}
     diverging = xr.Dataset({"diverging": (("chain", "draw", "release"), traces.pop("diverging").astype(bool))})
     return Refits(
-        estimate(found),
+        estimate(found).assign(k_hat=("release", found["k_hat"])),
         labelled(given, traces, ("chain", "draw", "release")),
         diverging,
         labelled(given, prior, ("chain", "draw")),
@@ -145,19 +148,35 @@ def fit_once(
         drawn = {name: np.full((*sizes, *shape), nothing[name]) for name, shape in shapes.items()}
     judged = [present[..., None], *(drawn[n].reshape(*sizes, -1) for n in fitter.conditioned.continuous)]
     diagnosis = diagnose(np.concatenate(judged, axis=-1))
+    weighed, agrees = _against_prior(fitter, table, row, z, present)
+    settled = diagnosis.constant & (np.arange(diagnosis.constant.size) == 0) & weighed.reliable
     return {
         "posterior": present.mean(),
         "complement": out.mean(),
-        "mcse": diagnosis.mcse[0],
-        "r_hat": diagnosis.r_hat.max(),
-        "ess": diagnosis.ess.min(),
+        "mcse": np.nan_to_num(diagnosis.mcse[0]) if settled[0] else diagnosis.mcse[0],
+        "r_hat": np.fmax.reduce(diagnosis.r_hat),
+        "ess": diagnosis.ess[~settled].min(),
         "divergences": diverging.sum(),
-        "passed": diagnosis.passed.all() and diverging.mean() <= LARGEST_DIVERGENCE,
+        "passed": (diagnosis.passed | settled).all() and agrees and diverging.mean() <= LARGEST_DIVERGENCE,
+        "k_hat": weighed.k_hat,
         "probability": present[:, ::thinning],
         "diverging": diverging[:, ::thinning],
         "points": z[:, ::thinning],
         **{name: value[:, ::thinning] for name, value in drawn.items()},
     }
+
+
+def _against_prior(
+    fitter: Marginalised, table: Floats, row: Arrays, z: Floats, present: Floats
+) -> tuple[Importance, bool]:
+    """Importance sampling of one release, and whether the fit agrees with it; it does where that is not reliable."""
+    weighed, values = fitter.importance(table, row)
+    if not weighed.reliable or not np.isfinite(z).all():
+        return weighed, True
+    expected, error = weighed.mean(values)
+    drawn = np.concatenate([present[..., None], fitter.places(z)], axis=-1)
+    slack = _ERRORS * np.hypot(error, np.nan_to_num(diagnose(drawn).mcse)) + 1.0 / present.size
+    return weighed, bool((np.abs(drawn.mean(axis=(0, 1)) - expected) <= slack).all())
 
 
 def fit_twice(
@@ -177,7 +196,7 @@ def fit_twice(
 def _layout(fitter: Marginalised, settings: Settings) -> Layout:
     sizes = (settings.chains, settings.draws)
     latents = {name: (*sizes, *value.shape[1:]) for name, value in fitter.priors.latents.items()}
-    return Layout(dict.fromkeys(SUMMARY, ()) | {"probability": sizes, "diverging": sizes} | latents)
+    return Layout(dict.fromkeys((*SUMMARY, "k_hat"), ()) | {"probability": sizes, "diverging": sizes} | latents)
 
 
 def _fingerprint(fitter: Marginalised, data: Arrays) -> list[NDArray[Any]]:

@@ -87,7 +87,7 @@ def counterfactual_world(
 
 
 def _looked_up(table: Any, *positions: TensorVariable) -> TensorVariable:
-    """Entries of a table. A step method proposes positions outside, whose law is zero there: the nearest entry serves."""
+    """Entries of a table; the nearest ones at positions outside, which step methods propose and no law allows."""
     inside = [pt.clip(k, np.int64(0), np.int64(n - 1)) for k, n in zip(positions, table.shape, strict=False)]
     return pt.constant(table)[tuple(inside)]
 

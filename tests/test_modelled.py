@@ -435,6 +435,79 @@ def test_what_only_a_model_leaves_open_is_refused_for_an_adversary(options: dict
 # Sampling
 
 
+def with_others() -> pm.Model:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.2))
+        noise.released("noisy", ONE.levels[0].mechanism, present + pm.Binomial("others", 2, np.float64(0.5)))
+    return model
+
+
+def in_two_modes(upper: int) -> pm.Model:
+    """Others are 40 or 2 on average: a step that moves one latent at a time never crosses from one to the other."""
+    with pm.Model() as model:
+        dense = pm.Bernoulli("dense", np.float64(0.3))
+        present = pm.Bernoulli("in", pm.math.switch(dense, 0.5, 0.1))
+        others = pm.Truncated("others", pm.Poisson.dist(pm.math.switch(dense, 40.0, 2.0)), upper=upper)
+        noise.released("noisy", MILD.levels[0].mechanism, present + others)
+    return model
+
+
+MILD = adv.Plan([adv.Level("block", adv.Geometric(0.1))])
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_chains_in_several_modes_give_no_number(listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether or not there are few enough states to enumerate: chains start in different parts of the prior."""
+    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    if not listed:
+        monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+    options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
+    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
+    assert tree["risk"]["status"].item() == "unreliable"
+    assert np.isnan(tree["estimate"]["posterior"]).all()
+
+
+def test_chains_that_all_sit_in_one_mode_are_caught_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.models.batched import BatchedGibbs
+
+    def all_dense(self: Any, released: Any, size: int, *ignored: Any) -> Any:
+        return {name: np.full(size, {"dense": 1, "in": 0, "others": 40}[name]) for name in self.supports}
+
+    monkeypatch.setattr(BatchedGibbs, "start", all_dense)
+    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
+    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
+    assert tree["risk"]["status"].item() == "unreliable"
+    monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
+    assert tree["risk"]["status"].item() == "unreliable"  # `dense` never moves
+
+
+def test_a_certainty_that_enumeration_confirms_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "progress": False}
+    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
+    assert tree["risk"]["status"].item() == "ok"
+    assert tree["estimate"]["r_hat"].isnull().all()
+    monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
+    assert tree["risk"]["status"].item() == "unreliable"
+
+
+@pytest.mark.parametrize("target", ["first", "several"])
+def test_a_deterministic_target_is_sampled_as_it_is_enumerated(target: str) -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("present", np.array([0.3, 0.6]))
+        pm.Deterministic("first", present[0])
+        pm.Deterministic("several", (present.sum() > 1).astype("int64"))
+        noise.released("noisy", ONE.levels[0].mechanism, present.sum())
+    truth, options = {"block": 2, target: 1}, {"target": target, "rng": 1, "progress": False}
+    exact, found = (adv.audit(ONE, model, truth, engine=engine, **options) for engine in ("exact", "mcmc"))
+    assert found["risk"]["status"].item() == "ok"
+    assert float(found["risk"]["prior"]) == pytest.approx(float(exact["risk"]["prior"]), abs=1e-12)
+    off = float(found["risk"]["posterior_mean"] - exact["risk"]["posterior_mean"])
+    assert abs(off) < 4 * float(found["risk"]["mcse"].sel(measure="posterior_mean"))
+
+
 @pytest.mark.slow
 def test_the_gibbs_step_agrees_with_enumeration() -> None:
     exact = adv.audit(TWO, two_levels(), TRUTH)
@@ -461,7 +534,7 @@ def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
 def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("adversary.models.diagnostics.SMALLEST_ESS", 1e9)
     monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
-    readers = {"swept": one_block(), "told": adv.Adversary(0.2)}
+    readers = {"swept": with_others(), "told": adv.Adversary(0.2, beliefs={"block": st.binom(2, 0.5)})}
     options: dict[str, Any] = {"rng": 1, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
     tree = adv.audit(ONE, readers, {"block": 1, "in": 1}, engine="mcmc", **options)
     risk = tree["risk"].sel(adversary="swept")

@@ -80,8 +80,8 @@ class TableLaw:
 
     @property
     def reliable(self) -> bool:
-        """Whether it may be turned into numbers."""
-        return self.diagnosis is None or bool(self.diagnosis.passed.all())
+        """Whether it may be turned into numbers; margins may well settle a cell, which then never moves."""
+        return self.diagnosis is None or bool((self.diagnosis.passed | self.diagnosis.constant).all())
 
     def cell_laws(self, known: Integers, size: int) -> Floats:
         """P(cell = count), known records included, for counts below `size`: (release, r, c, count)."""

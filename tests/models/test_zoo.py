@@ -448,11 +448,12 @@ def drawn_by_gibbs(
     sampler = BatchedGibbs.of(model, tuple(values), target, {})
     _, chances = sampler.run(released, size, (4, 50, DRAWS), np.random.default_rng(3))
     found = diagnose(chances)
-    assert (found.r_hat < 1.05).all()
-    assert (found.ess > 100).all()
-    assert (found.mcse < 0.02).all()
+    moving = ~found.constant
+    assert (found.r_hat < 1.05)[moving].all()
+    assert (found.ess > 100)[moving].all()
+    assert (found.mcse < 0.02)[moving].all()
     floor = 1e-6 if len(sampler.supports) == 1 else 1 / (4 * DRAWS)
-    return chances.mean(axis=(0, 1)), 4 * found.mcse + floor
+    return chances.mean(axis=(0, 1)), 4 * np.nan_to_num(found.mcse) + floor
 
 
 @pytest.mark.slow
