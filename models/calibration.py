@@ -53,6 +53,8 @@ Floats = NDArray[np.float64]
 
 _GROUPS = ("prior_sbc", "likelihood_sbc")
 _BINS = 20
+_SIMULATIONS, _FITTED = 20_000, 1000  # unless told, where posteriors are enumerated and where they are not
+_ROUNDING = 1e-9
 _FITS = 32  # simulations between two steps of the progress bar where each is a fit
 
 
@@ -60,7 +62,8 @@ def calibrate(
     model: pm.Model,
     *,
     variables: Sequence[str] | None = None,
-    simulations: int = 1000,
+    target: str | None = None,
+    simulations: int | None = None,
     posterior: Posterior | None = None,
     support: Mapping[str, ArrayLike] | None = None,
     released: Iterable[str] | None = None,
@@ -74,8 +77,9 @@ def calibrate(
     ----------
     model : pymc.Model
         With its release left free. It must be drawable: see `PriorPredictive`.
-    variables : names of latents and deterministics to look at; every latent unless given, and "in"
-    simulations : how many
+    variables : names of latents and deterministics to look at; every latent unless given, and the target
+    target : a deterministic to look at beside the latents, "in" unless given; no model needs one
+    simulations : how many; unless given 20,000 where posteriors are enumerated, otherwise 1,000
     posterior : what is to be calibrated: a function from released arrays (simulation, ...) to the law of each variable,
         as (values, pmf) or as independent draws; see `Enumerated`, `Sampled`, `posterior_of`. Unless given, the model's
         own: enumerated where its latents are discrete, otherwise 100 draws of each with nutpie
@@ -102,14 +106,17 @@ def calibrate(
     >>> bool(uniformity(calibrate(model, rng=1)).overall > 1e-3)
     True
     """
-    simulations = int(check_whole("simulations", simulations, minimum=1))
     given, seeds = released_names(model, released), runner.seed_sequence(rng)
-    names = wanted_names(model, given, variables)
+    names = wanted_names(model, given, variables, target)
     discrete = all(model[name].dtype in discrete_types for name in latent_names(model, given))
     exact = Enumerated.of(model, names, support, given) if discrete and (likelihood or posterior is None) else None
+    listed = discrete and (posterior is None or isinstance(posterior, Enumerated))
+    if simulations is None:
+        simulations = _SIMULATIONS if listed else _FITTED
+    simulations = int(check_whole("simulations", simulations, minimum=1))
     engine = "given" if posterior is not None else "enumeration" if discrete else "nutpie"
     if engine == "nutpie":
-        posterior = Sampled.of(model, support, given, rng=seeds.spawn(1)[0])
+        posterior = Sampled.of(model, support, given, variables=names, rng=seeds.spawn(1)[0])
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
     block = _FITS if isinstance(posterior, Sampled) else runner.BLOCK
     sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
@@ -155,12 +162,12 @@ def uniformity(tree: xr.DataTree) -> xr.Dataset:
     columns = dict(_columns(tree))
     if not columns:
         raise ValueError(f"the tree has none of the groups {_GROUPS}: give what calibrate returns")
-    outside = [name for name, u in columns.items() if not ((u >= 0) & (u <= 1)).all()]
+    outside = [name for name, u in columns.items() if not ((u >= -_ROUNDING) & (u <= 1 + _ROUNDING)).all()]
     if outside:
         raise ValueError(f"{outside[0]} must lie between 0 and 1: divide ranks by the number of draws plus one")
     bins = max(2, min(_BINS, min(u.size for u in columns.values()) // 5))
     tests = []
-    for u in columns.values():
+    for u in (np.clip(u, 0.0, 1.0) for u in columns.values()):
         counts = np.histogram(u, bins=bins, range=(0.0, 1.0))[0]
         tests.append([kstest(u, "uniform"), chisquare(counts)])
     p_value = np.array([[float(test.pvalue) for test in row] for row in tests])

@@ -23,10 +23,11 @@ from adversary._numeric import check_whole
 from adversary.reader.enumeration import Grid, Marginal, Slot
 
 from .batching import NUMPY_MODE, summed, vectorized
-from .graphs import Conditioned, batched, condition
+from .graphs import Conditioned, batched, condition, derived, target_of
 from .marginal import Marginalised, Settings
+from .posteriors import wanted_names
 from .priors import Priors
-from .records import SUMMARY, labelled
+from .records import labelled
 from .refits import fit_twice
 from .supports import support_of
 
@@ -45,8 +46,9 @@ _CHAIN_DRAW = ("chain", "draw")
 def fit(
     model: Any,
     observed: Mapping[str, ArrayLike],
-    target: str = "in",
+    target: str | None = None,
     *,
+    variables: Sequence[str] | None = None,
     draws: int = 1000,
     tune: int = 500,
     chains: int = 4,
@@ -54,13 +56,14 @@ def fit(
     rng: Any = None,
     progress: bool = True,
 ) -> xr.DataTree:
-    """Posterior draws of every latent given one release.
+    """Posterior draws of latents given one release.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
     observed : one release, by the names of the model's variables: see `adversary.observed`
-    target : binary latent or Deterministic
+    target : binary latent or Deterministic; "in" unless given, where the model has it. It needs none
+    variables : names of latents and deterministics to draw; every latent unless given
     draws, tune, chains : draws kept of each chain, steps to tune it, and independent chains
     support : values of latents without a finite support of their own
     rng : seed
@@ -68,12 +71,13 @@ def fit(
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (every latent), `sample_stats` (diverging, lp, and `probability` =
+    DataTree with groups `posterior` and `prior` (`variables`), `sample_stats` (diverging, lp, and `probability` =
     P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
     (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior` = P(target = 1 |
-    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences` and `status`. A fit that fails is run
-    once more, four times as long; one that fails again is "unreliable" and has no `posterior`. What is called
-    prior is given the side data observed in the model.
+    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences`, `k_hat` (see `Refits`) and `status`.
+    Without a target what would be said of it is left out. A fit that fails is run once more, four times as long; one
+    that fails again is "unreliable" and has no `posterior`. What is called prior is given the side data observed in the
+    model.
 
     Notes
     -----
@@ -94,6 +98,7 @@ def fit(
     settings = Settings(*(int(check_whole(name, value, minimum=1)) for name, value in lengths))
     seeds = runner.seed_sequence(rng).spawn(3)
     unknown = [rv for rv in model.free_RVs if rv.name not in observed]
+    target, names = target_of(model, target), wanted_names(model, observed, variables or [rv.name for rv in unknown])
     smooth = any(rv.dtype not in discrete_types for rv in unknown)
     if smooth:
         found = _sampled(model, observed, target, support or {}, settings, seeds, progress)
@@ -102,8 +107,8 @@ def fit(
     log_prior, log_likelihood = found.terms()
     lp = sum(log_prior.values()) + sum(log_likelihood.values())
     groups = {
-        "posterior": labelled(found.given, found.latents, _CHAIN_DRAW),
-        "prior": labelled(found.given, found.prior, _CHAIN_DRAW),
+        "posterior": labelled(found.given, found.chosen(found.latents, names), _CHAIN_DRAW),
+        "prior": labelled(found.given, found.chosen(found.prior, names), _CHAIN_DRAW),
         "sample_stats": xr.Dataset({n: (_CHAIN_DRAW, v) for n, v in {**found.told, "lp": lp}.items()}),
         "log_prior": _untied(log_prior),
         "log_likelihood": _untied(log_likelihood),
@@ -126,6 +131,16 @@ class _Found:
     told: Arrays
     prior: Arrays
     summary: Mapping[str, Any]
+
+    def chosen(self, draws: Arrays, names: Sequence[str]) -> Arrays:
+        """Latents and deterministics of these names, from draws (chain, draw, *shape) of every latent."""
+        extra = [name for name in names if name not in draws]
+        latents = [draws[name] for name in (*self.given.latents, *self.given.continuous)]
+        sizes = latents[0].shape[:2]
+        found = derived(self.given, extra)(*(v.reshape(-1, *v.shape[2:]) for v in latents)) if extra else []
+        values = [np.broadcast_to(v, (sizes[0] * sizes[1], *v.shape[1:])) for v in found]
+        worked_out = {n: v.reshape(*sizes, *v.shape[1:]) for n, v in zip(extra, values, strict=True)}
+        return {name: (draws | worked_out)[name] for name in names}
 
     def terms(self) -> tuple[Arrays, Arrays]:
         """Log densities at every draw (chain, draw): of latents and potentials, and of what was observed."""
@@ -157,7 +172,7 @@ class _Found:
 def _sampled(
     model: Any,
     observed: Mapping[str, ArrayLike],
-    target: str,
+    target: str | None,
     support: Mapping[str, ArrayLike],
     settings: Settings,
     seeds: Seeds,
@@ -172,14 +187,18 @@ def _sampled(
     points = priors.split(found["points"].reshape(-1, priors.size))
     values = {name: one.reshape(*sizes, *one.shape[1:]) for name, one in zip(given.continuous, points, strict=True)}
     passed = bool(found["passed"])
-    summary = {
-        **{name: found[name] for name in SUMMARY[2:-1]},
-        "posterior": found["posterior"] if passed else np.nan,
-        "prior": priors.chance(given, fitter.states, fitter.one)[0],
-        "status": "ok" if passed else "unreliable",
-    }
+    summary = {name: found[name] for name in ("mcse", "r_hat", "ess", "divergences", "k_hat")}
+    told = {"diverging": found["diverging"] == 1}
+    if target is None:
+        del summary["mcse"]
+    else:
+        summary |= {
+            "posterior": found["posterior"] if passed else np.nan,
+            "prior": priors.chance(given, fitter.states, fitter.one)[0],
+        }
+        told["probability"] = found["probability"]
+    summary["status"] = "ok" if passed else "unreliable"
     latents = {name: found[name] for name in priors.latents}
-    told = {"diverging": found["diverging"] == 1, "probability": found["probability"]}
     prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
     return _Found(given, row, latents, values, told, prior, summary)
 
@@ -187,7 +206,7 @@ def _sampled(
 def _enumerated(
     model: Any,
     observed: Mapping[str, ArrayLike],
-    target: str,
+    target: str | None,
     support: Mapping[str, ArrayLike],
     settings: Settings,
     seeds: Seeds,
@@ -195,7 +214,6 @@ def _enumerated(
     """Independent draws from the joint posterior of a model with discrete latents alone."""
     given = condition(model, tuple(observed))
     grid = Grid.over({n: support_of(given.model[n], support, given.moving) for n in given.latents}, LARGEST_JOINT)
-    marginal = Marginal.over(grid, target, given)
     row = _row([Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()], observed)
     density, extra = batched(given, [given.log_joint()]), [value[None, None] for value in row.values()]
     parts = [np.broadcast_to(density(*grid.states(a, b), *extra)[0], (b - a, 1))[:, 0] for a, b in grid.blocks]
@@ -209,13 +227,15 @@ def _enumerated(
     indices = iter(np.unravel_index(place, grid.lengths))
     latents = {n: np.stack([v[next(indices)] for v in axes], -1).reshape(*sizes, *shape) for n, axes, shape in shapes}
     priors = Priors.of(given, seeds[0])
-    one = (marginal.values[marginal.index] == 1).all(axis=1)
-    summary = {
-        "posterior": float(weights[one].sum() / weights.sum()),
-        "prior": priors.chance(given, grid.states(0, grid.size), one)[0],
-    }
+    summary: dict[str, float] = {}
+    told = {"diverging": np.zeros(sizes, dtype=bool)}
+    if target is not None:
+        marginal = Marginal.over(grid, target, given)
+        one = (marginal.values[marginal.index] == 1).all(axis=1)
+        summary["posterior"] = float(weights[one].sum() / weights.sum())
+        summary["prior"] = priors.chance(given, grid.states(0, grid.size), one)[0]
+        told["probability"] = np.full(sizes, summary["posterior"])
     prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
-    told = {"diverging": np.zeros(sizes, dtype=bool), "probability": np.full(sizes, summary["posterior"])}
     return _Found(given, row, latents, {}, told, prior, summary)
 
 

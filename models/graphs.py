@@ -17,7 +17,12 @@ from pytensor.tensor.variable import TensorVariable
 
 from .batching import NUMPY_MODE, summed, vectorized
 
-__all__ = ["Conditioned", "batched", "condition"]
+__all__ = ["Conditioned", "batched", "condition", "derived", "target_of"]
+
+
+def target_of(model: pm.Model, target: str | None) -> str | None:
+    """The target named, or "in" where the model has it, or none."""
+    return "in" if target is None and "in" in model.named_vars else target
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,9 @@ class Conditioned:
 
     def values_of(self, name: str) -> TensorVariable:
         """A latent or Deterministic as a function of the discrete latents' values."""
+        if name not in self.model.named_vars:
+            known = _listed([*self.latents, *(v.name for v in self.model.deterministics)])
+            raise ValueError(f"target {name!r} is not in the model, which has {known}")
         (graph,) = self.model.replace_rvs_by_values([self.model[name]])
         if self.uses_release(graph):
             raise ValueError(f"target {name} depends on the release; a target must be a function of the latents")
@@ -142,5 +150,20 @@ def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Calla
     outputs = vectorized(graphs, inputs)
     compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
         list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled
+
+
+def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
+    """Compile deterministics of draws (draw, *shape) of every latent on its own scale, discrete ones first."""
+    latents = [given.model[name] for name in (*given.latents, *given.continuous)]
+    for name in names:
+        (graph,) = given.model.replace_rvs_by_values([given.model[name]])
+        if given.uses_release(graph):
+            raise ValueError(f"variable {name} depends on the release; a variable must be a function of the latents")
+    draws = {v: pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in latents}
+    outputs = vectorized([given.model[name] for name in names], draws) if names else []
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(draws.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled

@@ -63,7 +63,7 @@ class Marginalised:
     """A compiled model: `tables` of a batch of releases, `sample` of one, and what its draws say about the target.
 
     The states of the discrete latents form a table (met, apart): latents that meet a continuous one in some term, by
-    all the others. `one` says in which of them the target is 1.
+    all the others. `one` says in which of them the target is 1; nowhere without a target.
     """
 
     conditioned: Conditioned
@@ -82,11 +82,11 @@ class Marginalised:
         cls,
         model: Any,
         observed: Sequence[str],
-        target: str = "in",
+        target: str | None = "in",
         support: Mapping[str, ArrayLike] | None = None,
         rng: Any = None,
     ) -> Marginalised:
-        """Compile `model` for releases of the variables named in `observed`.
+        """Compile `model` for releases of the variables named in `observed`; `target` may be None.
 
         Raises
         ------
@@ -94,15 +94,19 @@ class Marginalised:
         TypeError : a continuous latent in a term without a gradient
         """
         given = condition(model, observed, continuous=True)
-        given.values_of(target)
-        if not given.latents:
+        if target is not None:
+            given.values_of(target)
+        if target is not None and not given.latents:
             raise ValueError(f"target {target!r} must be a function of discrete latents; the model has none")
         given = _met_first(given)
         supports = {name: support_of(given.model[name], support or {}, given.moving) for name in given.latents}
         grid = Grid.over(supports, LARGEST_STATES)
-        marginal = Marginal.over(grid, target, given)
-        if marginal.dims or not np.isin(marginal.values, (0, 1)).all():
-            raise ValueError(f"target {target!r} must be one number, 0 or 1, got values {marginal.values.tolist()}")
+        one = np.zeros(grid.size, dtype=bool)
+        if target is not None:
+            marginal = Marginal.over(grid, target, given)
+            if marginal.dims or not np.isin(marginal.values, (0, 1)).all():
+                raise ValueError(f"target {target!r} must be one number, 0 or 1, got values {marginal.values.tolist()}")
+            one = marginal.values[marginal.index[:, 0]] == 1
         smooth, plain = parted(given)
         met = int(np.prod([len(axis) for name in latents_met(given, smooth) for axis in grid.axes[name]]))
         priors = Priors.of(given, rng)
@@ -113,7 +117,7 @@ class Marginalised:
             given,
             priors,
             states,
-            (marginal.values[marginal.index[:, 0]] == 1).reshape(met, -1),
+            one.reshape(met, -1),
             tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
             carried,
             compiled_sampler(given, smooth, few, priors, carried),

@@ -24,6 +24,7 @@ from adversary.reader.plans import Plan
 from adversary.runner import seed_sequence
 
 from .diagnostics import diagnose
+from .graphs import derived
 from .marginal import Marginalised, Settings
 
 __all__ = [
@@ -71,7 +72,7 @@ class Pmf(Law):
         x = truth[..., None]
         below = np.where(self.values < x, self.probability, 0.0).sum(axis=-1)
         at = np.where(self.values == x, self.probability, 0.0).sum(axis=-1)
-        return np.asarray(below + uniform * at)
+        return np.asarray(np.minimum(below + uniform * at, 1.0))  # probabilities add up to one and a rounding error
 
 
 @dataclass(frozen=True)
@@ -203,12 +204,16 @@ class Sampled:
     keep : draws kept of each fit
     settings : chains and their length
     rng : of the seeds of the fits
+    variables : deterministics that are worked out from the draws
+    derive : compiled, from the latents to these
     """
 
     fit: Marginalised
     keep: int
     settings: Settings
     rng: np.random.Generator
+    variables: tuple[str, ...] = ()
+    derive: Callable[..., Any] | None = None
 
     @classmethod
     def of(
@@ -219,12 +224,20 @@ class Sampled:
         *,
         keep: int = 100,
         settings: Settings | None = None,
+        variables: Sequence[str] | None = None,
         rng: Any = None,
     ) -> Sampled:
-        """Compile the model for releases of the variables named in `released`; it must have a target "in"."""
+        """Compile the model for releases of the variables named in `released`.
+
+        Every latent is drawn, and the deterministics among `variables` ("in" unless given).
+        """
         generator = np.random.default_rng(seed_sequence(rng))
-        fit = Marginalised.of(model, released_names(model, released), "in", support, int(generator.integers(2**31)))
-        return cls(fit, int(check_whole("keep", keep, minimum=1)), settings or Settings(), generator)
+        names = released_names(model, released)
+        derivable = {v.name for v in model.deterministics}
+        extra = tuple(name for name in wanted_names(model, names, variables) if name in derivable)
+        fit = Marginalised.of(model, names, None, support, int(generator.integers(2**31)))
+        derive = derived(fit.conditioned, extra) if extra else None
+        return cls(fit, int(check_whole("keep", keep, minimum=1)), settings or Settings(), generator, extra, derive)
 
     def __call__(self, observed: Arrays) -> dict[str, Any]:
         tables = self.fit.tables(observed)
@@ -237,7 +250,9 @@ class Sampled:
             if diagnose(draws).ess.min() >= self.keep:
                 points = draws.reshape(-1, draws.shape[-1])
                 kept = points[np.linspace(0, len(points) - 1, self.keep).astype(np.int64)]
-                return self.fit.latents(kept, table, row, self.rng)
+                latents = self.fit.latents(kept, table, row, self.rng)
+                values = self.derive(*latents.values()) if self.derive is not None else ()
+                return latents | dict(zip(self.variables, values, strict=True))
         raise ValueError(
             f"the posterior of {row} has an effective size of {diagnose(draws).ess.min():.0f}, "
             f"fewer than the {self.keep} to keep: give longer settings"
@@ -264,14 +279,18 @@ def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
     return [str(rv.name) for rv in model.free_RVs if rv.name not in set(released)]
 
 
-def wanted_names(model: pm.Model, released: Iterable[str], variables: Sequence[str] | None) -> list[str]:
-    """The variables to look at: those named, checked, or every latent and the target."""
-    latents, derived = latent_names(model, released), [str(v.name) for v in model.deterministics]
+def wanted_names(
+    model: pm.Model, released: Iterable[str], variables: Sequence[str] | None, target: str | None = None
+) -> list[str]:
+    """The variables to look at: those named, checked, or every latent and the target, "in" unless given."""
+    latents, derivable = latent_names(model, released), [str(v.name) for v in model.deterministics]
     if variables is None:
-        return [*latents, *(name for name in derived if name == "in")]
+        if target not in (None, *latents, *derivable):
+            raise ValueError(f"target {target!r} is not in the model, which has {[*latents, *derivable]}")
+        return [*latents, *(name for name in derivable if name == (target or "in"))]
     names = [variables] if isinstance(variables, str) else list(variables)
-    if not names or not set(names) <= {*latents, *derived}:
+    if not names or not set(names) <= {*latents, *derivable}:
         raise ValueError(
-            f"variables must be latents or deterministics of the model, {[*latents, *derived]}; got {names}"
+            f"variables must be latents or deterministics of the model, {[*latents, *derivable]}; got {names}"
         )
     return names

@@ -146,18 +146,22 @@ def fit_once(
         present = out = np.full(sizes, np.nan)
         nothing = {name: -1.0 if name in fitter.conditioned.latents else np.nan for name in shapes}
         drawn = {name: np.full((*sizes, *shape), nothing[name]) for name, shape in shapes.items()}
-    judged = [present[..., None], *(drawn[n].reshape(*sizes, -1) for n in fitter.conditioned.continuous)]
-    diagnosis = diagnose(np.concatenate(judged, axis=-1))
-    weighed, agrees = _against_prior(fitter, table, row, z, present)
-    settled = diagnosis.constant & (np.arange(diagnosis.constant.size) == 0) & weighed.reliable
+    target = diagnose(present[..., None])
+    smooth = diagnose(np.concatenate([drawn[n].reshape(*sizes, -1) for n in fitter.conditioned.continuous], axis=-1))
+    weighed, error, agrees = _against_prior(fitter, table, row, z, present)
+    open_target = fitter.one.any() and not fitter.one.all()
+    settled = not open_target or (target.constant[0] and weighed.reliable)
     return {
         "posterior": present.mean(),
         "complement": out.mean(),
-        "mcse": np.nan_to_num(diagnosis.mcse[0]) if settled[0] else diagnosis.mcse[0],
-        "r_hat": np.fmax.reduce(diagnosis.r_hat),
-        "ess": diagnosis.ess[~settled].min(),
+        "mcse": error if settled else target.mcse[0],
+        "r_hat": np.fmax(target.r_hat[0], smooth.r_hat.max()),
+        "ess": min(smooth.ess.min(), np.inf if settled else target.ess[0]),
         "divergences": diverging.sum(),
-        "passed": (diagnosis.passed | settled).all() and agrees and diverging.mean() <= LARGEST_DIVERGENCE,
+        "passed": (settled or target.passed[0])
+        and smooth.passed.all()
+        and agrees
+        and diverging.mean() <= LARGEST_DIVERGENCE,
         "k_hat": weighed.k_hat,
         "probability": present[:, ::thinning],
         "diverging": diverging[:, ::thinning],
@@ -168,15 +172,18 @@ def fit_once(
 
 def _against_prior(
     fitter: Marginalised, table: Floats, row: Arrays, z: Floats, present: Floats
-) -> tuple[Importance, bool]:
-    """Importance sampling of one release, and whether the fit agrees with it; it does where that is not reliable."""
+) -> tuple[Importance, float, bool]:
+    """Importance sampling of one release, its error of P(target = 1), and whether the fit agrees with it.
+
+    It agrees where importance sampling is not reliable.
+    """
     weighed, values = fitter.importance(table, row)
-    if not weighed.reliable or not np.isfinite(z).all():
-        return weighed, True
     expected, error = weighed.mean(values)
+    if not weighed.reliable or not np.isfinite(z).all():
+        return weighed, float(error[0]), True
     drawn = np.concatenate([present[..., None], fitter.places(z)], axis=-1)
     slack = _ERRORS * np.hypot(error, np.nan_to_num(diagnose(drawn).mcse)) + 1.0 / present.size
-    return weighed, bool((np.abs(drawn.mean(axis=(0, 1)) - expected) <= slack).all())
+    return weighed, float(error[0]), bool((np.abs(drawn.mean(axis=(0, 1)) - expected) <= slack).all())
 
 
 def fit_twice(

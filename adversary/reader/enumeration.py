@@ -183,7 +183,7 @@ class Grid:
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
         """States start..stop-1: one array (states, 1, *shape) per latent."""
-        indices = iter(np.unravel_index(np.arange(start, stop), self.lengths))
+        indices = iter(np.unravel_index(np.arange(start, stop), self.lengths) if self.lengths else ())
         columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
         shapes = self.shapes.values()
         return [np.stack(c, axis=-1).reshape(-1, 1, *shape) for c, shape in zip(columns, shapes, strict=True)]

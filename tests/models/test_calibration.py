@@ -346,6 +346,52 @@ def test_uniformity_corrects_for_the_number_of_tests() -> None:
     assert result.attrs["simulations"] == 2000
 
 
+def test_a_posterior_that_excludes_the_truth_is_not_calibrated() -> None:
+    """Its probabilities add up to one and a rounding error, and the truth lies above them all."""
+    with pm.Model() as model:
+        count = pm.DiscreteUniform("count", np.int64(0), np.int64(12))
+        noise.released("noisy", DG(0.5), count)
+    listed = np.full(10, 0.1)
+    assert listed.cumsum()[-1] < 1 < 1 + np.finfo(float).eps
+
+    def blind(observed: Any) -> dict[str, Any]:
+        pmf = np.tile(np.append(np.full(10, 0.1), [0.0, 0.0, 1e-15]), (len(observed["noisy"]), 1))
+        return {"count": (np.arange(13), pmf)}
+
+    assert overall(calibrate(model, posterior=blind, simulations=2000, rng=1, progress=False)) < 1e-6
+    rounded = xr.Dataset({"a": (("chain", "draw"), np.full((1, 200), 1 + 2.3e-16))})
+    assert overall(xr.DataTree.from_dict({"prior_sbc": rounded})) < 1e-6
+
+
+def test_twenty_thousand_simulations_where_they_are_enumerated() -> None:
+    """Enough to see a scale of the noise that is off by the square root of two, which a thousand miss."""
+    model = models.membership(ONE, adv.Adversary(0.5))
+    told = adv.Plan([adv.Level("block", adv.DiscreteGaussian(np.sqrt(2) * DG(0.4).sigma))])
+    wrong = Enumerated.of(models.membership(told, adv.Adversary(0.5)))
+    tree = calibrate(model, posterior=wrong, rng=6, progress=False)
+    assert tree.attrs["simulations"] == 20_000
+    assert overall(tree) < 1e-6
+    given = calibrate(model, posterior=posterior_of(ONE, adv.Adversary(0.5)), rng=6, progress=False)
+    assert given.attrs["simulations"] == 1000
+
+
+def test_models_without_a_target_are_calibrated() -> None:
+    tree = calibrate(models.actual_world(*WORLD), variables=["record"], simulations=50, rng=1, progress=False)
+    assert set(tree["prior_sbc"].data_vars) == {"record"}
+    tree = calibrate(models.actual_world(*WORLD), target="answer", simulations=50, rng=1, progress=False)
+    assert set(tree["prior_sbc"].data_vars) == {"rest", "record", "answer"}
+    with pytest.raises(ValueError, match=r"target 'out' is not in the model, which has \['rest', 'record', 'answer'\]"):
+        calibrate(models.actual_world(*WORLD), target="out", simulations=50)
+
+
+@pytest.mark.slow
+def test_a_model_without_a_discrete_latent_is_calibrated() -> None:
+    options: dict[str, Any] = {"simulations": 40, "rng": 1, "progress": False}
+    tree = calibrate(SAMPLED["bounded"](), variables=["mu", "unit_sigma2"], **options)
+    assert set(tree["prior_sbc"].data_vars) == {"mu", "unit_sigma2"}
+    assert overall(tree) > 1e-3
+
+
 def test_models_that_cannot_be_drawn_are_refused() -> None:
     with pm.Model() as impossible:
         inside = pm.Bernoulli("in", p=np.float64(0.4))
