@@ -68,8 +68,9 @@ def audit(
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
     support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
-        known: `risk` then has `edge_mass`, the average posterior probability of the ends of these values, which is
-        small where the values reach far enough, and `truncation_mass` among the attributes is NaN
+        known: `risk` then has `edge_mass`, the average posterior probability of ends of these values beyond which the
+        latent's law has mass, which is small where the values reach far enough (latents of whose law that cannot be
+        told are in its attribute `not_checked`), and `truncation_mass` among the attributes is NaN
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature

@@ -80,7 +80,8 @@ class ModelCase:
         """Groups of the audit; `how` is progress, store and scheduler of the fits.
 
         Where `support` was given, `risk` has `edge_mass`: the posterior probability, averaged over releases, that some
-        latent sits where its given values end. A support that is too short makes it large.
+        latent sits where its given values end and its law does not. A support that is too short makes it large. Latents
+        of which that cannot be told are named in its attribute `not_checked`; it is NaN if that is all of them.
         """
         names = released_names(self.plan, self.model, self.truth)
         continuous = self._checked_latents(names)
@@ -98,22 +99,27 @@ class ModelCase:
         risk = readings.risk()
         if self.support:
             sampled = readings.sampled or bool(readings.draws)
-            risk["edge_mass"] = ((), self._edge_mass(readings), {"direction": "estimate" if sampled else "exact"})
+            mass, attrs = self._edge_mass(readings)
+            risk["edge_mass"] = ((), mass, {"direction": "estimate" if sampled else "exact", **attrs})
         return groups_of(readings, risk, bounds.table(promises, readings.law, readings))
 
-    def _edge_mass(self, readings: Readings) -> float:
-        """Average over releases of the posterior probability that a latent sits at an end of its given support."""
+    def _edge_mass(self, readings: Readings) -> tuple[float, dict[str, str]]:
+        """Average over releases of the posterior probability of an open end of a given support, and its attributes."""
         weight = readings.weight.values
         if not readings.sampled:
-            return float((weight * readings.posterior["edge_mass"].values).sum())
-        from adversary.models.supports import end_values
+            edge = readings.posterior["edge_mass"]
+            return float((weight * edge.values).sum()), dict(edge.attrs)
+        from adversary.models.supports import Ends
 
         draws = readings.groups["posterior"]
-        flags = np.zeros(tuple(draws.sizes[dim] for dim in ("chain", "draw", "release")), dtype=bool)
-        for name, values in self.support.items():
-            ends = end_values(self.model[name], np.unique(np.asarray(values)).astype(np.int64))
-            flags |= np.isin(draws[name].values, ends).reshape(*flags.shape, -1).any(axis=-1)
-        return float((weight * flags.mean(axis=(0, 1))).sum())
+        sizes = tuple(draws.sizes[dim] for dim in ("chain", "draw", "release"))
+        points = {str(name): v.values.reshape(-1, *v.shape[3:]) for name, v in draws.data_vars.items()}
+        moving = {*self.model.basic_RVs}
+        found = {name: Ends.of(self.model[name], v, moving).reached(points) for name, v in self.support.items()}
+        unchecked = [name for name, flags in found.items() if flags is None]
+        known = [flags for flags in found.values() if flags is not None]
+        share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
+        return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
 
     def _checked_latents(self, names: list[str]) -> list[str]:
         """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
@@ -172,7 +178,8 @@ class ModelCase:
             after = float(given({name: array[:1] for name, array in once.items()})["prior"].values.ravel()[0])
         posterior = posterior_dataset(before, present, out)
         if self.support:
-            posterior = posterior.assign(edge_mass=("release", found["edge_mass"].values[place]))
+            edge = found["edge_mass"]
+            posterior = posterior.assign(edge_mass=("release", edge.values[place], edge.attrs))
         prior = Prior.from_chances((before, 0.0), (after, 0.0))
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the model")

@@ -8,16 +8,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, truncated_graph_inputs
 from pytensor.tensor.random.basic import (
     BernoulliRV,
@@ -31,16 +35,17 @@ from pytensor.tensor.random.basic import (
 )
 from pytensor.tensor.variable import TensorVariable
 
-from .batching import NUMPY_MODE
+from .batching import NUMPY_MODE, vectorized
 from .margins import FreeCellsRV, free_bounds
 from .tables import TabulatedRV
 
-__all__ = ["Values", "end_values", "support_of"]
+__all__ = ["Ends", "Values", "support_of"]
 
 Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
 
 _LARGEST_HULL = 20_000
+_MISSING = 1e-9  # mass by which a law may fall short of one by rounding
 
 _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     BernoulliRV: (0, lambda: (0, 1)),
@@ -55,9 +60,6 @@ _BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
     FreeCellsRV: (2, free_bounds),
 }
 """How many of a law's first parameters settle its support, and its smallest and largest value given those."""
-
-_STARTS: dict[type, int] = {PoissonRV: 0, NegBinomialRV: 0, GeometricRV: 1}
-"""Where a law that is not finite begins by itself."""
 
 
 def support_of(
@@ -157,7 +159,90 @@ def _hull(
     return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
 
 
-def end_values(rv: TensorVariable, values: Values) -> tuple[int, ...]:
-    """The ends of a user's support that may cut the law: not the point where a count law starts by itself."""
-    start = _STARTS.get(type(rv.owner.op))
-    return tuple({int(values[0]), int(values[-1])} - {start})
+@dataclass(frozen=True)
+class Ends:
+    """Where the values given for a latent end although its law goes on.
+
+    Parameters
+    ----------
+    name, values : the latent, and the values given for each of its cells
+    parents : variables that its law depends on
+    beyond : from these, (point, *shape) each, to whether the law has mass below the first value and above the last; of
+        a law without a distribution function, instead, the mass of all the values
+    whole : whether it is the latter
+    """
+
+    name: str
+    values: Values
+    parents: tuple[str, ...]
+    beyond: Callable[..., list[NDArray[Any]]]
+    whole: bool
+
+    @classmethod
+    def of(cls, rv: TensorVariable, given: ArrayLike, moving: Collection[Variable]) -> Ends:
+        """Compile for a latent and the values given for it."""
+        name, values = rv.name, np.unique(np.asarray(given)).astype(np.int64)
+        shape = tuple(int(n) for n in _number(rv.shape))
+        met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
+        roots = {v: v.type() for v in met if v in set(moving)}
+        names = tuple(v.name for v in roots)
+        parents = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
+        if roots:  # the functions of a law copy what is random in it
+            (rv,) = graph_replace([rv], roots)
+
+        def all_at(value: int) -> TensorVariable:
+            return pt.constant(np.full(shape, value))
+
+        try:
+            lower = pm.logcdf(rv, all_at(values[0] - 1), warn_rvs=False)
+            upper = pm.logcdf(rv, all_at(values[-1]), warn_rvs=False)
+        except NotImplementedError:
+            return cls(name, values, names, _mass(rv, values, shape, parents), True)
+        after = pm.logp(rv, all_at(values[-1] + 1), warn_rvs=False)
+        graphs = vectorized([lower, upper, after], parents)
+        nothing = np.float64(-np.inf)
+        outputs = [pt.gt(graphs[0], nothing), pt.or_(pt.lt(graphs[1], -_MISSING), pt.gt(graphs[2], nothing))]
+        return cls(name, values, names, _compiled(parents, outputs), False)
+
+    def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
+        """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent.
+
+        None where that cannot be told: for a law without a distribution function, unless the values have all its mass.
+        """
+        own = draws[self.name].reshape(len(draws[self.name]), -1)
+        if not set(self.parents) <= set(draws):
+            return None
+        if self.whole:
+            return np.zeros(len(own), dtype=bool) if self._have_all(draws) else None
+        found = self.beyond(*(draws[name] for name in self.parents))
+        shape = draws[self.name].shape
+        below, above = (np.broadcast_to(part, shape).reshape(own.shape) for part in found)
+        return np.asarray(((own == self.values[0]) & below | (own == self.values[-1]) & above).any(axis=1))
+
+    def _have_all(self, draws: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether the values have all mass of the law, whatever it depends on here."""
+        columns = [draws[name].reshape(len(draws[name]), -1) for name in self.parents]
+        first = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1] if columns else [0]
+        parts = [self.beyond(*(draws[name][i : i + 1] for name in self.parents))[0] for i in first]
+        return bool(all((np.abs(part - 1.0) <= _MISSING).all() for part in parts))
+
+
+def _mass(
+    rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Mapping[Any, Any]
+) -> Callable[..., list[NDArray[Any]]]:
+    """The probability of the values: of each cell, or of all cells together where these have one law."""
+    joint = rv.owner.op.ndim_supp > 0
+    cells = itertools.product(values, repeat=math.prod(shape)) if joint else ([v] * math.prod(shape) for v in values)
+    if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_HULL:
+        return lambda *unused: [np.array(np.nan)]
+    states = np.array([*cells], dtype=np.int64).reshape(-1, *shape)
+    (one,) = vectorized([pm.logp(rv, value := rv.type(), warn_rvs=False)], {value: pt.constant(states)})
+    (log_p,) = vectorized([one], parents)
+    return _compiled(parents, [pt.exp(log_p).sum(axis=1 if parents else 0)])
+
+
+def _compiled(parents: Mapping[Any, Any], outputs: list[Any]) -> Callable[..., list[NDArray[Any]]]:
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(parents.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled

@@ -53,7 +53,9 @@ def enumerate_posterior(
         target's dims keep the model's coordinates;
         for a target in {0, 1} also ``posterior`` = P(target = 1) and ``prior``; ``log_evidence`` ([release]) in nats;
         ``edge_mass`` ([release]), the posterior mass of states where a latent sits at an end of its given `support`
-        (0 at the natural start of a count law). With several targets the first four carry the name: ``posterior[in]``.
+        beyond which its law has mass. A law says so by its distribution function; one that has none has nothing beyond
+        values that hold all its mass, and is otherwise named in the attribute ``not_checked`` (NaN if all are). With
+        several targets the first four carry the name: ``posterior[in]``.
 
     Notes
     -----
@@ -92,7 +94,9 @@ def compile_enumerator(
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
     grid = Grid.over({name: supports.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
-    ends = {name: supports.end_values(rv, grid.axes[name][0]) for name, rv in latents.items() if name in support}
+    moving = conditioned.moving
+    ends = [supports.Ends.of(rv, support[name], moving) for name, rv in latents.items() if name in support]
+    reached, unchecked = grid.at_ends(ends)
     log_prior = conditioned.log_prior(settled)
     return Enumerator(
         grid,
@@ -101,8 +105,10 @@ def compile_enumerator(
         graphs.batched(conditioned, [log_prior]),
         not conditioned.uses_release(log_prior),
         tuple(Marginal.over(grid, name, conditioned) for name in names),
-        Marginal("edge", (), np.array([0, 1]), grid.touches(ends)),
+        Marginal("edge", (), np.array([0, 1]), reached),
         isinstance(target, str),
+        unchecked,
+        len(unchecked) < len(ends) or not ends,
     )
 
 
@@ -188,13 +194,18 @@ class Grid:
         shapes = self.shapes.values()
         return [np.stack(c, axis=-1).reshape(-1, 1, *shape) for c, shape in zip(columns, shapes, strict=True)]
 
-    def touches(self, ends: Mapping[str, tuple[int, ...]]) -> NDArray[np.int64]:
-        """1 for states where some latent has one of its end values, shape (states, 1)."""
-        flags = np.zeros((self.size, 1), dtype=np.int64)
-        for start, stop in self.blocks if ends else []:
-            for name, values in zip(self.axes, self.states(start, stop), strict=True):
-                flags[start:stop, 0] |= np.isin(values, ends.get(name, ())).reshape(stop - start, -1).any(axis=1)
-        return flags
+    def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""
+        flags, unchecked = np.zeros((self.size, 1), dtype=np.int64), []
+        for end in ends:
+            for start, stop in self.blocks:
+                states = dict(zip(self.axes, self.states(start, stop), strict=True))
+                found = end.reached({name: state[:, 0] for name, state in states.items()})
+                if found is None:
+                    unchecked.append(end.name)
+                    break
+                flags[start:stop, 0] |= found
+        return flags, tuple(unchecked)
 
 
 @dataclass(frozen=True)
@@ -258,6 +269,8 @@ class Enumerator:
     targets: tuple[Marginal, ...]
     edge: Marginal
     single: bool
+    unchecked: tuple[str, ...] = ()
+    checked: bool = True
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
         batches, releases = self._batches(observed)
@@ -268,7 +281,8 @@ class Enumerator:
             raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
         prior_releases = 1 if self.same_prior else releases or 1
         priors = self._log_masses(self.log_prior, [b[:, :prior_releases] for b in batches], prior_releases)
-        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True)
+        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True).where(self.checked)
+        at_edge.attrs |= {"not_checked": ", ".join(self.unchecked)} if self.unchecked else {}
         variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
             variables |= self._described(target, target.pmf(mass), target.pmf(prior))

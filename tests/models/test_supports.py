@@ -98,3 +98,85 @@ def test_a_vector_target_keeps_the_models_coordinates() -> None:
     assert result["cell"].values.tolist() == [10, 20, 30]
     assert result["probability[place]"].dims == ("person", "cell", "place")
     assert result["posterior[in]"].sel(person="Ben").item() > result["posterior[in]"].sel(person="Ann").item()
+
+
+def edges(build: Any, support: dict[str, Any], noisy: float = 3.0) -> Any:
+    """`edge_mass` of a model whose latent x is built, given a support for it."""
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", 0.3)
+        x = build()
+        pm.Normal("noisy", present + (x if x.ndim == 0 else x[0]), 1.0)
+    return enumerate_posterior(model, {"noisy": noisy}, support=support).edge_mass
+
+
+def listed_law(weights: Any) -> Any:
+    """A law that only says its log probabilities."""
+    table = np.log(weights)
+
+    def logp(value: Any) -> Any:
+        inside = (value >= 0) & (value < len(weights))
+        return pt.switch(inside, pt.constant(table)[pt.clip(value, 0, len(weights) - 1)], -np.inf)
+
+    return pm.CustomDist("x", logp=logp, dtype="int64", signature="->()")
+
+
+LISTED = [0.1, 0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("build", "support"),
+    [
+        (lambda: pm.Binomial("x", pm.DiscreteUniform("n", 2, 5), 0.5), {"x": range(6)}),
+        (lambda: pm.Binomial("x", pm.DiscreteUniform("n", 2, 5), 0.5), {"x": range(-2, 9)}),
+        (lambda: pm.ZeroInflatedPoisson("x", 0.4, 1.5), {"x": range(40)}),
+        (lambda: pm.Poisson("x", pm.math.switch(pm.Bernoulli("dense", 0.5), 3.0, 1.0)), {"x": range(40)}),
+        (lambda: pm.Multinomial("x", 3, np.array([0.2, 0.3, 0.5])), {"x": range(4)}),
+        (lambda: listed_law(LISTED), {"x": range(4)}),
+        (lambda: pm.HyperGeometric("x", 10, 4, 3), {"x": range(4)}),
+        (lambda: pm.Geometric("x", 0.5, shape=2), {"x": range(1, 60)}),
+    ],
+    ids=["moving n", "too wide", "zero-inflated", "moving rate", "multinomial", "custom", "hypergeometric", "vector"],
+)
+def test_a_support_that_a_law_does_not_leave_has_no_mass_beyond_its_ends(build: Any, support: Any) -> None:
+    mass = edges(build, support)
+    assert 0 <= mass.item() < 1e-9
+    assert "not_checked" not in mass.attrs
+
+
+@pytest.mark.parametrize(
+    ("build", "support", "noisy"),
+    [
+        (lambda: pm.Binomial("x", pm.DiscreteUniform("n", 2, 5), 0.5), {"x": range(4)}, 3.0),
+        (lambda: pm.ZeroInflatedPoisson("x", 0.4, 1.5), {"x": range(3)}, 3.0),
+        (lambda: pm.Poisson("x", 5.0), {"x": range(3, 40)}, 3.0),
+        (lambda: pm.Poisson("x", 1.2), {"x": range(30)}, 60.0),
+        (lambda: pm.Geometric("x", 0.5, shape=2), {"x": range(1, 4)}, 3.0),
+    ],
+    ids=["binomial", "zero-inflated", "below", "far out", "vector"],
+)
+def test_a_support_that_cuts_a_law_shows(build: Any, support: Any, noisy: float) -> None:
+    assert edges(build, support, noisy).item() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("build", "support"),
+    [
+        (lambda: pm.Multinomial("x", 3, np.array([0.2, 0.3, 0.5])), {"x": range(3)}),
+        (lambda: listed_law(LISTED), {"x": range(3)}),
+    ],
+    ids=["multinomial", "custom"],
+)
+def test_what_lies_beyond_is_not_checked_where_no_law_tells_it(build: Any, support: Any) -> None:
+    mass = edges(build, support)
+    assert np.isnan(mass.item())
+    assert mass.attrs["not_checked"] == "x"
+
+
+def test_the_other_latents_are_checked_where_one_cannot_be() -> None:
+    def build() -> Any:
+        pm.Poisson("y", 3.0)
+        return listed_law(LISTED)
+
+    mass = edges(build, {"x": range(3), "y": range(3)})
+    assert mass.attrs["not_checked"] == "x"
+    assert mass.item() == pytest.approx(st.poisson.pmf(2, 3) / st.poisson.cdf(2, 3), abs=1e-12)
