@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -161,9 +162,10 @@ def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDAr
         (graph,) = given.model.replace_rvs_by_values([given.model[name]])
         if given.uses_release(graph):
             raise ValueError(f"variable {name} depends on the release; a variable must be a function of the latents")
-    draws = {v: pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in latents}
-    outputs = vectorized([given.model[name] for name in names], draws) if names else []
+    roots = {v: v.type() for v in latents}
+    rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
+    draws = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
     compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
-        list(draws.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+        list(draws.values()), vectorized(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled

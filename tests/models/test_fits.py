@@ -158,8 +158,10 @@ def test_a_model_without_a_target_is_fitted() -> None:
     exact = enumerate_posterior(model, {"noisy": 1}, "record")["probability"].values
     seen = np.bincount(tree["posterior"]["record"].values.ravel(), minlength=3) / 2000
     assert np.abs(seen - exact).max() < 4 * np.sqrt(0.25 / 2000)
-    tree = fit(model, {"noisy": 1}, variables=["answer"], draws=50, rng=1)
-    assert set(tree["posterior"].data_vars) == set(tree["prior"].data_vars) == {"answer"}
+    tree = fit(model, {"noisy": 1}, variables=["answer", "record"], draws=50, rng=1)
+    for group in ("posterior", "prior"):
+        assert set(tree[group].data_vars) == {"answer", "record"}
+        np.testing.assert_array_equal(tree[group]["answer"], tree[group]["record"])
 
 
 @pytest.mark.slow
