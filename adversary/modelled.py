@@ -145,11 +145,12 @@ class ModelCase:
         return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
     def _read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
-        """What the model reads of these releases, under its own names."""
+        """What the model reads of these releases, under its own names; one number may be a vector of length one."""
         data = observed(release) | observed(release, individually=True)
         if "noisy" in names:
             data["noisy"] = data[f"noisy[{self.plan.names[0]}]"]
-        return {name: data[name] for name in names}
+        vectors = [name for name in names if self.model[name].ndim == data[name].ndim == 1]
+        return {name: data[name][:, None] if name in vectors else data[name] for name in names}
 
     def _settled(self, names: list[str]) -> list[str]:
         """Released variables of exact levels, which condition the prior."""

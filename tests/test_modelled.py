@@ -207,6 +207,40 @@ def test_simulated_releases_of_a_model_carry_their_error() -> None:
     assert abs(float(tree["risk"]["posterior_mean"]) - exact) < 4 * error
 
 
+@pytest.mark.parametrize("engine", ["enumerate", "mcmc"])
+@pytest.mark.parametrize("dims", [None, "person"])
+def test_a_release_may_be_a_vector_of_length_one(engine: str, dims: str | None) -> None:
+    with pm.Model(coords={"person": ["Ann"]}) as model:
+        present = pm.Bernoulli("in", np.float64(0.3))
+        noise.released("noisy", ONE.levels[0].mechanism, present * np.ones(1, dtype=np.int64), dims=dims)
+    options: dict[str, Any] = {"engine": engine, "rng": 1, "progress": False}
+    found = adv.audit(ONE, model, {"block": 1, "in": 1}, **options)
+    expected = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
+    assert float(found["risk"]["posterior_mean"]) == pytest.approx(float(expected["risk"]["posterior_mean"]), abs=1e-12)
+
+
+@pytest.mark.parametrize("initval", [1, "prior"])
+def test_where_a_chain_would_start_changes_no_posterior(initval: Any) -> None:
+    with pm.Model() as model:
+        present = pm.Bernoulli("in", np.float64(0.3), initval=initval)
+        noise.released("noisy", ONE.levels[0].mechanism, present, initval=initval)
+    found = adv.enumerate_posterior(model, {"noisy": 2})
+    assert float(found.posterior) == float(adv.enumerate_posterior(one_block("noisy"), {"noisy": 2}).posterior)
+    assert model.rvs_to_initial_values[present] == initval  # the user's model keeps it
+
+
+def test_an_unchecked_end_of_a_support_is_said_to_be_so() -> None:
+    def logp(value: Any) -> Any:
+        return -np.float64(0.5) * value
+
+    with pm.Model() as model:
+        others = pm.CustomDist("others", logp=logp, dtype="int64", signature="->()")
+        noise.released("noisy", ONE.levels[0].mechanism, pm.Bernoulli("in", np.float64(0.3)) + others)
+    tree = adv.audit(ONE, model, {"block": 1, "in": 1}, support={"others": range(3)}, progress=False)
+    assert np.isnan(tree["risk"]["edge_mass"])
+    assert tree["risk"]["edge_mass"].attrs["not_checked"] == "others"
+
+
 # What is held before the release
 
 

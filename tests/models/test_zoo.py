@@ -469,6 +469,19 @@ def test_only_an_exact_level_keeps_a_model_from_the_gibbs_step() -> None:
     assert [name for name in ZOO if tied(name)] == ["least squares, half up"]
 
 
+def test_the_actual_world_can_be_sampled_with_default_steps() -> None:
+    """Which propose people outside the tables."""
+    model = models.actual_world([0.2, 0.8], [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3]], LOW, [[0, 1, 2], [2, 0, 1]])
+    exact = adv.enumerate_posterior(model, {"noisy": 1}, "record")["probability"].values
+    with pm.observe(model, {"noisy": np.int64(1)}):
+        trace = pm.sample(
+            draws=300, tune=50, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    seen = np.bincount(trace["posterior"]["record"].values.ravel(), minlength=3) / 600
+    np.testing.assert_allclose(seen, exact, atol=0.15)
+
+
 REST, RECORDS, REPLIES = [0.6, 0.4], [[0.7, 0.3], [0.2, 0.8]], [[0, 2], [1, 1]]
 
 
