@@ -90,7 +90,8 @@ def audit(
     exact levels `risk` has `invariant_ratio`, what they alone taught, and `bound` has `semi_adjacency`, a(t), with the
     limit of every promise for that many records (`semi_loss_bound`) and, as a warning, for the target's record alone
     (`naive_loss_bound`): no bound, since nobody can change alone; `naive_outside` is how often releases pass it. Where
-    posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` and `status` of
+    posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` (with continuous
+    latents also `k_hat`, of their weights under the prior) and `status` of
     every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
     "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
     `reason` among its attributes.

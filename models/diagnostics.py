@@ -29,7 +29,7 @@ RULE = f"R-hat at most {LARGEST_RHAT}, effective size at least {SMALLEST_ESS:.0f
 class Diagnosis:
     """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, bulk ESS, error of the mean.
 
-    `constant` says which never move; R-hat and error are NaN there, and the effective size 0.
+    `constant` says which never move; all three are NaN there.
     """
 
     r_hat: Floats
@@ -59,5 +59,5 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
             for name in ("rhat", "ess", "mcse")
         )
     r_hat = np.where(constant, np.nan, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
-    ess = np.where(constant | np.isnan(ess) | broken, 0.0, ess)
+    ess = np.where(constant, np.nan, np.where(np.isnan(ess) | broken, 0.0, ess))
     return Diagnosis(r_hat, ess, np.where(constant | broken, np.nan, mcse), constant)
