@@ -53,20 +53,25 @@ SECTIONS = (
 
 
 def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -> tuple[Path, Path]:
-    """Write `report.html` and `audit.nc` into a directory, which is made if need be; both or neither.
+    """Write `audit.nc`, then `report.html`, into a directory, which is made if need be.
 
-    Each is written under a temporary name there and renamed. The report needs nothing outside itself.
+    Each is written under a temporary name there and renamed. The numbers come first: they took long to compute, and
+    stay where the page cannot be made. The report needs nothing outside itself.
 
     Raises
     ------
     OSError : the directory cannot be written, said before any figure is drawn
     """
     folder = check_directory(directory)
-    page = render(scenario, tree)
     with temporary(folder, NAMES) as (html, data):
-        html.write_text(page, encoding="utf-8")
         tree.to_netcdf(data, engine="h5netcdf")
-        return html.replace(folder / NAMES[0]), data.replace(folder / NAMES[1])
+        numbers = data.replace(folder / NAMES[1])
+        try:
+            html.write_text(render(scenario, tree), encoding="utf-8")
+        except Exception as error:
+            error.add_note(f"(the numbers are in {numbers}, without a page)")
+            raise
+        return html.replace(folder / NAMES[0]), numbers
 
 
 def check_directory(directory: str | Path) -> Path:

@@ -72,7 +72,13 @@ def _assumed(tree: xr.DataTree) -> str:
 def _counts(truth: Any) -> str:
     if not isinstance(truth, dict):
         return str(truth)
-    return listed([f"“{name}” {listed([figure_of(float(x)) for x in np.ravel(n)])}" for name, n in truth.items()])
+    siblings = truth.get("siblings", {})
+    told = [f"“{name}” {_numbers(n)}" for name, n in truth.items() if name != "siblings"]
+    return listed([*told, *(f"its siblings at “{name}” {_numbers(n)}" for name, n in siblings.items())])
+
+
+def _numbers(counts: Any) -> str:
+    return listed([figure_of(float(x)) for x in np.ravel(counts)])
 
 
 def _respondent(one: Finding) -> str:
