@@ -68,9 +68,10 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
 
 
 def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByValue, label: str) -> None:
-    risk = tree["risk"].to_dataset()
+    ((name, posterior),) = table.posterior.items()
+    risk = of_reader(tree["risk"].to_dataset(), name)
     prior, quantile = float(risk["prior"]), risk["posterior_quantile"].values
-    mean, low, high = table.summary(table.posterior[""])
+    mean, low, high = table.summary(posterior)
     ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
     assert isinstance(ax.figure, Figure)
     finding(ax.figure, f"Nine releases in ten leave this reader {ends} sure of “in”")

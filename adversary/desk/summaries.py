@@ -32,7 +32,8 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
             f"them is called {words.UNRELIABLE}, and no number is given; the section on diagnostics says why."
         )
         return
-    if "adversary" in risk.dims:
+    readers = readers_of(scenario)
+    if len(readers) > 1:
         ratio = risk["ratio_mean"]
         least, most = str(ratio.idxmin("adversary").item()), str(ratio.idxmax("adversary").item())
         rest = "; the others lie between" if ratio.size > 2 else ""
@@ -41,9 +42,11 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
             f"reader {least} and {figure_of(float(ratio.max()))} times it for reader {most}{rest}."
         )
     else:
+        ((reader, one),) = readers.items()
+        risk = words.of_reader(risk, reader)
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
         prior, mean, correct = (share(float(risk[name])) for name in ("prior", "posterior_mean", "prob_correct"))
-        attack, error = next(iter(readers_of(scenario).values())).attack, partial(words.error, risk)
+        attack, error = one.attack, partial(words.error, risk)
         meaning = "the target is in" if attack == "characteristics" else MEANINGS[attack]
         yield (
             f"{start} reader who starts at {prior} ends, averaged over releases, at {mean}"

@@ -288,3 +288,16 @@ def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
     text = text_of(page_without_pictures(scenario, audit_of(scenario)))
     for part in ("What the reader learns: alone", "What the reader learns: nobody", "Under the truth nobody: a reader"):
         assert part in text
+
+
+def test_one_named_reader_of_one_named_truth_is_like_one_without_names(tmp_path: Path) -> None:
+    text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
+    path = tmp_path / "named.toml"
+    named = text.replace("[truth]", "[truths.alone]").replace("[adversary", "[adversaries.neighbour")
+    path.write_text(named, encoding="utf-8")
+    scenario = adv.load_scenario(path)
+    tree = audit_of(scenario)
+    html = render(scenario, tree)
+    assert html.count("data:image/svg+xml;base64,") == 6
+    assert "Left out" not in html
+    assert "Under the truth alone: a reader who starts at 50 % ends, averaged over releases, at 43.56 %" in text_of(html)
