@@ -26,9 +26,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from adversary._distribution import NAME
 from adversary.executors import finished
-from adversary.runner import save_bytes, track
+from adversary.runner import RECORDS, VERSIONS, digest, recorded, save_bytes, save_recorded, track
 
 try:
     import fcntl
@@ -36,9 +35,7 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 MANIFEST = "_manifest.json"
-RECORDS = "_chunks"
-"""Names that readers of Parquet datasets pass over."""
-VERSIONS = (NAME, "numpy")
+"""A name that readers of Parquet datasets pass over."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ def run_chunks[T, R](
     _no_space_named(path, partial(path.mkdir, parents=True, exist_ok=True))
     with _alone(path):
         _claim(path, manifest, resume)
-        return _made(function, items, path, file, encode, _digest(manifest), scheduler, workers, progress, description)
+        return _made(function, items, path, file, encode, digest(manifest), scheduler, workers, progress, description)
 
 
 def has_chunks(out: Path | str) -> bool:
@@ -116,7 +113,7 @@ def _made[T, R](
 ) -> Chunks:  # fmt: skip
     """The chunks that are missing are made, those that are damaged anew."""
     files = {name: path / file.format(_file_name(name)) for name in items}
-    states = {name: _state(path, name, files[name], of) for name in items}
+    states = {name: recorded(files[name], _record(path, name), of)[0] for name in items}
     todo = [name for name in items if states[name] != "whole"]
     for name in todo:
         _sweep(files[name])
@@ -130,7 +127,7 @@ def _made[T, R](
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        left = sum(_state(path, name, files[name], of) != "whole" for name in todo)
+        left = sum(recorded(files[name], _record(path, name), of)[0] != "whole" for name in todo)
         told = f"no space is left; {len(items) - left} of {len(items)} chunks are whole: make room, then resume"
         raise OSError(errno.ENOSPC, told, str(path)) from None
     damaged = tuple(name for name in items if states[name] == "damaged")
@@ -237,35 +234,14 @@ def _file_name(name: str) -> str:
     return quote(name, safe="")
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
 def _record(path: Path, name: str) -> Path:
     return path / RECORDS / f"{_file_name(name)}.json"
-
-
-def _state(path: Path, name: str, file: Path, of: str) -> str:
-    """ "whole", "missing", or "damaged": not what was recorded, or recorded of other work."""
-    record = _record(path, name)
-    if not record.exists():
-        return "missing"
-    try:
-        told, content = json.loads(record.read_text()), file.read_bytes()
-    except (OSError, ValueError):
-        return "damaged"
-    return "whole" if told == _told(content, of) else "damaged"
 
 
 def _sweep(file: Path) -> None:
     """Remove what a worker that was killed had begun to write."""
     for temporary in file.parent.glob(f".{file.name}.*"):
         temporary.unlink(missing_ok=True)
-
-
-def _told(content: bytes, of: str) -> dict[str, Any]:
-    """Record of a chunk: its size and checksum, and the manifest of the work it is of."""
-    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "of": of}
 
 
 def _chunk[T, R](
@@ -278,5 +254,4 @@ def _chunk[T, R](
     except Exception as error:
         error.add_note(f"in chunk {name!r}")
         raise
-    save_bytes(file, content)
-    save_bytes(_record(path, name), json.dumps(_told(content, of)).encode())
+    save_recorded(file, _record(path, name), content, of)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 from threading import Timer
@@ -20,10 +22,14 @@ from uuid import uuid4
 
 import numpy as np
 
+from adversary._distribution import NAME
 from adversary._numeric import Floats, check_whole
 from adversary.executors import finished
 
 BLOCK = 1024
+RECORDS = "_chunks"
+"""Folder of the checksums of stored files; readers of Parquet datasets pass over it."""
+VERSIONS = (NAME, "numpy")
 T = TypeVar("T")
 
 
@@ -93,13 +99,14 @@ def simulate(
     draws : number in all
     rng : seed; with a seed, results do not depend on how the work was cut or whether it was resumed
     store : folder where finished blocks are kept; a later call with the same seed and key continues from them.
-        Every file is written under a temporary name and renamed.
+        Every file is written under a temporary name and renamed, and its checksum is recorded: a block that is not as
+        recorded is named in a RuntimeWarning and made again.
     key : anything JSON can hold that identifies the work, so that blocks of another are never taken for it
     scheduler, workers : as `executors.finished` takes them; blocks are kept here, not where they are made
 
     Raises
     ------
-    ValueError : a kept block that cannot be read; an argument that is not as it must be
+    ValueError : an argument that is not as it must be
     ImportError, OSError, ChildProcessError : of workers, as `executors.finished` says
     """
     total = int(check_whole("draws", draws, minimum=1))
@@ -140,11 +147,12 @@ def gathered[T](
 ) -> list[Floats]:
     """The function of every item, in their order; `scheduler` and `workers` as `executors.finished` takes them.
 
-    What the path of an item holds is read instead; what is made is written there, by this process, as soon as it is
-    done.
+    What is whole at the path of an item is read instead; what is made is written there, by this process, as soon as it
+    is done.
     """
     places = list(paths) or [None] * len(items)
-    found = {i: load_array(path) for i, path in enumerate(places) if path is not None and path.exists()}
+    stored = {i: load_array(path) for i, path in enumerate(places) if path is not None}
+    found = {i: block for i, block in stored.items() if block is not None}
     todo = [i for i in range(len(items)) if i not in found]
     done = finished(function, [items[i] for i in todo], scheduler=scheduler, workers=workers)
     for place, block in track(done, description, enabled=progress, total=len(todo)):
@@ -157,31 +165,79 @@ def gathered[T](
 
 def kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] | None = None) -> Floats:
     """What a file holds, or what is made and then written there; without a path, what is made."""
-    if path is not None and path.exists():
-        return load_array(path, shape)
+    found = None if path is None else load_array(path, shape)
+    if found is not None:
+        return found
     block = make()
     if path is not None:
         save_array(path, block)
     return block
 
 
-def load_array(path: Path, shape: tuple[int, ...] | None = None) -> Floats:
-    """Numbers written by `save_array`; ValueError naming a file without, or of another shape than is asked for."""
-    told, remedy = f"{path} is no kept block of this work", "delete it to have it worked out again"
-    try:
-        block = np.asarray(np.load(path), dtype=np.float64)
-    except (OSError, ValueError, EOFError, TypeError) as error:
-        raise ValueError(f"{told} ({error}): {remedy}") from None
-    if shape is not None and (block.shape != shape or np.isnan(block).any()):
-        raise ValueError(f"{told}: it must hold numbers of shape {shape}, got {block.shape}; {remedy}")
-    return block
+def load_array(path: Path, shape: tuple[int, ...] | None = None) -> Floats | None:
+    """Numbers written by `save_array`, of this shape if one is given; None where there are none.
+
+    A file that is damaged, or was recorded of other work, is named in a RuntimeWarning; nothing in it is unpickled.
+    """
+    state, content = recorded(path, _record_beside(path), _work_of(path))
+    if state == "whole":
+        try:
+            block = np.asarray(np.lib.format.read_array(BytesIO(content), allow_pickle=False), dtype=np.float64)
+            if shape is None or (block.shape == shape and not np.isnan(block).any()):
+                return block
+        except Exception:  # recorded bytes that are no array: numpy's reader has no error of its own
+            pass
+        state = "damaged"
+    if state == "damaged":
+        told = f"{path} is damaged, or a block of other work: it is made again"
+        warnings.warn(told, RuntimeWarning, stacklevel=2)
+    return None
 
 
 def save_array(path: Path, array: Floats) -> None:
-    """Write an array with `save_bytes`, so that a file is whole or not there."""
+    """Write an array and its record, so that a file is whole or not there."""
     buffer = BytesIO()
-    np.save(buffer, array)
-    save_bytes(path, buffer.getvalue())
+    np.save(buffer, array, allow_pickle=False)
+    save_recorded(path, _record_beside(path), buffer.getvalue(), _work_of(path))
+
+
+def _record_beside(path: Path) -> Path:
+    return path.parent / RECORDS / f"{path.name}.json"
+
+
+def _work_of(path: Path) -> str:
+    """Digest of the work of a block: its name, which identifies it in any store, and the versions that made it."""
+    return digest({"block": path.name, "versions": {name: version(name) for name in VERSIONS}})
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """Digest of what JSON can hold."""
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def recorded(file: Path, record: Path, of: str) -> tuple[str, bytes]:
+    """("whole", content) of a file, "missing" without a record, or "damaged": not as recorded, or of other work."""
+    if not record.exists():
+        return "missing", b""
+    try:
+        told = json.loads(record.read_text(encoding="utf-8"))
+        if file.stat().st_size != told["size"]:
+            return "damaged", b""
+        content = file.read_bytes()
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return "damaged", b""
+    return ("whole", content) if told == _record_of(content, of) else ("damaged", b"")
+
+
+def save_recorded(file: Path, record: Path, content: bytes, of: str) -> None:
+    """Write a file, then its record."""
+    save_bytes(file, content)
+    save_bytes(record, json.dumps(_record_of(content, of)).encode())
+
+
+def _record_of(content: bytes, of: str) -> dict[str, Any]:
+    """Record of a file: its size and checksum, and the digest of the work it is of."""
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "of": of}
 
 
 def save_bytes(path: Path, content: bytes) -> None:

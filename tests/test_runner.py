@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,7 +14,18 @@ import pytest
 
 from adversary import runner
 from adversary.executors import Remade, in_threads
-from adversary.runner import BLOCK, gathered, kept, load_array, save_array, seed_sequence, simulate, track
+from adversary.runner import (
+    BLOCK,
+    RECORDS,
+    gathered,
+    kept,
+    load_array,
+    save_array,
+    save_recorded,
+    seed_sequence,
+    simulate,
+    track,
+)
 
 
 def draw(size: int, generator: np.random.Generator) -> Any:
@@ -109,7 +121,7 @@ def test_bad_draws_are_refused(bad: Any, message: str) -> None:
 def test_storing_changes_nothing(tmp_path: Path) -> None:
     plain = simulate(draw, 3 * BLOCK + 5, 1)
     np.testing.assert_array_equal(simulate(draw, 3 * BLOCK + 5, 1, store=tmp_path / "new" / "folder"), plain)
-    assert len(list((tmp_path / "new" / "folder").iterdir())) == 4
+    assert len(list((tmp_path / "new" / "folder").glob("*.npy"))) == 4
 
 
 @pytest.mark.parametrize("fail_at", [0, 1, 3])
@@ -155,7 +167,7 @@ def test_without_a_seed_nothing_is_resumed(tmp_path: Path) -> None:
 def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interruption in the middle of writing leaves no file under the final name, and the next call starts afresh."""
 
-    def torn(file: Any, array: Any) -> None:
+    def torn(file: Any, array: Any, **_: Any) -> None:
         file.write(b"half")
         raise Interrupted
 
@@ -173,30 +185,116 @@ def test_saving_replaces_whole_files(tmp_path: Path) -> None:
     for array in (np.arange(3.0), np.arange(5.0)):
         save_array(path, array)
         np.testing.assert_array_equal(np.load(path), array)
-    assert [p.name for p in path.parent.iterdir()] == ["a.npy"]
+    assert sorted(p.name for p in path.parent.iterdir()) == [RECORDS, "a.npy"]
 
 
-@pytest.mark.parametrize("damage", ["", "no array"])
-def test_a_damaged_block_is_named(tmp_path: Path, damage: str) -> None:
-    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    file = min(tmp_path.iterdir())
-    file.write_text(damage)
-    with pytest.raises(ValueError, match=f"{file.name} is no kept block of this work .*: delete it"):
-        simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    file.unlink()
-    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+MADE: list[tuple[int, ...]] = []
+
+
+def made(*arguments: int) -> list[int]:
+    """A new list every time."""
+    MADE.append(arguments)
+    return [*arguments]
+
+
+def bytes_of(array: Any) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
+class Unpickled:
+    """An object that cannot be unpickled without a trace."""
+
+    def __reduce__(self) -> Any:
+        return made, (-1,)
+
+
+NO_BLOCKS = {
+    "nothing": b"",
+    "words": b"no array",
+    "an archive": b"PK\x03\x04 and no more",
+    "a pickle": pickle.dumps([Unpickled()]),
+    "an array of objects": bytes_of(np.array([Unpickled(), None])),
+    "a header without an end": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8', (",
+    "a header of too much": b"\x93NUMPY\x01\x00\x50\x00"
+    + b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999999,)}".ljust(79) + b"\n",
+    "infinities": bytes_of(np.full(BLOCK, np.inf)),
+}  # fmt: skip
+
+
+def damaged_anew(store: Path, file: Path) -> None:
+    """The work goes on with the damage named and made good, once."""
+    plain = simulate(draw, 2 * BLOCK, 1)
+    with pytest.warns(RuntimeWarning, match=f"{file.name} is damaged, or a block of other work: it is made again"):
+        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=store), plain)
+    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=store), plain)
+
+
+@pytest.mark.parametrize("content", NO_BLOCKS.values(), ids=NO_BLOCKS)
+@pytest.mark.parametrize("is_recorded", [False, True], ids=["as it is", "with a record of its own"])
+def test_a_damaged_block_is_named_and_made_again(tmp_path: Path, content: bytes, is_recorded: bool) -> None:
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    MADE.clear()
+    file = min(tmp_path.glob("*.npy"))
+    file.write_bytes(content)
+    if is_recorded and content != NO_BLOCKS["infinities"]:
+        save_recorded(file, runner._record_beside(file), content, runner._work_of(file))
+    damaged_anew(tmp_path, file)
+    assert MADE == [], "nothing is unpickled"
+
+
+@pytest.mark.parametrize("place", [0, 100, -1])
+def test_one_flipped_bit_is_noticed(tmp_path: Path, place: int) -> None:
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file = max(tmp_path.glob("*.npy"))
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+    damaged_anew(tmp_path, file)
+
+
+@pytest.mark.parametrize("with_record", [False, True])
+def test_a_foreign_block_is_noticed(tmp_path: Path, with_record: bool) -> None:
+    for name in ("a", "b"):
+        simulate(draw, 2 * BLOCK, 1, store=tmp_path / name, key=name)
+    mine, other = (min((tmp_path / name).glob("*.npy")) for name in ("a", "b"))
+    before = mine.read_bytes()
+    mine.write_bytes(max((tmp_path / "a").glob("*.npy")).read_bytes())
+    if with_record:
+        runner._record_beside(mine).write_bytes(runner._record_beside(other).read_bytes())
+        mine.write_bytes(other.read_bytes())
+    with pytest.warns(RuntimeWarning, match=f"{mine.name} is damaged, or a block of other work"):
+        simulate(draw, 2 * BLOCK, 1, store=tmp_path / "a", key="a")
+    assert mine.read_bytes() == before
+
+
+@pytest.mark.parametrize("record", ["", "[]", '"text"', "{}", "[" * 100_000, "\udc00"])
+def test_a_damaged_record_is_noticed(tmp_path: Path, record: str) -> None:
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file = min(tmp_path.glob("*.npy"))
+    runner._record_beside(file).write_bytes(record.encode(errors="surrogatepass"))
+    damaged_anew(tmp_path, file)
+
+
+def test_a_block_of_other_versions_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "version", lambda _: "0")
+        simulate(draw, BLOCK, 1, store=tmp_path)
+    with pytest.warns(RuntimeWarning, match="made again"):
+        simulate(draw, BLOCK, 1, store=tmp_path)
 
 
 def test_a_block_of_a_known_shape_must_have_it(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     np.testing.assert_array_equal(kept(path, lambda: np.arange(4.0), (4,)), np.arange(4.0))
     np.testing.assert_array_equal(kept(path, lambda: np.zeros(4), (4,)), np.arange(4.0))
-    with pytest.raises(ValueError, match=r"a.npy .* must hold numbers of shape \(5,\), got \(4,\); delete it"):
-        load_array(path, (5,))
+    with pytest.warns(RuntimeWarning, match=r"a.npy is damaged"):
+        assert load_array(path, (5,)) is None
     save_array(path, np.array([1.0, np.nan]))
-    with pytest.raises(ValueError, match="delete it"):
-        load_array(path, (2,))
-    assert np.isnan(load_array(path)[1])
+    with pytest.warns(RuntimeWarning, match="made again"):
+        np.testing.assert_array_equal(kept(path, lambda: np.zeros(2), (2,)), np.zeros(2))
+    assert load_array(tmp_path / "nowhere.npy") is None
 
 
 def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
@@ -232,15 +330,6 @@ def test_threads_keep_the_order_and_an_error_stops_the_rest(threads: int) -> Non
     with pytest.raises(Interrupted):
         list(in_threads(fails, range(1000), threads))
     assert len(begun) < 1000
-
-
-MADE: list[tuple[int, ...]] = []
-
-
-def made(*arguments: int) -> list[int]:
-    """A new list every time."""
-    MADE.append(arguments)
-    return [*arguments]
 
 
 def test_what_is_remade_is_made_once_in_a_thread_however_often_it_is_sent() -> None:

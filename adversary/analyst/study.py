@@ -85,8 +85,7 @@ def coverage_study(
     Raises
     ------
     ValueError : fewer than one data set, a truth outside the bounds, an analysis without a proper posterior (Theorems
-        17 and 18), a store without a seed, that is no folder, or with a damaged block (which is named), and whatever a
-        release or a prior refuses
+        17 and 18), a store without a seed or that is no folder, and whatever a release or a prior refuses
 
     References
     ----------

@@ -41,8 +41,7 @@ def outcomes(
 
     Raises
     ------
-    ValueError : an analysis that has no posterior or a store that is no folder, before anything is computed; a kept
-        block that cannot be read
+    ValueError : an analysis that has no posterior or a store that is no folder, before anything is computed
     """
     threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
     folder = None if store is None else _folder(store)
