@@ -23,6 +23,7 @@ from adversary.cases import OWN, Case
 from adversary.executors import lent
 from adversary.modelled import ModelCase, is_model, settle_model_truth
 from adversary.privacy.guarantees import Guarantee
+from adversary.reader.cautions import cautions
 from adversary.reader.exact_totals import Conforming, exact_totals
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
@@ -94,7 +95,8 @@ def audit(
     latents also `k_hat`, of their weights under the prior) and `status` of
     every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
     "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
-    `reason` among its attributes.
+    `reason` among its attributes. What to know before these averages are believed is in the attribute `warnings`, a
+    list as JSON.
 
     Raises
     ------
@@ -255,6 +257,8 @@ def _attributes(
         for name, one in plans.items()
     }
     named = {str(name or "truth"): dict(one) for name, one in truths.items()}
+    believers = [one for one in readers.values() if not is_model(one)]
+    warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
     shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
     packages = [NAME, "numpy", "scipy", "xarray"]
     packages += ["pymc", "nutpie"] if work.engine != "exact" or any(is_model(one) for one in readers.values()) else []
@@ -270,5 +274,6 @@ def _attributes(
         "allocation": json.dumps(allocation),
         "truth": json.dumps(named, default=lambda value: np.asarray(value).tolist()),
         "truncation_mass": np.nan if work.support else 1e-12,
+        "warnings": json.dumps(list(dict.fromkeys(warned))),
         "versions": json.dumps({name: version(name) for name in packages}),
     }

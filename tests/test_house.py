@@ -118,6 +118,7 @@ WINGS = (
         "reader.spine",
         "reader.attacks",
         "reader.truths",
+        "reader.cautions",
         "reader.tables",
         "reader.laws",
         "reader.risk",

@@ -41,6 +41,37 @@ def test_commands_print_an_answer(command: str, tmp_path: Path, monkeypatch: pyt
         assert result.stdout
 
 
+def test_its_commands_print_what_it_shows() -> None:
+    """Word for word, of the command that stands before it."""
+    command, shown = "", 0
+    for one, text in re.findall(r"uv run adversary ([^\n#`]+)|```text\n(.*?)```", README, flags=re.DOTALL):
+        command = one or command
+        if text:
+            words = text.split()
+            printed = CliRunner().invoke(cli.app, command.split()).stdout.split()
+            assert any(printed[i : i + len(words)] == words for i in range(len(printed))), command
+            shown += 1
+    assert shown == 2
+
+
+def test_its_scenario_and_its_examples_are_no_traps() -> None:
+    """Only the example that warns about its belief has one to be warned about."""
+    (first,) = re.findall(r"pip install .* run adversary (audit [^\n#`]+)", README)
+    assert "Take care" not in CliRunner().invoke(cli.app, first.split()).stdout
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(import adversary as adv\n.*?)```", README, flags=re.DOTALL)[0], names)
+    assert names["tree"].attrs["warnings"] == "[]"
+    assert float(names["tree"]["risk"]["posterior_mean"]) > 0.5
+
+
+def test_the_scenario_it_shows_is_read_and_audited(tmp_path: Path) -> None:
+    (text,) = (one for one in re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL) if "[plan]" in one)
+    (tmp_path / "scenario.toml").write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(cli.app, ["audit", str(tmp_path / "scenario.toml")])
+    assert result.exit_code == 0, result.stderr
+    assert "Take care" not in result.stdout
+
+
 def test_the_files_it_names_are_there() -> None:
     for name in re.findall(r"(?:notebooks|data|tests|adversary|models)/[\w/]+\.\w+", README):
         assert (ROOT / name).exists(), name

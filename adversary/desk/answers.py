@@ -22,7 +22,7 @@ from adversary.desk import (
     words,
 )
 from adversary.desk.scenarios import Scenario
-from adversary.desk.tables import add, finite, numbers, table
+from adversary.desk.tables import add, finite, numbers, show_warnings, table
 
 MEASURES = ("posterior_mean", "ratio_mean", "prob_correct", "tie_mass")
 
@@ -40,6 +40,7 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         "neighbours": scenario.neighbours,
         "cells": scenario.plan.cells,
         "truth": scenario.truth,
+        "warnings": words.warnings(tree),
     }
     for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
         result[name] = _keyed(risk, partial(_number, name))
@@ -140,6 +141,7 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
                 console.print(Text(words.STATUS[str(status)], style="red"))
         profile_sections.show_readers(one, part, console)
     profile_sections.show(scenario, tree, console)
+    show_warnings(words.warnings(tree), console)
 
 
 def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:

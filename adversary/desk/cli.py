@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,7 +67,8 @@ app.command("spine")(spine_command)
 
 
 def main() -> None:
-    """Entry point of the `adversary` command."""
+    """Entry point of the `adversary` command; a warning is one line on standard error."""
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     app()
 
 

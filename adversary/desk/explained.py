@@ -193,6 +193,7 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
         if scenario.profile is not None:
             found.append(NOT_OF_PROFILE)
     if tree is not None:
+        found += words.warnings(tree)
         for name, one, _ in words.cases(scenario, tree):
             target = settle_truth(one.plan, next(iter(words.readers_of(one).values())), one.truth).target
             found.append(f"{f'Under truth “{name}”: ' if name else ''}{portraits.truth(one, target)}")

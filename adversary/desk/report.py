@@ -118,7 +118,7 @@ def render(scenario: Scenario, tree: xr.DataTree) -> str:
         published=summaries.published(every[0][1]),
         levels=summaries.levels(scenario),
         readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
-        warnings=summaries.warnings(every[0][1]),
+        warnings=words.warnings(tree),
         neighbours=alternatives.neighbours(scenario, every[0][0]),
         alternatives=other,
         inapplicable=inapplicable,

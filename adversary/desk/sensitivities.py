@@ -6,6 +6,7 @@ move.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -22,8 +23,9 @@ from adversary.desk.range_keys import Ranges
 from adversary.desk.scenarios import Scenario
 from adversary.desk.simulations import as_audited, source, spread_of
 from adversary.desk.sweeps import SWEPT_DRAWS
-from adversary.desk.tables import add, finite, table
+from adversary.desk.tables import add, finite, show_warnings, table
 from adversary.desk.words import figure_of, give_or_take, readers_of, share
+from adversary.reader.cautions import cautions
 from adversary.reader.plans import Plan
 from adversary.reader.sensitivity import TRUTHS, each_alone, extremes, sweep
 
@@ -257,6 +259,7 @@ def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
     """The sweeps of every truth as one JSON object: rows, or rows by truth where the file has several."""
     found = {name: answer(gone) for name, gone in every.items()}
     start = {"title": scenario.title, "neighbours": scenario.neighbours, "truth": scenario.truth}
+    start["warnings"] = warnings(every)
     return start | found.get("", {"sensitivity": found})
 
 
@@ -268,13 +271,23 @@ def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
         groups |= {
             f"{start}{dim}": one for dim, one in {"base": gone.base, "tornado": gone.extremes, **gone.swept}.items()
         }
-    return xr.DataTree.from_dict(groups)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs["warnings"] = json.dumps(warnings(every))
+    return tree
+
+
+def warnings(every: Mapping[str, Gone]) -> list[str]:
+    """What to know before the answers about the reader as they are, in the file, are believed."""
+    one = next(iter(every.values()))
+    truths = [gone.scenario.truth for gone in every.values()]
+    return cautions(one.scenario.plan, [readers_of(one.scenario)[one.reader]], truths)
 
 
 def show_every(every: Mapping[str, Gone], console: Console) -> None:
     """The sweeps of every truth, by name."""
     for name, gone in every.items():
         show(gone, console, name)
+    show_warnings(warnings(every), console)
 
 
 def show(gone: Gone, console: Console, name: str = "") -> None:

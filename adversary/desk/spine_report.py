@@ -105,20 +105,32 @@ def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | 
     """
     files = run.files
     cells = cells_of(files)
-    known = f"{question.known:,} others" if question.known else "nobody else in the cell"
-    told = {"known": known, "leaf_prior": _told(description(question.leaf_prior)), "tolerance": question.tolerance}
     made = []
     for cell in cells:
         found = of_cell(files, cell, more.get("failure", FAILURE))
         named = _named(cell, run.shape) if len(cells) > 1 or question.cells is not None else ""
-        fields: dict[str, Any] = {"prior": question.prior, "prob": question.prob, "synthetic": run.synthetic, **told}
-        fields |= {"dropped": found.dropped, "notes": found.notes}
-        account = Account(
-            found, str(question.directory), question.query, (cell_names or {}).get(cell, named),
-            **fields | more,
-        )  # fmt: skip
+        account = _account(question, run, found, (cell_names or {}).get(cell, named), **more)
         made.append(write_report(account, run.out, NAME if len(cells) == 1 else f"spine-{cell}.html"))
     return made
+
+
+def warnings(question: Question, run: Run, found: Findings, failure: float = FAILURE) -> list[str]:
+    """What to know before the numbers of a cell are believed: as the page has it."""
+    return list(_warnings(_account(question, run, found, "", failure=failure), found))
+
+
+def _account(question: Question, run: Run, found: Findings, cell: str, **more: Any) -> Account:
+    fields: dict[str, Any] = {
+        "prior": question.prior,
+        "prob": question.prob,
+        "synthetic": run.synthetic,
+        "known": f"{question.known:,} others" if question.known else "nobody else in the cell",
+        "leaf_prior": _told(description(question.leaf_prior)),
+        "tolerance": question.tolerance,
+        "dropped": found.dropped,
+        "notes": found.notes,
+    }
+    return Account(found, str(question.directory), question.query, cell, **fields | more)
 
 
 def _named(cell: int, shape: Sequence[int]) -> str:

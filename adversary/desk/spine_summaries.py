@@ -10,6 +10,7 @@ from rich.text import Text
 
 from adversary.desk import tables
 from adversary.desk.spine_findings import Findings, cells_of, of_cell
+from adversary.desk.spine_report import warnings
 from adversary.desk.spine_results import FAILURE, QUANTILES
 from adversary.desk.spine_runs import Question, Run
 
@@ -41,9 +42,11 @@ def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure
             {
                 "cell": cell,
                 "log_evidence": None if above is None else tables.finite(np.ravel(above.log_evidence)[i]),
-                **_of_cell(of_cell(files, cell, failure), question, thresholds),
+                **_of_cell(found, question, thresholds),
+                "warnings": warnings(question, made, found, failure),
             }
             for i, cell in enumerate(cells_of(files))
+            for found in [of_cell(files, cell, failure)]
         ],
     }
 
@@ -80,6 +83,7 @@ def show(answer: dict[str, Any], console: Console) -> None:
         tables.put(worst, console)
         told = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
         console.print("", Text(f"answers: {told}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
+        tables.show_warnings(one["warnings"], console)
 
 
 def _apart(unprotected: int) -> str:

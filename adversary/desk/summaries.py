@@ -16,9 +16,6 @@ from adversary.desk.words import figure_of, readers_of, share
 from adversary.policy.phrases import listed
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.attacks import MEANINGS
-from adversary.reader.beliefs import Belief, Uniform
-from adversary.reader.each import Each
-from adversary.reader.truths import settle_truth
 
 
 def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
@@ -105,34 +102,6 @@ def levels(scenario: Scenario) -> Table:
         often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
         table.add(name, portraits.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings, *often)
     return table
-
-
-def warnings(scenario: Scenario) -> list[str]:
-    """Improper beliefs that a small count turns into evidence."""
-    plan = scenario.plan
-    found: dict[str, int] = {}
-    for one in readers_of(scenario).values():
-        counts = settle_truth(plan, one, scenario.truth).counts
-        for cell in range(plan.cells):
-            for i, given in enumerate(one.chain(plan, cell)):
-                inside = counts[i - 1, cell] if i else 0
-                near = 4.0 * np.sqrt(plan.levels[i].mechanism.variance)
-                if _flat(given) and counts[i, cell] - inside < near:
-                    found.setdefault(plan.names[i], int(counts[i, cell]))
-    return [
-        f"The belief about the {name} is uniform without an upper end, and the true count there is small ({count}). "
-        "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
-        "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
-        f"for “out”, whatever the {plan.names[0]}'s own count shows, and the average is tilted. With a large total the "
-        "tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these averages "
-        "as those of this particular belief, not as what any careful neighbour would conclude."
-        for name, count in found.items()
-    ]
-
-
-def _flat(belief: Belief) -> bool:
-    """Whether every total, or every sibling's count, is equally likely without end."""
-    return isinstance(belief, Uniform | Each) and not belief.proper
 
 
 def reading(scenario: Scenario, tree: xr.DataTree) -> list[str]:

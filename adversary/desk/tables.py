@@ -43,6 +43,12 @@ def put(made: Table, to: Console) -> None:
     to.print(made)
 
 
+def show_warnings(lines: Sequence[str], to: Console) -> None:
+    """What to know before the numbers are believed; last, where the eye ends."""
+    for line in lines:
+        to.print(Text(f"Take care. {line}", style="bold"))
+
+
 def finite(x: Any) -> float | None:
     """A number JSON can hold: None for what is not finite, and no negative zero."""
     return float(x) + 0.0 if np.isfinite(x) else None

@@ -5,6 +5,7 @@ Numbers are written by `policy.phrases`, whose functions are here under the same
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -67,6 +68,11 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
         part.attrs.update(tree.attrs)
         found.append((name, one, part))
     return found
+
+
+def warnings(tree: xr.DataTree) -> list[str]:
+    """What to know before the averages of an audit are believed."""
+    return [str(line) for line in json.loads(tree.attrs.get("warnings", "[]"))]
 
 
 def unreliable(risk: xr.Dataset) -> bool:

@@ -53,6 +53,42 @@ def test_the_worked_scenario_answers_in_one_json_object(more: list[str], correct
     assert "mcse" not in answer
 
 
+def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path: Path) -> None:
+    told = "The belief about the block group is uniform without an upper end, and the true count there is small (1)."
+    assert told in commands.flat(commands.printed("audit", GRANVILLE))
+    assert [line.startswith(told) for line in answered(GRANVILLE)["warnings"]] == [True]
+    assert answered(GRANVILLE, "--truth", "block group=10")["warnings"] == []
+    assert "Take care" not in commands.printed("audit", DARE)
+    scenario = adv.load_scenario(GRANVILLE)
+    truths = {
+        "small": scenario.truth,
+        "large": {"block": 1, "block group": 40},
+        "other": {"block": 1, "block group": 2},
+    }
+    tree = adv.audit(scenario.plan, {"a": scenario.adversary, "b": scenario.adversary}, truths, rng=1)
+    (both,) = json.loads(tree.attrs["warnings"])
+    assert both.startswith(told.replace("(1)", "(1 or 2)"))
+    assert told in commands.flat(commands.printed("explain", GRANVILLE))
+    ranges = tmp_path / "ranges.toml"
+    text = Path(GRANVILLE).read_text(encoding="utf-8")
+    ranges.write_text(text + "\n[sensitivity]\nprior = [0.1, 0.5]\n", encoding="utf-8")
+    assert told in commands.flat(commands.printed("sensitivity", str(ranges)))
+    (line,) = commands.answered("sensitivity", str(ranges))["warnings"]
+    assert line.startswith(told)
+
+
+def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
+    code = f"""
+import sys, warnings
+from adversary.desk import cli
+cli.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
+sys.argv = ["adversary", "audit", {DARE!r}]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "warning: a block is damaged\n")
+
+
 def test_bounds_are_keyed_by_definition_and_lie_about_the_prior() -> None:
     bounds = answered(GRANVILLE)["bounds"]
     assert list(bounds) == ["zCDP", "approximate DP", "privacy loss"]

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import audited, learned, report, summaries, words
+from adversary.desk import audited, learned, report, words
 from adversary.desk.report import check_directory, render, write_report
 from adversary.desk.scenarios import Scenario
 from tests.pages import page_without_pictures
@@ -96,9 +96,9 @@ def test_an_improper_belief_with_a_small_count_is_warned_about(tmp_path: Path) -
     assert "not neutral about the target" in text_of(page("granville_1940"))
     assert "not neutral" not in text_of(page("dare_1940"))
     large = adv.load_scenario(DATA / "granville_1940.toml").with_truth({"block group": 10})
-    assert summaries.warnings(large) == []
+    assert words.warnings(audit_of(large)) == []
     proper = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { upper = 10 } ')
-    assert summaries.warnings(proper) == []
+    assert words.warnings(audit_of(proper)) == []
 
 
 def test_every_status_is_explained(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from adversary.desk import (
     repeats,
     sensitivities,
     summaries,
+    words,
 )
 from adversary.desk.cli import app
 from adversary.desk.report import render
@@ -222,8 +223,13 @@ def test_beliefs_are_told_in_words(tmp_path: Path) -> None:
 
 def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> None:
     flat = small(tmp_path, "", ("{ upper = 6 }", '{ each = "uniform" }'))
-    assert len(summaries.warnings(flat)) == 1
-    assert summaries.warnings(small(tmp_path, "", ("{ upper = 6 }", "{ each = [0.5, 0.5] }"))) == []
+    assert len(warnings(flat)) == 1
+    assert warnings(small(tmp_path, "", ("{ upper = 6 }", "{ each = [0.5, 0.5] }"))) == []
+
+
+def warnings(scenario: Scenario) -> list[str]:
+    tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, draws=10, rng=1)
+    return words.warnings(tree)
 
 
 def test_what_a_mistaken_belief_does_is_told_under_both_truths() -> None:
