@@ -218,6 +218,7 @@ WINGS = (
         "desk.nmf_recipes",
         "desk.nmf_synthesis",
         "desk.nmf",
+        "desk.safe_text",
         "desk.keys",
         "desk.belief_keys",
         "desk.invariant_keys",

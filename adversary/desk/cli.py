@@ -47,6 +47,7 @@ from adversary.desk.options import (
     told,
     whole,
 )
+from adversary.desk.safe_text import safe_names
 from adversary.desk.scenarios import Scenario
 from adversary.desk.spine_command import spine_command
 from adversary.desk.tables import console, json_text, tell
@@ -159,8 +160,9 @@ def sensitivity_command(
         if folder is not None:
             from adversary.desk import exhibits
 
+            files = safe_names(every)
             drawn = {
-                f"{name} {figure}".strip().replace(" ", "_").replace("/", "_"): draw
+                "_".join(filter(None, [files[name], figure])): draw
                 for name, gone in every.items()
                 for figure, (draw, _) in sensitivities.figures_of(gone).items()
             }

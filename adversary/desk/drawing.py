@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from adversary.desk.safe_text import printable
 
 BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
 COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
@@ -37,14 +40,34 @@ STYLE: Any = {
 
 
 def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """A figure function drawn in the house style, whatever style is set outside."""
+    """A figure function drawn in the house style, whatever style is set outside, its texts safe to show."""
 
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Figure:
         with mpl.rc_context(STYLE):
-            return function(*args, **kwargs)
+            figure = function(*args, **kwargs)
+            _make_printable(figure)
+            return figure
 
     return wrapped
+
+
+def _make_printable(figure: Figure) -> None:
+    """Texts, and the names that marks bear in an SVG, without control characters."""
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            named = axis.get_major_formatter()
+            if isinstance(named, FuncFormatter):  # also of ticks that have names
+                named.func = partial(_printable_tick, named.func)
+    for one in figure.findobj():
+        if isinstance(one, Text) and not one.get_text().isprintable():
+            one.set_text(printable(one.get_text()))
+        if isinstance(name := one.get_gid(), str):
+            one.set_gid(printable(name))
+
+
+def _printable_tick(text: Callable[[float, Any], str], value: float, place: Any) -> str:
+    return printable(text(value, place))
 
 
 def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, offset: float) -> None:

@@ -19,6 +19,7 @@ from adversary.desk import exact_promises, exact_readers, exact_tables, exact_wo
 from adversary.desk.answers import how
 from adversary.desk.keys import read_toml
 from adversary.desk.options import SEED, Json, Truths, directory, number, read_scenario, told
+from adversary.desk.safe_text import safe_names
 from adversary.desk.scenarios import Scenario
 from adversary.desk.table_files import load_table_file
 from adversary.desk.tables import tell
@@ -128,11 +129,13 @@ def _figures(scenario: Scenario, totals: ExactTotals, every: list[Any], answers:
     from adversary.desk import curves, exact_figures
 
     drawn: dict[str, Callable[[], Any]] = {}
+    files = safe_names(name for name, _, _ in every)
     for name, one, part in every:
         moves = exact_readers.moves(one, part)
         if moves:
-            key = f"{name} odds".strip().replace(" ", "_").replace("/", "_")
-            drawn[key] = partial(exact_figures.odds_moved, answers[name], moves)
+            drawn["_".join(filter(None, [files[name], "odds"]))] = partial(
+                exact_figures.odds_moved, answers[name], moves
+            )
     for name, promise in list((scenario.guarantee or {}).items())[:1]:
         if not totals.disclosed:
             both = {f"{name}, one record": promise.group(totals.each), f"{name}, beside it": totals.promised(promise)}

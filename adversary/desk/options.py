@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from adversary.desk.bounds import LEVELS, PRIORS
+from adversary.desk.safe_text import printable
 from adversary.desk.scenarios import Scenario, load_scenario
 
 SEED = 2020
@@ -61,7 +62,7 @@ def told() -> Iterator[None]:
         yield
     except (ValueError, TypeError, ArithmeticError, OSError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-        print("error: " + " ".join([*text.split(), *getattr(error, "__notes__", ())]), file=sys.stderr)
+        print(printable("error: " + " ".join([*text.split(), *getattr(error, "__notes__", ())])), file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -31,6 +31,7 @@ from adversary.desk import (
     words,
 )
 from adversary.desk.grids import Section
+from adversary.desk.safe_text import printable
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import readers_of
 from adversary.reader.truths import settle_truth
@@ -102,7 +103,13 @@ def template(name: str) -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     loader = FileSystemLoader(Path(__file__).parent)
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(name)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    return made.get_template(name)
+
+
+def _shown(value: Any) -> Any:
+    """What is put into a page; what a macro made of such values is there already."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def render(scenario: Scenario, tree: xr.DataTree) -> str:

@@ -20,6 +20,7 @@ from rich.text import Text
 from adversary.desk import portraits
 from adversary.desk.grids import Section, Table, shown
 from adversary.desk.range_keys import Ranges
+from adversary.desk.safe_text import FOR_GROUPS, safe_names
 from adversary.desk.scenarios import Scenario
 from adversary.desk.simulations import as_audited, source, spread_of
 from adversary.desk.sweeps import SWEPT_DRAWS
@@ -266,11 +267,12 @@ def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
 def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
     """The sweeps as groups: `base`, `tornado`, and one for each input, under the name of the truth if it has one."""
     groups: dict[str, xr.Dataset] = {}
+    truths = safe_names(every, FOR_GROUPS)
     for name, gone in every.items():
-        start = f"{name.replace('/', '_')}/" if name else ""
-        groups |= {
-            f"{start}{dim}": one for dim, one in {"base": gone.base, "tornado": gone.extremes, **gone.swept}.items()
-        }
+        parts = {"base": gone.base, "tornado": gone.extremes, **gone.swept}
+        called = safe_names(parts, FOR_GROUPS)
+        start, told = (f"{truths[name]}/", {"truth": name}) if name else ("", {})
+        groups |= {f"{start}{called[dim]}": one.assign_attrs(told) for dim, one in parts.items()}
     tree = xr.DataTree.from_dict(groups)
     tree.attrs["warnings"] = json.dumps(warnings(every))
     return tree

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from adversary.desk.safe_text import printable
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
 
 
+class Screen(Console):
+    """A console on which texts of other people move no cursor and turn no line."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Every piece of text, as it is about to be written."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(printable(text), style, control)
+
+
 def console() -> Console:
     """Standard output, as wide as the terminal."""
-    return Console(width=None if sys.stdout.isatty() else WIDTH)
+    return Screen(width=None if sys.stdout.isatty() else WIDTH)
 
 
 def table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
     """An empty table with columns of words, then columns of numbers."""
-    made = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False, header_style="bold")
+    made = Table(title=Text(title), title_justify="left", title_style="", box=None, pad_edge=False, header_style="bold")
     for head in texts:
-        made.add_column(head)
+        made.add_column(Text(head))
     for head in numbers:
-        made.add_column(head, justify="right")
+        made.add_column(Text(head), justify="right")
     return made
 
 

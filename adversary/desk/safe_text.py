@@ -1,0 +1,51 @@
+"""Texts of other people: made safe to show on a terminal, a page or a figure, and to name files and groups after.
+
+Names and titles come from files that anybody may have written. What moves a cursor, reorders or hides text is taken out
+wherever something is shown; the numbers (`--json`, NetCDF) keep names as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from unicodedata import category
+
+_KEPT = "\n\t\u200c\u200d"
+"""Lines, tabs, and the joiners without which some scripts cannot be written."""
+_LONGEST = 80
+"""Characters of a file name, far below what any file system allows."""
+FOR_FILES = r"[^\w.-]"
+"""What stands in no file name."""
+FOR_GROUPS = r"[/\x00-\x1f]"
+"""What stands in no name of a NetCDF group."""
+
+
+def printable(text: str) -> str:
+    """The text without control characters, escape sequences' first of all, and without what turns its direction.
+
+    >>> printable("a\\x1b[31mb\\u202ec")
+    'a[31mbc'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c for c in text if c in _KEPT or category(c) not in ("Cc", "Cf", "Cs"))
+
+
+def safe_names(names: Iterable[str], unsafe: str = FOR_FILES) -> dict[str, str]:
+    """A name for a file, or a group, for each of these: no two alike, not even in another case.
+
+    >>> safe_names(["a b", "a/b", "A_B", "..", ""])
+    {'a b': 'a_b', 'a/b': 'a_b_2', 'A_B': 'A_B_3', '..': '__', '': ''}
+    """
+    found: dict[str, str] = {}
+    used: set[str] = set()
+    for name in names:
+        start = re.sub(unsafe, "_", printable(name))[:_LONGEST]
+        start = re.sub(r"^\.+", lambda dots: "_" * len(dots[0]), start)
+        made, number = start, 1
+        while made.casefold() in used:
+            number += 1
+            made = f"{start}_{number}"
+        used.add(made.casefold())
+        found[name] = made
+    return found
