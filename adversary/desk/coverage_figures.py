@@ -8,7 +8,6 @@ a line, or, of coverage, about the nominal level.
 from __future__ import annotations
 
 from itertools import cycle, product
-from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +18,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from adversary._numeric import as_array
-from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, LIGHT, finding, panel_title, plain_log_axis, styled
-from adversary.desk.marks import in_percent
+from adversary.desk.drawing import BLUE, COLOURS, GREY, INK, LIGHT, panel_title, plain_log_axis, styled
+from adversary.desk.marks import in_percent, title
 from adversary.desk.words import figure_of, percent
 
 ORANGE = COLOURS[1]
@@ -48,7 +47,7 @@ def length(study: xr.Dataset) -> Figure:
     for (row, column), ax in np.ndenumerate(axes):
         _curves(ax, study.isel(epsilon=row, truth=column), "length")
     _finish(figure, axes, study, "mean length", log=True)
-    _title(figure, _gain(study, "length", f"the {_interval(study)}"))
+    title(figure, _gain(study, "length", f"the {_interval(study)}"))
     return figure
 
 
@@ -67,7 +66,7 @@ def rmse(study: xr.Dataset, estimate: str = "mode") -> Figure:
     for (row, column), ax in np.ndenumerate(axes):
         _curves(ax, chosen.isel(epsilon=row, truth=column), "rmse")
     _finish(figure, axes, study, f"RMSE of the posterior {estimate}", log=True)
-    _title(figure, _gain(chosen, "rmse", f"the {what}"))
+    title(figure, _gain(chosen, "rmse", f"the {what}"))
     return figure
 
 
@@ -89,7 +88,7 @@ def coverage(study: xr.Dataset) -> Figure:
         Patch(color=LIGHT, label=f"within {ERRORS:g} standard errors of it"),
     ]
     _finish(figure, axes, study, "coverage", log=False, extra=extra)
-    _title(figure, _covered(study))
+    title(figure, _covered(study))
     return figure
 
 
@@ -150,11 +149,6 @@ def _finish(
     figure.legend(
         handles=handles, loc="outside lower center", ncols=2 if len(handles) > 3 else len(handles), frameon=False
     )
-
-
-def _title(figure: Figure, text: str) -> None:
-    """The finding, in lines that leave room for its capitals."""
-    finding(figure, fill(text[:1].upper() + text[1:], int(9.4 * figure.get_figwidth())))
 
 
 def _gain(study: xr.Dataset, name: str, what: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -37,6 +38,14 @@ STYLE: Any = {
     "text.parse_math": False,
     "svg.hashsalt": "adversary",
 }
+
+
+ROOM = 0.96
+"""Share of a figure's width that a line of its title may take; fonts of SVG and PNG differ by a percent or two."""
+
+
+LETTER, LINE = 6.6, 13.0
+"""Points that a letter and a line of a tick label take, with a gap."""
 
 
 def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
@@ -77,16 +86,17 @@ def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, off
     low, high = sorted(ax.get_ylim())
     ends = [float(scale.transform(ax.transData.transform((x, min(max(y, low), high))))[1]) for y, _, _ in labels]
     sizes = [12.5 * (text.count("\n") + 1) / height for _, text, _ in labels]
-    for i, place in enumerate(apart(ends, sizes)):
-        _, text, colour = labels[i]
-        edge = 1.0 if offset > 0 else 0.0
-        moved = abs(place - ends[i]) > 0.012
+    places = apart(ends, sizes)
+    moved = np.abs(np.subtract(places, ends)) > 0.012
+    beside = offset + np.copysign(8.0, offset) * moved.any()  # of all, so that no line crosses another label
+    line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (offset < 0, 0.5)}
+    for (_, text, colour), end, place, line in zip(labels, ends, places, moved, strict=True):
         ax.annotate(
-            text, (edge, ends[i]), xycoords="axes fraction",
-            xytext=(offset + (8.0 if offset > 0 else -8.0) * moved, (place - ends[i]) * height),
+            text, (1.0 if offset > 0 else 0.0, end), xycoords="axes fraction",
+            xytext=(beside, (place - end) * height),
             textcoords="offset points", va="center", ha="left" if offset > 0 else "right",
             color=colour, fontsize=9.5, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0} if moved else None,
+            arrowprops={"color": colour, **line_of} if line else None,
         )  # fmt: skip
 
 
@@ -107,21 +117,39 @@ def apart(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
 
 
 def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
-    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short."""
+    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
     axis = ax.xaxis if which == "x" else ax.yaxis
     low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
-    decades = np.log10(high / low)
-    steps = (1.0, 2.0, 5.0) if decades < 2.6 else (1.0,)
-    ticks = [m * 10.0**e for e in range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1) for m in steps]
-    axis.set_ticks([tick for tick in ticks if low * 0.999 <= tick <= high * 1.001])
+    ends = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1
+    dense: list[tuple[tuple[float, ...], int]] = [((1.0, 2.0, 5.0), 1)] * bool(high / low < 10.0**2.6)
+    for steps, decades in (*dense, *(((1.0,), every) for every in (1, 2, 3, 5, 10, 20, 50, 100, 200))):
+        ticks = [m * 10.0**e for e in range(*ends) if e % decades == 0 for m in steps]
+        ticks = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+        if _legible(ax, which, np.log10(np.divide(ticks, low)) / np.log10(high / low), list(map(text, ticks))):
+            break
+    axis.set_ticks(ticks)
     axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))
     axis.set_minor_formatter(NullFormatter())
     (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
 
 
+def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
+    """Whether tick labels at these shares of an axis have room beside one another, whatever a layout takes from it."""
+    assert isinstance(ax.figure, Figure)
+    box = ax.get_position()
+    across = which == "x"
+    length = 72.0 * float(ax.figure.get_size_inches()[0 if across else 1]) * (box.width if across else box.height)
+    sizes = np.array([LETTER * len(text) if across else LINE for text in texts])
+    return bool((0.75 * length * np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2.0).all())
+
+
 def finding(figure: Figure, text: str) -> None:
-    """The figure's title: what it shows, as a sentence."""
-    figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
+    """The figure's title: what it shows, as a sentence, on as many lines as it needs."""
+    title = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
+    room, letters = ROOM * figure.bbox.width, len(text)
+    while (wide := title.get_window_extent().width) > room and letters > 1:
+        letters = min(letters - 1, int(letters * room / wide) + 1)
+        title.set_text(fill(text, letters))
 
 
 def panel_title(ax: Axes, text: str) -> None:

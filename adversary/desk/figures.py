@@ -75,6 +75,7 @@ def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByVa
     ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
     assert isinstance(ax.figure, Figure)
     finding(ax.figure, f"Nine releases in ten leave this reader {ends} sure of “in”")
+    panel_title(ax, _key_of_bars(table))
     _bars(ax, table)
     if table.several:
         ax.fill_between(table.values, low, high, color=BLUE, alpha=0.18, lw=0, gid="band")
@@ -116,11 +117,11 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
     for ax, end in zip((left, right), ends, strict=True):
         ax.set_xlabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _bars(ax, table, note=ax is right)
+        _bars(ax, table)
         edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
     left.axhline(0.5, color=INK, lw=1.2, ls=(0, (4, 3)), gid="threshold")
     panel_title(left, "dotted: priors; dashed: 50 %, above which\na reader decides “in”")
-    panel_title(right, "above 1: the release speaks for “in”\n")
+    panel_title(right, f"above 1: the release speaks for “in”\n{_key_of_bars(table)}")
     right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
     right.set_ylabel("ratio: posterior / prior")
     plain_log_axis(right, "y", lambda r: f"{r:g}")
@@ -194,7 +195,7 @@ def _weighted(y: Floats, weight: Floats) -> tuple[float, float, float]:
     return float(weight @ y / weight.sum()), float(y[order][at[0]]), float(y[order][at[1]])
 
 
-def _bars(ax: Axes, table: _ByValue, *, note: bool = True) -> None:
+def _bars(ax: Axes, table: _ByValue) -> None:
     """Probability of each released value, as light bars on an axis of their own behind the curves."""
     behind = ax.twinx()
     width = 0.8 * float(np.diff(table.values).min()) if table.values.size > 1 else 0.8
@@ -204,12 +205,10 @@ def _bars(ax: Axes, table: _ByValue, *, note: bool = True) -> None:
     behind.spines[:].set_visible(False)
     behind.set_zorder(ax.get_zorder() - 1)
     ax.patch.set_visible(False)
-    if note:
-        peak = int(np.argmax(table.probability))
-        behind.annotate(
-            f"bars: how probable each\nvalue is (highest {percent(table.probability[peak])})", (0.02, 0.98),
-            xycoords="axes fraction", va="top", fontsize=9, color="#555555",
-        )  # fmt: skip
+
+
+def _key_of_bars(table: _ByValue) -> str:
+    return f"bars: how probable each value is (up to {percent(table.probability.max())})"
 
 
 @styled

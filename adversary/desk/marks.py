@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from textwrap import fill
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -69,5 +68,5 @@ def ticks_right(ax: Axes) -> None:
 
 
 def title(figure: Figure, text: str) -> None:
-    """The finding, on as many lines as it needs."""
-    finding(figure, fill(text[:1].upper() + text[1:], int(10.2 * figure.get_figwidth())))
+    """The finding, from its first letter on a sentence."""
+    finding(figure, text[:1].upper() + text[1:])

@@ -28,6 +28,10 @@ from adversary.policy.risks import risk_surface
 
 RARE = 1e-3
 """Smallest prior of a figure."""
+APART = (30.0, 15.0)
+"""Points across and up within which a label of a contour has no other."""
+SAID = (130.0, 24.0)
+"""Points from the reader who binds within which the text about them stands."""
 CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
@@ -202,7 +206,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
-        _contours(ax, middle, epsilon, norm, small=small)
+        _contours(ax, middle, epsilon, norm, (one.inclusion, one.value), small=small)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
         ax.pcolormesh(edges, edges, none, cmap=ListedColormap([INK]), rasterized=True, gid="nothing")
@@ -215,15 +219,38 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
         dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one, text)
 
 
-def _contours(ax: Axes, middle: Floats, epsilon: Floats, norm: LogNorm, *, small: bool) -> None:
-    """Readers who allow the same epsilon, drawn in e^-epsilon, which has no pole."""
+def _contours(
+    ax: Axes, middle: Floats, epsilon: Floats, norm: LogNorm, binds: tuple[float, float], *, small: bool
+) -> None:
+    """Readers who allow the same epsilon, drawn in e^-epsilon, which has no pole; labels where they have room."""
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
     levels = [m * 10.0**k for k in range(-6, 4) for m in (1.0, 2.0, 5.0) if low < m * 10.0**k < high]
     heights = np.exp(-np.array(levels[::-1]))
     inside = [h for h in heights if np.exp(-epsilon).min() < h < np.exp(-epsilon).max()]
     if inside:
         lines = ax.contour(middle, middle, np.exp(-epsilon), levels=inside, colors="white", linewidths=0.8)
-        ax.clabel(lines, fmt=lambda h: f"{-np.log(h):.3g}", fontsize=7.0 if small else 8.5)
+        said: Any = {"fmt": lambda h: f"{-np.log(h):.3g}", "fontsize": 7.0 if small else 8.5}
+        tried = list(ax.clabel(lines, inline=False, **said))
+        wanted = [text.get_position() for text in tried]
+        for text in tried:
+            text.remove()
+        ax.clabel(lines, manual=_with_room(ax, wanted, binds), **said)
+
+
+def _with_room(ax: Axes, wanted: list[tuple[float, float]], binds: tuple[float, float]) -> list[tuple[float, float]]:
+    """Those places of labels that are apart from one another, and from the text beside the reader who binds."""
+    width, height = APART
+    scale = 72.0 / ax.figure.dpi
+    x, y = scale * ax.transData.transform(binds) if np.isfinite(binds).all() else (np.inf, np.inf)
+    kept: list[tuple[float, float]] = []
+    taken: list[tuple[float, float]] = []
+    for place in wanted:
+        across, up = scale * ax.transData.transform(place)
+        free = all(abs(across - a) > width or abs(up - b) > height for a, b in taken)
+        if free and (abs(across - x) > SAID[0] or abs(up - y) > SAID[1]):
+            kept.append(place)
+            taken.append((across, up))
+    return kept
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:
