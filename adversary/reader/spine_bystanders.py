@@ -180,7 +180,7 @@ def memberships(L, theta, tau, messages, known, gone, top):
 
 @inner
 def others_weight(L, leaves, drop, spare, children):
-    """(lowest, weights, log scale): the law of the others' total at their parent, exp(-drop y) H'(y), as used below."""
+    """(lowest, logs): the law of the others' total at their parent, exp(-drop y) H'(y), as used below."""
     start, stop = spare.windows[0].low, 0
     for k in range(children):
         start = min(start, spare.windows[k].low)
@@ -190,10 +190,7 @@ def others_weight(L, leaves, drop, spare, children):
         weight[i] = -drop * (start + i)
         if leaves >= 0:
             weight[i] += log_rates(L, leaves, start + i)
-    top = largest_of(weight)
-    for i in range(weight.size):
-        weight[i] = math.exp(weight[i] - top)
-    return start, weight, top
+    return start, weight
 
 
 @inner
@@ -201,7 +198,8 @@ def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
     """Fill in the answers of the leaves below one unit, whose total is likely to be in one window.
 
     exp(-drop y) is split, exp(-steep (x + y)) going with the likelihood and the rest with the others' law, so that
-    neither is tiny where their product counts.
+    neither is tiny where their product counts. Over all that the others may have in all, their law's weight still runs
+    through more than doubles hold: it is scaled anew for every count, by what meets the likelihood's window.
     """
     unit, window = L.units[v], outside.windows[v]
     t = tilt_above(L, theta, v)
@@ -220,7 +218,8 @@ def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
         if unit.low <= total <= unit.high:
             likely = math.exp(log_likelihood(L, v, total) - steep * total - summit)
             seen[j], unseen[j] = likely * value[j], likely * lack[j]
-    start, weight, top = others_weight(L, leaves, drop - steep, spare, unit.children)
+    start, weight = others_weight(L, leaves, drop - steep, spare, unit.children)
+    scaled = np.empty(window.size)
     for k in range(unit.children):
         b = unit.first + k
         if L.units[b].children > 0 or known[b] < 0:
@@ -233,15 +232,16 @@ def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
                 continue
             shift = place.low + x - window.low
             first, last = min(max(0, -shift), place.size), max(0, min(place.size, window.size - shift))
-            found, miss = overlap(
-                others[first:last], weights[first:last], seen[max(0, shift) :], unseen[max(0, shift) :]
-            )
+            top = largest_of(weights[first:last] if last > first else weights)
+            for z in range(first, last):
+                scaled[z - first] = math.exp(weights[z] - top)
+            found, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
             if outside.most[v] > 0.0:
                 for z in range(place.size):
                     total = shift + z + window.low
                     if (z < first or z >= last) and unit.low <= total <= unit.high:
-                        beyond = outside.most[v] * math.exp(log_likelihood(L, v, total) - steep * total - summit)
-                        miss += others[z] * weights[z] * beyond
+                        log = log_likelihood(L, v, total) - steep * total - summit + weights[z] - top
+                        miss += others[z] * outside.most[v] * math.exp(min(log, HIGHEST))
             largest = log_peak(L, v, drop, leaves, x) + (drop - steep) * x - top - summit
             miss += place.dropped * most * math.exp(min(largest, HIGHEST)) + place.size * UNDERFLOW
             answer[b, i] = (
