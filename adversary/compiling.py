@@ -9,7 +9,10 @@ Imported inside functions only, because it brings numba.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,29 @@ def compiler(digest: str, **options: Any) -> Callable[[Callable[..., Any]], Any]
 
 def call(function: Any, *arguments: Any) -> Any:
     """A compiled function's answer; where its machine code is not at hand yet, it is said what takes so long."""
-    if function.signatures:
-        return function(*arguments)
-    with told("compiling for this machine: up to a minute, once"):
-        return function(*arguments)
+    with uninterrupted():
+        if function.signatures:
+            return function(*arguments)
+        with told("compiling for this machine: up to a minute, once"):
+            return function(*arguments)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block.
+
+    Numba makes Python objects of a compiled function's answer without looking for exceptions. An interruption raised
+    in between is a segmentation fault.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    waiting: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *told: waiting.append(told))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            before(*waiting[0])

@@ -56,10 +56,13 @@ Scheduler = Annotated[
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Errors in the input in one line, without a traceback."""
+def told(interrupted: str = "") -> Iterator[None]:
+    """Errors in the input in one line, without a traceback; so for Ctrl-C, with what to do then."""
     try:
         yield
+    except KeyboardInterrupt:
+        print(f"interrupted{': ' * bool(interrupted)}{interrupted}", file=sys.stderr)
+        raise typer.Exit(130) from None
     except (ValueError, TypeError, ArithmeticError, OSError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
         print(printable("error: " + " ".join([*text.split(), *getattr(error, "__notes__", ())])), file=sys.stderr)

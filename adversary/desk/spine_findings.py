@@ -65,7 +65,7 @@ class LevelFindings:
         spread = variance[np.isfinite(variance) & (variance > 0.0)]
         if spread.size:
             self.variance = min(self.variance[0], float(spread.min())), max(self.variance[1], float(spread.max()))
-        self.squares += float(((noisy - mean)[here] ** 2).sum())
+        self.squares += float(np.nansum((noisy - mean)[here] ** 2))
         self.below += int((noisy[here] < 0.0).sum())
         self.points = np.concatenate([self.points, np.stack([noisy[here], mean[here]])], axis=1)
         while self.points.shape[1] > POINTS:

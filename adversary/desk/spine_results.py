@@ -21,7 +21,8 @@ from adversary._numeric import Floats, check_non_negative, check_probability, ch
 from adversary.desk.spine_units import path_rho, unit_columns, with_leaves
 from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
 from adversary.privacy.guarantees import Guarantee
-from adversary.reader.trees import Tree
+from adversary.reader.spine_inputs import aligned
+from adversary.reader.trees import Tree, in_order
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,6 +50,7 @@ def results(
     cell : its number in the query, for the column of that name
     """
     tree = posterior.tree
+    released, rho = aligned(tree, released, rho)
     values = np.asarray(released, dtype=np.float64)[:, None]
     precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))[:, None]
     found = unit_columns(posterior, values, precision, prob, [cell])
@@ -180,7 +182,7 @@ def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0
     import xarray as xr
     from scipy.special import ndtri
 
-    counts = np.asarray(truth, dtype=np.float64)
+    counts = np.asarray(in_order(tree.names, truth, "truth"), dtype=np.float64)
     present = [i for i in range(len(tree.levels)) if (tree.level == i).any()]
     columns = []
     for one in estimates.values():
@@ -190,7 +192,7 @@ def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0
             mean, reach = one["mean"].values, ndtri(0.5 + 0.5 * prob) * one["sd"].values
             held, claimed = np.abs(mean - counts) <= reach + 1e-9, np.full(len(tree), prob)
         else:
-            mean = np.asarray(one, dtype=np.float64)
+            mean = np.asarray(in_order(tree.names, one, "an estimate"), dtype=np.float64)
             held, claimed = (np.full(len(tree), np.nan) for _ in range(2))
         miss = mean - counts
         parts = [

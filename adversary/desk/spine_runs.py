@@ -29,7 +29,7 @@ from adversary.runner import save_bytes
 
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
-TAUS = (1e-34, 1e-80)
+TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
 

@@ -28,7 +28,7 @@ COLUMNS = {
     "log_odds": "of one more person, for a reader who knows everybody else in this leaf; null where no leaf",
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
-    "status": "of the posterior (ok, loose) or, in a leaf, of log_odds; see adversary.reader.spine.STATUS",
+    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds; see adversary.reader.spine.STATUS",
     "dropped": "bound on the error of every probability of this posterior",
     "path_rho": "sum of rho = 1 / (2 variance) of a leaf and of all above it, exact counts left out",
     "path_exact": "whether an exact count is among them",
@@ -128,6 +128,8 @@ def _kind(pa: Any, name: str) -> Any:
 def _p_zero(solution: Any) -> Floats:
     """(unit,) posterior probability of 0."""
     windows = solution.messages.windows
+    if not solution.resolved:
+        return np.full(windows.size, np.nan)
     first = windows["place"]
     mass = solution.messages.data[first] * solution.outer[first] / solution.mass
     return np.where(windows["low"] == 0, mass, 0.0)

@@ -136,9 +136,9 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
 
 
 @inner
-def handed_on(L, b, known):
-    """Whether a unit is to be told what all others say: it has children, or it is a leaf that is marked (-2)."""
-    return L.units[b].children > 0 or known[b] < -1
+def handed_on(L, b, known, on_way):
+    """Whether a unit is to be told what all others say: it lies on the way to an answer, or it is marked (-2)."""
+    return on_way[b] and (L.units[b].children > 0 or known[b] < -1)
 
 
 @compiled
@@ -147,22 +147,26 @@ def memberships(L, theta, tau, messages, known, gone, top):
 
     Errors are relative to what is found. `top` is what the root is told, without numbers if nothing. `gone` is -1, or
     a count that leaves are taken to have where their rate is shared above their parent: only leaves with that count
-    are then answered.
+    are then answered. Only what lies on the way to units that are asked about, or marked, is gone over.
     """
     n = L.units.size
+    on_way = known != -1
+    for v in range(n - 1, 0, -1):
+        if on_way[v]:
+            on_way[L.units[v].parent] = True
     answer, error = np.full((n, 2), np.nan), np.full((n, 2), np.inf)
     outside, used = at_root(n, messages.windows[0], top)
     room, spare = room_for(L), room_for(L)
     for v in range(n):
         unit = L.units[v]
-        if unit.children == 0:
+        if unit.children == 0 or not on_way[v]:
             continue
         room = combine(unit.first, unit.children, messages, tau, room)
-        spare = bystanders(unit.children, room, tau, spare)
+        spare = bystanders(unit.children, room, tau, spare, on_way[unit.first : unit.first + unit.children])
         drop = tilt_above(L, theta, v) - theta[v]
         inner, asked = 0, 0
         for k in range(unit.children):
-            inner += handed_on(L, unit.first + k, known)
+            inner += handed_on(L, unit.first + k, known, on_way)
             asked += known[unit.first + k] >= 0
         if inner > 0:
             leaves = unit.sharing - (gone >= 0) if unit.sharing > 0 else np.int64(-1)
@@ -170,7 +174,7 @@ def memberships(L, theta, tau, messages, known, gone, top):
             peak = log_peak(L, v, drop, leaves, absent)
             value, lack, beyond = told_by(L, v, drop, leaves, absent, outside, peak)
             for k in range(unit.children):
-                if handed_on(L, unit.first + k, known):
+                if handed_on(L, unit.first + k, known, on_way):
                     window = messages.windows[unit.first + k]
                     outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
         if asked > 0:
@@ -179,12 +183,13 @@ def memberships(L, theta, tau, messages, known, gone, top):
 
 
 @inner
-def others_weight(L, leaves, drop, spare, children):
+def others_weight(L, v, known, leaves, drop, spare):
     """(lowest, logs): the law of the others' total at their parent, exp(-drop y) H'(y), as used below."""
-    start, stop = spare.windows[0].low, 0
-    for k in range(children):
-        start = min(start, spare.windows[k].low)
-        stop = max(stop, spare.windows[k].low + spare.windows[k].size)
+    start, stop = np.int64(UNBOUNDED), np.int64(0)
+    for k in range(L.units[v].children):
+        if known[L.units[v].first + k] >= 0:
+            start = min(start, spare.windows[k].low)
+            stop = max(stop, spare.windows[k].low + spare.windows[k].size)
     weight = np.empty(stop - start)
     for i in range(weight.size):
         weight[i] = -drop * (start + i)
@@ -218,7 +223,7 @@ def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
         if unit.low <= total <= unit.high:
             likely = math.exp(log_likelihood(L, v, total) - steep * total - summit)
             seen[j], unseen[j] = likely * value[j], likely * lack[j]
-    start, weight = others_weight(L, leaves, drop - steep, spare, unit.children)
+    start, weight = others_weight(L, v, known, leaves, drop - steep, spare)
     scaled = np.empty(window.size)
     for k in range(unit.children):
         b = unit.first + k

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from adversary._numeric import check_positive, check_whole
 from adversary.reader.leaf_priors import Flat as Flat
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
-from adversary.reader.spine_inputs import Message
+from adversary.reader.spine_inputs import Message, default_prior
 from adversary.reader.spine_noise import likelihoods
 from adversary.reader.spine_posteriors import SpinePosterior
 from adversary.reader.spine_solutions import CHUNK_TAU, TAU, Solution, each, rise_one, solve
@@ -43,17 +43,19 @@ def posterior(
     Parameters
     ----------
     tree : the spine
-    released : (unit,) or (unit, cell) whole noisy counts in the tree's order; NaN where not measured
+    released : (unit,) or (unit, cell) whole noisy counts in the tree's order, or by name: a mapping, or an
+        `xarray.DataArray` labelled over "unit"; NaN where not measured
     rho : the same shape, or one per unit: likelihood exp(-rho (released - x)^2), rho = 1 / (2 variance) of a discrete
         Gaussian; 0: not measured, infinite: exact
-    prior : of the leaves, `SharedRate()` where not given
+    prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
+        children, and `Flat()` of a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
     messages : what subtrees that were cut off say about their tops, leaves of this tree; see `rise`
     outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.outside`
     tolerance : of the mass dropped; windows are widened up to twice to meet it
     tau : share of mass that one trim may drop, at first
     workers : threads; cells are shared out among them
-    cells : labels of the cells
+    cells : labels of the cells, those of `released` where not given
 
     Returns
     -------
@@ -64,8 +66,10 @@ def posterior(
     >>> found.mean.round(3).values.tolist()
     [1.756, 1.196, 0.56]
     """
-    prior = SharedRate() if prior is None else prior
+    prior = default_prior(tree, messages or {}) if prior is None else prior
     like, single = likelihoods(tree, released, rho, noise)
+    if cells is None and "cell" in getattr(released, "coords", ()):
+        cells = released.coords["cell"].values.tolist()  # type: ignore[union-attr]
     count = len(like)
     if cells is not None and len(cells) != count:
         raise ValueError(f"cells must name all {count} cells, got {len(cells)}")
@@ -93,7 +97,7 @@ def rise(
     above, and each piece's `outside` of that to `posterior` of the piece. The top's own measurement is left out here
     and belongs into both.
     """
-    prior = SharedRate() if prior is None else prior
+    prior = default_prior(tree, {}) if prior is None else prior
     like, single = likelihoods(tree, released, rho, noise)
     found = tuple(rise_one(tree, one, prior, tau) for one in like)
     return found[0] if single else found

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._numeric import Floats, Integers, as_array
-from adversary.reader.leaf_priors import LeafPrior, SharedRate
-from adversary.reader.trees import Tree
+from adversary.reader.leaf_priors import Flat, LeafPrior, SharedRate
+from adversary.reader.trees import Tree, in_order
 
 if TYPE_CHECKING:
     from adversary.reader.spine_layouts import Layout
@@ -73,13 +73,21 @@ def plausible(variance: Floats) -> NDArray[np.bool_]:
     return np.asarray(within | (variance == 0) | np.isinf(variance))
 
 
+def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
+    """Labelled counts and rho, or mappings, in the order of the tree's units, cells of rho in that of the counts."""
+    released, rho = in_order(tree.names, released, "released"), in_order(tree.names, rho, "rho")
+    if all("cell" in getattr(values, "coords", ()) for values in (released, rho)):
+        rho = in_order(released["cell"].values, rho, "rho", "cell").transpose("unit", ...)
+    return released, rho
+
+
 def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Floats, bool]:
     """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
 
     rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within
     `VARIANCES`; counts must be whole where they were measured, and not negative where they are exact.
     """
-    values, precision = as_array(released), as_array(rho)
+    values, precision = map(as_array, aligned(tree, released, rho))
     if values.ndim not in (1, 2) or values.shape[0] != len(tree):
         raise ValueError(f"released must be (unit,) or (unit, cell) with {len(tree)} units, got shape {values.shape}")
     single = values.ndim == 1
@@ -154,6 +162,18 @@ def feasible(
     return Bounds(low, high, outer_low, outer_high, own_low, own_high)
 
 
+def default_prior(tree: Tree, messages: Mapping[str, Message]) -> LeafPrior:
+    """A rate shared below every parent; by all leaves, where some stand beside units with children.
+
+    A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.
+    """
+    if len(tree) == 1:
+        return Flat()
+    leaves = np.bincount(tree.parent[tree.leaves], minlength=len(tree))
+    mixed = ((leaves > 0) & (leaves < tree.children)).any()
+    return SharedRate(within="tree") if mixed and not messages else SharedRate()
+
+
 def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]) -> Integers:
     """(unit,) number of leaves whose shared rate ends in the unit, 0 where none does."""
     own = tree.children == 0
@@ -161,13 +181,16 @@ def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]
     count = np.zeros(len(tree), dtype=np.int64)
     if prior.within == "parent":
         if own[0]:
-            raise ValueError(f"unit {str(tree.names[0])!r} has no parent within which a rate could be shared")
+            raise ValueError(
+                f"a rate shared within parents needs a tree of more than one unit, got {str(tree.names[0])!r} alone: "
+                "give another prior, such as Flat()"
+            )
         np.add.at(count, tree.parent[own], 1)
         mixed = (count > 0) & (count < tree.children)
         if mixed.any():
             raise ValueError(
                 f"unit {str(tree.names[np.flatnonzero(mixed)[0]])!r} has both leaves, which share a rate, and units "
-                "with children of their own: put its leaves into a unit between"
+                "with children of their own: put its leaves into a unit between, or share the rate within='tree'"
             )
         return count
     if messages:

@@ -14,7 +14,7 @@ import numpy as np
 
 from adversary._numeric import Floats, Integers
 from adversary.reader.spine_inputs import UNBOUNDED, Bounds, feasible, replaced
-from adversary.reader.spine_solutions import NOTHING, Solution
+from adversary.reader.spine_solutions import NOTHING, TRUSTED, Solution
 from adversary.reader.trees import Tree
 
 STATUS = ("ok", "rerun", "certain", "impossible", "unresolved")
@@ -26,14 +26,20 @@ NOT_ASKED = -2
 """In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
 NOWHERE = -2
 """In place of the unit at which a second run starts: none would answer."""
-TRUSTED, SHARP = 1e-6, 1e-12
-"""Largest proven error of a log Bayes factor that is given, and from which on a second run is to find a better one."""
+LEAST_PASS = 1e8
+"""Products of a pass over the whole tree, where it takes fewer: about 0.1 seconds."""
+SHARP = 1e-12
+"""Proven error of a log Bayes factor from which on a second run is to find a better one."""
 
 
 def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
     """(leaf,) log Bayes factors of one more against `others`, bounds on their errors, and statuses.
 
-    reruns : how often at most the whole tree may be gone over, or parts of it that together are as large
+    reruns : how often at most the whole tree may be gone over, or parts of it that together take as long; none is
+        begun that would take longer than what is left
+
+    Siblings with one known count ask for nearly the same tilts: those that one of them was answered in are tried for
+    all.
     """
     leaves = tree.leaves
     known = np.full(len(tree), -1, dtype=np.int64)
@@ -45,16 +51,23 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
     status = np.where(error <= TRUSTED, OK, UNRESOLVED)
     own, possible = _own_evidence(solution, leaves, others)
     settled = ~possible.all(axis=0)
-    allowed, enough = reruns * len(tree), min(TRUSTED, max(SHARP, 1e10 * solution.tau))
+    enough = min(TRUSTED, max(SHARP, 1e10 * solution.tau))
+    takes = _products(tree, solution)
+    allowed = reruns * max(takes[0], LEAST_PASS)
     wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
     for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
-        if allowed <= 0:
-            break
-        better, proven, work = rerun(tree, solution, int(leaves[leaf]), known, told, int(start[leaf]), enough)
+        if not error[leaf] > enough:  # a sibling's second run was enough
+            continue
+        alike = wanting[(tree.parent[leaves[wanting]] == tree.parent[leaves[leaf]]) & (start[wanting] == start[leaf])]
+        alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
+        asked = np.concatenate([[leaf], alike])
+        better, proven, work = rerun(
+            tree, solution, leaves[asked], known, told, int(start[leaf]), enough, takes, allowed
+        )
         allowed -= work
-        if not proven >= error[leaf]:
-            factor[leaf], error[leaf] = better, proven
-            status[leaf] = RERUN if proven <= TRUSTED else UNRESOLVED
+        gain = ~(proven >= error[asked])
+        factor[asked[gain]], error[asked[gain]] = better[gain], proven[gain]
+        status[asked[gain]] = np.where(proven[gain] <= TRUSTED, RERUN, UNRESOLVED)
     factor = np.where(status == UNRESOLVED, np.nan, factor + own)
     factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
     status[settled] = np.where(possible.any(axis=0), CERTAIN, IMPOSSIBLE)[settled]
@@ -93,38 +106,78 @@ def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Fl
 
 
 def rerun(
-    tree: Tree, solution: Solution, leaf: int, known: Integers, told: Any, start: int, enough: float = TRUSTED
-) -> tuple[float, float, int]:
-    """The same for one leaf, with tilts and windows laid anew about its known count; and units gone over.
+    tree: Tree, solution: Solution, asked: Integers, known: Integers, told: Any, start: int, enough: float,
+    takes: Floats | None = None, allowed: float = np.inf,
+) -> tuple[Floats, Floats, float]:  # fmt: skip
+    """The same for leaves, with tilts and windows laid anew about the known count of the first one; and products.
 
     Tried on the part of the tree below unit `start`, with what that unit was told, and once more on a larger one where
-    its error is above `enough`; where it is not proven, on larger and larger parts. Without what units were told, on
-    the whole tree.
+    the first leaf's error is above `enough`; where it is not proven, on larger and larger parts, as far as is allowed.
+    Without what units were told, on the whole tree. Siblings are answered in the last tilts.
     """
-    from adversary.compiling import call
     from adversary.reader.spine_bystanders import Told
+
+    takes = _products(tree, solution) if takes is None else takes
+    ratio, error, work = np.full(asked.size, np.nan), np.full(asked.size, np.inf), 0.0
+    v = max(start, 0) if told is not None else 0
+    while work + takes[v] <= allowed:
+        part, nodes, below, top = solution, np.arange(len(tree)), tree, None
+        if v > 0:
+            name = str(tree.names[v])
+            nodes, below, top = tree.below(name), tree.subtree(name), Told(*_told(told, v) or ())
+            part = _part(solution, tree, nodes)
+        places, their = np.searchsorted(nodes, asked), known[nodes]
+        pinned = _pinned(below, part, int(places[0]), int(their[places[0]]))
+        theta, better, proven = _in_tilts(pinned, None, places[:1], their, top)
+        work += takes[v]
+        if not proven[0] >= error[0]:
+            ratio[0], error[0] = better[0], proven[0]
+        if error[0] <= enough or v == 0:
+            break
+        enough = TRUSTED
+        v = int(tree.parent[v])
+    else:
+        return ratio, error, work
+    if asked.size > 1 and work + takes[v] <= allowed:
+        _, ratio[1:], error[1:] = _in_tilts(part, theta, places[1:], their, top)
+        work += takes[v]
+    return ratio, error, work
+
+
+def _in_tilts(
+    part: Solution, theta: Floats | None, places: Integers, known: Integers, top: Any
+) -> tuple[Floats, Floats, Floats]:
+    """(tilts, log ratios, bounds on their errors) of some leaves, on windows laid in some tilts or in the best ones."""
+    from adversary.compiling import call
     from adversary.reader.spine_messages import upward
     from adversary.reader.spine_tilts import saddle
 
-    v, work = max(start, 0) if told is not None else 0, 0
-    while True:
-        nodes = tree.below(str(tree.names[v])) if v > 0 else np.arange(len(tree))
-        place, top = int(np.searchsorted(nodes, leaf)), None
-        part = _part(solution, tree, nodes) if v > 0 else solution
-        if v > 0:
-            top = Told(*_told(told, v) or ())
-        bounds = _with_leaf(tree.subtree(str(tree.names[v])) if v > 0 else tree, part, place, int(known[leaf]))
-        made = replaced(_bounded(part.layout, bounds.low, bounds.high), place, int(known[leaf]))
-        theta, _ = call(saddle, made, False)
-        found, _ = call(upward, made, theta, solution.tau, 0)
-        only = np.where(np.arange(nodes.size) == place, known[nodes], -1)
-        anew = replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={})
-        ratio, error, _ = log_ratios(anew, only, top)
-        work += nodes.size
-        if error[place] <= enough or v == 0:
-            return float(ratio[place]), float(error[place]), work
-        enough = TRUSTED
-        v = int(tree.parent[v])
+    theta = call(saddle, part.layout, False)[0] if theta is None else theta.copy()
+    found, _, wide = call(upward, part.layout, theta, part.tau, 0)
+    if wide >= 0:
+        return theta, np.full(places.size, np.nan), np.full(places.size, np.inf)
+    only = np.full(known.size, -1, dtype=np.int64)
+    only[places] = known[places]
+    ratio, error, _ = log_ratios(replace(part, theta=theta, messages=found, memo={}), only, top)
+    return theta, ratio[places], error[places]
+
+
+def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution:
+    """A part in which a leaf is known to have a count."""
+    bounds = _with_leaf(tree, part, leaf, count)
+    made = replaced(_bounded(part.layout, bounds.low, bounds.high), leaf, count)
+    return replace(part, layout=made, bounds=bounds, memo={})
+
+
+def _products(tree: Tree, solution: Solution) -> Floats:
+    """(unit,) about how many products it takes to go over a unit and all below it."""
+    size = solution.messages.windows["size"].astype(np.float64)
+    takes = np.zeros(len(tree))
+    np.add.at(takes, tree.parent[1:], size[1:] ** 2)
+    takes *= 2.0 + np.log2(np.maximum(tree.children, 1))
+    for v in range(len(tree) - 1, 0, -1):
+        takes[tree.parent[v]] += takes[v]
+    return takes
 
 
 def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integers) -> tuple[Integers, Integers]:
@@ -164,7 +217,7 @@ def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] |
         return None
     if "told" not in solution.memo:
         units = solution.layout.units
-        known = np.where(units["given_size"] > 0, NOT_ASKED, -1)
+        known = np.where((units["given_size"] > 0) | (units["children"] > 0), NOT_ASKED, -1)
         exact = units["own_exact"]
         low = np.maximum(np.fmax(solution.bounds.outer_low, exact), 0.0)
         high = np.fmin(solution.bounds.outer_high, exact)  # not what leaves allow: readers of pieces may know better

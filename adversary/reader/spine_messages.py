@@ -33,6 +33,8 @@ from adversary.reader.spine_rooms import (
 )
 from adversary.reader.spine_tilts import FARTHEST, domains
 
+MOST_PRODUCTS, MOST_NUMBERS = 1e12, 1 << 29
+"""What the children of one unit may take to combine, about ten minutes; and numbers to be held at once, 4 GiB."""
 APART, TURNS, MANY = 1.0, 3, 8
 """How many standard deviations of their sum children may be off, corrections at most, and children from which on."""
 
@@ -168,11 +170,13 @@ def better_tilt(L, theta, least, v, messages):
 
 @compiled
 def upward(L, theta, tau, last):
-    """(messages, log scale): of all units from the last one down to unit `last`; 0 for the whole tree.
+    """(messages, log scale, -1): of all units from the last one down to unit `last`; 0 for the whole tree.
 
-    Tilts that turn out to be off are corrected in place, and the children's messages written again.
+    Tilts that turn out to be off are corrected in place, and the children's messages written again. Where it would be
+    too much, a unit is named in place of -1 whose children have too many counts.
     """
     n = L.units.size
+    products, numbers = np.zeros(n), np.zeros(n)
     messages = empty_messages(n, 22 * n + 64)
     room = room_for(L)
     ring = np.empty(2048)
@@ -188,7 +192,13 @@ def upward(L, theta, tau, last):
             for b in range(first + children - 1, first - 1, -1):
                 messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring)
         messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring)
-    return messages, accurate_sum(logs)
+        above, size = max(L.units[v].parent, 0), float(messages.windows[v].size)
+        rounds = 2.0 + math.log2(max(1.0, float(L.units[above].children)))
+        products[above] += rounds * size * size
+        numbers[above] += 2.0 * rounds * size
+        if products[above] > MOST_PRODUCTS or max(numbers[above], float(used)) > MOST_NUMBERS:
+            return messages, -np.inf, above
+    return messages, accurate_sum(logs), np.int64(-1)
 
 
 @inner
@@ -211,7 +221,8 @@ def joined(L, messages, tau):
     n = L.units[0].children
     room = combine(L.units[0].first, n, messages, tau, room_for(L))
     whole = room.windows[2 * n - 2]
-    return whole.low, numbers_of(room, 2 * n - 2).copy(), whole.dropped
+    low, dropped = whole.low, whole.dropped  # a record does not keep its array from being freed
+    return low, numbers_of(room, 2 * n - 2).copy(), dropped
 
 
 @inner

@@ -9,7 +9,7 @@ import numpy as np
 
 from adversary._numeric import Floats, Integers, as_array
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Geometric, Mechanism
-from adversary.reader.spine_inputs import Likelihood, check_measurements
+from adversary.reader.spine_inputs import Likelihood, aligned, check_measurements
 from adversary.reader.trees import Tree
 
 FAR_NATS = 760.0
@@ -25,6 +25,7 @@ def likelihoods(
     noise : mechanisms by name of a unit or of a level, in place of rho there; a unit's own comes before its level's
     """
     chosen = _by_unit(tree, noise or {})
+    released, rho = aligned(tree, released, rho)
     precision = as_array(rho)
     if chosen:
         shape = np.broadcast_shapes(np.shape(released), (len(tree),) + (1,) * (np.ndim(released) - 1))

@@ -16,7 +16,7 @@ from adversary.reader.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine_inputs import Message
 from adversary.reader.spine_memberships import STATUS, around, log_bayes_factors
 from adversary.reader.spine_solutions import Solution, each
-from adversary.reader.trees import Tree
+from adversary.reader.trees import Tree, in_order
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -80,8 +80,10 @@ class SpinePosterior:
 
     @property
     def status(self) -> Any:
-        """ "ok", or "loose" where more than the tolerance may have been dropped."""
-        status = np.where(np.array([s.dropped for s in self.solutions]) <= self.tolerance, "ok", "loose")
+        """ "ok", "loose" where more than the tolerance may have been dropped, "unresolved" above 1e-6: no numbers."""
+        within = np.array([s.dropped for s in self.solutions]) <= self.tolerance
+        resolved = [s.resolved for s in self.solutions]
+        status = np.where(resolved, np.where(within, "ok", "loose"), "unresolved")
         return status[0].item() if self.single else status
 
     def pmf(self, name: str, cell: int = 0) -> xr.DataArray:
@@ -92,8 +94,9 @@ class SpinePosterior:
         window = solution.messages.windows[v]
         here = slice(window["place"], window["place"] + window["size"])
         p = solution.messages.data[here] * solution.outer[here]
+        p = p / p.sum() if solution.resolved else np.full_like(p, np.nan)
         counts = int(window["low"]) + np.arange(p.size)
-        return xr.DataArray(p / p.sum(), {"count": counts}, ("count",), attrs={"unit": name})
+        return xr.DataArray(p, {"count": counts}, ("count",), attrs={"unit": name})
 
     def hdi(self, prob: float = 0.9) -> xr.Dataset:
         """Highest posterior density sets: the most probable counts that together have at least `prob`.
@@ -105,13 +108,15 @@ class SpinePosterior:
 
         found = [self._density(solution, prob, np.full(len(self.tree), -1)) for solution in self.solutions]
         names = {"lower": 0, "upper": 1, "mass": 2, "gaps": 3}
-        return xr.Dataset(
-            {name: self._labelled(f[i] for f in found) for name, i in names.items()}, attrs={"prob": prob}
-        )
+        columns = {name: self._labelled(f[i] for f in found) for name, i in names.items()}
+        resolved = self._labelled(np.full(len(self.tree), s.resolved) for s in self.solutions)
+        return xr.Dataset(columns if resolved.all() else {name: c.where(resolved) for name, c in columns.items()},
+                          attrs={"prob": prob})  # fmt: skip
 
     def covers(self, counts: ArrayLike, prob: float = 0.9) -> xr.DataArray:
-        """Whether the highest posterior density sets hold given counts, (unit,) or (unit, cell)."""
-        given = np.broadcast_to(as_array(counts).T, (len(self.solutions), len(self.tree)))
+        """Whether the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
+        counts = as_array(in_order(self.tree.names, counts, "counts"))
+        given = np.broadcast_to(counts.T, (len(self.solutions), len(self.tree)))
         whole = [check_whole("counts", row) for row in given]
         return self._labelled(
             self._density(solution, prob, row)[4] for solution, row in zip(self.solutions, whole, strict=True)
@@ -125,7 +130,7 @@ class SpinePosterior:
         return call(highest_density, solution.messages, solution.outer, p, counts)
 
     def membership(
-        self, prior: ArrayLike = 0.5, known: ArrayLike = 0, *, reruns: int = 64, workers: int = 1
+        self, prior: ArrayLike = 0.5, known: ArrayLike = 0, *, reruns: int = 8, workers: int = 1
     ) -> xr.Dataset:
         """What a reader who knows everybody else in a leaf concludes about one more person there, for every leaf.
 
@@ -134,10 +139,11 @@ class SpinePosterior:
 
         Parameters
         ----------
-        prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`
+        prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`,
+            or by name: a mapping, or labelled over "unit"
         known : how many others are, whole; as prior
-        reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree; a leaf
-            most often takes its parent's part of it only
+        reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree, or tenths
+            of a second where one takes less; a leaf most often takes its parent's part of it only, and shares it
 
         Returns
         -------
@@ -147,6 +153,7 @@ class SpinePosterior:
         import xarray as xr
 
         leaves, count = self.tree.leaves, len(self.solutions)
+        prior, known = (in_order(self.tree.names[leaves], x, n) for n, x in (("prior", prior), ("known", known)))
         others = np.broadcast_to(check_whole("known", known, minimum=0).T, (count, leaves.size))
         p = check_probability("prior", prior)
 
@@ -189,7 +196,8 @@ class SpinePosterior:
         tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
         limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
         further = around(solution, v)
-        return Message(int(window["low"]), values / values.max(), tilt, 0.0, solution.dropped, limits, further)
+        values = values / values.max() if values.any() else values
+        return Message(int(window["low"]), values, tilt, 0.0, solution.dropped, limits, further)
 
     def rate_weights(self) -> Floats:
         """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared."""

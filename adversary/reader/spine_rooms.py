@@ -145,16 +145,24 @@ def combine_pair(one, left, two, right, to, u, used, tau):
 
 
 @inner
-def bystanders(n, room, tau, spare):
-    """For every message of a combined room, the sum of all children that are not part of it."""
+def bystanders(n, room, tau, spare, wanted):
+    """For the messages of a combined room that hold a child that is wanted, the sum of all that are not part of it."""
+    holds = np.zeros(2 * n - 1, np.bool_)
+    holds[:n] = wanted
+    for u in range(n, 2 * n - 1):
+        holds[u] = holds[2 * (u - n)] or holds[2 * (u - n) + 1]
     last = spare.windows[2 * n - 2]
     last.place, last.size, last.low, last.dropped = 0, 1, 0, 0.0
     spare.data[0] = 1.0
     used = np.int64(1)
     for u in range(2 * n - 2, n - 1, -1):
         left, right = 2 * (u - n), 2 * (u - n) + 1
+        if not holds[u]:
+            continue
         needed = used + 2 * spare.windows[u].size + room.windows[left].size + room.windows[right].size
         spare = Messages(spare.windows, grown(spare.data, used, needed))
-        used = combine_pair(spare, u, room, right, spare, left, used, tau)
-        used = combine_pair(spare, u, room, left, spare, right, used, tau)
+        if holds[left]:
+            used = combine_pair(spare, u, room, right, spare, left, used, tau)
+        if holds[right]:
+            used = combine_pair(spare, u, room, left, spare, right, used, tau)
     return spare

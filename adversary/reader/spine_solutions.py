@@ -19,6 +19,8 @@ TAU, FINEST = 1e-22, 1e-280
 CHUNK_TAU = 1e-34
 """The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
+TRUSTED = 1e-6
+"""Largest proven error of anything that is given as a number."""
 NOTHING = np.zeros(0)
 
 
@@ -44,6 +46,11 @@ class Solution:
     memo: dict[str, Any] = field(default_factory=dict)
     """What was worked out from it before."""
 
+    @property
+    def resolved(self) -> bool:
+        """Whether so little was left out that moments and probabilities are given."""
+        return self.dropped <= TRUSTED
+
 
 def solve(
     tree: Tree,
@@ -66,7 +73,8 @@ def solve(
     theta, sweeps = call(saddle, made, False)
     shared = bool(made.units["sharing"].any())
     for attempt in range(TRIES):
-        found, scale = call(upward, made, theta, tau, 0)
+        found, scale, wide = call(upward, made, theta, tau, 0)
+        _check_wide(tree, wide)
         outer = call(downward, made, theta, tau, found, top_low, top)
         mean, variance, mass = call(posterior_moments, found, outer)
         dropped = float(found.windows["dropped"][0])
@@ -78,14 +86,29 @@ def solve(
             theta, sweeps = call(saddle, made, True)
             continue
         tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
-    if not np.isfinite(scale) or not (mass > 0).all():
+    possible = bool(np.isfinite(scale) and (mass > 0).all())
+    if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
         raise ValueError(f"no counts with the measurements and priors given are possible for unit {unit!r}")
     within = prior.within if isinstance(prior, SharedRate) else None
+    if not possible:  # on the windows of messages that were made without what they now meet
+        dropped = np.inf
+    if not dropped <= TRUSTED:
+        scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     evidence = float(scale) if outside is None else np.nan
     return Solution(
         made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
     )
+
+
+def _check_wide(tree: Tree, unit: int) -> None:
+    """ValueError naming a unit whose children have too many counts."""
+    if unit >= 0:
+        raise ValueError(
+            f"the {tree.children[unit]:,} children of unit {str(tree.names[unit])!r} leave too many counts possible: "
+            "to combine them would take more than 1e12 products or 4 GiB; measure them with less noise, or give their "
+            "counts a prior that says more"
+        )
 
 
 def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
@@ -102,7 +125,8 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     least = float(call(domains, made)[0])
     made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
     theta, _ = call(saddle, made, False)
-    found, scale = call(upward, made, theta, tau, 1)
+    found, scale, wide = call(upward, made, theta, tau, 1)
+    _check_wide(tree, wide)
     lowest, values, dropped = call(joined, made, found, tau)
     within = (float(bounds.low[0]), float(bounds.high[0]))
     return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)

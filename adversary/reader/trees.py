@@ -154,6 +154,35 @@ class Tree:
         return Tree(self.names[nodes], self.level[nodes], self.levels, parent.astype(np.int64))
 
 
+def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") -> Any:
+    """Values in the order of `names`: a mapping of name to value, or an xarray with such labels; others as they are.
+
+    ValueError naming a unit that is missing, unknown or doubled.
+    """
+    if isinstance(values, Mapping):
+        given, values = list(values), np.array(list(values.values()), dtype=np.float64)
+    elif not getattr(values, "dims", ()):
+        return values
+    elif dim not in values.dims:
+        raise ValueError(f"{what} must have the dimension {dim!r}, got {list(values.dims)}")
+    else:
+        values = values.transpose(dim, ...)
+        if dim not in values.coords:
+            return values
+        given = values.coords[dim].values.tolist()
+    wanted = [str(name) for name in names]
+    try:
+        place = _numbered([str(name) for name in given])
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    missing = [name for name in wanted if name not in place]
+    if missing:
+        raise ValueError(f"{what} lacks {dim} {missing[0]!r} ({len(missing)} such)")
+    if len(place) > len(wanted):
+        raise ValueError(f"{what} names {dim} {next(iter(place.keys() - set(wanted)))!r}, which is not there")
+    return values[np.array([place[name] for name in wanted], dtype=np.int64)]
+
+
 def _listed(names: Any, above: Any) -> tuple[list[str], list[Any]]:
     names, above = ([*a.tolist()] if isinstance(a, np.ndarray) else list(a) for a in (names, above))
     if len(names) != len(above):
