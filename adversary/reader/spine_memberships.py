@@ -53,13 +53,15 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
     settled = ~possible.all(axis=0)
     enough = min(TRUSTED, max(SHARP, 1e10 * solution.tau))
     takes = _products(tree, solution)
-    allowed = reruns * max(takes[0], LEAST_PASS)
+    allowed, bounds = reruns * max(takes[0], LEAST_PASS), solution.bounds
     wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
     for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
         if not error[leaf] > enough:  # a sibling's second run was enough
             continue
         alike = wanting[(tree.parent[leaves[wanting]] == tree.parent[leaves[leaf]]) & (start[wanting] == start[leaf])]
         alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
+        for limit in (bounds.own_low, bounds.own_high):
+            alike = alike[limit[leaves[alike]] == limit[leaves[leaf]]]
         asked = np.concatenate([[leaf], alike])
         better, proven, work = rerun(
             tree, solution, leaves[asked], known, told, int(start[leaf]), enough, takes, allowed
@@ -128,8 +130,10 @@ def rerun(
             part = _part(solution, tree, nodes)
         places, their = np.searchsorted(nodes, asked), known[nodes]
         pinned = _pinned(below, part, int(places[0]), int(their[places[0]]))
-        theta, better, proven = _in_tilts(pinned, None, places[:1], their, top)
         work += takes[v]
+        if pinned is None:
+            return ratio, error, work
+        better, proven = _asked(pinned, places[:1], their, top)
         if not proven[0] >= error[0]:
             ratio[0], error[0] = better[0], proven[0]
         if error[0] <= enough or v == 0:
@@ -139,34 +143,54 @@ def rerun(
     else:
         return ratio, error, work
     if asked.size > 1 and work + takes[v] <= allowed:
-        _, ratio[1:], error[1:] = _in_tilts(part, theta, places[1:], their, top)
+        ratio[1:], error[1:] = _asked(_for_siblings(below, part, pinned, places), places[1:], their, top)
         work += takes[v]
     return ratio, error, work
 
 
-def _in_tilts(
-    part: Solution, theta: Floats | None, places: Integers, known: Integers, top: Any
-) -> tuple[Floats, Floats, Floats]:
-    """(tilts, log ratios, bounds on their errors) of some leaves, on windows laid in some tilts or in the best ones."""
+def _asked(part: Solution, places: Integers, known: Integers, top: Any) -> tuple[Floats, Floats]:
+    """Log ratios of some leaves of a part, and bounds on their errors."""
+    only = np.full(known.size, -1, dtype=np.int64)
+    only[places] = known[places]
+    ratio, error, _ = log_ratios(part, only, top)
+    return ratio[places], error[places]
+
+
+def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution | None:
+    """A part in which a leaf is known to have a count, tilts and windows laid anew; None where it would be too much."""
     from adversary.compiling import call
     from adversary.reader.spine_messages import upward
     from adversary.reader.spine_tilts import saddle
 
-    theta = call(saddle, part.layout, False)[0] if theta is None else theta.copy()
-    found, _, wide = call(upward, part.layout, theta, part.tau, 0)
-    if wide >= 0:
-        return theta, np.full(places.size, np.nan), np.full(places.size, np.inf)
-    only = np.full(known.size, -1, dtype=np.int64)
-    only[places] = known[places]
-    ratio, error, _ = log_ratios(replace(part, theta=theta, messages=found, memo={}), only, top)
-    return theta, ratio[places], error[places]
-
-
-def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution:
-    """A part in which a leaf is known to have a count."""
     bounds = _with_leaf(tree, part, leaf, count)
     made = replaced(_bounded(part.layout, bounds.low, bounds.high), leaf, count)
-    return replace(part, layout=made, bounds=bounds, memo={})
+    theta, _ = call(saddle, made, False)
+    found, _, wide = call(upward, made, theta, part.tau, 0)
+    return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
+
+
+def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers) -> Solution:
+    """The same for siblings that are known to have the same count: only the first leaf's own message is another.
+
+    Totals leave a sibling what they left the first leaf: they are alike in all that exact totals see.
+    """
+    from adversary.compiling import call
+    from adversary.reader.spine_messages import upward
+
+    first, second, found = int(places[0]), int(places[1]), pinned.messages
+    units = pinned.layout.units.copy()
+    units[first] = part.layout.units[first]
+    units[first]["low"], units[first]["high"] = units[second]["low"], units[second]["high"]
+    tilts = replace(part, layout=part.layout._replace(units=units), theta=pinned.theta)
+    one, _, _ = call(upward, _part(tilts, tree, places[:1]).layout, np.zeros(1), part.tau, 0)
+    windows = found.windows.copy()
+    windows[first] = one.windows[0]
+    windows[first]["place"] += found.data.size
+    bounds = Bounds(*(limit.copy() for limit in pinned.bounds))
+    for limits, of in ((bounds.low, np.fmin), (bounds.high, np.fmax)):
+        limits[places[1:]] = of(limits[places[1:]], limits[first])
+    messages = found._replace(windows=windows, data=np.concatenate([found.data, one.data]))
+    return replace(tilts, bounds=bounds, messages=messages, memo={})
 
 
 def _products(tree: Tree, solution: Solution) -> Floats:

@@ -176,7 +176,7 @@ def upward(L, theta, tau, last):
     too much, a unit is named in place of -1 whose children have too many counts.
     """
     n = L.units.size
-    products, numbers = np.zeros(n), np.zeros(n)
+    numbers, squares = np.zeros(n), np.zeros(n)
     messages = empty_messages(n, 22 * n + 64)
     room = room_for(L)
     ring = np.empty(2048)
@@ -192,11 +192,14 @@ def upward(L, theta, tau, last):
             for b in range(first + children - 1, first - 1, -1):
                 messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring)
         messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring)
-        above, size = max(L.units[v].parent, 0), float(messages.windows[v].size)
-        rounds = 2.0 + math.log2(max(1.0, float(L.units[above].children)))
-        products[above] += rounds * size * size
-        numbers[above] += 2.0 * rounds * size
-        if products[above] > MOST_PRODUCTS or max(numbers[above], float(used)) > MOST_NUMBERS:
+        if v == 0:
+            break
+        above, size = L.units[v].parent, float(messages.windows[v].size)
+        numbers[above] += size
+        squares[above] += size * size
+        rounds = 2.0 + math.log2(L.units[above].children)
+        products = min(numbers[above] ** 2 - squares[above], rounds * squares[above])
+        if products > MOST_PRODUCTS or max(2.0 * rounds * numbers[above], float(used)) > MOST_NUMBERS:
             return messages, -np.inf, above
     return messages, accurate_sum(logs), np.int64(-1)
 
@@ -262,8 +265,9 @@ def downward(L, theta, tau, messages, top_low, top):
         peak = log_peak(L, v, drop, sharers(L, v), np.int64(0))
         for k in range(own.size):
             x = own.low + k
-            factor = math.exp(log_factor(L, v, x) - drop * x - peak)
-            told[whole.place + x - whole.low] = outer[own.place + k] * factor
+            if 0 <= x - whole.low < whole.size:  # not where nothing is possible on the windows
+                factor = math.exp(log_factor(L, v, x) - drop * x - peak)
+                told[whole.place + x - whole.low] = outer[own.place + k] * factor
         scale_to_one(told[whole.place : whole.place + whole.size])
         for u in range(2 * n - 2, n - 1, -1):
             left, right = 2 * (u - n), 2 * (u - n) + 1

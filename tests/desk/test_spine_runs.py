@@ -107,6 +107,35 @@ def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> N
     assert bound["note"].startswith("exact counts on the way")
 
 
+def test_an_interruption_is_said_in_one_line(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("adversary.desk.spine_command.run", interrupted)
+    result = commands.run("spine", str(file), "--query", "TOTAL", "--out", str(tmp_path))
+    assert (result.exit_code, result.stderr) == (130, "interrupted: go on with --resume\n")
+    monkeypatch.setattr("adversary.desk.nmf_command.synthesise", interrupted)
+    result = commands.run("nmf", "synth", str(tmp_path / "new"))
+    assert (result.exit_code, result.stderr) == (130, "interrupted\n")
+
+
+def test_ctrl_c_waits_for_compiled_code() -> None:
+    """Its answer is made into objects of Python by code that does not look for exceptions: it crashed."""
+    from adversary.compiling import call
+
+    before, finished = signal.getsignal(signal.SIGINT), []
+
+    def function() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        finished.append(True)
+
+    function.signatures = [()]  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        call(function)
+    assert finished
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_damaged_county_is_named_and_the_resumed_result_is_the_same(
     done: Any, asked: Question, tmp_path: Path
 ) -> None:

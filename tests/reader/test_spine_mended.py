@@ -184,3 +184,114 @@ def test_an_early_turn_does_not_hold_up_the_search_for_tilts() -> None:
     released = np.rint(rng.normal(0, np.sqrt(0.5 / rho)))
     for prior in (spine.SharedRate(), spine.SharedRate(shape=None), spine.NegativeBinomial(0.5, 1.0)):
         assert spine.posterior(tree, released, rho, prior).solutions[0].sweeps < 45
+
+
+def county(groups: tuple[tuple[int, float], ...]) -> tuple[Any, Any, Any]:
+    """A county of block groups of so many blocks, hardly measured, and people; the state's total is exact."""
+    parents = {"s": None, "c": "s"} | {f"g{i}": "c" for i in range(len(groups))}
+    parents |= {f"b{i}.{j}": f"g{i}" for i, (blocks, _) in enumerate(groups) for j in range(blocks)}
+    tree = spine.Tree.of(parents)
+    people = [n for _, n in groups]
+    released = np.array([sum(people), sum(people) + 2, *people, *(n // b for b, n in groups for _ in range(b))])
+    return tree, released, np.array([INF, 0.1, 0.17, 0.17])[tree.depth] * np.where(tree.depth == 3, 4e-4, 1.0)
+
+
+def test_blocks_with_wide_siblings_under_an_exact_total_are_resolved() -> None:
+    """Weights of the siblings' total were scaled to their largest far away, and vanished where they met the rest."""
+    tree, released, rho = county(((40, 3000), (60, 3001), (4, 2500), (1, 30)))
+    answers = spine.posterior(tree, released, rho).membership(known=0)
+    assert np.isin(answers["status"].values, [STATUS.index("ok"), STATUS.index("rerun")]).all()
+    prior = spine.NegativeBinomial(0.5, 40.0)
+    found = spine.posterior(tree, released, rho, spine.SharedRate([40.0]))
+    answers = found.membership(known=0)
+    for name in ("b0.0", "b1.7", "b2.1"):
+        unit, logs = int(tree.index(name)), []
+        for count in (0, 1):
+            there = released.astype(float), rho.copy()
+            there[0][unit], there[1][unit] = count, INF
+            logs.append(spine.posterior(tree, *there, prior).log_evidence)
+        expected = logs[1] - logs[0] - np.log(0.5 * 40 / 40.5) + rho[unit] * (2 * released[unit] - 1)
+        assert float(answers["log_bayes_factor"].sel(unit=name)) == pytest.approx(expected, abs=1e-8)
+
+
+def test_second_runs_are_not_begun_where_they_would_take_longer_than_is_left() -> None:
+    from adversary.reader.spine_memberships import log_ratios, rerun
+
+    tree = spine.Tree.of({"r": None} | {f"g{i}": "r" for i in range(4)} | {f"b{i}": f"g{i % 4}" for i in range(40)})
+    rho = np.array([0.05, 0.25, 0.1])[tree.depth]
+    found = spine.posterior(tree, np.zeros(len(tree)), rho, spine.Poisson(0.05))
+    known = np.where(tree.children == 0, 60, -1)
+    ratio, error, told = log_ratios(found.solutions[0], known)
+    asked = tree.leaves[tree.parent[tree.leaves] == 1]
+    assert (error[asked] > 1e-6).all()
+    args = (tree, found.solutions[0], asked, known, told, 1, 1e-6)
+    ratio, error, work = rerun(*args)
+    assert (error < 1e-6).all()  # one run for ten siblings, and one more in its tilts
+    assert ratio == pytest.approx(np.full(asked.size, ratio[0]), abs=1e-9)
+    takes = np.ones(len(tree))
+    runs = int(rerun(*args, takes, np.inf)[2])
+    assert rerun(*args, takes, 0.5)[2] == 0.0
+    assert np.isfinite(rerun(*args, takes, runs - 0.5)[0]).tolist() == [True] + [False] * 9
+
+
+def test_a_message_bounds_what_it_leaves_out() -> None:
+    """Its ledger was read from memory that was free already."""
+    tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(6)})
+    released, rho = np.array([0.0, 3, 1, 0, 2, 5, 1]), 0.1
+    fine = spine.rise(tree, released, rho, spine.Flat(), tau=1e-30)
+    for tau in (1e-3, 1e-6):
+        rough = spine.rise(tree, released, rho, spine.Flat(), tau=tau)
+        start = rough.lowest - fine.lowest
+        kept = fine.values[start : start + rough.values.size].sum()
+        assert (fine.values.sum() - kept) / kept <= rough.dropped < 20 * tau
+        assert {spine.rise(tree, released, rho, spine.Flat(), tau=tau).dropped for _ in range(5)} == {rough.dropped}
+
+
+@pytest.mark.parametrize("prior", [spine.Flat(), spine.Poisson(1.0), spine.NegativeBinomial(0.5, 2.0)])
+def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
+    parents = {"r": None, "g": "r", "h": "r"} | {f"{name}{i}": name for name in "gh" for i in range(30)}
+    tree = spine.Tree.of(parents)
+    rho = np.array([0.5, 0.0, 0.0] + [0.1] * 60)
+    at = {name: tree.below(name) for name in "gh"}
+    words = []
+    for total in (40, 150, 300, 3000):
+        released = np.zeros(len(tree))
+        released[0] = total
+        whole = spine.posterior(tree, released, rho, prior)
+        messages = {name: spine.rise(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+        upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+        part = spine.posterior(tree.subtree("g"), released[at["g"]], rho[at["g"]], prior, outside=upper.outside("g"))
+        members = part.membership()
+        for found, units in ((upper, np.arange(3)), (part, at["g"])):
+            words.append(found.status)
+            assert (found.status == "unresolved") == (not found.dropped <= 1e-6)
+            if found.status == "unresolved":
+                assert found.mean.isnull().all()
+                assert found.hdi()["mass"].isnull().all()
+                assert found.pmf(found.tree.names[0]).isnull().all()
+                assert (members["status"] == STATUS.index("unresolved")).all()
+            else:
+                assert found.mean.values == pytest.approx(whole.mean.values[units], abs=1e-4)
+    assert {"ok", "unresolved"} <= set(words)
+
+
+def test_the_default_prior_is_one_for_every_tree() -> None:
+    one = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5])
+    assert float(one.mean[0]) == float(spine.posterior(one.tree, [1], [0.5], spine.Flat()).mean[0])
+    mixed = spine.Tree.of({"r": None, "g": "r", "a": "r", "b": "g", "c": "g"})
+    released, rho = [6, 3, 2, 1, 1], 0.3
+    found = spine.posterior(mixed, released, rho)
+    same = spine.posterior(mixed, released, rho, spine.SharedRate(within="tree"))
+    assert found.mean.values.tolist() == same.mean.values.tolist()
+    with pytest.raises(ValueError, match=r"'r' has both leaves, .* or share the rate within='tree'"):
+        spine.posterior(mixed, released, rho, spine.SharedRate())
+    with pytest.raises(ValueError, match=r"needs a tree of more than one unit, got 'a' alone: give another prior"):
+        spine.posterior(one.tree, [1], [0.5], spine.SharedRate())
+
+
+def test_children_with_too_many_counts_are_named() -> None:
+    tree = spine.Tree.of({"r": None} | {f"b{i}": "r" for i in range(1000)})
+    released, rho = np.full(len(tree), 1e6), np.full(len(tree), 0.5e-8)
+    released[0], rho[0] = 1e9, 0.5
+    with pytest.raises(ValueError, match=r"the 1,000 children of unit 'r' leave too many counts possible: .* 4 GiB"):
+        spine.posterior(tree, released, rho, spine.Flat())
