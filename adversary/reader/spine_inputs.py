@@ -162,7 +162,7 @@ def feasible(
     return Bounds(low, high, outer_low, outer_high, own_low, own_high)
 
 
-def default_prior(tree: Tree, messages: Mapping[str, Message]) -> LeafPrior:
+def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:
     """A rate shared below every parent; by all leaves, where some stand beside units with children.
 
     A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.

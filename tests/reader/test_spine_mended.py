@@ -225,7 +225,7 @@ def test_second_runs_are_not_begun_where_they_would_take_longer_than_is_left() -
     asked = tree.leaves[tree.parent[tree.leaves] == 1]
     assert (error[asked] > 1e-6).all()
     args = (tree, found.solutions[0], asked, known, told, 1, 1e-6)
-    ratio, error, work = rerun(*args)
+    ratio, error, _ = rerun(*args)
     assert (error < 1e-6).all()  # one run for ten siblings, and one more in its tilts
     assert ratio == pytest.approx(np.full(asked.size, ratio[0]), abs=1e-9)
     takes = np.ones(len(tree))

@@ -181,7 +181,7 @@ def test_p13_p14_the_ledger(theta, a, b, kept, root):
     assert [tables[name].dropped for name in "ab"] == pytest.approx([a, b], rel=1e-8)
     like = Likelihood(np.array([1, np.nan, np.nan]), np.array([RHO2, 0, 0]), np.zeros(3), {})
     made, _ = layout(S, like, spine.Flat(), tables, None)
-    messages, log_scale = upward(made, np.array([theta, 0.0, 0.0]), 0.0, 0)
+    messages, log_scale, _ = upward(made, np.array([theta, 0.0, 0.0]), 0.0, 0)
     assert messages.windows["dropped"][0] == pytest.approx(root, rel=1e-8)
     top = max(0.0, 1 + theta / (2 * RHO2))
     assert np.exp(log_scale + RHO2 * (1 - top) ** 2 - theta * top) == pytest.approx(kept, rel=1e-8)
