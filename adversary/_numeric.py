@@ -215,6 +215,16 @@ def _pieces(x: Floats, size: int) -> list[Floats]:
     return [x[i : i + size] for i in range(0, x.size, size)]
 
 
+def exponential_excess(x: ArrayLike) -> Floats:
+    """e^x - 1 - x without cancellation; never negative."""
+    x = as_array(x)
+    near = np.clip(x, -0.1, 0.1)
+    series = np.ones_like(near)
+    for k in range(11, 2, -1):
+        series = 1.0 + near / k * series
+    return np.where(x == near, 0.5 * near * near * series, np.expm1(x) - x)
+
+
 def log_sum_exp(x: Floats, axis: int = -1) -> Floats:
     """Log of the sum of exponentials along an axis; a slice that is all -inf gives -inf, silently."""
     top = x.max(axis=axis, keepdims=True, initial=-np.inf)
@@ -236,6 +246,21 @@ def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.exp(-np.logaddexp(np.log(p), np.log1p(-p) - z))
     return np.asarray(np.where(p == 1.0, 1.0, ratio), dtype=np.float64)
+
+
+def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
+    """What a loss must exceed to be greater than a threshold, rather than equal to it up to rounding.
+
+    The one rule for ties: a loss within four errors of computing it, or four last digits, of a threshold equals it.
+    Thus P(L > t) is a tail at past_ties(t), and P(L >= t) is 1 - P(-L > -t).
+
+    Parameters
+    ----------
+    error : absolute, of the losses near the threshold
+    """
+    t = as_array(threshold)
+    size = np.where(np.isfinite(t), np.abs(t), 0.0)
+    return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
 
 
 def smallest(function: Callable[[Floats], Floats], points: Floats) -> Floats:

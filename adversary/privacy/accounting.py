@@ -18,6 +18,7 @@ from adversary._numeric import (
     Floats,
     as_array,
     check_non_negative,
+    check_number,
     check_whole,
     log_sum_exp,
     scalar_or_array,
@@ -92,7 +93,7 @@ def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: fl
     kept = n * np.log1p(-float(check_delta("delta_each", delta_each)))
     j = np.arange(n + 1.0)
     log_p = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) + (n - j) * e - n * np.logaddexp(0.0, e)
-    gap = np.minimum(as_array(total)[..., None] - (n - 2.0 * j) * e, 0.0)
+    gap = np.minimum(check_number("total", total)[..., None] - (n - 2.0 * j) * e, 0.0)
     with np.errstate(divide="ignore"):
         log_delta = log_sum_exp(log_p + np.log(-np.expm1(gap)))
     delta = np.minimum(np.exp(log_delta), 1.0)

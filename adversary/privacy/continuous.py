@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from adversary._numeric import (
     Floats,
     check_non_negative,
     check_number,
     check_probability,
+    exponential_excess,
     labelled,
+    past_ties,
     scalar_or_array,
 )
+from adversary.privacy.guarantees import delta_at_negative
 from adversary.privacy.pairs import Expectation, PrivacyLoss
 
 
@@ -26,6 +29,11 @@ from adversary.privacy.pairs import Expectation, PrivacyLoss
 def _legendre() -> tuple[Floats, Floats]:
     """Nodes and weights of Gauss and Legendre's rule of 200 points."""
     return leggauss(200)
+
+
+_LEGENDRE_8 = leggauss(8)
+_END = 40.0
+"""Standard deviations beyond which a normal density is 0 in doubles."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,23 @@ class GaussianLoss(PrivacyLoss):
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
-        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm."""
+        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm.
+
+        For little mu, where the two nearly cancel, phi(a) times the integral of 1 - x R(x), R Mills' ratio, over x from
+        a = e/mu - mu/2 to a + mu: all terms positive.
+        """
         e = check_number("epsilon", epsilon)
         if self.mu == 0.0:
             return scalar_or_array(np.maximum(0.0, -np.expm1(np.minimum(e, 0.0))))
+        if self.mu <= 1.0:
+            size = np.abs(e)
+            with np.errstate(over="ignore"):
+                start = np.minimum(size / self.mu - self.mu / 2.0, _END)
+            nodes, weights = _LEGENDRE_8
+            x = start[..., None] + self.mu * 0.5 * (1.0 + nodes)
+            falls = 1.0 - x * np.sqrt(np.pi / 2.0) * erfcx(x / np.sqrt(2.0))
+            positive = np.exp(-0.5 * start * start) / np.sqrt(2.0 * np.pi) * self.mu * (falls @ (0.5 * weights))
+            return scalar_or_array(delta_at_negative(e, positive))
         upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
         gap = np.where(np.isfinite(upper), lower - np.where(np.isfinite(upper), upper, 0.0), 0.0)
         return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
@@ -109,7 +130,7 @@ class LaplaceLoss(PrivacyLoss):
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        t, e = check_number("threshold", threshold), self.epsilon0
+        t, e = past_ties(check_number("threshold", threshold)), self.epsilon0
         inside = np.clip(t, -e, e)
         p = 1.0 - 0.5 * np.exp((inside - e) / 2.0)
         q = 0.5 * np.exp(-(inside + e) / 2.0)
@@ -157,7 +178,10 @@ class LaplaceLoss(PrivacyLoss):
         return scalar_or_array(under_p), scalar_or_array(under_q)
 
     def log_moment(self, order: float) -> float:
-        s, e = order, self.epsilon0
+        s, e = max(order, -1.0 - order), self.epsilon0  # one value by symmetry: both laws are each other's mirror image
+        if s >= 0.0 and s * e <= 1.0:  # ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) is close to 1
+            terms = (s + 1.0) * exponential_excess(s * e) + s * exponential_excess(-(s + 1.0) * e)
+            return float(np.log1p(terms / (2.0 * s + 1.0)))
         rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
         log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
         terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]

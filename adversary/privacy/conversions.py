@@ -154,7 +154,8 @@ def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
     """Largest of X - p and p - X for a loss within [-loss, loss]; section 5.4.4."""
     p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
     step = -np.expm1(-z) * p * (1.0 - p)
-    return scalar_or_array(np.maximum(step / (p + (1.0 - p) * np.exp(-z)), step / (p * np.exp(-z) + 1.0 - p)))
+    up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p  # 0 only where the belief is certain
+    return scalar_or_array(np.maximum(step / np.where(up > 0.0, up, 1.0), step / np.where(down > 0.0, down, 1.0)))
 
 
 # Concentrated and Renyi DP

@@ -73,15 +73,16 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     integrated, twice, and what halving their length changed is extrapolated: an error below 1e-6.
     """
     corners = _corners(guarantee)
-    recall = _FINE if corners is None else corners
-    level = as_array(guarantee.level(recall))
+    level, recall = (as_array(guarantee.level(_FINE)), _FINE) if corners is None else corners
 
     def area(prior: float) -> float:
         odds = float(prior_odds(prior))
         if not np.isfinite(odds):
             return 0.0
         fine = _area(recall, level, odds)
-        return fine if corners is not None else fine + (fine - _area(recall[::2], level[::2], odds)) / 3.0
+        if corners is not None:
+            return min(fine, 1.0)
+        return float(np.clip(fine + (fine - _area(recall[::2], level[::2], odds)) / 3.0, prior, 1.0))
 
     return over_labels(np.vectorize(area, otypes=[np.float64]), prior)
 
@@ -190,7 +191,7 @@ def _(guarantee: PrivacyLoss, odds: float, b2: float) -> tuple[float, float]:
 @best_test.register
 def _(guarantee: LatticeLoss, odds: float, b2: float) -> tuple[float, float]:
     """The best corner: along each straight piece of the trade-off F rises or falls throughout."""
-    recall, level = (np.append(as_array(tail), 1.0) for tail in guarantee.tail(np.append(guarantee.losses, -np.inf)))
+    level, recall = guarantee.corners
     best = int(np.argmax(_scores(recall, level, odds, b2)))
     return float(recall[best]), float(level[best])
 
@@ -268,28 +269,38 @@ def _scores(recall: Any, level: Any, odds: float, b2: float) -> Any:
     return (1.0 + b2) * recall / (recall + odds * level + b2)
 
 
-def _corners(guarantee: Guarantee) -> Floats | None:
-    """Recalls between which the trade-off is straight, where they can be listed."""
+def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
+    """(level, recall) between which the trade-off is straight, from (0, 0) on, where they can be listed.
+
+    The levels are the pair's own: where recall is near 1 they cannot be read off it.
+    """
     try:
         pair = guarantee.worst_pair
     except TypeError:
         return None
     if not isinstance(pair, LatticeLoss):
         return None
-    return np.unique(np.append(as_array(pair.tail(np.append(pair.losses, -np.inf))[0]), [0.0, 1.0]))
+    level, recall = (np.append(0.0, ends) for ends in pair.corners)
+    return level, recall
 
 
 def _area(recall: Floats, level: Floats, odds: float) -> float:
     """Integral of T / (T + r a) over T with a linear between the points.
 
-    Where T + r a = c + d T it is T / d - c log(c + d T) / d^2.
+    Where T + r a rises from c by x c, and T from t by w, the mean is t / c f + w / (x c) (1 - f), f = log(1 + x) / x.
     """
-    t, a, width = recall[:-1], odds * level[:-1], np.diff(recall)
-    slope = 1.0 + odds * np.diff(level) / width
-    start = t + a  # c + d T at the left end
-    offset = start - slope * t
-    logs = np.log1p(slope * width / np.where(start > 0, start, 1.0))
-    return float((width / slope - np.where(start > 0, offset * logs, 0.0) / slope**2).sum())
+    t, width = recall[:-1], np.diff(recall)
+    start, rise = t + odds * level[:-1], width + odds * np.diff(level)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        x = np.minimum(rise / start, 1e300)
+        f = np.where(x > 0.0, np.log1p(x) / x, 1.0)
+        mean = np.where(start > 0.0, t / start * f, 0.0) + width / rise * np.where(start > 0.0, _rest(x, f), 1.0)
+    return float((width * np.where(width > 0.0, mean, 0.0)).sum())
+
+
+def _rest(x: Floats, f: Floats) -> Floats:
+    """1 - f, f = log(1 + x) / x, without cancellation."""
+    return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
 
 
 def _said(guarantee: Guarantee) -> dict[str, str]:

@@ -43,8 +43,7 @@ def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
     beyond, at_most = loss.bracket.tail(epsilon)
     if beyond == at_most:
         return float(beyond + loss.swapped.tail(epsilon)[1])
-    inner = float(np.nextafter(-epsilon, -np.inf))
-    return float(beyond + 1.0 - loss.bracket.tail(inner)[1])
+    return float(beyond + 1.0 - loss.bracket.tail(-epsilon * (1.0 + TOLERANCE) - 1e-14)[1])
 
 
 @dataclass(frozen=True)

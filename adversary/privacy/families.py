@@ -23,6 +23,7 @@ from adversary._numeric import (
     check_whole,
     labelled,
     log_theta,
+    past_ties,
     scalar_or_array,
 )
 from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
@@ -44,6 +45,7 @@ LISTED_POINTS = 20_000
 """So many lattice points may serve as nodes of an expectation."""
 
 _LISTED_NATS = 745.0
+_DIGITS = 2.3e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +197,7 @@ class DiscreteGaussianLoss(PrivacyLoss):
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
         if self.exact is not None:
             return self.exact.tail(threshold)
-        p, q = self._readily.composition.tails(check_number("threshold", threshold))
+        p, q = self._readily.composition.tails(past_ties(check_number("threshold", threshold), _DIGITS * self.rho))
         return scalar_or_array(p), scalar_or_array(q)
 
     @cached_property

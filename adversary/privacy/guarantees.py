@@ -26,6 +26,7 @@ from adversary._numeric import (
     elementwise,
     labelled,
     logit,
+    past_ties,
     posterior_ratio,
     scalar_or_array,
     smallest,
@@ -196,15 +197,22 @@ class Guarantee(ABC):
 
     @labelled
     def precision(self, recall: ArrayLike, prior: ArrayLike) -> Any:
-        """Largest P(in | decided "in") at this recall: p T / (p T + (1 - p) level(T)); at recall 0 the limit.
+        """Largest P(in | decided "in") at this recall: p T / (p T + (1 - p) level(T)).
+
+        At recall 0 the limit, where level(T) / T is e^-(largest loss).
 
         References: Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2.
         """
-        p, t = check_probability("prior", prior), np.maximum(check_probability("recall", recall), 1e-200)
-        false = as_array(self.level(t))
-        with np.errstate(invalid="ignore"):
-            found = p * t / (p * t + (1.0 - p) * false)
-        return scalar_or_array(np.where(p == 0.0, 0.0, found))
+        p, t = check_probability("prior", prior), check_probability("recall", recall)
+        share = np.where(t > 0.0, as_array(self.level(t)) / np.where(t > 0.0, t, 1.0), np.exp(-self.maximum))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            found = 1.0 / (1.0 + (1.0 - p) / p * share)
+        return scalar_or_array(np.where(p == 0.0, 0.0, np.maximum(found, p)))
+
+    @property
+    def maximum(self) -> float:
+        """Largest loss of P against Q, in nats; inf if none is."""
+        return self.loss_bound(0.0)
 
     def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
         """Largest F_beta of any test at this prior: (1 + beta^2) T / (T + r level + beta^2), r = (1 - p) / p.
@@ -255,6 +263,10 @@ class Guarantee(ABC):
         p = as_array(prior)
         return scalar_or_array(lower - p), scalar_or_array(upper - p)
 
+    def never_exceeds(self, epsilon: float) -> bool:
+        """Whether no loss is above epsilon, in either direction; ties count as equal."""
+        return bool(past_ties(epsilon) >= self.loss_bound(0.0))
+
     @elementwise
     def pbdp_delta(self, epsilon: float) -> float:
         """Post-processing-proof bound on P(L > epsilon), the worse direction: least delta(e) / (1 - e^(e - epsilon)).
@@ -263,7 +275,7 @@ class Guarantee(ABC):
         """
         if not epsilon > 0.0:
             raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
-        if epsilon >= self.loss_bound(0.0):
+        if self.never_exceeds(epsilon):
             return 0.0
         return max(_tail_bound(side, epsilon) for side in self.directions)
 
@@ -377,4 +389,5 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
 
 def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:
     """Profile of a symmetric definition at -|epsilon|: 1 - e^-|epsilon| (1 - delta(|epsilon|))."""
-    return np.where(epsilon < 0, 1.0 - np.exp(-np.abs(epsilon)) * (1.0 - delta_at_positive), delta_at_positive)
+    size = np.abs(epsilon)
+    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta_at_positive, delta_at_positive)

@@ -20,9 +20,10 @@ from adversary._numeric import (
     check_number,
     check_probability,
     labelled,
+    past_ties,
     scalar_or_array,
 )
-from adversary.privacy.composition import merged, merged_within, product
+from adversary.privacy.composition import MERGED, merged, merged_within, product
 from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
@@ -129,9 +130,13 @@ class LatticeLoss(PrivacyLoss):
         steps = p[1:-1] * sizes * -np.expm1(losses[:-1] - losses[1:])
         return p, q, np.append(_behind(steps), np.zeros(min(1, self.losses.size), np.longdouble))
 
+    def past_ties(self, threshold: Floats) -> Floats:
+        """What a loss must exceed to be greater than a threshold; short of the next atom, which is `MERGED` away."""
+        return past_ties(threshold, min(self.blur, MERGED / 8.0) * (1.0 + np.minimum(np.abs(threshold), 1e300)))
+
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        first = np.searchsorted(self.losses, check_number("threshold", threshold), side="right")
+        first = np.searchsorted(self.losses, self.past_ties(check_number("threshold", threshold)), side="right")
         p, q, _ = self._tails
         # L = -inf, possible under Q only, is never above a threshold
         beyond_p = np.minimum(as_array(p[first]) + self.infinite_p, 1.0)
@@ -168,7 +173,7 @@ class LatticeLoss(PrivacyLoss):
         return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
 
     @cached_property
-    def _corners(self) -> tuple[Floats, Floats]:
+    def corners(self) -> tuple[Floats, Floats]:
         """(level, power) at the corners of the trade-off, from the largest loss down; randomised ties join them."""
         p, q, _ = self._tails
         level = np.concatenate([as_array(q[::-1]), [1.0]])
@@ -179,11 +184,11 @@ class LatticeLoss(PrivacyLoss):
     def power(self, level: ArrayLike) -> Any:
         """The trade-off itself, linear between its corners (a test randomises inside an atom)."""
         a = check_probability("level", level)
-        return scalar_or_array(np.where(a > 0.0, np.interp(a, *self._corners), self.infinite_p))
+        return scalar_or_array(np.where(a > 0.0, np.interp(a, *self.corners), self.infinite_p))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
-        corner_level, corner_power = self._corners
+        corner_level, corner_power = self.corners
         possible = np.flatnonzero(np.isfinite(self.log_p))  # below the first of them level rises for nothing
         last = self.losses.size - int(possible[0]) if possible.size else 0
         r = check_probability("power", power)
@@ -192,7 +197,7 @@ class LatticeLoss(PrivacyLoss):
 
     @property
     def auc(self) -> float:
-        level, power = self._corners
+        level, power = self.corners
         return float(np.clip(np.diff(level) @ (power[1:] + power[:-1]) / 2.0, 0.5, 1.0))
 
     def expect(self, function: Expectation) -> tuple[Any, Any]:
@@ -305,7 +310,7 @@ def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
 
 def _chain(inner: LatticeLoss, outer: LatticeLoss) -> LatticeLoss:
     """From Q of the inner pair to P of the outer one."""
-    inner_power, outer_level = inner._corners[1][:-1], outer._corners[0][:-1]
+    inner_power, outer_level = inner.corners[1][:-1], outer.corners[0][:-1]
     ends = np.concatenate([inner_power, outer_level])
     ends = np.unique(
         np.clip(ends, inner_power[0], outer_level[-1])

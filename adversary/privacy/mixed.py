@@ -29,7 +29,7 @@ class MixedLoss(PrivacyLoss):
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        p, q = (as_array(x) for x in self.other.tail(self._shifts(as_array(threshold))))
+        p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.past_ties(as_array(threshold)))))
         beyond = self._mixed(self.lattice.log_p, p) + self.lattice.infinite_p
         return scalar_or_array(beyond), scalar_or_array(self._mixed(self.lattice.log_q, q))
 

@@ -45,7 +45,7 @@ class PrivacyLoss(Guarantee):
 
     @abstractmethod
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """(P(L > threshold), Q(L > threshold))."""
+        """(P(L > threshold), Q(L > threshold)), strictly: losses tied with the threshold count as equal."""
 
     @abstractmethod
     def expect(self, function: Expectation) -> tuple[Any, Any]:
@@ -137,13 +137,19 @@ class PrivacyLoss(Guarantee):
     def renyi(self, alpha: float) -> float:
         """Renyi divergence of order alpha > 1 of P from Q, in nats: log E_P[e^((alpha - 1) L)] / (alpha - 1).
 
-        Order 1 is the Kullback-Leibler divergence E_P[L].
+        Order 1 is the Kullback-Leibler divergence E_P[L], infinity the largest loss.
         """
         if not alpha >= 1.0:
             raise ValueError(f"alpha must be at least 1, got {alpha}")
         if alpha == 1.0:
             return self.kl_divergence
+        if alpha == np.inf:
+            return self.maximum
         return self.log_moment(alpha - 1.0) / (alpha - 1.0)
+
+    def never_exceeds(self, epsilon: float) -> bool:
+        within = super().never_exceeds(epsilon)
+        return within or (self.loss_bound(0.0) < np.inf and all(x.tail(epsilon)[0] == 0.0 for x in self.directions))
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
@@ -188,6 +194,9 @@ class Attained(Guarantee):
 
     def log_level(self, power: float) -> float:
         return self.worst_pair.log_level(power)
+
+    def never_exceeds(self, epsilon: float) -> bool:
+        return self.worst_pair.never_exceeds(epsilon)
 
     @property
     def auc(self) -> float:

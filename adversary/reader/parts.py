@@ -134,7 +134,7 @@ class LossPart:
         return 0.0 if self.side else float(self.loss.log_moment(1.0))
 
     def cdf(self, threshold: Floats) -> Floats:
-        return 1.0 - as_array(self.loss.tail(np.nextafter(threshold, -np.inf))[self.side])
+        return as_array(self.loss.swapped.tail(-threshold)[1 - self.side])
 
     def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
         def at(one: float) -> float:

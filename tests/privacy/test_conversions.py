@@ -169,6 +169,8 @@ def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
     assert conversions.worst_prior(math.inf, "ratio") == (0.0, math.inf)
     assert conversions.two_sided_difference(0.2, math.inf) == pytest.approx(0.8)
     assert conversions.two_sided_ratio(0.2, math.inf) == pytest.approx(5.0)
+    certain = conversions.two_sided_difference([0.0, 1.0, 0.5], math.inf)  # no loss moves a reader who is sure
+    np.testing.assert_allclose(certain, [0.0, 0.0, 0.5], rtol=1e-15)
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.3, 2.0, 30.0])
@@ -331,6 +333,7 @@ def test_advanced_composition_of_unequal_releases() -> None:
         (lambda: accounting.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
         (lambda: accounting.compose_optimal(-0.1, 12, 1e-6), "epsilon must be non-negative"),
         (lambda: accounting.compose_optimal(0.1, 12, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
+        (lambda: accounting.optimal_profile(math.nan, 0.1, 2), "total must be a number, got nan"),
         (lambda: accounting.optimal_profile(0.1, 0.1, 2, 1.0), r"delta_each must be in \[0, 1\)"),
     ],
 )

@@ -9,6 +9,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -199,6 +200,30 @@ def test_average_precision_is_the_integral_of_precision(epsilon: float, prior: f
     kinks = [0.5, 1 - math.exp(-epsilon) / 2]
     area = scipy.integrate.quad(lambda t: loss.precision(t, prior), 0.0, 1.0, points=kinks, epsabs=1e-12)[0]
     assert decisions.average_precision(loss, prior) == pytest.approx(area, abs=1e-7)
+
+
+@pytest.mark.parametrize("prior", [1e-300, 1e-16, 1e-6, 0.001, 0.5, 1.0 - 1e-16])
+@pytest.mark.parametrize("epsilon", [1e-10, 0.5, 20.0, 25.0, 40.0, 700.0])
+def test_average_precision_of_pure_dp_is_its_integral_in_800_digits(epsilon: float, prior: float) -> None:
+    """Two straight pieces: level q T / t up to the corner (q, t), then on to (1, 1)."""
+    with mpmath.workdps(800):
+        p = mpmath.mpf(prior)
+        odds, q = (1 - p) / p, 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
+        t, slope = 1 - q, (1 - q) / q  # of level in recall beyond the corner
+        offset, rise = odds * (q - slope * t), 1 + odds * slope  # T + r level = offset + rise T
+        beyond = (1 - t) / rise - offset / rise**2 * mpmath.log((offset + rise) / (offset + rise * t))
+        expected = float(t / (1 + odds * q / t) + beyond)
+    assert decisions.average_precision(adv.PureDP(epsilon), prior) == pytest.approx(expected, rel=1e-12)
+
+
+@over(EVERY)
+def test_precision_at_recall_0_is_the_posterior_after_the_largest_loss(g: adv.Guarantee) -> None:
+    for prior in (0.0, 1e-300, 0.3, 1.0 - 1e-16, 1.0):
+        limit = g.posterior_bounds(prior)[1] if prior else 0.0
+        if g.swapped is g:
+            assert g.precision(0.0, prior) == pytest.approx(limit, rel=1e-12)
+        assert prior <= g.precision(0.0, prior) <= limit * (1.0 + 1e-12)
+        assert g.precision(1e-300, prior) <= g.precision(0.0, prior) * (1.0 + 1e-9)
 
 
 def test_average_precision_of_no_information_and_of_certainty_is_the_prior_and_one() -> None:
@@ -550,13 +575,25 @@ def test_counts_share_the_failure_over_points() -> None:
 
 
 @settings(deadline=None, max_examples=100)
-@given(st.floats(0.0, 50.0), st.floats(1e-200, 0.999))
+@given(st.floats(0.0, 50.0), st.floats(1e-300, 0.999))
+@example(0.0, 1e-300)
+@example(1e-12, 1e-20)
 def test_exact_calibration_is_safe_and_tight(epsilon: float, delta: float) -> None:
     mu = decisions.gaussian_mu(epsilon, delta)
     assert decisions.gaussian_delta(mu, epsilon) <= delta
     if mu > 1e-3:
         assert decisions.gaussian_delta(mu * (1 + 1e-6), epsilon) > delta * (1 - 1e-9)
     assert decisions.gaussian_sigma(epsilon, delta, 3.0) * mu == pytest.approx(3.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-12, 1e-3, 1.0, 1e5])
+@pytest.mark.parametrize("delta", [1e-300, 1e-20, 1e-5, 0.3])
+def test_exact_calibration_yields_the_delta_asked_for_in_600_digits(epsilon: float, delta: float) -> None:
+    mu = decisions.gaussian_mu(epsilon, delta)
+    with mpmath.workdps(600):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        found = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        assert float(found / mpmath.mpf(delta)) == pytest.approx(1.0, rel=1e-11)
 
 
 def test_classical_calibration_is_wasteful_below_its_limit_and_false_beyond() -> None:

@@ -6,9 +6,11 @@ import itertools
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
+import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
@@ -21,6 +23,7 @@ from adversary.privacy.losses import (
     composed,
     repeated,
 )
+from adversary.reader.counterfactual import functional_bound
 from tests import oracles
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 
@@ -108,7 +111,7 @@ def test_swapping_mirrors_the_law(loss: Any) -> None:
     swapped = loss.swapped
     for t in (-2.3, -0.01, 0.0, 0.5, 4.1):
         p, q = loss.tail(t)
-        below_q, below_p = swapped.tail(np.nextafter(-t, -np.inf))  # P(-L > -t - 0) = P(L <= t), finite and not
+        below_q, below_p = swapped.tail(-t - 1e-12)  # P(-L > -t - 0), ties apart = P(L <= t), finite and not
         assert p + below_p == pytest.approx(1.0, abs=1e-9)
         assert q + below_q == pytest.approx(1.0, abs=1e-9)
     mirrored = swapped.expect(lambda z: expit(-z))
@@ -125,6 +128,64 @@ def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
             assert loss.tail(loss.maximum * 0.99)[0] > 0
     else:
         assert loss.tail(5.0)[0] > 0 or loss.log_moment(1.0) > 0
+
+
+# Ties: a loss a few last digits from a threshold equals it
+
+
+STEPS = [0.01, 0.1, 0.2, 0.3, 0.37, 0.7, 1.1]
+UNIT = {
+    "randomized response": lambda e: adv.RandomizedResponse(e).privacy_loss(),
+    "geometric": lambda e: adv.Geometric(e).privacy_loss(),
+    "laplace": lambda e: adv.Laplace.from_epsilon(e).privacy_loss(),
+    "pure": lambda e: adv.PureDP(e),
+    "pure, groups of 3": lambda e: adv.PureDP(e / 3.0).group(3),
+    "pure, three times": lambda e: 3 * adv.PureDP(e / 3.0),
+    "geometric and laplace": lambda e: (
+        adv.Geometric(e / 10.0).privacy_loss() + adv.Laplace.from_epsilon(0.9 * e).privacy_loss()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNIT)
+@pytest.mark.parametrize("hundredths", range(1, 140, 6))
+def test_nothing_is_lost_beyond_the_epsilon_a_mechanism_was_made_for(name: str, hundredths: int) -> None:
+    epsilon = hundredths / 100.0
+    g = UNIT[name](epsilon)
+    assert g.pbdp_delta(epsilon) == 0.0
+    assert functional_bound(g, epsilon) == 0.0
+    loss = g.worst_pair
+    for at in (np.nextafter(epsilon, 0.0), epsilon, np.nextafter(epsilon, 9.0)):
+        assert loss.tail(at) == (0.0, 0.0)
+        assert loss.probabilistic_delta(at) == 0.0
+    assert adv.ProbabilisticDP(epsilon, 0.0).is_kept_by(loss)
+    assert loss.tail(epsilon * (1.0 - 1e-9))[0] > 0.1
+    assert g.pbdp_delta(epsilon * (1.0 - 1e-9)) > 0.1
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("count", [2, 3, 12, 50])
+def test_multiples_of_a_step_are_ties_however_they_are_computed(step: float, count: int) -> None:
+    """P(L > k step) is P(more than so many of the answers say "in"), a binomial tail."""
+    loss = count * adv.PureDP(step)
+    chance = expit(step)
+    for k in range(-count, count + 1):
+        more = (count + k) // 2  # answers "in" beyond which the loss is above k steps
+        expected = [scipy.stats.binom.sf(more, count, p) for p in (chance, 1.0 - chance)]
+        for at in {k * step, float(f"{k * step:.12g}"), math.fsum([math.copysign(step, k)] * abs(k))}:
+            assert loss.tail(at) == pytest.approx(expected, rel=1e-9, abs=1e-300)
+            if k >= 0:
+                beyond = expected[0] + scipy.stats.binom.cdf(-(-(count - k) // 2) - 1, count, chance)
+                assert loss.probabilistic_delta(at) == pytest.approx(beyond, rel=1e-9, abs=1e-300)
+
+
+def test_ties_of_many_discrete_gaussians_are_those_of_their_lattice() -> None:
+    loss = 300 * DG(1e-3).privacy_loss()
+    assert loss.exact is None
+    at = 0.3 + 2e-3 * np.arange(1, 20)
+    tails = [loss.tail(x)[0] for x in (at * (1.0 - 4e-16), at, at * (1.0 + 4e-16))]
+    np.testing.assert_allclose(tails[0], tails[1], rtol=1e-9)
+    np.testing.assert_allclose(tails[2], tails[1], rtol=1e-9)
 
 
 # Against sums over outcomes
@@ -159,6 +220,22 @@ def test_renyi_divergence_is_its_definition(name: str, order: float) -> None:
     if name == "discrete gaussian, narrow" and order == 7.0:
         expected = 7.0 * 4.0  # whole orders of a discrete Gaussian; the outcomes that carry it are beyond the list
     assert LOSSES[name].renyi(order) == pytest.approx(expected, rel=1e-9)
+
+
+@over(LOSSES)
+def test_renyi_divergence_of_infinite_order_is_the_largest_loss(loss: Any) -> None:
+    assert loss.renyi(np.inf) == loss.maximum
+    assert loss.renyi(1e6) <= loss.maximum * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("order", [1.0 + 1e-9, 1.5, 2.0, 100.0, 1e8])
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-10, 1e-3, 0.3, 10.0, 1e5])
+def test_renyi_divergence_of_laplace_is_the_closed_form_in_200_digits(epsilon: float, order: float) -> None:
+    with mpmath.workdps(200):
+        e, a = mpmath.mpf(epsilon), mpmath.mpf(order)
+        moment = (a * mpmath.exp((a - 1) * e) + (a - 1) * mpmath.exp(-a * e)) / (2 * a - 1)
+        expected = float(mpmath.log(moment) / (a - 1))
+    assert LaplaceLoss(epsilon).renyi(order) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-3, RHO1, 1.0, 5.0, 40.0])
