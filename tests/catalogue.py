@@ -267,3 +267,47 @@ STORIES: dict[str, Story] = {
         {"block": 1, "tract": 2, "county": 2},
     ),
 }
+
+EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
+    "pure, 1e-10": adv.PureDP(1e-10),
+    "pure, 1e5": adv.PureDP(1e5),
+    "pure, 1e-10, groups of 3": adv.PureDP(1e-10).group(3),
+    "pure, 1e5, groups of 2": adv.PureDP(1e5).group(2),
+    "approximate, 1e-10 and 1e-300": adv.ApproximateDP(1e-10, 1e-300),
+    "approximate, 1e5 and 1e-300": adv.ApproximateDP(1e5, 1e-300),
+    "approximate, delta near 1": adv.ApproximateDP(1.0, 1.0 - 1e-10),
+    "approximate, 1e-10 and 1e-300, groups of 2": adv.ApproximateDP(1e-10, 1e-300).group(2),
+    "approximate, 1e5 and 1e-300, groups of 2": adv.ApproximateDP(1e5, 1e-300).group(2),
+    "probabilistic, 1e-10 and 1e-300": adv.ProbabilisticDP(1e-10, 1e-300),
+    "probabilistic, 1e5 and 1e-300": adv.ProbabilisticDP(1e5, 1e-300),
+    "zCDP, 1e-8": adv.ZeroConcentratedDP(1e-8),
+    "zCDP, 1e3": adv.ZeroConcentratedDP(1e3),
+    "zCDP, zero": adv.ZeroConcentratedDP(0.0),
+    "renyi, small gamma": RenyiDP(2.0, 1e-10),
+    "renyi, high order, large gamma": RenyiDP(1e5, 1e3),
+    "gaussian, 1e-10": adv.GaussianDP(1e-10),
+    "gaussian, 1e3": adv.GaussianDP(1e3),
+    "gaussian, zero": adv.GaussianDP(0.0),
+    "none": adv.NoPrivacy(),
+}
+"""The ends of what definitions are asked about."""
+
+EXTREME_LOSSES: dict[str, PrivacyLoss] = {
+    "randomized response, 1e-10": adv.RandomizedResponse(1e-10).privacy_loss(),
+    "geometric, 1e-10": adv.Geometric(1e-10).privacy_loss(),
+    "geometric, 1e5": adv.Geometric(1e5).privacy_loss(),
+    "geometric, 1e5, shift 3": adv.Geometric(1e5).privacy_loss(3),
+    "laplace, 1e-10": adv.Laplace.from_epsilon(1e-10).privacy_loss(),
+    "gaussian, 1e-10": adv.Gaussian(1e10).privacy_loss(),
+    "gaussian, 1e3": adv.Gaussian(1e-3).privacy_loss(),
+    "discrete gaussian, 1e-8": DG(1e-8).privacy_loss(),
+    "discrete gaussian, 1e3": DG(1e3).privacy_loss(),
+    "thirty discrete gaussians, 1e-8": 30 * DG(1e-8).privacy_loss(),
+    "pure, 1e-10, three times": 3 * adv.PureDP(1e-10),
+    "pure, 1e5, three times": 3 * adv.PureDP(1e5),
+    "laplace and geometric, 1e-10": adv.Laplace.from_epsilon(1e-10).privacy_loss()
+    + adv.Geometric(1e-10).privacy_loss(),
+    "gaussian and geometric, 1e-10": adv.Gaussian(1e10).privacy_loss() + adv.Geometric(1e-10).privacy_loss(),
+    "gaussian and laplace, 1e-5": adv.Gaussian(1e5).privacy_loss() + adv.Laplace.from_epsilon(1e-5).privacy_loss(),
+}
+"""Losses of noise that hides nearly all, or nearly nothing."""

@@ -228,7 +228,7 @@ class Composition:
         high = value + np.where(beyond, found.below, found.above)
         if smoothing:
             low = low - smoothing * np.exp(smoothing / 8.0) * contour.density(np.minimum(eps, self._end), self.goal)
-        return np.where(inside, np.maximum(low, 0.0), 0.0), np.where(inside, high, RESOLUTION)
+        return np.where(inside, np.maximum(low, 0.0), 0.0), np.maximum(np.where(inside, high, 0.0), RESOLUTION)
 
     @cached_property
     def _end(self) -> float:

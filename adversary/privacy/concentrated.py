@@ -58,14 +58,14 @@ class MomentBound(Guarantee):
     def power(self, level: ArrayLike) -> Any:
         """Theorem 6.3: the largest r for which both divergences of (r, 1 - r) and (a, 1 - a) are within the bound."""
         a = check_probability("level", level)
-        return scalar_or_array(np.where(a > 0.0, expit(self._odds(a, rest=False)), 0.0))
+        return scalar_or_array(np.where(a > 0.0, np.maximum(expit(self._odds(a, rest=False)), a), 0.0))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
         """The inverse curve; as the bound treats both hypotheses and both outcomes alike, 1 - level is the power at
         1 - power."""
         r = check_probability("power", power)
-        return scalar_or_array(np.where(r < 1.0, expit(-self._odds(r, rest=True)), 1.0))
+        return scalar_or_array(np.where(r < 1.0, np.minimum(expit(-self._odds(r, rest=True)), r), 1.0))
 
     @property
     def advantage(self) -> float:
@@ -78,7 +78,7 @@ class MomentBound(Guarantee):
     @labelled
     def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
         """Largest (1 + beta^2) T / (T + r a + beta^2) on the trade-off, T the power at level a, r = (1 - p) / p."""
-        p, b2 = check_probability("prior", prior)[..., None], float(check_non_negative("beta", beta)) ** 2
+        p, b2 = check_probability("prior", prior)[..., None], check_non_negative("beta", beta)[..., None] ** 2
 
         def lost(odds: Floats) -> Floats:
             true, false = as_array(self.power(expit(odds))), expit(odds)
@@ -204,6 +204,7 @@ class ZeroConcentratedDP(MomentBound):
         rho = float(self.rho)
         if rho == 0.0:
             return np.full_like(epsilon, -np.inf)
+        epsilon = np.minimum(epsilon, rho + 80.0 * np.sqrt(rho))  # beyond, it is 0: the bound falls as its square
         centre = np.log(np.maximum(epsilon - rho, 0.0) / (2.0 * rho) + 1.0 / np.sqrt(2.0 * rho))
         gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
 
@@ -225,14 +226,16 @@ class ZeroConcentratedDP(MomentBound):
     def pbdp_epsilon(self, delta: float) -> float:
         """rho + 2 sqrt(rho log(1 / delta)), Markov's inequality at the best order alpha, where the rule is that.
 
-        So it is for a small delta and epsilon + log(1 - 1 / alpha) >= 0; elsewhere the rule is sharper, and slow.
+        So it is for a small delta and epsilon + log(1 - 1 / alpha) >= 0; elsewhere the rule is sharper, and slow, and
+        beyond its reach for a rho of hundreds.
         """
         target = float(check_probability("delta", delta))
-        if 0.0 < target < 0.25 and self.rho > 0.0:
-            epsilon = float(self.rho + 2.0 * np.sqrt(self.rho * -np.log(target)))
-            if epsilon + np.log1p(-2.0 * self.rho / (epsilon + self.rho)) >= 0.0:
-                return epsilon
-        return float(Guarantee.pbdp_epsilon(self, target))
+        if target == 0.0 or target == 1.0 or self.rho == 0.0:
+            return self.loss_bound(0.0) if target == 0.0 else 0.0
+        epsilon = float(self.rho + 2.0 * np.sqrt(self.rho * -np.log(target)))
+        if target < 0.25 and epsilon + np.log1p(-2.0 * self.rho / (epsilon + self.rho)) >= 0.0:
+            return epsilon
+        return min(epsilon, float(Guarantee.pbdp_epsilon(self, target)))
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
         return log_odds_of_every_order(log_level, log_rest, float(self.rho)) if self.rho else log_level - log_rest

@@ -75,6 +75,7 @@ class GaussianLoss(PrivacyLoss):
             falls = 1.0 - x * np.sqrt(np.pi / 2.0) * erfcx(x / np.sqrt(2.0))
             positive = np.exp(-0.5 * start * start) / np.sqrt(2.0 * np.pi) * self.mu * (falls @ (0.5 * weights))
             return scalar_or_array(delta_at_negative(e, positive))
+        e = np.clip(e, -1e300, 1e300)
         upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
         gap = np.where(np.isfinite(upper), lower - np.where(np.isfinite(upper), upper, 0.0), 0.0)
         return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
@@ -82,12 +83,14 @@ class GaussianLoss(PrivacyLoss):
     @labelled
     def power(self, level: ArrayLike) -> Any:
         """Phi(mu + Phi^-1(level))."""
-        return scalar_or_array(ndtr(self.mu + ndtri(check_probability("level", level))))
+        a = check_probability("level", level)
+        return scalar_or_array(np.maximum(ndtr(self.mu + ndtri(a)), a))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
         """Phi(Phi^-1(power) - mu)."""
-        return scalar_or_array(ndtr(ndtri(check_probability("power", power)) - self.mu))
+        r = check_probability("power", power)
+        return scalar_or_array(np.minimum(ndtr(ndtri(r) - self.mu), r))
 
     def log_level(self, power: float) -> float:
         return float(log_ndtr(ndtri(power) - self.mu))
@@ -103,6 +106,10 @@ class GaussianLoss(PrivacyLoss):
         under = (function(sign * centre + self.mu * z) @ weight for sign in (1.0, -1.0))
         p, q = (scalar_or_array(value) for value in under)
         return p, q
+
+    @property
+    def kl_divergence(self) -> float:
+        return self.mu**2 / 2.0
 
     def log_moment(self, order: float) -> float:
         return order * (order + 1.0) * self.mu**2 / 2.0
@@ -176,6 +183,11 @@ class LaplaceLoss(PrivacyLoss):
         under_p = 0.5 * high + 0.5 * np.exp(-e) * low + function(z) @ (e * w * 0.25 * np.exp((z - e) / 2))
         under_q = 0.5 * low + 0.5 * np.exp(-e) * high + function(z) @ (e * w * 0.25 * np.exp((-z - e) / 2))
         return scalar_or_array(under_p), scalar_or_array(under_q)
+
+    @property
+    def kl_divergence(self) -> float:
+        """e - 1 + exp(-e)."""
+        return float(exponential_excess(-self.epsilon0))
 
     def log_moment(self, order: float) -> float:
         s, e = max(order, -1.0 - order), self.epsilon0  # one value by symmetry: both laws are each other's mirror image

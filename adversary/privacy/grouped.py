@@ -133,6 +133,8 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
         weight, j = (np.full(1, np.log1p(-twice)), j) if twice < 1.0 else (weight[:0], j[:0])
     log_p, log_q = weight - (k - j) * epsilon, weight - j * epsilon
     infinite = float(np.exp(log_sums[k])) if m == k else _rest(log_q)
+    if infinite >= 1.0:
+        j, log_p, log_q = j[:0], log_p[:0], log_q[:0]
     return LatticeLoss(as_array((2.0 * j - k) * epsilon), log_p, log_q, infinite, infinite)
 
 

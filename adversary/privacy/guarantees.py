@@ -243,7 +243,8 @@ class Guarantee(ABC):
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure). Priors 0 and 1 stay put."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
-        lower, upper = expit(_logit_shift(p, -e)), expit(_logit_shift(p, e))
+        lower = np.minimum(expit(_logit_shift(p, -e)), p)  # rounding must not carry a bound past the prior
+        upper = np.maximum(expit(_logit_shift(p, e)), p)
         return scalar_or_array(lower), scalar_or_array(upper)
 
     @labelled
@@ -275,8 +276,8 @@ class Guarantee(ABC):
         """
         if not epsilon > 0.0:
             raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
-        if self.never_exceeds(epsilon):
-            return 0.0
+        if epsilon == np.inf or self.never_exceeds(epsilon):
+            return float(self.worst_delta(np.inf))
         return max(_tail_bound(side, epsilon) for side in self.directions)
 
     @elementwise
@@ -288,8 +289,7 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        level = min(side.log_level(target) for side in self.directions)
-        return min(self.loss_bound(0.0), max(0.0, float(np.log(target)) - level))
+        return min(self.loss_bound(0.0), max(_loss_at(side, target) for side in self.directions))
 
     def __add__(self, other: Any) -> Any:
         """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
@@ -375,8 +375,7 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
 
     def needed(e: float) -> float:
         """pbdp_epsilon, one direction, at what is left for the upper tail."""
-        share = failure / (1.0 + np.exp(-e))
-        return max(0.0, float(np.log(share)) - guarantee.log_level(share))
+        return _loss_at(guarantee, failure / (1.0 + np.exp(-e)))
 
     low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
     for _ in range(60):
@@ -385,6 +384,12 @@ def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
         secant = needed(high)
         low, high = max(low, secant), min(high, needed(max(low, secant)))
     return high
+
+
+def _loss_at(guarantee: Guarantee, share: float) -> float:
+    """log(share / level(share)), one direction: the last digits of the two logarithms towards more risk."""
+    start = float(np.log(share))
+    return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))
 
 
 def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:

@@ -19,6 +19,7 @@ from adversary._numeric import (
     check_non_negative,
     check_number,
     check_probability,
+    exponential_excess,
     labelled,
     past_ties,
     scalar_or_array,
@@ -212,7 +213,18 @@ class LatticeLoss(PrivacyLoss):
     def log_moment(self, order: float) -> float:
         if self.infinite_p and order > 0:
             return float("inf")
-        return float(np.logaddexp.reduce(self.log_p + order * self.losses))
+        moment = float(np.logaddexp.reduce(self.log_p + order * self.losses))
+        if self.rounded or order <= 0.0 or moment > 1e-3:
+            return moment
+        terms = _weighed_excess(self.log_q, (order + 1.0) * self.losses)  # of a positive sum, as both laws add up to 1
+        terms = terms - (order + 1.0) * _weighed_excess(self.log_q, self.losses)
+        return float(np.log1p(np.maximum(terms, 0.0).sum() + order * self.infinite_q))
+
+    @property
+    def kl_divergence(self) -> float:
+        if self.rounded or self.infinite_p:
+            return super().kl_divergence
+        return float(_weighed_excess(self.log_p, -self.losses).sum() + self.infinite_q)
 
     @cached_property
     def swapped(self) -> LatticeLoss:
@@ -225,6 +237,12 @@ class LatticeLoss(PrivacyLoss):
         if self.infinite_p or not self.bounded:
             return float("inf")
         return float(self.losses[-1]) if self.losses.size else 0.0
+
+
+def _weighed_excess(log_mass: Floats, x: Floats) -> Floats:
+    """Masses times e^x - 1 - x, where mass e^x is in range even if e^x is not."""
+    near, mass = np.clip(x, -1.0, 1.0), np.exp(log_mass)
+    return np.where(x == near, mass * exponential_excess(near), np.exp(log_mass + x) - mass * (1.0 + x))
 
 
 def multiplied(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:

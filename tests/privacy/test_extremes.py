@@ -1,0 +1,197 @@
+"""Laws at the ends: no NaN, no warning, no number beyond its own bound, whatever the parameter, prior, level or shape.
+
+Warnings are errors here as everywhere, so a call that returns is a call that neither overflowed nor divided by 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import adversary as adv
+from adversary.privacy.decisions import average_precision, bayes_error, precision_at_recall
+from adversary.privacy.definitions import RenyiDP
+from adversary.privacy.losses import ComposedLoss, DiscreteGaussianLoss
+from tests.catalogue import BRACKETED, EXTREME_GUARANTEES, EXTREME_LOSSES, GUARANTEES, LOSSES
+
+EVERY: dict[str, adv.Guarantee] = {
+    **GUARANTEES,
+    **{f"loss: {name}": loss for name, loss in LOSSES.items() if name not in BRACKETED},
+    **{f"extreme: {name}": g for name, g in EXTREME_GUARANTEES.items()},
+    **{f"extreme loss: {name}": loss for name, loss in EXTREME_LOSSES.items()},
+}
+EVERY_LOSS = {name: g for name, g in EVERY.items() if "loss: " in name}
+FEW = {name: EVERY[name] for name in ("pure", "zCDP", "renyi", "gaussian", "probabilistic", "approximate, groups of 2")}
+
+CHANCES = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0 - 1e-16, 1.0])
+"""Priors, levels, recalls and failures alike."""
+NATS = np.array([0.0, 1e-300, 1e-10, 1e-3, 1.0, 700.0, 800.0, 1e5, 1e300, np.inf])
+EPSILONS = np.concatenate([-NATS[::-1], NATS])
+DIGITS = 1e-12
+
+
+def over(objects: dict[str, Any]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("g", objects.values(), ids=objects.keys())
+
+
+def falls(values: Any, axis: int = 0, slack: float = DIGITS) -> bool:
+    """Whether values fall along an axis but for last digits; infinities count as very large."""
+    x = np.minimum(values, 1e308)
+    before, after = (np.take(x, range(*ends), axis) for ends in ((0, x.shape[axis] - 1), (1, x.shape[axis])))
+    return bool(np.all(after <= before * (1.0 + slack) + 1e-15))
+
+
+def rises(values: Any, axis: int = 0) -> bool:
+    return falls(np.flip(values, axis), axis)
+
+
+@over(EVERY)
+def test_the_profile_is_a_falling_probability_above_the_floor_of_every_profile(g: adv.Guarantee) -> None:
+    delta = g.delta(EPSILONS)
+    assert np.all((delta >= 0.0) & (delta <= 1.0))
+    assert falls(delta[EPSILONS >= 0.0])
+    if not isinstance(g, RenyiDP):  # which bounds each epsilon for itself: below 0 better, at times, than at 0
+        assert falls(delta)
+    assert np.all(delta >= -np.expm1(np.minimum(EPSILONS, 0.0)) * (1.0 - DIGITS))
+
+
+@over(EVERY)
+def test_the_trade_off_lies_between_guessing_and_certainty(g: adv.Guarantee) -> None:
+    power, level = g.power(CHANCES), g.level(CHANCES)
+    assert np.all((power >= CHANCES) & (power <= 1.0))
+    assert np.all((level >= 0.0) & (level <= CHANCES))
+    assert rises(power)
+    assert rises(level)
+    assert 0.0 <= g.advantage <= 1.0
+
+
+@over(EVERY)
+def test_precision_and_errors_lie_between_guessing_and_certainty(g: adv.Guarantee) -> None:
+    precision = g.precision(CHANCES[:, None], CHANCES)
+    assert np.all((precision >= CHANCES) & (precision <= 1.0))
+    assert falls(precision, 0, 1e-9)  # levels from a profile err towards more precision
+    assert rises(precision, 1)
+    score = g.f_score(CHANCES)
+    assert np.all((score >= 2.0 * CHANCES / (1.0 + CHANCES) * (1.0 - DIGITS)) & (score <= 1.0))
+    assert rises(score)
+    error = bayes_error(g, CHANCES)
+    assert np.all((error >= 0.0) & (error <= np.minimum(CHANCES, 1.0 - CHANCES)))
+
+
+@over({name: g for name, g in EVERY.items() if "discrete gaussian" not in name})
+def test_average_precision_lies_between_the_prior_and_one(g: adv.Guarantee) -> None:
+    average = average_precision(g, CHANCES)
+    assert np.all((average >= CHANCES * (1.0 - DIGITS)) & (average <= 1.0))
+    assert rises(average)
+
+
+@over(EVERY)
+def test_bounds_on_beliefs_hold_the_prior_and_stay_in_range(g: adv.Guarantee) -> None:
+    loss = g.loss_bound(CHANCES)
+    assert np.all(loss >= 0.0)
+    assert falls(loss)
+    for failure in (0.0, 0.05):
+        lower, upper = g.posterior_bounds(CHANCES, failure)
+        assert np.all((lower >= 0.0) & (lower <= CHANCES) & (upper >= CHANCES) & (upper <= 1.0))
+        for prior in (CHANCES, None):
+            lower, upper = g.ratio_bounds(prior, failure)
+            assert np.all((np.asarray(lower) >= 0.0) & (np.asarray(lower) <= 1.0) & (np.asarray(upper) >= 1.0))
+            lower, upper = g.difference_bounds(prior, failure)
+            assert np.all((np.asarray(lower) >= -1.0) & (np.asarray(lower) <= 0.0))
+            assert np.all((np.asarray(upper) >= 0.0) & (np.asarray(upper) <= 1.0))
+
+
+@over(EVERY)
+def test_probabilistic_bounds_fall_and_cover_the_profile(g: adv.Guarantee) -> None:
+    delta = g.pbdp_delta(NATS[1:])
+    assert np.all((delta >= 0.0) & (delta <= 1.0))
+    assert falls(delta)
+    assert np.all(delta >= g.worst_delta(NATS[1:]) * (1.0 - 1e-9) - 1e-15)
+    epsilon = g.pbdp_epsilon(CHANCES)
+    assert np.all(epsilon >= 0.0)
+    assert falls(epsilon)
+    assert np.all(epsilon <= g.loss_bound(0.0))
+
+
+@over(EVERY)
+def test_epsilon_keeps_the_delta_it_was_asked_for_or_names_the_resolution(g: adv.Guarantee) -> None:
+    for delta in (0.0, 1e-300, 1e-16, 0.3, 1.0):
+        if delta == 1e-300 and isinstance(g, DiscreteGaussianLoss | ComposedLoss) and g.maximum == np.inf:
+            with pytest.raises(ValueError, match="the numerical resolution, got 1e-300"):
+                g.epsilon(delta)
+            continue
+        epsilon = g.epsilon(delta)
+        assert epsilon >= 0.0
+        if np.isfinite(epsilon):
+            assert g.worst_delta(epsilon) <= delta * (1.0 + 1e-9) + 1e-16 * (delta == 0.0)
+
+
+@over(EVERY_LOSS)
+def test_tails_of_a_loss_are_falling_probabilities(g: Any) -> None:
+    for tail in g.tail(EPSILONS):
+        assert np.all((tail >= 0.0) & (tail <= 1.0))
+        assert falls(tail)
+    delta = g.probabilistic_delta(NATS)
+    assert np.all((delta >= 0.0) & (delta <= 1.0))
+    assert falls(delta)
+
+
+@over(EVERY_LOSS)
+def test_divergences_rise_from_0_to_the_largest_loss(g: Any) -> None:
+    orders = (1.0, 1.0 + 1e-3, 1.5, 2.0, 100.0, 1e6, np.inf)
+    divergence = np.array([g.renyi(order) for order in orders])
+    assert np.all(divergence >= 0.0)
+    assert np.all(divergence <= g.maximum * (1.0 + DIGITS))
+    assert np.all(np.minimum(divergence[1:], 1e308) >= np.minimum(divergence[:-1], 1e308) * (1.0 - 1e-9))
+
+
+@over(EVERY_LOSS)
+def test_mean_posteriors_lie_on_their_truths_side_of_the_prior(g: Any) -> None:
+    law = g.posterior(CHANCES)
+    present, absent = law.mean("in"), law.mean("out")
+    assert np.all((present >= CHANCES * (1.0 - DIGITS)) & (present <= 1.0 + DIGITS))
+    assert np.all((absent >= 0.0) & (absent <= CHANCES * (1.0 + DIGITS)))
+    for truth in ("in", "out"):
+        assert np.all((law.cdf(CHANCES[:, None], truth) >= 0.0) & (law.cdf(CHANCES[:, None], truth) <= 1.0))
+
+
+ANSWERS: dict[str, Callable[[adv.Guarantee, Any], Any]] = {
+    "delta": lambda g, x: g.delta(x),
+    "epsilon": lambda g, x: g.epsilon(x),
+    "power": lambda g, x: g.power(x),
+    "level": lambda g, x: g.level(x),
+    "precision": lambda g, x: g.precision(x, 0.3),
+    "precision over priors": lambda g, x: g.precision(0.3, x),
+    "precision at recall": lambda g, x: precision_at_recall(g, 0.3, x),
+    "f_score": lambda g, x: g.f_score(x, 2.0),
+    "loss_bound": lambda g, x: g.loss_bound(x),
+    "posterior_bounds": lambda g, x: g.posterior_bounds(x, 0.05)[1],
+    "ratio_bounds": lambda g, x: g.ratio_bounds(x, 0.05)[0],
+    "difference_bounds": lambda g, x: g.difference_bounds(x, 0.05)[1],
+    "pbdp_delta": lambda g, x: g.pbdp_delta(x),
+    "pbdp_epsilon": lambda g, x: g.pbdp_epsilon(x),
+    "bayes_error": lambda g, x: bayes_error(g, x),
+}
+
+
+@over(FEW)
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_have_the_shape_and_the_labels_of_the_question(g: adv.Guarantee, name: str) -> None:
+    ask = ANSWERS[name]
+    for shape in ((), (0,), (3,), (2, 3)):
+        x = 0.2 + 0.1 * np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        answer = ask(g, x)
+        assert np.shape(answer) == shape
+        assert not np.isnan(answer).any()
+        if shape == ():
+            assert isinstance(answer, float)
+    named = xr.DataArray(x, dims=("row", "column"), coords={"row": ["a", "b"]})
+    labelled = ask(g, named)
+    assert labelled.dims == ("row", "column")
+    assert labelled.row.values.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(labelled.values, answer)
+    np.testing.assert_array_equal(ask(g, named[:0]).shape, (0, 3))
