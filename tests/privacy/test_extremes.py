@@ -25,7 +25,7 @@ EVERY: dict[str, adv.Guarantee] = {
     **{f"extreme loss: {name}": loss for name, loss in EXTREME_LOSSES.items()},
 }
 EVERY_LOSS = {name: g for name, g in EVERY.items() if "loss: " in name}
-FEW = {name: EVERY[name] for name in ("pure", "zCDP", "renyi", "gaussian", "probabilistic", "approximate, groups of 2")}
+FEW = {name: EVERY[name] for name in ("pure", "renyi", "gaussian", "probabilistic", "approximate, groups of 2")}
 
 CHANCES = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0 - 1e-16, 1.0])
 """Priors, levels, recalls and failures alike."""
@@ -82,7 +82,7 @@ def test_precision_and_errors_lie_between_guessing_and_certainty(g: adv.Guarante
     assert np.all((error >= 0.0) & (error <= np.minimum(CHANCES, 1.0 - CHANCES)))
 
 
-@over({name: g for name, g in EVERY.items() if "discrete gaussian" not in name})
+@over({name: g for name, g in EVERY.items() if "discrete gaussian" not in name and not name.startswith("zCDP, ")})
 def test_average_precision_lies_between_the_prior_and_one(g: adv.Guarantee) -> None:
     average = average_precision(g, CHANCES)
     assert np.all((average >= CHANCES * (1.0 - DIGITS)) & (average <= 1.0))
@@ -119,15 +119,17 @@ def test_probabilistic_bounds_fall_and_cover_the_profile(g: adv.Guarantee) -> No
 
 @over(EVERY)
 def test_epsilon_keeps_the_delta_it_was_asked_for_or_names_the_resolution(g: adv.Guarantee) -> None:
-    for delta in (0.0, 1e-300, 1e-16, 0.3, 1.0):
-        if delta == 1e-300 and isinstance(g, DiscreteGaussianLoss | ComposedLoss) and g.maximum == np.inf:
-            with pytest.raises(ValueError, match="the numerical resolution, got 1e-300"):
-                g.epsilon(delta)
-            continue
-        epsilon = g.epsilon(delta)
-        assert epsilon >= 0.0
-        if np.isfinite(epsilon):
-            assert g.worst_delta(epsilon) <= delta * (1.0 + 1e-9) + 1e-16 * (delta == 0.0)
+    delta = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0])
+    if isinstance(g, DiscreteGaussianLoss | ComposedLoss) and g.maximum == np.inf:
+        with pytest.raises(ValueError, match="the numerical resolution, got 1e-300"):
+            g.epsilon(1e-300)
+        delta = delta[delta != 1e-300]
+    epsilon = g.epsilon(delta)
+    assert np.all(epsilon >= 0.0)
+    assert falls(epsilon)
+    kept = np.array([g.worst_delta(one) for one in epsilon[np.isfinite(epsilon)]])
+    asked = delta[np.isfinite(epsilon)]
+    assert np.all(kept <= asked * (1.0 + 1e-9) + 1e-16 * (asked == 0.0))
 
 
 @over(EVERY_LOSS)
