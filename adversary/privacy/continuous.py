@@ -192,8 +192,8 @@ class LaplaceLoss(PrivacyLoss):
     def log_moment(self, order: float) -> float:
         s, e = max(order, -1.0 - order), self.epsilon0  # one value by symmetry: both laws are each other's mirror image
         if s >= 0.0 and s * e <= 1.0:  # ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) is close to 1
-            terms = (s + 1.0) * exponential_excess(s * e) + s * exponential_excess(-(s + 1.0) * e)
-            return float(np.log1p(terms / (2.0 * s + 1.0)))
+            excess = (s + 1.0) * exponential_excess(s * e) + s * exponential_excess(-(s + 1.0) * e)
+            return float(np.log1p(excess / (2.0 * s + 1.0)))
         rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
         log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
         terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]
