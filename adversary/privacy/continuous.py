@@ -73,7 +73,7 @@ class GaussianLoss(PrivacyLoss):
             nodes, weights = _LEGENDRE_8
             x = start[..., None] + self.mu * 0.5 * (1.0 + nodes)
             falls = 1.0 - x * np.sqrt(np.pi / 2.0) * erfcx(x / np.sqrt(2.0))
-            positive = np.exp(-0.5 * start * start) / np.sqrt(2.0 * np.pi) * self.mu * (falls @ (0.5 * weights))
+            positive = np.exp(-0.5 * start * start) / np.sqrt(2.0 * np.pi) * self.mu * (0.5 * weights * falls).sum(-1)
             return scalar_or_array(delta_at_negative(e, positive))
         e = np.clip(e, -1e300, 1e300)
         upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
