@@ -97,15 +97,19 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
 
 
 def labelled[F: Callable[..., Any]](method: F) -> F:
-    """A method of arrays that keeps the labels of DataArrays among its arguments: xarray in, xarray out."""
+    """A method of arrays that keeps the labels of DataArrays among its arguments: xarray in, xarray out.
+
+    Or a function, whose first argument, such as a guarantee, is then no array either.
+    """
 
     @wraps(method)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not any(hasattr(arg, "coords") for arg in (*args, *kwargs.values())):
-            return method(self, *args, **kwargs)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        args = _subject_first(method, args, kwargs)
+        if not any(hasattr(arg, "coords") for arg in (*args[1:], *kwargs.values())):
+            return method(*args, **kwargs)
         import xarray as xr
 
-        names, every = list(kwargs), [*args, *kwargs.values()]
+        names, every = list(kwargs), [*args[1:], *kwargs.values()]
         given = [i for i, arg in enumerate(every) if arg is not None]
         arrays = [every[i] for i in given]
 
@@ -113,7 +117,8 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
             full: list[Any] = [None] * len(every)
             for i, value in zip(given, values, strict=True):
                 full[i] = value
-            return method(self, *full[: len(args)], **dict(zip(names, full[len(args) :], strict=True)))
+            placed = len(args) - 1
+            return method(*args[:1], *full[:placed], **dict(zip(names, full[placed:], strict=True)))
 
         pair = isinstance(plain(*(np.asarray(a, dtype=np.float64).ravel()[:1] for a in arrays)), tuple)
         return xr.apply_ufunc(plain, *arrays, output_core_dims=[[], []] if pair else [[]])
@@ -122,21 +127,28 @@ def labelled[F: Callable[..., Any]](method: F) -> F:
 
 
 def elementwise[F: Callable[..., Any]](method: F) -> F:
-    """A method of one number, answered for every element of an array; labels are kept."""
+    """A method of one number, answered for every element of an array; labels are kept. Or a function, as above."""
 
     name = method.__code__.co_varnames[1]
 
     @wraps(method)
-    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if len(args) + len(kwargs) != 1 or (kwargs and name not in kwargs):
-            raise TypeError(f"{method.__name__}() takes one argument, {name}, got {(*args, *kwargs)}")
-        (value,) = args or kwargs.values()
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        args = _subject_first(method, args, kwargs)
+        if not args or len(args) + len(kwargs) != 2 or (kwargs and name not in kwargs):
+            raise TypeError(f"{method.__name__}() takes one argument, {name}, got {(*args[1:], *kwargs)}")
+        subject, value = (*args, *kwargs.values())
         if np.ndim(value) == 0 and not hasattr(value, "coords"):
-            return method(self, value)
-        answer = np.array([method(self, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
+            return method(subject, value)
+        answer = np.array([method(subject, float(one)) for one in np.ravel(value)]).reshape(np.shape(value))
         return value.copy(data=answer) if hasattr(value, "coords") else answer
 
     return cast(F, wrapped)
+
+
+def _subject_first(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments by position, the first of them there even if it was named; `kwargs` loses it."""
+    first = method.__code__.co_varnames[0]
+    return args if args or first not in kwargs else (kwargs.pop(first),)
 
 
 def log_theta(rho: float, fraction: float | Floats = 0.0) -> Any:

@@ -381,6 +381,21 @@ def test_bounds_keep_labels_and_scalars() -> None:
         assert isinstance(bound(adv.ZeroConcentratedDP(0.5), 2.5), float)
 
 
+def test_arguments_may_be_named() -> None:
+    z, loss = adv.ZeroConcentratedDP(2.63), adv.Geometric(1.0).privacy_loss()
+    epsilon = xr.DataArray([1.0, 5.0], dims="epsilon")
+    for bound in (cf.known_rest_bound, cf.true_record_bound, cf.functional_bound):
+        assert bound(guarantee=z, epsilon=5) == bound(z, epsilon=5) == bound(z, 5)
+        assert bound(epsilon=epsilon, guarantee=z).identical(bound(z, epsilon))
+    for inverse in (cf.known_rest_epsilon, cf.true_record_epsilon, cf.functional_epsilon):
+        assert inverse(guarantee=z, delta=0.1) == inverse(delta=0.1, guarantee=z) == inverse(z, 0.1)
+        with pytest.raises(TypeError, match=f"{inverse.__name__}.. takes one argument, delta"):
+            inverse(delta=0.1)
+    assert cf.known_rest_tail(loss=loss, prior=0.1, epsilon=0.5) == cf.known_rest_tail(loss, 0.1, 0.5)
+    labelled = cf.known_rest_tail(epsilon=epsilon, prior=0.1, loss=loss)
+    assert all(a.identical(b) for a, b in zip(labelled, cf.known_rest_tail(loss, 0.1, epsilon), strict=True))
+
+
 @pytest.mark.parametrize("rho", [0.01, 0.1115, 0.926, 2.63])
 def test_a_gaussian_count_respects_every_theorem(rho: float) -> None:
     mu = math.sqrt(2 * rho)
