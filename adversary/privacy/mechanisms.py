@@ -237,9 +237,9 @@ class RandomizedResponse(Mechanism):
 
     @labelled
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        truth = self._answer("release", release) == self._answer("value", value)
-        lie = -np.log(np.exp(self.epsilon) + self.categories - 1.0)
-        return scalar_or_array(np.where(truth, self.epsilon + lie, lie))
+        honest = self._answer("release", release) == self._answer("value", value)
+        truth = -np.log1p((self.categories - 1.0) * np.exp(-self.epsilon))
+        return scalar_or_array(np.where(honest, truth, truth - self.epsilon))
 
     @labelled
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:

@@ -17,6 +17,7 @@ import adversary as adv
 from adversary.privacy.canonical import CanonicalNoise
 from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise, LaplaceSum
 from adversary.privacy.tulap import Tulap
+from adversary.privacy.frameworks import mutual_information
 from adversary.reader.coarsening import Coarsened
 from tests import oracles
 from tests.catalogue import DG, MECHANISMS, RHO1
@@ -398,6 +399,28 @@ def test_randomized_response_tells_the_truth_with_its_odds() -> None:
     assert mass[2] / mass[0] == pytest.approx(math.e, rel=1e-14)
     np.testing.assert_allclose(noise.cdf(np.arange(4), 2), np.cumsum(mass), rtol=1e-14)
     np.testing.assert_allclose(noise.sf(np.arange(4), 2), 1 - np.cumsum(mass), atol=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 29.0, 31.0, 100.0, 690.0, 7e3, 1e5])
+def test_averages_over_laplace_noise_hold_however_little_there_is(epsilon: float) -> None:
+    loss = adv.Laplace.from_epsilon(epsilon).privacy_loss()
+    assert loss.kl_divergence == pytest.approx(epsilon + math.expm1(-epsilon), rel=1e-9)
+    np.testing.assert_allclose(loss.expect(np.ones_like), (1.0, 1.0), rtol=1e-14)
+    if epsilon >= 100.0:
+        assert loss.posterior(0.5).mean("in") == pytest.approx(1.0, rel=1e-14)
+        assert mutual_information(loss, 0.5) == pytest.approx(math.log(2.0), rel=1e-14)
+
+
+@pytest.mark.parametrize("categories", [2, 7])
+@pytest.mark.parametrize("epsilon", [1e-10, 36.0, 800.0, 1e5])
+def test_randomized_response_tells_the_truth_however_often(epsilon: float, categories: int) -> None:
+    noise, rng = adv.RandomizedResponse(epsilon, categories), np.random.default_rng(0)
+    lies = (categories - 1) * mpmath.exp(-mpmath.mpf(epsilon))
+    assert noise.log_prob(0, 0) == pytest.approx(float(-mpmath.log1p(lies)), rel=1e-14, abs=0.0)
+    assert noise.log_prob(1, 0) == pytest.approx(float(-mpmath.log1p(lies) - epsilon), rel=1e-14)
+    assert noise.privacy_loss().maximum == pytest.approx(epsilon, rel=1e-5)
+    if epsilon >= 36.0:
+        assert noise.sample([0, 1, 0], rng).tolist() == [0, 1, 0]
 
 
 # Bad input: the message holds the name, the rule and the value
