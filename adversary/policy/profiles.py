@@ -147,14 +147,18 @@ class RiskProfile(ABC):
         return over_labels(self.ratios, inclusion, value)
 
     def ratios(self, p: Floats, q: Floats) -> Floats:
-        """The same, of arrays known to be priors."""
+        """The same, of arrays known to be priors; ValueError where the profile has no ratio from 1 to infinity."""
         (p0, p1), (q0, q1) = self.domain
         p, q = np.broadcast_arrays(p, q)
         inside = (p >= p0) & (p <= p1) & (q >= q0) & (q <= q1)
-        if inside.all():
-            return np.array(np.broadcast_to(self.tolerated(p, q), p.shape), dtype=np.float64)
         found = np.full(p.shape, np.inf)
         found[inside] = self.tolerated(p[inside], q[inside])
+        if (bad := ~(found >= 1.0)).any():
+            at = f"({p[bad][0]:.6g}, {q[bad][0]:.6g})"
+            raise ValueError(
+                f"a risk profile must be a ratio in [1, inf] everywhere, got {found[bad][0]:.6g} at (p, q) = {at}: "
+                "less than no information cannot be released"
+            )
         return found
 
     def minimum(self, *others: RiskProfile) -> RiskProfile:

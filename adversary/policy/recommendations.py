@@ -7,6 +7,7 @@ a search whose answer is the lower end of its bracket; nothing is ever rounded t
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 
@@ -16,11 +17,12 @@ from adversary._numeric import check_whole
 from adversary.policy.phrases import outward, outward_percent, shown_epsilon
 from adversary.policy.profiles import Binding, RiskProfile
 from adversary.policy.risks import check_statistic, check_word
-from adversary.policy.searches import least_epsilon
+from adversary.policy.searches import first_priors, least_epsilon
 
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
 SEARCH = "search"
+EMPTY = "this profile tolerates every ratio for every reader that was asked about: it limits nothing"
 SEARCHED = "This was found by a search, which proves nothing of readers it did not meet."
 
 
@@ -35,8 +37,8 @@ class Recommendation:
     inclusion, value : priors of the reader who binds or, where not `attained`, their limit; NaN where nobody does
     method : "closed", "certified search" or "search" (of a function of which nothing is known: not certified)
     bracket : (lower, upper) around the infimum; the lower end is 0 where none is certified
-    status : "bounded"; "unattainable", no epsilon above 0 keeps the profile (`loss` is 0 where releasing nothing would,
-        NaN where not even that does); "unconstrained", every epsilon keeps it (`loss` is infinite)
+    status : "bounded"; "unattainable", no epsilon above 0 keeps the profile (`loss` is 0: releasing nothing would);
+        "unconstrained", every epsilon keeps it (`loss` is infinite)
     round_down : decimals of `epsilon`; None leaves it unrounded
     """
 
@@ -66,10 +68,8 @@ class Recommendation:
         if self.status == UNCONSTRAINED:
             return f"Every epsilon keeps this profile ({profile}): no release moves its readers beyond it.{found}"
         if self.status == UNATTAINABLE:
-            why = (
-                "some readers may learn nothing at all" if self.loss == 0.0 else "it asks for less than no information"
-            )
-            return f"No epsilon above 0 keeps this profile ({profile}): {why}{self._who(' (', ')')}."
+            who = self._who(" (", ")")
+            return f"No epsilon above 0 keeps this profile ({profile}): some readers may learn nothing at all{who}."
         shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
         if self.epsilon < self.loss:
             shown += f", rounded down from {outward(self.loss, False)},"
@@ -104,6 +104,14 @@ def recommend_epsilon(
     round_down : decimals to keep of `.epsilon`, e.g. 2; unrounded where None
     method : "auto"; "closed", a formula or an error; "numeric", the search, formula or not
 
+    Raises
+    ------
+    ValueError : the profile is less than 1, or no number, for some reader
+
+    Warns
+    -----
+    RuntimeWarning : a function that was given as a profile is infinite for every reader it was asked about
+
     >>> found = recommend_epsilon(RiskProfile.difference(0.2), round_down=2)
     >>> found.epsilon, found.inclusion, found.value, found.method
     (0.4, 1.0, 0.4, 'closed')
@@ -114,7 +122,7 @@ def recommend_epsilon(
     check_word("method", method, METHODS)
     decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
     every = [_of_part(part, profile, statistic, decimals, method) for part in profile.parts]
-    least = min(every, key=lambda one: -np.inf if np.isnan(one.loss) else one.loss)
+    least = min(every, key=lambda one: one.loss)
     if len(every) == 1:
         return least
     searched = [one.method for one in every if one.method != "closed"]
@@ -135,6 +143,8 @@ def _of_part(
     if found is not None:
         return _told(found, found.epsilon, (found.epsilon,) * 2, "closed", profile, statistic, decimals)
     optimum = least_epsilon(part, statistic)
+    if optimum.best.epsilon == np.inf and np.isinf(part.ratios(*np.meshgrid(*first_priors(part)))).all():
+        warnings.warn(f"{EMPTY} ({part.words})", RuntimeWarning, stacklevel=3)
     bracket = (optimum.lower if optimum.certified else 0.0, optimum.best.epsilon)
     how = "certified search" if optimum.certified else SEARCH
     return _told(optimum.best, optimum.lower, bracket, how, profile, statistic, decimals)
@@ -145,8 +155,6 @@ def _told(
     profile: RiskProfile, statistic: str, decimals: int | None,
 ) -> Recommendation:  # fmt: skip
     status = UNCONSTRAINED if loss == np.inf else BOUNDED if best.epsilon > 0.0 else UNATTAINABLE
-    if loss < 0.0:
-        loss, bracket = np.nan, (np.nan, np.nan)
     return Recommendation(
         loss, best.inclusion, best.value, best.attained, how, bracket, status, profile, statistic, decimals
     )

@@ -127,7 +127,7 @@ def _asked(profile: RiskProfile, cells: Cells, statistic: str) -> tuple[_Least, 
 
 def _zoomed(profile: RiskProfile, statistic: str) -> Binding:
     """The neediest reader near the local minima of the first grid of readers, each approached nine by nine."""
-    p, q = _first_priors(profile)
+    p, q = first_priors(profile)
     epsilon = epsilon_at(p[:, None], q[None], profile.ratios(p[:, None], q[None]), statistic)
     around = np.pad(epsilon, 1, constant_values=np.inf)
     near = np.lib.stride_tricks.sliding_window_view(around, (3, 3)).min((-1, -2))
@@ -209,14 +209,14 @@ def _first_edges(profile: RiskProfile) -> list[Floats]:
     return [np.unique([low, *usual[(usual > low) & (usual < high)], high]) for low, high in profile.domain]
 
 
-def _first_priors(profile: RiskProfile) -> list[Floats]:
+def first_priors(profile: RiskProfile) -> list[Floats]:
     """The same, with what stands for a prior of 0."""
     return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(profile)]
 
 
 def _look_for_rises(profile: RiskProfile) -> None:
     """Refuse a profile declared decreasing that rises between neighbours of the first grid."""
-    p, q = _first_priors(profile)
+    p, q = first_priors(profile)
     rows, columns = np.broadcast_arrays(p[:, None], q[None])
     ratio = profile.ratios(rows, columns)
     _refuse_rises(ratio[:-1], ratio[1:], (rows[:-1], columns[:-1]), (rows[1:], columns[1:]))

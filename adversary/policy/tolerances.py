@@ -134,7 +134,7 @@ class Difference(RiskProfile):
 
 @dataclass(frozen=True)
 class Custom(RiskProfile):
-    """A function's values, checked."""
+    """A function's values."""
 
     function: Callable[[Any, Any], Any]
     falls: bool = False
@@ -149,10 +149,6 @@ class Custom(RiskProfile):
             found = self._values(np.array(p), np.array(q))
         if found.shape not in ((), p.shape):
             raise TypeError(f"a custom profile must return one ratio per prior, shape {p.shape}, got {found.shape}")
-        found = np.broadcast_to(found, p.shape)
-        if (bad := np.isnan(found)).any():
-            at = f"({p[bad].ravel()[0]:.6g}, {q[bad].ravel()[0]:.6g})"
-            raise ValueError(f"a custom profile must return a ratio in [1, inf] everywhere, got nan at (p, q) = {at}")
         return found
 
     def _values(self, p: Floats, q: Floats) -> Floats:

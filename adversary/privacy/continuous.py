@@ -24,7 +24,6 @@ from adversary._numeric import (
 from adversary.privacy.guarantees import delta_at_negative
 from adversary.privacy.pairs import Expectation, PrivacyLoss
 
-
 _PANEL = 60.0
 """Nats of a panel of 200 points: of a function with poles pi from the real line, as the posterior's, good to 1e-18."""
 

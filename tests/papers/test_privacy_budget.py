@@ -261,7 +261,8 @@ def test_pb26_and_t2_a_grid_errs_towards_more_risk() -> None:
     answer = epsilon_of(RiskProfile.constant(3.0))
     assert answer == pytest.approx(0.549306, abs=1e-6)
     assert answer < scanned
-    nobody = adv.recommend_epsilon(RiskProfile.custom(lambda p, q: np.full(np.broadcast(p, q).shape, np.inf)))
+    with pytest.warns(RuntimeWarning, match="limits nothing"):
+        nobody = adv.recommend_epsilon(RiskProfile.custom(lambda p, q: np.full(np.broadcast(p, q).shape, np.inf)))
     assert (nobody.epsilon, nobody.status) == (math.inf, "unconstrained")
 
 

@@ -729,15 +729,30 @@ def test_no_information_at_all_is_unattainable_with_epsilon_zero(profile: RiskPr
     assert "No epsilon above 0" in found.words
 
 
-@pytest.mark.parametrize("below", [0.999, 0.5, 0.0, -1.0, -math.inf])
+@pytest.mark.parametrize("below", [1.0 - 1e-15, 0.9, 0.0, -1.0, -math.inf])
 @pytest.mark.parametrize("where", ["everywhere", "above a half"])
-def test_less_than_no_information_is_unattainable_without_a_number(below: float, where: str) -> None:
-    profile = RiskProfile.custom(lambda p, q: np.where((p > 0.5) | (where == "everywhere"), below, 3.0) + 0 * q)
+@pytest.mark.parametrize("decreasing", [True, False])
+def test_less_than_no_information_is_refused_with_its_reader(below: float, where: str, decreasing: bool) -> None:
+    profile = RiskProfile.custom(
+        lambda p, q: np.where((p > 0.5) | (where == "everywhere"), below, 3.0) + 0 * q, decreasing=decreasing
+    )
     for one in (profile, profile.minimum(RiskProfile.constant(2.0)), profile.within(inclusion=(0.1, 1.0))):
-        found = recommend_epsilon(one, round_down=2)
-        assert math.isnan(found.epsilon)
-        assert found.status == "unattainable"
-        assert "No epsilon above 0" in found.words
+        with pytest.raises(ValueError, match=rf"in \[1, inf\] everywhere, got {below:.6g} at \(p, q\) = \("):
+            recommend_epsilon(one)
+    with pytest.raises(ValueError, match=r"at \(p, q\) = \(0\.75, 0\.5\)"):
+        profile(0.75, 0.5)
+
+
+@pytest.mark.parametrize("decreasing", [True, False])
+@both_statistics
+def test_a_function_that_is_infinite_everywhere_limits_nothing_and_is_warned_of(
+    decreasing: bool, statistic: str
+) -> None:
+    profile = RiskProfile.custom(lambda p, q: np.inf + 0 * p * q, decreasing=decreasing)
+    for one in (profile, profile.within(inclusion=(0.1, 0.4))):
+        with pytest.warns(RuntimeWarning, match="tolerates every ratio for every reader"):
+            found = recommend_epsilon(one, statistic=statistic)
+        assert (found.epsilon, found.status, found.attained) == (math.inf, "unconstrained", False)
 
 
 @pytest.mark.parametrize(
@@ -748,7 +763,6 @@ def test_less_than_no_information_is_unattainable_without_a_number(below: float,
         RiskProfile.box(3.0, inclusion=(0.5, 1.0), value=(0.8, 1.0)),
         RiskProfile.point(1.0, 1.0, 1.0),
         RiskProfile.point(4.0, 0.5, 0.5),
-        RiskProfile.custom(lambda p, q: np.inf + 0 * p * q),
         RiskProfile.constant(math.inf).minimum(RiskProfile.point(4.0, 0.5, 0.5)),
     ],
 )
@@ -1005,10 +1019,12 @@ def test_valleys_aslant_to_the_axes_are_followed_to_their_end() -> None:
 
 def test_what_a_search_has_not_met_is_not_said_to_be_safe() -> None:
     thin = RiskProfile.custom(lambda p, q: np.where((p > 0.3) & (p < 0.3001), 2.0, np.inf) + 0 * q)
-    found = recommend_epsilon(thin)
+    with pytest.warns(RuntimeWarning, match="every reader that was asked about"):
+        found = recommend_epsilon(thin)
     assert (found.status, found.method) == ("unconstrained", "search")
     assert "proves nothing" in found.words
-    assert "proves nothing" in adv.budget.verdict(thin, adv.PureDP(50.0)).words
+    with pytest.warns(RuntimeWarning, match="every reader that was asked about"):
+        assert "proves nothing" in adv.budget.verdict(thin, adv.PureDP(50.0)).words
 
 
 def test_tolerances_are_never_told_smaller_than_they_are() -> None:
