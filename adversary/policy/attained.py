@@ -117,7 +117,7 @@ def sold_as(mechanism: Mechanism) -> Guarantee:
         return PureDP(mechanism.epsilon)
     if isinstance(mechanism, Laplace):
         return PureDP(1.0 / mechanism.scale)
-    return mechanism.privacy_loss() if isinstance(mechanism, Exact) else ZeroConcentratedDP(mechanism.rho)
+    return mechanism.privacy_loss(1, 1) if isinstance(mechanism, Exact) else ZeroConcentratedDP(mechanism.rho)
 
 
 def attained_profile(

@@ -118,7 +118,7 @@ class CountedQuery(NamedTuple):
     @property
     def loss(self) -> PrivacyLoss:
         """Loss of `cells` counts moved by one each."""
-        return self.noise.privacy_loss(cells=self.cells)
+        return self.noise.privacy_loss(1, self.cells)
 
 
 @dataclass(frozen=True)

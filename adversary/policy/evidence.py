@@ -65,7 +65,7 @@ class Evidence:
             raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
         if isinstance(mechanism, Coarsened):
             raise TypeError("a clamped or rounded count leaks by its value: ask the noise inside, which leaks most")
-        loss = mechanism.privacy_loss()
+        loss = mechanism.privacy_loss(1, 1)
         if isinstance(loss, DiscreteGaussianLoss) and loss.exact is not None:
             loss = loss.exact
         return cls(loss, check_statistic(statistic))

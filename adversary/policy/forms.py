@@ -113,7 +113,7 @@ class Form:
         pair: Guarantee | None
         if self.definition in NOISES:
             noise = NOISES[self.definition][1](parameter)
-            one, pair = noise.privacy_loss(), noise.privacy_loss(cells=2) if values else None
+            one, pair = noise.privacy_loss(1, 1), noise.privacy_loss(1, 2) if values else None
         else:
             one = DEFINITIONS[self.definition][1](parameter, self.delta_each)
             pair = one.group(2) if values else None

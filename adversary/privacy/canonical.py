@@ -78,10 +78,10 @@ class CanonicalLaw(ContinuousNoise):
             )
         return self if n else Exact()
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """The worst pair of `promise` for that many records: at a whole shift nothing is given away."""
-        shift = int(check_whole("sensitivity", sensitivity, minimum=0))
-        count = int(check_whole("cells", cells, minimum=0))
+        change, count = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", change, minimum=0))
         return repeated(self.promise.group(shift).worst_pair if shift else composed([]), count)
 
     @property

@@ -25,7 +25,7 @@ from adversary._numeric import (
 )
 from adversary.privacy.composition import powered
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.noise import Exact, IntegerNoise, Mechanism, root_of, summed_tail
+from adversary.privacy.noise import Calibrated, Exact, IntegerNoise, Mechanism, checked_change, root_of, summed_tail
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
@@ -34,8 +34,8 @@ The gap is that of the first waves in the Poisson sums of the two; below this bo
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DiscreteGaussian(IntegerNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussian(Calibrated, IntegerNoise):
     """Discrete Gaussian noise: pmf(k) = exp(-k^2 / (2 sigma^2)) / theta, k any integer.
 
     Parameters
@@ -55,6 +55,7 @@ class DiscreteGaussian(IntegerNoise):
     sigma2: Fraction | float | None = None
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         if self.sigma2 is not None and self.sigma == 0.0:
             object.__setattr__(self, "sigma", math.sqrt(float(check_positive("sigma2", self.sigma2))))
         check_positive("sigma", self.sigma)
@@ -71,11 +72,10 @@ class DiscreteGaussian(IntegerNoise):
         cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
         """
         check_positive("rho", rho)
-        check_positive("sensitivity", sensitivity)
-        cells = int(check_whole("cells", cells, minimum=1))
+        sensitivity, cells = checked_change(sensitivity, cells)
         change = cells * sensitivity * sensitivity
         sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
-        return cls(float(np.sqrt(float(sigma2))), sigma2)
+        return cls(float(np.sqrt(float(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
 
     @property
     def rho(self) -> float:
@@ -107,23 +107,24 @@ class DiscreteGaussian(IntegerNoise):
         count = int(check_whole("count", count, minimum=0))
         if count <= 1:
             return self if count else Exact()
-        return DiscreteGaussianSum(self.sigma, count, self.sigma2)
+        return DiscreteGaussianSum(self.sigma, count, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
 
     def scaled(self, factor: float) -> Self:
         check_positive("factor", factor)
         sigma2 = float(self.sigma2 or 0.0) / factor
         return replace(self, sigma=math.sqrt(sigma2), sigma2=sigma2)
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        shift, n = int(check_whole("sensitivity", sensitivity, minimum=0)), int(check_whole("cells", cells, minimum=0))
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", change, minimum=0))
         if not (shift and n):
             return composed([])
         sigma2 = self.sigma2
         return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
 
 
-@dataclass(frozen=True, slots=True)
-class DiscreteGaussianSum(IntegerNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussianSum(Calibrated, IntegerNoise):
     """Sum of `count` independent discrete Gaussians, exactly, at any integer.
 
     Shifting every summand by a multiplies the joint mass by a power, so with d = count
@@ -142,13 +143,14 @@ class DiscreteGaussianSum(IntegerNoise):
     sigma2: Fraction | float | None = None
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         check_whole("count", self.count, minimum=1)
         object.__setattr__(self, "sigma2", DiscreteGaussian(self.sigma, self.sigma2).sigma2)
 
     @property
     def single(self) -> DiscreteGaussian:
         """One of the summands."""
-        return DiscreteGaussian(self.sigma, self.sigma2)
+        return DiscreteGaussian(self.sigma, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
 
     @property
     def rho(self) -> float:
@@ -225,8 +227,8 @@ def _log_convolve(a: Floats, b: Floats) -> Floats:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Geometric(IntegerNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class Geometric(Calibrated, IntegerNoise):
     """Two-sided geometric noise: pmf(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon): pure DP for integer counts.
 
     Parameters
@@ -241,6 +243,7 @@ class Geometric(IntegerNoise):
     epsilon: float
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         check_positive("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
 
@@ -248,8 +251,8 @@ class Geometric(IntegerNoise):
     def from_epsilon(cls, epsilon: float, sensitivity: int = 1, cells: int = 1) -> Self:
         """Noise for which a change of `sensitivity` in each of `cells` counts costs epsilon in all."""
         check_positive("epsilon", epsilon)
-        change = int(check_whole("sensitivity", sensitivity, minimum=1)) * int(check_whole("cells", cells, minimum=1))
-        return cls(float(epsilon) / change)
+        change, cells = checked_change(int(check_whole("sensitivity", sensitivity, minimum=1)), cells)
+        return cls(float(epsilon) / (change * cells), sensitivity=change, cells=cells)
 
     @property
     def variance(self) -> float:
@@ -279,14 +282,15 @@ class Geometric(IntegerNoise):
         count = int(check_whole("count", count, minimum=0))
         if count <= 1:
             return self if count else Exact()
-        return GeometricSum(self.epsilon, count)
+        return GeometricSum(self.epsilon, count, sensitivity=self.sensitivity, cells=self.cells)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """Bounded: the sensitivity + 1 values epsilon (2 k - sensitivity), its ends carrying a whole tail each."""
-        s = int(check_whole("sensitivity", sensitivity, minimum=0))
+        change, cells = self.change(sensitivity, cells)
+        s = int(check_whole("sensitivity", change, minimum=0))
         k = np.arange(s + 1)
         p, q = as_array(self.log_noise(k - float(s))), as_array(self.log_noise(k.astype(np.float64)))
         p[0], q[0] = self.log_survival(np.array([s, 0]))
@@ -296,8 +300,8 @@ class Geometric(IntegerNoise):
         return repeated(LatticeLoss.from_log_probs(p, q), cells)
 
 
-@dataclass(frozen=True, slots=True)
-class GeometricSum(IntegerNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class GeometricSum(Calibrated, IntegerNoise):
     """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
 
         pmf(k) = ((1 - a)/(1 + a))^d a^k sum_{j < d} C(d - 1 + j, j) C(k + d - 1, d - 1 - j) (a^2 / (1 - a^2))^j,
@@ -309,6 +313,7 @@ class GeometricSum(IntegerNoise):
     count: int
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         check_positive("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
         check_whole("count", self.count, minimum=1)
@@ -347,7 +352,8 @@ class GeometricSum(IntegerNoise):
         return high
 
     def total(self, count: int) -> Mechanism:
-        return Geometric(self.epsilon).total(self.count * int(check_whole("count", count, minimum=0)))
+        one = Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
+        return one.total(self.count * int(check_whole("count", count, minimum=0)))
 
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))

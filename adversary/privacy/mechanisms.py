@@ -31,15 +31,15 @@ from adversary.privacy.integers import DiscreteGaussianSum as DiscreteGaussianSu
 from adversary.privacy.integers import Geometric as Geometric
 from adversary.privacy.integers import GeometricSum as GeometricSum
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.noise import Calibrated, checked_change, root_of
 from adversary.privacy.noise import ContinuousNoise as ContinuousNoise
 from adversary.privacy.noise import Exact as Exact
 from adversary.privacy.noise import IntegerNoise as IntegerNoise
 from adversary.privacy.noise import Mechanism as Mechanism
-from adversary.privacy.noise import root_of
 
 
-@dataclass(frozen=True, slots=True)
-class Gaussian(ContinuousNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class Gaussian(Calibrated, ContinuousNoise):
     """Gaussian noise with standard deviation sigma: density exp(-x^2 / (2 sigma^2)) / (sigma sqrt(2 pi)).
 
     Parameters
@@ -50,6 +50,7 @@ class Gaussian(ContinuousNoise):
     sigma: float
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         check_positive("sigma", self.sigma)
         object.__setattr__(self, "sigma", one_number("sigma", self.sigma))
 
@@ -57,7 +58,9 @@ class Gaussian(ContinuousNoise):
     def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
         """sigma^2 = cells sensitivity^2 / (2 rho)."""
         check_positive("rho", rho)
-        return cls(float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho)))))
+        sensitivity, cells = checked_change(sensitivity, cells)
+        sigma = float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho))))
+        return cls(sigma, sensitivity=sensitivity, cells=cells)
 
     @property
     def variance(self) -> float:
@@ -85,19 +88,19 @@ class Gaussian(ContinuousNoise):
 
     def total(self, count: int) -> Mechanism:
         count = int(check_whole("count", count, minimum=0))
-        return Gaussian(self.sigma * float(np.sqrt(count))) if count else Exact()
+        return replace(self, sigma=self.sigma * float(np.sqrt(count))) if count else Exact()
 
     def scaled(self, factor: float) -> Self:
         return replace(self, sigma=self.sigma / root_of(factor))
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        n = int(check_whole("cells", cells, minimum=0))
-        change = float(check_non_negative("sensitivity", sensitivity))
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        change = float(check_non_negative("sensitivity", change))
         return GaussianLoss(float(change / float(self.sigma) * np.sqrt(n)))
 
 
-@dataclass(frozen=True, slots=True)
-class Laplace(ContinuousNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class Laplace(Calibrated, ContinuousNoise):
     """Laplace noise: density exp(-|x| / scale) / (2 scale); epsilon = sensitivity / scale.
 
     Parameters
@@ -108,6 +111,7 @@ class Laplace(ContinuousNoise):
     scale: float
 
     def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
         check_positive("scale", self.scale)
         object.__setattr__(self, "scale", one_number("scale", self.scale))
 
@@ -115,7 +119,8 @@ class Laplace(ContinuousNoise):
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1) -> Self:
         """scale = cells sensitivity / epsilon."""
         check_positive("epsilon", epsilon)
-        return cls(float(cells * sensitivity / epsilon))
+        sensitivity, cells = checked_change(sensitivity, cells)
+        return cls(float(cells * sensitivity / epsilon), sensitivity=sensitivity, cells=cells)
 
     @property
     def variance(self) -> float:
@@ -142,18 +147,18 @@ class Laplace(ContinuousNoise):
         count = int(check_whole("count", count, minimum=0))
         if count <= 1:
             return self if count else Exact()
-        return LaplaceSum(self.scale, count)
+        return LaplaceSum(self.scale, count, sensitivity=self.sensitivity, cells=self.cells)
 
     def scaled(self, factor: float) -> Self:
         return replace(self, scale=self.scale / root_of(factor))
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        n = int(check_whole("cells", cells, minimum=0))
-        return composed([LaplaceLoss(float(check_non_negative("sensitivity", sensitivity)) / float(self.scale))] * n)
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        return composed([LaplaceLoss(float(check_non_negative("sensitivity", change)) / float(self.scale))] * n)
 
 
-@dataclass(frozen=True, slots=True)
-class LaplaceSum(ContinuousNoise):
+@dataclass(frozen=True, slots=True, repr=False)
+class LaplaceSum(Calibrated, ContinuousNoise):
     """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
     with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
 
@@ -194,12 +199,13 @@ class LaplaceSum(ContinuousNoise):
         return np.asarray(self.scale * (rng.gamma(self.count, size=shape) - rng.gamma(self.count, size=shape)))
 
     def total(self, count: int) -> Mechanism:
-        return Laplace(self.scale).total(self.count * int(check_whole("count", count, minimum=0)))
+        one = Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
+        return one.total(self.count * int(check_whole("count", count, minimum=0)))
 
     def scaled(self, factor: float) -> Self:
         return replace(self, scale=self.scale / root_of(factor))
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         raise NotImplementedError("the loss of a sum of Laplace releases is not derived: ask one release's")
 
 
@@ -285,7 +291,8 @@ class RandomizedResponse(Mechanism):
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         answers = np.arange(self.categories)
-        other = min(int(check_whole("sensitivity", sensitivity, minimum=0)), self.categories - 1)
+        change, cells = self.change(sensitivity, cells)
+        other = min(int(check_whole("sensitivity", change, minimum=0)), self.categories - 1)
         return repeated(LatticeLoss.from_log_probs(self.log_prob(answers, other), self.log_prob(answers, 0)), cells)

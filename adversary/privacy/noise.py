@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -93,8 +93,22 @@ class Mechanism(ABC):
         """The same kind of noise with its rho multiplied: epsilon times sqrt(factor), width divided by it."""
 
     @abstractmethod
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        """Law of log P(release | value + sensitivity) / P(release | value), `cells` independent releases together."""
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """Law of log P(release | value + sensitivity) / P(release | value), `cells` independent releases together.
+
+        What is left out is what the noise was calibrated for (see `calibration`).
+        """
+
+    @property
+    def calibration(self) -> tuple[float, int]:
+        """(sensitivity, cells) of the change that the noise was made for; (1, 1) where none was named."""
+        return 1, 1
+
+    def change(self, sensitivity: float | None, cells: int | None) -> tuple[float, int]:
+        """(sensitivity, cells) as given to `privacy_loss`, each as calibrated for where it is None."""
+        own_sensitivity, own_cells = self.calibration
+        n = int(check_whole("cells", own_cells if cells is None else cells, minimum=0))
+        return own_sensitivity if sensitivity is None else sensitivity, n
 
     @property
     @abstractmethod
@@ -115,6 +129,39 @@ def root_of(factor: float) -> float:
     """sqrt(factor): by how much epsilon grows, and the width of noise falls, where rho is multiplied by the factor."""
     check_positive("factor", factor)
     return math.sqrt(one_number("factor", factor))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Calibrated(Mechanism):
+    """Noise that keeps what it was calibrated for, as `from_rho` and `from_epsilon` say it.
+
+    Parameters
+    ----------
+    sensitivity, cells : a change of `sensitivity` in each of `cells` counts; what `privacy_loss` is asked about unless
+        it is told otherwise
+    """
+
+    sensitivity: float = 1
+    cells: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cells", checked_change(self.sensitivity, self.cells)[1])
+
+    def __repr__(self) -> str:
+        own = {one.name: getattr(self, one.name) for one in fields(self)}
+        change = {name: value for name in ("sensitivity", "cells") if (value := own.pop(name)) != 1}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in (own | change).items())})"
+
+    @property
+    def calibration(self) -> tuple[float, int]:
+        return self.sensitivity, self.cells
+
+
+def checked_change(sensitivity: float, cells: int) -> tuple[float, int]:
+    """A positive sensitivity and a number of cells from 1 on, one number each."""
+    check_positive("sensitivity", sensitivity)
+    one_number("sensitivity", sensitivity)
+    return sensitivity, int(check_whole("cells", one_number("cells", cells), minimum=1))
 
 
 class IntegerNoise(Mechanism):
@@ -166,8 +213,9 @@ class IntegerNoise(Mechanism):
         """Noise draws, by inverting the cumulative table."""
         return np.asarray(_invert(self, rng.random(shape)), dtype=np.int64)
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        shift = int(check_whole("sensitivity", sensitivity, minimum=0))
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, cells = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", change, minimum=0))
         k = max(self.reach(_LOSS_NATS), 8) + shift
         offset = np.arange(-k, k + shift + 1, dtype=np.float64)
         p, q = as_array(self.log_noise(offset - shift)), as_array(self.log_noise(offset))
@@ -309,7 +357,8 @@ class Exact(Mechanism):
         root_of(factor)
         return self
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
-        if int(check_whole("sensitivity", sensitivity, minimum=0)) == 0:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, cells = self.change(sensitivity, cells)
+        if cells == 0 or int(check_whole("sensitivity", change, minimum=0)) == 0:
             return composed([])
         return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)

@@ -84,6 +84,10 @@ class Coarsened(Mechanism):
         """That of the mechanism inside: post-processing costs nothing."""
         return self.mechanism.rho
 
+    @property
+    def calibration(self) -> tuple[float, int]:
+        return self.mechanism.calibration
+
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         return scalar_or_array(self.image(np.asarray(self.mechanism.sample(value, rng, size))))
 
@@ -96,7 +100,7 @@ class Coarsened(Mechanism):
             "their sum has no law of its own. Read the siblings one by one, with a belief Each"
         )
 
-    def privacy_loss(self, sensitivity: int = 1, cells: int = 1) -> PrivacyLoss:
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         """The loss of the mechanism inside: an upper bound at every value, by data processing.
 
         Clamping attains it in the limit of values far inside the ends. Rounding stays strictly below it.

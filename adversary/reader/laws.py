@@ -101,7 +101,7 @@ def _bounded(noise: Mechanism) -> bool:
     """Whether no single release says more than so much; what an exact one says is listed as it is."""
     if isinstance(noise, Exact):
         return True
-    loss = noise.privacy_loss()
+    loss = noise.privacy_loss(1, 1)
     return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
 
 
@@ -114,7 +114,7 @@ def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Pa
     out, present = path.known_counts()
     shift = int(abs(present - out))
     if isinstance(noise, ContinuousNoise):
-        return LossPart(noise.privacy_loss(shift), truth.target)
+        return LossPart(noise.privacy_loss(shift, 1), truth.target)
     if is_continuous(noise):
         return None
     support, weight = noise.releases(int(truth.counts[level, cell]))
@@ -122,7 +122,7 @@ def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Pa
     if not isinstance(noise, IntegerNoise):
         return Atoms(values, weight)
     # 0 if out: the average likelihood ratio is one
-    return Atoms(values, weight, lambda: noise.privacy_loss(shift).log_moment(1.0) if truth.target else 0.0)
+    return Atoms(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
 
 
 def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:

@@ -185,7 +185,7 @@ class Path:
             raise ValueError("an averaged pair is not worked out for post-processed counts: ask the plan without it")
         if self.known and len(self.steps) == 1:
             x = self.known_counts()
-            return [noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises]
+            return [noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises]
         if len(self.steps) > 2 or (not self.known and len(self.steps) > 1):
             raise ValueError(
                 "an averaged pair is worked out for one count, or for two when the lowest is known but for the target"
@@ -193,7 +193,7 @@ class Path:
         if not self.known:
             return [self._pair(0, self.contributions)]
         x = self.known_counts()
-        return [*(noise.privacy_loss(int(abs(x[1] - x[0]))) for noise in self.steps[0].noises), self._pair(1, x)]
+        return [*(noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises), self._pair(1, x)]
 
     def _pair(self, i: int, x: Floats) -> PrivacyLoss:
         """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""

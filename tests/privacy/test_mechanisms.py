@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,10 +17,11 @@ import scipy.integrate
 import scipy.stats
 
 import adversary as adv
+from adversary.policy import budget
 from adversary.privacy.canonical import CanonicalNoise
+from adversary.privacy.frameworks import mutual_information
 from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise, LaplaceSum
 from adversary.privacy.tulap import Tulap
-from adversary.privacy.frameworks import mutual_information
 from adversary.reader.coarsening import Coarsened
 from tests import oracles
 from tests.catalogue import DG, MECHANISMS, RHO1
@@ -380,9 +384,66 @@ def test_the_whole_change_costs_rho(rho: float, sensitivity: int, cells: int) ->
     )
 
 
-def test_from_epsilon_spends_epsilon() -> None:
-    assert adv.Geometric.from_epsilon(1.0, 2, 2).privacy_loss(2, 2).maximum == pytest.approx(1.0, rel=1e-14)
-    assert adv.Laplace.from_epsilon(1.0, 2, 2).privacy_loss(2, 2).maximum == pytest.approx(1.0, rel=1e-14)
+CALIBRATED: dict[str, Callable[[int, int], adv.Mechanism]] = {
+    "discrete gaussian": lambda sensitivity, cells: DG(0.3, sensitivity, cells),
+    "gaussian": lambda sensitivity, cells: adv.Gaussian.from_rho(0.3, sensitivity, cells),
+    "geometric": lambda sensitivity, cells: adv.Geometric.from_epsilon(1.0, sensitivity, cells),
+    "laplace": lambda sensitivity, cells: adv.Laplace.from_epsilon(1.0, sensitivity, cells),
+}
+
+
+def _cost(loss: Any) -> float:
+    """rho of Gaussian losses, epsilon of bounded ones."""
+    return float(loss.maximum if math.isfinite(loss.maximum) else loss.renyi(2.0) / 2.0)
+
+
+@pytest.mark.parametrize(("sensitivity", "cells"), [(1, 1), (1, 2), (3, 1), (2, 2)])
+@pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED.keys())
+def test_noise_is_asked_about_what_it_was_calibrated_for(make: Any, sensitivity: int, cells: int) -> None:
+    noise = make(sensitivity, cells)
+    spent = 0.3 if noise.privacy_loss().maximum == math.inf else 1.0
+    assert (noise.sensitivity, noise.cells) == noise.calibration == (sensitivity, cells)
+    assert _cost(noise.privacy_loss()) == pytest.approx(spent, rel=1e-12)
+    assert _cost(noise.privacy_loss(sensitivity, cells)) == pytest.approx(spent, rel=1e-12)
+    one = _cost(noise.privacy_loss(1, 1))
+    assert _cost(noise.privacy_loss(sensitivity=1)) == pytest.approx(cells * one, rel=1e-12)
+    assert _cost(noise.privacy_loss(cells=1)) == pytest.approx(_cost(noise.privacy_loss(sensitivity, 1)), rel=1e-14)
+
+
+@pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED.keys())
+def test_calibration_stays_with_noise_that_is_added_up_wrapped_or_copied(make: Any) -> None:
+    noise = make(2, 2)
+    inside = adv.postprocessing.rounded(adv.postprocessing.clamped(noise), 5)
+    pickled = pickle.loads(pickle.dumps(noise))
+    for one in (noise.total(1), noise.total(3), noise.total(3).total(2), inside, pickled, copy.copy(noise)):
+        assert one.calibration == (2, 2)
+    assert _cost(inside.privacy_loss()) == _cost(noise.privacy_loss())
+    assert pickled == noise == make(2, 2) != make(1, 1)
+    assert hash(pickled) == hash(noise)
+    assert repr(noise).endswith(", sensitivity=2, cells=2)")
+    assert "cells" not in repr(make(1, 1))
+
+
+@pytest.mark.parametrize("make", CALIBRATED.values(), ids=CALIBRATED.keys())
+@pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
+def test_calibration_changes_nothing_a_plan_or_a_reader_says(make: Any, neighbours: str) -> None:
+    calibrated = make(2, 2)
+    plain = replace(calibrated, sensitivity=1, cells=1)
+    one, other = (adv.Plan([adv.Level("block", noise)], neighbours=neighbours) for noise in (calibrated, plain))
+    reader, e = adv.Adversary(0.3, known=1), np.linspace(-1.0, 2.0, 7)
+    for loss in (adv.Plan.privacy_loss, adv.Plan.neighbour_loss, reader.privacy_loss):
+        np.testing.assert_array_equal(loss(one).delta(e), loss(other).delta(e))
+    found, wanted = (adv.audit(plan, reader, {"block": 2, "in": 1}, rng=0)["risk"] for plan in (one, other))
+    assert found.to_dataset().equals(wanted.to_dataset())
+    assert budget.sold_as(calibrated) == budget.sold_as(plain)
+    assert budget.attained_risk(calibrated, 0.3, 0.7) == budget.attained_risk(plain, 0.3, 0.7)
+
+
+@pytest.mark.parametrize("noise", [adv.RandomizedResponse(1.0), adv.Exact(), MECHANISMS["tulap"]])
+def test_noise_without_a_calibration_is_asked_about_one_count_moved_by_one(noise: adv.Mechanism) -> None:
+    assert noise.calibration == (1, 1)
+    assert noise.privacy_loss().delta(0.5) == noise.privacy_loss(1, 1).delta(0.5)
+    assert noise.privacy_loss(1, 0).is_nothing
 
 
 def test_geometric_and_discrete_gaussian_have_their_textbook_pmfs() -> None:
@@ -436,6 +497,15 @@ def test_randomized_response_tells_the_truth_however_often(epsilon: float, categ
         (lambda: DG("0.1"), TypeError, "rho must be a number.*'0.1'"),  # type: ignore[arg-type]
         (lambda: DG(0.1, sensitivity=0), ValueError, r"sensitivity must be positive.*got 0"),
         (lambda: DG(0.1, cells=0), ValueError, "cells must be at least 1, got 0"),
+        (lambda: DG(0.1, [1, 2]), TypeError, r"sensitivity must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
+        (lambda: DG(0.1, 1, [1, 2]), TypeError, r"cells must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
+        (lambda: adv.Gaussian.from_rho(1.0, -1.0), ValueError, r"sensitivity must be positive.*got -1"),
+        (lambda: adv.Laplace.from_epsilon(1.0, 1, 0), ValueError, "cells must be at least 1, got 0"),
+        (lambda: adv.Geometric.from_epsilon(1.0, 1.5), ValueError, r"sensitivity must be a whole number.*1\.5"),  # type: ignore[arg-type]
+        (lambda: adv.Laplace(1.0, sensitivity=0.0), ValueError, r"sensitivity must be positive.*got 0"),
+        (lambda: adv.Geometric(1.0, cells=0), ValueError, "cells must be at least 1, got 0"),
+        (lambda: adv.Geometric(1.0).privacy_loss(1, -1), ValueError, "cells must be at least 0, got -1"),
+        (lambda: DG(0.1, 1.5).privacy_loss(), ValueError, r"sensitivity must be a whole number.*1\.5"),
         (lambda: DG(0.1, cells=1.5), ValueError, r"cells must be a whole number.*1\.5"),  # type: ignore[arg-type]
         (lambda: adv.DiscreteGaussian(0), ValueError, r"sigma must be positive.*got 0"),
         (lambda: adv.DiscreteGaussian(2.0, 5.0), ValueError, "sigma2 must be sigma squared.*5"),
