@@ -22,7 +22,7 @@ from adversary._numeric import check_probability, check_whole
 from adversary.cases import OWN, Case
 from adversary.executors import lent
 from adversary.modelled import ModelCase, is_model, settle_model_truth
-from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.guarantees import Guarantee, way_to_loss
 from adversary.reader.cautions import cautions
 from adversary.reader.exact_totals import Conforming, exact_totals
 from adversary.reader.inference import Adversary
@@ -187,7 +187,9 @@ def _named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
     named = dict(guarantee) if isinstance(guarantee, Mapping) else {None: guarantee} if guarantee is not None else {}
     for one in named.values():
         if not isinstance(one, Guarantee):
-            raise TypeError(f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}")
+            raise TypeError(
+                f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}{way_to_loss(one)}"
+            )
     titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
     if OWN in titled:
         raise ValueError(f"guarantee: the name {OWN!r} is kept for the plan's own loss; choose another")

@@ -18,7 +18,7 @@ import numpy as np
 
 from adversary._numeric import check_probability
 from adversary.privacy.definitions import ProbabilisticDP
-from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.guarantees import Guarantee, check_guarantee
 
 
 def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
@@ -74,7 +74,7 @@ def equivalent_epsilon(
     chance = float(check_probability("failure", failure))
     if chance == 1.0:
         return 0.0
-    guarantee = lasting(guarantee)
+    guarantee = lasting(check_guarantee("guarantee", guarantee))
     bound = float(guarantee.loss_bound(chance))
     if not values or bound == np.inf:
         return bound

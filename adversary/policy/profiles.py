@@ -85,7 +85,7 @@ class RiskProfile(ABC):
         """A ratio for readers with exactly these priors."""
         from adversary.policy.tolerances import RatioOrAbsolute
 
-        return RatioOrAbsolute(ratio, 0.0, inclusion, value)
+        return RatioOrAbsolute(ratio, 0.0, one_number("inclusion", inclusion), one_number("value", value))
 
     @staticmethod
     def custom(function: Callable[[Any, Any], Any], *, decreasing: bool = False) -> RiskProfile:

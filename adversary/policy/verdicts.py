@@ -17,7 +17,7 @@ from adversary.policy.phrases import failure_of, outward, uncrossed
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.policy.risks import check_word
-from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, check_guarantee
 from adversary.reader.plans import NEIGHBOURS
 
 KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"
@@ -111,8 +111,7 @@ def verdict(
     >>> found.status, found.loss, round(found.allowed, 6)
     ('broken', 0.5, 0.405465)
     """
-    if not isinstance(guarantee, Guarantee):
-        raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
+    check_guarantee("guarantee", guarantee)
     chance = float(check_probability("failure", failure))
     replaced = check_word("neighbours", neighbours, NEIGHBOURS) == "bounded"
     found = recommend_epsilon(profile, statistic=statistic)

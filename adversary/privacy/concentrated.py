@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,8 @@ class RenyiDP(MomentBound):
     def __post_init__(self) -> None:
         check_order(self.alpha)
         check_non_negative("gamma", self.gamma)
+        for name in ("alpha", "gamma"):
+            object.__setattr__(self, name, one_number(name, getattr(self, name)))
 
     @property
     def definition(self) -> str:
@@ -138,10 +141,27 @@ class RenyiDP(MomentBound):
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
         a, g, e = float(self.alpha), float(self.gamma), check_number("epsilon", epsilon)
-        log_share = a * np.log1p(-1.0 / a) - np.log(a - 1.0)
-        moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + log_share, 0.0))
+        moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + self._log_share, 0.0))
         variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
         return scalar_or_array(delta_at_negative(e, np.minimum(moment, variation)))
+
+    @property
+    def _log_share(self) -> float:
+        """log((1 - 1/alpha)^alpha / (alpha - 1))."""
+        return float(self.alpha * np.log1p(-1.0 / self.alpha) - np.log(self.alpha - 1.0))
+
+    def log_level(self, power: float) -> float:
+        """Also where the level is too small for a double, as for orders close to 1: the profile's own, by its formula.
+
+        e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
+        """
+        found, a = super().log_level(power), self.alpha
+        if found > -np.inf or power == 0.0:
+            return found
+        log_power = float(np.log(power))
+        return float(
+            log_power + np.log1p(-1.0 / a) - self.gamma - (self._log_share + np.log(a) - log_power) / (a - 1.0)
+        )
 
     @elementwise
     def loss_bound(self, failure: float) -> float:
@@ -189,6 +209,8 @@ class ZeroConcentratedDP(MomentBound):
 
     def __post_init__(self) -> None:
         check_non_negative("rho", self.rho)
+        rho = one_number("rho", self.rho)
+        object.__setattr__(self, "rho", self.rho if isinstance(self.rho, Fraction | int) else rho)
 
     @property
     def definition(self) -> str:

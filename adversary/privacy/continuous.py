@@ -18,6 +18,7 @@ from adversary._numeric import (
     check_probability,
     exponential_excess,
     labelled,
+    one_number,
     past_ties,
     scalar_or_array,
 )
@@ -50,6 +51,7 @@ class GaussianLoss(PrivacyLoss):
 
     def __post_init__(self) -> None:
         check_non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", one_number("mu", self.mu))
 
     def _log_tail(self, threshold: Floats, sign: float) -> Floats:
         if self.mu == 0.0:
@@ -140,6 +142,7 @@ class LaplaceLoss(PrivacyLoss):
 
     def __post_init__(self) -> None:
         check_non_negative("epsilon", self.epsilon0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
 
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:

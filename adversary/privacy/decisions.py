@@ -26,7 +26,7 @@ from adversary.privacy.calibration import classical_limit as classical_limit
 from adversary.privacy.calibration import gaussian_delta as gaussian_delta
 from adversary.privacy.calibration import gaussian_mu as gaussian_mu
 from adversary.privacy.calibration import gaussian_sigma as gaussian_sigma
-from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.guarantees import Guarantee, check_guarantee
 from adversary.privacy.losses import LaplaceLoss, LatticeLoss
 from adversary.privacy.pairs import PrivacyLoss
 from adversary.privacy.targets import GaussianTarget as GaussianTarget
@@ -47,7 +47,7 @@ _FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
 def roc_curve(guarantee: Guarantee, level: Any = None) -> xr.Dataset:
     """`power` and `miss` = 1 - power (the trade-off function) of the best test, over "level"."""
     a = as_labelled("level", CURVE if level is None else level)
-    power = xr.apply_ufunc(guarantee.power, a)
+    power = xr.apply_ufunc(check_guarantee("guarantee", guarantee).power, a)
     return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=_said(guarantee))
 
 
@@ -63,7 +63,7 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
 
 def precision_at_recall(guarantee: Guarantee, recall: Any, prior: Any = 0.5) -> Any:
     """Largest precision at this recall, T / (T + r level(T)); at recall 0 its limit. Broadcasts and keeps labels."""
-    return over_labels(guarantee.precision, recall, prior)
+    return over_labels(check_guarantee("guarantee", guarantee).precision, recall, prior)
 
 
 def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
@@ -72,7 +72,7 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     Exact where the trade-off is made of straight pieces, as every explicit lattice's; elsewhere chords of the curve are
     integrated, twice, and what halving their length changed is extrapolated: an error below 1e-6.
     """
-    corners = _corners(guarantee)
+    corners = _corners(check_guarantee("guarantee", guarantee))
     level, recall = (as_array(guarantee.level(_FINE)), _FINE) if corners is None else corners
 
     def area(prior: float) -> float:
@@ -94,6 +94,7 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     >>> round(bayes_error(LaplaceLoss(1.0), 0.5), 6), round(bayes_error(LaplaceLoss(1.0), 0.1), 6)
     (0.303265, 0.1)
     """
+    check_guarantee("guarantee", guarantee)
 
     def error(prior: Floats) -> Floats:
         p = check_probability("prior", prior)
@@ -137,6 +138,7 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
     >>> [round(float(best[name]), 5) for name in ("f_score", "release_threshold", "recall", "level", "precision")]
     [0.8191, 0.40854, 0.84681, 0.22086, 0.79314]
     """
+    check_guarantee("guarantee", guarantee)
     p, b = xr.broadcast(as_labelled("prior", prior), as_labelled("beta", beta))
     check_positive("beta", b)
     certain = (check_probability("prior", p) == 0) | (p.values == 1)

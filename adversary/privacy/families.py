@@ -28,7 +28,7 @@ from adversary._numeric import (
 )
 from adversary.privacy.composition import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
 from adversary.privacy.guarantees import area_under
-from adversary.privacy.lattices import LatticeLoss, binned, connected, default_nodes, multiplied
+from adversary.privacy.lattices import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.mixed import MixedLoss
 from adversary.privacy.pairs import Bracket, Expectation, PrivacyLoss
 
@@ -153,19 +153,18 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def epsilon(self, delta: ArrayLike) -> Any:
         """Smallest epsilon >= 0 at which the upper end of the bracket is at most delta; inf at 0.
 
-        Raises
-        ------
-        ValueError : a delta below the numerical resolution, `RESOLUTION`
+        Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
-        if ((target > 0.0) & (target < RESOLUTION)).any():
-            raise ValueError(f"delta must be at least {RESOLUTION}, the numerical resolution, got {target.min()}")
         if self.exact is not None:
             return self.exact.epsilon(scalar_or_array(target))
         found = np.full(target.shape, np.inf)
-        inner = target > 0.0
+        inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
         if inner.any():
             found[inner] = self.composition.epsilon(target[inner])
+        small: Any = target[beyond]
+        if small.size:
+            found[beyond] = self.pbdp_epsilon(small)
         return scalar_or_array(found)
 
     @property
@@ -258,4 +257,7 @@ def _listed(family: Family) -> LatticeLoss:
     loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
     with np.errstate(divide="ignore"):
         log_p = np.log(total)
-    return LatticeLoss(*merged(as_array(loss), as_array(log_p), as_array(log_p - loss)), bounded=False)
+    # Q is P moved by n a: where noise is so narrow that a mass under P is too small, that under Q says it
+    log_q = np.where(log_p > -FAR, log_p - loss, np.append(log_p[n * a :], np.full(n * a, -np.inf)))
+    log_p = np.where(log_p > -FAR, log_p, log_q + loss)
+    return LatticeLoss(*merged(as_array(loss), as_array(log_p), as_array(log_q)), bounded=False)

@@ -44,7 +44,7 @@ from adversary.privacy.hypotheses import LEVELS, Hypotheses
 from adversary.privacy.joint import Event, blocks, joined
 from adversary.privacy.joint import JointLaw as JointLaw
 from adversary.privacy.noise import Mechanism
-from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.pairs import PrivacyLoss, check_loss
 
 FRAMEWORKS = ("DP", "Blowfish", "dependent DP", "inferential", "membership", "mutual information")
 INEQUALITIES = {
@@ -227,6 +227,7 @@ def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
     p E_P[-log(p + (1-p) e^-L)] + (1-p) E_Q[-log(1-p + p e^L)], at most p's entropy; the largest over priors if none is
     given (it is concave in the prior).
     """
+    check_loss("loss", loss)
     if prior is None:
         from scipy.optimize import minimize_scalar
 
@@ -239,7 +240,7 @@ def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
 
 def kl_divergence(loss: PrivacyLoss) -> float:
     """Kullback-Leibler divergence of P from Q, E_P[L] in nats: epsilon + e^-epsilon - 1 under Laplace noise."""
-    return loss.renyi(1.0)
+    return check_loss("loss", loss).renyi(1.0)
 
 
 def _value_pairs(law: JointLaw) -> Sequence[tuple[Event, Event]]:

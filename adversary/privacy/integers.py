@@ -59,6 +59,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         if self.sigma2 is not None and self.sigma == 0.0:
             object.__setattr__(self, "sigma", math.sqrt(float(check_positive("sigma2", self.sigma2))))
         check_positive("sigma", self.sigma)
+        one_number("sigma", self.sigma)
         if self.sigma2 is None:
             exact = isinstance(self.sigma, (Fraction, int))
             object.__setattr__(self, "sigma2", Fraction(self.sigma) ** 2 if exact else float(self.sigma) ** 2)

@@ -20,7 +20,7 @@ from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged, p
 from adversary.privacy.continuous import GaussianLoss as GaussianLoss
 from adversary.privacy.continuous import LaplaceLoss as LaplaceLoss
 from adversary.privacy.families import DiscreteGaussianLoss as DiscreteGaussianLoss
-from adversary.privacy.guarantees import epsilon_from_profile
+from adversary.privacy.guarantees import epsilon_from_profile, way_to_loss
 from adversary.privacy.lattices import NOTHING, connected, either, multiplied
 from adversary.privacy.lattices import LatticeLoss as LatticeLoss
 from adversary.privacy.mixed import MixedLoss as MixedLoss
@@ -144,7 +144,7 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     """The loss of independent releases with these losses; no release at all has loss 0."""
     for part in parts:
         if not isinstance(part, PrivacyLoss):
-            raise TypeError(f"losses are composed with losses, got {part!r}")
+            raise TypeError(f"losses are composed with losses, got {part!r}{way_to_loss(part)}")
     flat = [q for part in parts for q in _split(part) if not q.is_nothing]
     gaussians = [part for part in flat if isinstance(part, GaussianLoss)]
     discrete = [part for part in flat if isinstance(part, DiscreteGaussianLoss)]

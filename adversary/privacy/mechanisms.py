@@ -225,7 +225,8 @@ class RandomizedResponse(Mechanism):
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
-        check_whole("categories", self.categories, minimum=2)
+        categories = check_whole("categories", one_number("categories", self.categories), minimum=2)
+        object.__setattr__(self, "categories", int(categories))
 
     def _answer(self, name: str, x: ArrayLike) -> Integers:
         answer = check_whole(name, x, minimum=0)

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,7 @@ from adversary._numeric import (
     one_number,
     scalar_or_array,
 )
+from adversary.privacy.guarantees import asks_for, way_to_loss
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
 
 _LOSS_NATS = 745.0
@@ -41,6 +42,12 @@ class Mechanism(ABC):
     """
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            told = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
+            raise AttributeError(f"{type(self).__name__} has no {name}{told}", name=name, obj=self)
 
     @abstractmethod
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:

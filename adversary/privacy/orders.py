@@ -18,7 +18,7 @@ from typing import Any
 from adversary._numeric import check_whole
 from adversary.privacy.concentrated import RenyiDP, ZeroConcentratedDP
 from adversary.privacy.conforming import includes
-from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, check_guarantee
 from adversary.privacy.spaces import Databases, Space
 
 
@@ -47,8 +47,7 @@ class Promise:
         if not isinstance(self.space, Space):
             object.__setattr__(self, "space", Databases(self.space))
         object.__setattr__(self, "adjacency", int(check_whole("adjacency", self.adjacency, minimum=0)))
-        if not isinstance(self.guarantee, Guarantee):
-            raise TypeError(f"guarantee must be a Guarantee, got {self.guarantee!r}")
+        check_guarantee("guarantee", self.guarantee)
 
     def covers(self, other: Promise) -> bool:
         """Whether every pair of databases that `other` protects is protected here."""

@@ -26,7 +26,7 @@ from adversary._numeric import (
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile, way_to_loss
 from adversary.privacy.posteriors import PosteriorLaw
 
 Expectation = Callable[[Floats], Floats]
@@ -129,6 +129,23 @@ class PrivacyLoss(Guarantee):
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
         return PosteriorLaw(self, prior)
 
+    def log_level(self, power: float) -> float:
+        """Also where the level is too small for a double: the best that a Renyi divergence of any order says of it.
+
+        power^alpha level^(1 - alpha) is at most e^((alpha - 1) D), of every order alpha = 1 + s.
+        """
+        found = super().log_level(power)
+        if found > -np.inf or power == 0.0:
+            return found
+        from scipy.optimize import minimize_scalar
+
+        def loss(log_order: float) -> float:
+            order = float(np.exp(log_order))
+            return (self.log_moment(order) - log_power) / order
+
+        log_power = float(np.log(power))
+        return log_power - float(minimize_scalar(loss, bounds=(-12.0, 12.0), method="bounded").fun)
+
     @property
     def kl_divergence(self) -> float:
         """Kullback-Leibler divergence of P from Q, E_P[L], in nats."""
@@ -225,6 +242,13 @@ class Bracket:
     def tail(self, threshold: ArrayLike) -> Interval:
         """(lower, upper) of P(L > threshold)."""
         return self.of_tail(threshold)
+
+
+def check_loss(name: str, x: Any) -> PrivacyLoss:
+    """A privacy loss, or TypeError that says how to get one from a definition or from noise."""
+    if not isinstance(x, PrivacyLoss):
+        raise TypeError(f"{name} must be a PrivacyLoss, got {x!r}{way_to_loss(x)}")
+    return x
 
 
 def _finite(loss: Floats) -> Floats:

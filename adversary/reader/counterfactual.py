@@ -26,7 +26,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_non_negative, check_probability, labelled, scalar_or_array
-from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.pairs import PrivacyLoss, check_loss
 from adversary.reader.ratios import Guarantees, guarantees_of
 from adversary.reader.ratios import functional_bound as functional_bound
 from adversary.reader.ratios import functional_epsilon as functional_epsilon
@@ -115,6 +115,7 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     L is the loss of the record, of probability `prior`, against the other. What the reader expects is the mixture
     prior x first + (1 - prior) x second.
     """
+    check_loss("loss", loss)
     p, e = check_probability("prior", prior), check_non_negative("epsilon", epsilon)
     if (p == 1.0).any():
         raise ValueError("prior must be below 1: a reader who is sure is not moved")

@@ -36,7 +36,7 @@ from adversary._numeric import (
 from adversary.privacy.concentrated import GaussianDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.grouped import Grouped
-from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.guarantees import Guarantee, way_to_loss
 from adversary.privacy.pairs import PrivacyLoss
 
 Guarantees = Guarantee | Iterable[Guarantee]
@@ -116,7 +116,7 @@ def guarantees_of(guarantee: Any) -> tuple[Guarantee, ...]:
     several = guarantee if isinstance(guarantee, Iterable) else ()
     each = (guarantee,) if isinstance(guarantee, Guarantee) else tuple(several)
     if not each or not all(isinstance(g, Guarantee) for g in each):
-        raise TypeError(f"guarantee must be one, or several, got {guarantee!r}")
+        raise TypeError(f"guarantee must be one, or several, got {guarantee!r}{way_to_loss(guarantee)}")
     return each
 
 

@@ -21,7 +21,7 @@ import xarray as xr
 from adversary._numeric import Floats, logit
 from adversary.privacy.cells import sensitivity_space
 from adversary.privacy.definitions import NoPrivacy
-from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.guarantees import Guarantee, check_guarantee
 from adversary.privacy.vector_noise import VectorNoise
 from adversary.reader.contingency import LARGEST_LIST
 from adversary.reader.table_laws import KnownMargins, TableLaw, listed_law, walked_law
@@ -89,8 +89,8 @@ def table_posterior(
     """
     if (released is None) != (mechanism is None):
         raise ValueError("give a release and its mechanism, or neither")
-    if not isinstance(guarantee, Guarantee | None):
-        raise TypeError(f"guarantee must be a Guarantee, got {guarantee!r}")
+    if guarantee is not None:
+        check_guarantee("guarantee", guarantee)
     story = KnownMargins.of(margins, prior, known)
     noisy, many = (None, False) if released is None else released_tables(released, story.prior.cells.shape)
     tables = story.tables(largest)

@@ -991,6 +991,13 @@ def test_functions_that_do_not_answer_are_refused(
         recommend_epsilon(RiskProfile.custom(function))
 
 
+def test_a_point_is_one_reader() -> None:
+    with pytest.raises(TypeError, match=r"inclusion must be one number, got \[0\.5, 0\.6\]"):
+        RiskProfile.point(2.0, [0.5, 0.6], 1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"value must be one number, got \(0\.5, 1\.0\)"):
+        RiskProfile.point(2.0, 0.5, (0.5, 1.0))  # type: ignore[arg-type]
+
+
 def test_what_is_not_a_function_is_refused() -> None:
     with pytest.raises(TypeError, match="function"):
         RiskProfile.custom(3.0)  # type: ignore[arg-type]

@@ -13,10 +13,12 @@ import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
+from adversary.privacy.conversions import simple_epsilon
+from adversary.privacy.frameworks import kl_divergence, mutual_information
 from adversary.privacy.guarantees import loss_bound_from_profile
-from adversary.privacy.losses import DiscreteGaussianLoss
+from adversary.privacy.losses import DiscreteGaussianLoss, GaussianLoss, LaplaceLoss, composed
 from tests import oracles
-from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, RHO1, RHO2
+from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, MECHANISMS, RHO1, RHO2
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
 SYMMETRIC = {name: g for name, g in GUARANTEES.items() if name != "none"}
@@ -67,9 +69,8 @@ def test_epsilon_is_the_inverse_of_delta(g: adv.Guarantee) -> None:
 
 @over(EVERY)
 def test_unattainable_delta_gives_infinite_epsilon(g: adv.Guarantee) -> None:
-    if isinstance(g, DiscreteGaussianLoss) and g.exact is None:  # none is unattainable, some are below the resolution
-        with pytest.raises(ValueError, match="numerical resolution"):
-            g.epsilon(1e-250)
+    if isinstance(g, DiscreteGaussianLoss):  # none is unattainable, some are below the resolution
+        assert g.epsilon(1e-200) <= g.epsilon(1e-250) <= g.pbdp_epsilon(1e-250) < math.inf
         return
     least = g.delta(1e6)
     if least > 0:
@@ -470,6 +471,70 @@ def test_groups_cover_mechanisms_moved_by_that_many(size: int) -> None:
 # Bad input
 
 
+@over(GUARANTEES)
+def test_what_is_asked_of_a_loss_is_answered_by_the_way_to_it(g: Any) -> None:
+    assert not hasattr(g, "tail")
+    paired = type(g).worst_pair is not adv.Guarantee.worst_pair
+    way = r"ask its \.worst_pair\.tail" if paired else "no worst pair: convert it first"
+    with pytest.raises(AttributeError, match=f"{type(g).__name__} has no tail, which a PrivacyLoss has.*{way}"):
+        g.tail(1.0)
+    with pytest.raises(AttributeError, match=r"has no colour$"):
+        _ = g.colour
+
+
+def test_what_is_asked_of_noise_is_answered_by_the_way_to_its_loss() -> None:
+    for noise in MECHANISMS.values():
+        with pytest.raises(AttributeError, match=r"has no pbdp_delta, which a PrivacyLoss has: ask its \.privacy_loss"):
+            noise.pbdp_delta(1.0)  # type: ignore[attr-defined]
+
+
+NOISE: Any = adv.Laplace(1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mutual_information(adv.GaussianDP(1.0), 0.5), r"loss must be.*GaussianDP.*ask its \.worst_pair$"),  # type: ignore[arg-type]
+        (lambda: mutual_information(adv.ZeroConcentratedDP(1.0)), "zCDP has no worst pair: convert it first"),  # type: ignore[arg-type]
+        (lambda: kl_divergence(NOISE), r"loss must be.*Laplace.*ask its \.privacy_loss\(\)$"),
+        (lambda: adv.counterfactual.known_rest_tail(adv.PureDP(1.0), 0.1, 0.5), r"loss must be.*\.worst_pair$"),  # type: ignore[arg-type]
+        (lambda: adv.counterfactual.known_rest_bound(NOISE, 0.5), r"guarantee must be.*\.privacy_loss\(\)$"),
+        (lambda: adv.decisions.max_f_score(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
+        (lambda: adv.decisions.roc_curve(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
+        (lambda: adv.decisions.pr_curve(NOISE), r"guarantee must be.*ask its \.privacy_loss\(\)$"),
+        (lambda: adv.decisions.average_precision(NOISE), r"guarantee must be.*\.privacy_loss\(\)$"),
+        (lambda: adv.decisions.bayes_error(NOISE), r"guarantee must be.*\.privacy_loss\(\)$"),
+        (lambda: adv.budget.equivalent_epsilon(NOISE), r"guarantee must be.*\.privacy_loss\(\)$"),
+        (lambda: adv.budget.verdict(adv.RiskProfile.constant(2.0), NOISE), r"\.privacy_loss\(\)$"),
+        (lambda: composed([NOISE]), r"losses are composed with losses.*\.privacy_loss\(\)$"),
+        (lambda: adv.decisions.max_f_score(1.0), r"guarantee must be a Guarantee, got 1\.0$"),  # type: ignore[arg-type]
+    ],
+)
+def test_the_wrong_kind_of_object_is_refused_with_the_way_to_the_right_one(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("loss", [adv.census.pl94_loss(), adv.DiscreteGaussian(0.01).privacy_loss()])
+def test_below_the_least_double_the_moments_still_bound_the_loss(loss: Any) -> None:
+    deltas = np.array([1e-230, 1e-239, 1e-241, 1e-300, 1e-307])
+    for found in (loss.epsilon(deltas), loss.pbdp_epsilon(deltas), loss.loss_bound(deltas)):
+        assert np.isfinite(found).all()
+        assert (np.diff(found) >= 0.0).all()
+        assert (found <= simple_epsilon(loss.rho, deltas) * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("alpha", [1.0 + 1e-9, 1.0001, 1.05, 4.0, 1e6])
+@pytest.mark.parametrize("delta", [0.4, 0.01, 1e-10, 1e-300])
+def test_renyi_dp_of_any_order_bounds_the_loss(alpha: float, delta: float) -> None:
+    """No weaker than Markov's inequality, (1 + e^-e) e^((alpha - 1)(gamma - e)); no sharper than the trade-off."""
+    g = adv.RenyiDP(alpha, 0.5)
+    markov = 0.5 - math.log(delta) / (alpha - 1.0)
+    assert g.pbdp_epsilon(delta) <= g.loss_bound(delta) <= markov + math.log(2.0) / (alpha - 1.0)
+    assert g.pbdp_delta(g.pbdp_epsilon(delta)) == pytest.approx(delta, rel=1e-5)
+    assert g.pbdp_epsilon(delta) >= math.log(delta / max(g.level(delta), 1e-307)) * (1 - 1e-9) - 1e-12
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
@@ -478,6 +543,18 @@ def test_groups_cover_mechanisms_moved_by_that_many(size: int) -> None:
         (lambda: adv.PureDP(math.inf), ValueError, "epsilon must be non-negative and finite, got inf"),
         (lambda: adv.PureDP("1"), TypeError, "epsilon must be a number.*'1'"),  # type: ignore[arg-type]
         (lambda: adv.PureDP(None), TypeError, "epsilon must be a number.*None"),  # type: ignore[arg-type]
+        (lambda: adv.PureDP(epsilon=1.0), TypeError, r"PureDP takes epsilon0, got epsilon=1\.0"),  # type: ignore[call-arg]
+        (
+            lambda: adv.ApproximateDP(epsilon=1.0, delta=0.1),  # type: ignore[call-arg]
+            TypeError,
+            "ApproximateDP takes epsilon0, delta0, got epsilon=1",
+        ),
+        (lambda: adv.NoPrivacy(epsilon=1.0), TypeError, "NoPrivacy takes nothing, got epsilon=1"),  # type: ignore[call-arg]
+        (lambda: adv.ZeroConcentratedDP([1, 2]), TypeError, r"rho must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
+        (lambda: adv.RenyiDP([2, 3], 1.0), TypeError, r"alpha must be one number, got \[2, 3\]"),  # type: ignore[arg-type]
+        (lambda: adv.RenyiDP(2.0, [1, 2]), TypeError, r"gamma must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
+        (lambda: LaplaceLoss([1.0, 2.0]), TypeError, r"epsilon must be one number, got \[1\.0, 2\.0\]"),  # type: ignore[arg-type]
+        (lambda: GaussianLoss([1.0, 2.0]), TypeError, r"mu must be one number, got \[1\.0, 2\.0\]"),  # type: ignore[arg-type]
         (lambda: adv.ApproximateDP(1.0, 1.0), ValueError, r"delta must be in \[0, 1\), got 1\.0"),
         (lambda: adv.ApproximateDP(1.0, -0.1), ValueError, r"delta must be in \[0, 1\].*-0\.1"),
         (lambda: adv.ProbabilisticDP(-1.0, 0.1), ValueError, "epsilon must be non-negative.*-1"),

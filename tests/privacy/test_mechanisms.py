@@ -484,6 +484,21 @@ def test_randomized_response_tells_the_truth_however_often(epsilon: float, categ
         assert noise.sample([0, 1, 0], rng).tolist() == [0, 1, 0]
 
 
+@pytest.mark.parametrize("sensitivity", [1, 3, 100])
+@pytest.mark.parametrize("sigma", [1e-8, 1e-3, 0.01, 0.3])
+def test_noise_too_narrow_to_hide_anything_has_a_loss_all_the_same(sigma: float, sensitivity: int) -> None:
+    """One release and three: a loss of rho on average, and no mass lost under either hypothesis."""
+    for copies in (1, 3):
+        loss = adv.DiscreteGaussian(sigma).privacy_loss(sensitivity, copies)
+        rho = copies * sensitivity**2 / (2 * sigma**2)
+        np.testing.assert_allclose(loss.expect(np.ones_like), (1.0, 1.0), rtol=1e-12)
+        np.testing.assert_allclose(loss.expect(lambda z: z), (rho, -rho), rtol=1e-9)
+        if rho > 1000.0:
+            assert loss.delta(0.1 * rho) == 1.0
+            assert loss.posterior(0.5).mean("in") == 1.0
+            assert np.isfinite(loss.pbdp_epsilon([0.1, 1e-300])).all()
+
+
 # Bad input: the message holds the name, the rule and the value
 
 
@@ -508,6 +523,8 @@ def test_randomized_response_tells_the_truth_however_often(epsilon: float, categ
         (lambda: DG(0.1, 1.5).privacy_loss(), ValueError, r"sensitivity must be a whole number.*1\.5"),
         (lambda: DG(0.1, cells=1.5), ValueError, r"cells must be a whole number.*1\.5"),  # type: ignore[arg-type]
         (lambda: adv.DiscreteGaussian(0), ValueError, r"sigma must be positive.*got 0"),
+        (lambda: adv.DiscreteGaussian([1.0, 2.0]), TypeError, r"sigma must be one number, got \[1\.0, 2\.0\]"),  # type: ignore[arg-type]
+        (lambda: adv.RandomizedResponse(1.0, [2, 3]), TypeError, "categories must be one number"),  # type: ignore[arg-type]
         (lambda: adv.DiscreteGaussian(2.0, 5.0), ValueError, "sigma2 must be sigma squared.*5"),
         (lambda: adv.Geometric(0.0), ValueError, "epsilon must be positive.*got 0"),
         (lambda: adv.Geometric(math.inf), ValueError, "epsilon must be positive.*inf"),
