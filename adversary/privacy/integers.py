@@ -257,7 +257,7 @@ class Geometric(Calibrated, IntegerNoise):
 
     @property
     def variance(self) -> float:
-        return float(0.5 / np.sinh(self.epsilon / 2.0) ** 2)
+        return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
 
     @property
     def rho(self) -> float:

@@ -67,7 +67,7 @@ class Tulap(CanonicalLaw):
     def variance(self) -> float:
         """2b / (1 - b)^2 + 1/12 at delta 0; the sum over cells elsewhere."""
         if self.delta == 0.0:
-            return float(0.5 / np.sinh(0.5 * self.epsilon) ** 2 + 1.0 / 12.0)
+            return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2 + 1.0 / 12.0)
         k = np.arange(min(np.ceil(self.bound + 0.5), self.reach(2.0 * TAIL_NATS) + 1.0))
         inner, outer = np.maximum(k - 0.5, 0.0), np.minimum(k + 0.5, self.bound)
         third = np.maximum(outer**3 - inner**3, 0.0) / 3.0
@@ -96,21 +96,27 @@ class Tulap(CanonicalLaw):
         """log P(noise > x) for x >= 0."""
         k = np.rint(x)
         with np.errstate(divide="ignore", over="ignore"):
-            left = 0.5 - self.height * (x - k) - self.delta * self._spent(k)
+            left = 0.5 - self.height * (x - k) - (self.delta * self._spent(k) if self.delta else 0.0)
             return np.asarray(np.log(np.maximum(left, 0.0)) - self.epsilon * k)
 
     def _spent(self, k: Floats) -> Floats:
         """1 + e^epsilon + ... + e^((k - 1) epsilon)."""
-        return np.expm1(np.minimum(k * self.epsilon, 709.0)) / np.expm1(self.epsilon) if self.epsilon else k
+        if not self.epsilon:
+            return k
+        below = np.expm1(-k * self.epsilon) / np.expm1(-self.epsilon)
+        return np.exp(np.minimum((k - 1.0) * self.epsilon, 709.0)) * below
 
     def upper_quantile(self, mass: Floats) -> Floats:
         """Cells k until b^k (c - delta (e^(k epsilon) - 1) / (e^epsilon - 1)) falls to the mass, then along a line."""
         v, c = as_array(mass), 0.5 * (1.0 - self.height)
         gap = np.maximum(c - v, 0.0)
         if self.epsilon:
-            spread = self.delta / np.expm1(self.epsilon)
-            k = np.ceil(np.log1p(gap / np.maximum(v + spread, 1e-320)) / self.epsilon)
+            with np.errstate(divide="ignore"):
+                spread = np.log(self.delta) - self.epsilon - np.log(-np.expm1(-self.epsilon))
+                grown = np.log(gap) - np.logaddexp(np.log(v), spread)
+            k = np.ceil(np.logaddexp(0.0, grown) / self.epsilon)
         else:
             k = np.ceil(gap / self.delta)
-        left = np.exp(np.log(np.maximum(v, 1e-320)) + self.epsilon * k) + self.delta * self._spent(k)
+        with np.errstate(divide="ignore"):
+            left = np.exp(np.log(v) + self.epsilon * k) + (self.delta * self._spent(k) if self.delta else 0.0)
         return np.asarray(k + (0.5 - left) / self.height)

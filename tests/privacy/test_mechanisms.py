@@ -484,6 +484,51 @@ def test_randomized_response_tells_the_truth_however_often(epsilon: float, categ
         assert noise.sample([0, 1, 0], rng).tolist() == [0, 1, 0]
 
 
+EXTREME: dict[str, adv.Mechanism] = {
+    **{f"geometric {e:g}": adv.Geometric(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
+    **{f"laplace {e:g}": adv.Laplace.from_epsilon(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
+    **{f"randomized response {e:g}": adv.RandomizedResponse(e, 3) for e in (1e-10, 30.0, 800.0, 1e5)},
+    **{f"tulap {e:g}": Tulap(e) for e in (1e-10, 1e-3, 30.0, 800.0, 1e5)},
+    **{f"tulap {e:g}, {d:g}": Tulap(e, d) for e in (1e-3, 800.0, 1e5) for d in (1e-300, 1e-6)},
+    **{f"geometric {e:g}, sum": adv.Geometric(e).total(3) for e in (1e-2, 30.0, 800.0, 1e5)},
+    **{f"discrete gaussian {rho:g}": DG(rho) for rho in (1e-6, 30.0, 1e3)},
+    **{f"discrete gaussian {rho:g}, sum": DG(rho).total(3) for rho in (1e-4, 30.0, 1e3)},
+    **{f"gaussian {rho:g}": adv.Gaussian.from_rho(rho) for rho in (1e-8, 1e3)},
+    "clamped": adv.postprocessing.clamped(adv.Geometric(1e5)),
+    "rounded": adv.postprocessing.rounded(adv.Laplace.from_epsilon(1e-3), 5),
+}
+"""From noise that hides all to noise that hides nothing."""
+
+
+@over(EXTREME)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3)])
+def test_extreme_noise_answers_with_numbers_of_the_shape_asked_for(noise: Any, shape: tuple[int, ...]) -> None:
+    far = 0 if isinstance(noise, adv.RandomizedResponse) else 10**9
+    release = np.resize([0, far, 0], shape)
+    for value in (0, 1):
+        for answer in (noise.log_prob(release, value), noise.cdf(release, value), noise.sf(release, value)):
+            assert np.shape(answer) == shape
+            assert not np.isnan(answer).any()
+        total = np.asarray(noise.cdf(release, value)) + noise.sf(release, value)
+        np.testing.assert_allclose(total, np.ones(shape), rtol=1e-12)
+    drawn = noise.sample(np.zeros(shape, dtype=int), np.random.default_rng(0))
+    assert np.shape(drawn) == shape
+    assert np.isfinite(drawn).all()
+
+
+@over({name: noise for name, noise in EXTREME.items() if "1e-10" not in name})
+def test_extreme_noise_has_a_variance_and_a_loss(noise: Any) -> None:
+    assert 0.0 <= noise.variance < math.inf
+    assert noise.rho >= 0.0  # infinite for want of a theorem under approximate DP
+    loss = noise.privacy_loss()
+    ends = np.array([0.0, 1e-300, 0.5, 1.0 - 1e-16, 1.0])
+    answers = [loss.delta([-1.0, 0.0, 1.0, 1e5]), *loss.tail([-1.0, 0.0, 1e5]), loss.power(ends), loss.level(ends)]
+    answers += [loss.posterior(ends).mean("in"), loss.posterior(ends).mean("out"), loss.advantage, loss.auc]
+    for answer in answers:
+        assert ((np.asarray(answer) >= 0.0) & (np.asarray(answer) <= 1.0 + 1e-12)).all()
+    assert loss.kl_divergence >= 0.0
+
+
 @pytest.mark.parametrize("sensitivity", [1, 3, 100])
 @pytest.mark.parametrize("sigma", [1e-8, 1e-3, 0.01, 0.3])
 def test_noise_too_narrow_to_hide_anything_has_a_loss_all_the_same(sigma: float, sensitivity: int) -> None:
