@@ -22,7 +22,8 @@ from adversary._numeric import check_probability, check_whole
 from adversary.cases import OWN, Case
 from adversary.executors import lent
 from adversary.modelled import ModelCase, is_model, settle_model_truth
-from adversary.privacy.guarantees import Guarantee, way_to_loss
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import way_to_loss
 from adversary.reader.cautions import cautions
 from adversary.reader.exact_totals import Conforming, exact_totals
 from adversary.reader.inference import Adversary

@@ -18,7 +18,8 @@ import numpy as np
 
 from adversary._numeric import check_probability
 from adversary.privacy.definitions import ProbabilisticDP
-from adversary.privacy.guarantees import Guarantee, check_guarantee
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import check_guarantee
 
 
 def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:

@@ -17,7 +17,8 @@ from adversary.policy.phrases import failure_of, outward, uncrossed
 from adversary.policy.profiles import RiskProfile
 from adversary.policy.recommendations import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.policy.risks import check_word
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, check_guarantee
+from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.privacy.pairs import check_guarantee
 from adversary.reader.plans import NEIGHBOURS
 
 KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"

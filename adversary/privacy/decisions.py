@@ -26,9 +26,9 @@ from adversary.privacy.calibration import classical_limit as classical_limit
 from adversary.privacy.calibration import gaussian_delta as gaussian_delta
 from adversary.privacy.calibration import gaussian_mu as gaussian_mu
 from adversary.privacy.calibration import gaussian_sigma as gaussian_sigma
-from adversary.privacy.guarantees import Guarantee, check_guarantee
+from adversary.privacy.guarantees import Guarantee
 from adversary.privacy.losses import LaplaceLoss, LatticeLoss
-from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.pairs import PrivacyLoss, check_guarantee
 from adversary.privacy.targets import GaussianTarget as GaussianTarget
 from adversary.privacy.targets import Target as Target
 from adversary.privacy.targets import as_labelled

@@ -87,7 +87,7 @@ class Guarantee(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            from adversary.privacy.pairs import PrivacyLoss
+            from adversary.privacy.pairs import PrivacyLoss, asks_for, way_to_loss
 
             told = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
             raise AttributeError(f"{type(self).__name__} has no {name}{told}", name=name, obj=self)
@@ -327,29 +327,6 @@ class Guarantee(ABC):
 _OUTER = np.geomspace(1e-9, 700.0, 240)
 _LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
 """A first grid of losses, fine about 0 and reaching the far ends."""
-
-
-def check_guarantee(name: str, x: Any) -> Guarantee:
-    """A guarantee, or TypeError that says how to get one from noise."""
-    if not isinstance(x, Guarantee):
-        raise TypeError(f"{name} must be a Guarantee, got {x!r}{way_to_loss(x)}")
-    return x
-
-
-def way_to_loss(x: Any, name: str = "") -> str:
-    """How a definition or a noise law leads to a privacy loss, and to what is asked of it, as the end of a message."""
-    asked = f".{name}" if name else ""
-    if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
-        return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
-    for way in ("worst_pair", "privacy_loss"):
-        if hasattr(type(x), way):
-            return f": ask its .{way}{'()' if way == 'privacy_loss' else ''}{asked}"
-    return ""
-
-
-def asks_for(kind: type, name: str) -> bool:
-    """Whether a name is public there, so that somebody may have meant an object of that kind."""
-    return not name.startswith("_") and hasattr(kind, name)
 
 
 def epsilon_from_profile(guarantee: Guarantee, delta: ArrayLike) -> Any:

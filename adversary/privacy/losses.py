@@ -20,12 +20,12 @@ from adversary.privacy.composition import MAX_ATOMS, grid_convolution, merged, p
 from adversary.privacy.continuous import GaussianLoss as GaussianLoss
 from adversary.privacy.continuous import LaplaceLoss as LaplaceLoss
 from adversary.privacy.families import DiscreteGaussianLoss as DiscreteGaussianLoss
-from adversary.privacy.guarantees import epsilon_from_profile, way_to_loss
+from adversary.privacy.guarantees import epsilon_from_profile
 from adversary.privacy.lattices import NOTHING, connected, either, multiplied
 from adversary.privacy.lattices import LatticeLoss as LatticeLoss
 from adversary.privacy.mixed import MixedLoss as MixedLoss
 from adversary.privacy.pairs import Bracket as Bracket
-from adversary.privacy.pairs import Expectation
+from adversary.privacy.pairs import Expectation, way_to_loss
 from adversary.privacy.pairs import PrivacyLoss as PrivacyLoss
 
 GRID_BINS = 2**14

@@ -26,8 +26,8 @@ from adversary._numeric import (
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.guarantees import asks_for, way_to_loss
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.pairs import asks_for, way_to_loss
 
 _LOSS_NATS = 745.0
 _GUIDE = 4096

@@ -18,7 +18,8 @@ from typing import Any
 from adversary._numeric import check_whole
 from adversary.privacy.concentrated import RenyiDP, ZeroConcentratedDP
 from adversary.privacy.conforming import includes
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, check_guarantee
+from adversary.privacy.guarantees import TOLERANCE, Guarantee
+from adversary.privacy.pairs import check_guarantee
 from adversary.privacy.spaces import Databases, Space
 
 

@@ -26,7 +26,7 @@ from adversary._numeric import (
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile, way_to_loss
+from adversary.privacy.guarantees import TOLERANCE, Guarantee, loss_bound_from_profile
 from adversary.privacy.posteriors import PosteriorLaw
 
 Expectation = Callable[[Floats], Floats]
@@ -242,6 +242,29 @@ class Bracket:
     def tail(self, threshold: ArrayLike) -> Interval:
         """(lower, upper) of P(L > threshold)."""
         return self.of_tail(threshold)
+
+
+def check_guarantee(name: str, x: Any) -> Guarantee:
+    """A guarantee, or TypeError that says how to get one from noise."""
+    if not isinstance(x, Guarantee):
+        raise TypeError(f"{name} must be a Guarantee, got {x!r}{way_to_loss(x)}")
+    return x
+
+
+def way_to_loss(x: Any, name: str = "") -> str:
+    """How a definition or a noise law leads to a privacy loss, and to what is asked of it, as the end of a message."""
+    asked = f".{name}" if name else ""
+    if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
+        return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
+    for way in ("worst_pair", "privacy_loss"):
+        if hasattr(type(x), way):
+            return f": ask its .{way}{'()' if way == 'privacy_loss' else ''}{asked}"
+    return ""
+
+
+def asks_for(kind: type, name: str) -> bool:
+    """Whether a name is public there, so that somebody may have meant an object of that kind."""
+    return not name.startswith("_") and hasattr(kind, name)
 
 
 def check_loss(name: str, x: Any) -> PrivacyLoss:

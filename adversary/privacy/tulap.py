@@ -104,7 +104,7 @@ class Tulap(CanonicalLaw):
         if not self.epsilon:
             return k
         below = np.expm1(-k * self.epsilon) / np.expm1(-self.epsilon)
-        return np.exp(np.minimum((k - 1.0) * self.epsilon, 709.0)) * below
+        return np.asarray(np.exp(np.minimum((k - 1.0) * self.epsilon, 709.0)) * below)
 
     def upper_quantile(self, mass: Floats) -> Floats:
         """Cells k until b^k (c - delta (e^(k epsilon) - 1) / (e^epsilon - 1)) falls to the mass, then along a line."""

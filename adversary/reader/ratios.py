@@ -36,8 +36,8 @@ from adversary._numeric import (
 from adversary.privacy.concentrated import GaussianDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.grouped import Grouped
-from adversary.privacy.guarantees import Guarantee, way_to_loss
-from adversary.privacy.pairs import PrivacyLoss
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import PrivacyLoss, way_to_loss
 
 Guarantees = Guarantee | Iterable[Guarantee]
 Orders = tuple[Any, Any]

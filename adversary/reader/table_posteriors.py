@@ -21,7 +21,8 @@ import xarray as xr
 from adversary._numeric import Floats, logit
 from adversary.privacy.cells import sensitivity_space
 from adversary.privacy.definitions import NoPrivacy
-from adversary.privacy.guarantees import Guarantee, check_guarantee
+from adversary.privacy.guarantees import Guarantee
+from adversary.privacy.pairs import check_guarantee
 from adversary.privacy.vector_noise import VectorNoise
 from adversary.reader.contingency import LARGEST_LIST
 from adversary.reader.table_laws import KnownMargins, TableLaw, listed_law, walked_law

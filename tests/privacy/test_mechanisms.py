@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 from collections.abc import Callable
@@ -415,7 +414,17 @@ def test_calibration_stays_with_noise_that_is_added_up_wrapped_or_copied(make: A
     noise = make(2, 2)
     inside = adv.postprocessing.rounded(adv.postprocessing.clamped(noise), 5)
     pickled = pickle.loads(pickle.dumps(noise))
-    for one in (noise.total(1), noise.total(3), noise.total(3).total(2), inside, pickled, copy.copy(noise)):
+    total = noise.total(3)
+    for one in (
+        noise.total(1),
+        total,
+        total.total(2),
+        noise.scaled(2.0),
+        total.scaled(2.0),
+        inside,
+        inside.scaled(2.0),
+        pickled,
+    ):
         assert one.calibration == (2, 2)
     assert _cost(inside.privacy_loss()) == _cost(noise.privacy_loss())
     assert pickled == noise == make(2, 2) != make(1, 1)
