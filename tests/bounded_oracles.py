@@ -202,10 +202,14 @@ class Slices:
 
 @dataclass
 class Oracle:
-    """Posterior of one `Setting`; `refine` 1, 2, ... multiplies the panels in v, y and S."""
+    """Posterior of one `Setting`; `refine` 1, 2, ... multiplies the panels in v, y and S.
+
+    `cdf_mean` is asked for at the points `means`, where panels have edges.
+    """
 
     setting: Setting
     refine: int = 1
+    means: tuple[float, ...] = ()
     _cache: dict[str, Any] = field(default_factory=dict)
 
     # the joint density
@@ -297,6 +301,11 @@ class Oracle:
             if 0.0 < scaled < 0.25:
                 root = np.sqrt(0.25 - scaled)
                 points += [np.full_like(v, 0.5 - root), np.full_like(v, 0.5 + root)]
+        mu0, kappa0 = (0.0, 0.0) if s.prior is None else s.prior[:2]
+        share = s.n / (s.n + kappa0)  # mu given y and v is centred at share * y + (1 - share) * mu0
+        for x in self.means:
+            centre, sd = (x - (1.0 - share) * mu0) / share, np.sqrt(v / (s.n + kappa0)) / share
+            points += [centre + k * sd for k in (-7.0, -4.0, -1.5, 1.5, 4.0, 7.0)]
         edges = np.sort(np.clip(np.stack(points, -1), low[:, None], high[:, None]), -1)
         cuts = self.refine if s.constrained else 5 * self.refine
         steps = np.arange(cuts) / cuts
@@ -331,7 +340,7 @@ class Oracle:
 
     @cached_property
     def edges(self) -> Floats:
-        """Panels in the logit of v: equal ones on the stretch within 45 nats, with 1/4 an edge (graded) if inside."""
+        """Panels in the logit of v: equal ones on the stretch within 45 nats, closer about all corners inside."""
         low, high = -110.0, 60.0
         for _ in range(8):
             grid = np.linspace(low, high, 81)
@@ -342,10 +351,20 @@ class Oracle:
             if last - first > 40:
                 break
         edges = np.linspace(low, high, 24 * self.refine + 1)
-        corner = self.to_logit(0.25)
-        if not self.setting.constrained and low < corner < high:
-            graded = corner + np.concatenate([-(10.0 ** -np.arange(1, 9)), [0.0], 10.0 ** -np.arange(1, 9)])
-            edges = np.union1d(edges, graded[(graded > low) & (graded < high)])
+        graded = []
+        if self.setting.constrained:
+            for x in self.means:  # up to v = x (1 - x) the law of mu reaches x
+                graded += [self._end(x) + d for d in (-0.3, -0.05, -0.01, 0.0)]
+        else:
+            steps = 10.0 ** -np.arange(1.0, 9.0)
+            graded += [self.to_logit(0.25) + d for d in (0.0, *steps, *-steps)]
+            if np.isfinite(self.setting.top):
+                graded += [self.to_logit(self.setting.top * (1.0 - d)) for d in 10.0 ** -np.arange(0.5, 8.0, 0.5)]
+        if self.setting.sstar is not None and 0.0 < self.setting.sstar < self.setting.top:
+            width = np.sqrt(2.0 / self.setting.n)  # to which a corner of the noise is rounded off
+            graded += [self.to_logit(self.setting.sstar) + k * width for k in (-5, -3, -1.2, 0, 1.2, 3, 5)]
+        edges = np.union1d(edges, [x for x in graded if low < x < high])
+        edges = edges[np.concatenate([[True], np.diff(edges) > 1e-9])]
         return np.asarray(edges)
 
     @cached_property
@@ -442,6 +461,25 @@ class Oracle:
             sd = np.sqrt(v / s.prior[1])
             inside = log_mass_between((low - s.prior[0]) / sd, (high - s.prior[0]) / sd)
         return float(logsumexp(weight + flat.log_slope(x) + flat.log_prior_variance(v) + inside))
+
+    def cdf_mean(self) -> Floats:
+        """P(mu <= x) at the points `means`, by formula for mu given y and v (event)."""
+        _, _, slices = self.nodes
+        v = slices.v[:, None]
+        _, centre, sd = self.given(slices.y, v)
+        low, high = ((end - centre) / sd for end in self.mean_range(v))
+        weight = np.exp(self.log_weights - self.log_weights.max())
+        ends = [np.clip((x - centre) / sd, low, high) for x in self.means]
+        shares = [np.exp(log_mass_between(low, end) - log_mass_between(low, high)) for end in ends]
+        return np.array([(weight * share).sum() for share in shares]) / weight.sum()
+
+    def cdf_variance(self, v: ArrayLike) -> Floats:
+        """P(sigma2 <= v) (event)."""
+        r, _, slices = self.nodes
+        log = self.log_outer(slices.v) + slices.log_total + self.log_slope(r)
+        whole = polynomials(self.edges, np.exp(log - log.max())).antiderivative()
+        ends = np.clip([self.to_logit(float(x)) for x in np.ravel(v)], self.edges[0], self.edges[-1])
+        return np.asarray(whole(ends) / whole(self.edges[-1]))
 
     @property
     def log_evidence(self) -> float:

@@ -71,7 +71,7 @@ def exported(posterior: Posterior) -> xr.DataTree:
     for name in ("mean", "sd", "below", "above"):
         summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
     summary["log_evidence"] = (dims, as_array(posterior.log_evidence))
-    summary["mismatch"] = (dims, as_array(posterior.mismatch))
+    summary["quadrature_error"] = (dims, as_array(posterior.quadrature_error))
     release = posterior.release
     seen = {"mean": release.mean, "variance": release.variance, "n": release.n}
     shown = xr.Dataset(

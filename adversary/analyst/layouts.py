@@ -12,13 +12,14 @@ import numpy as np
 from adversary.analyst.compiled import compiled
 from adversary.analyst.panels import ORDER, placed
 
-DEPTH = 18.0
-"""Nats below the top at which panels end."""
+_FLAT = 36.0
+"""Nats below the top under which a rough density counts as level."""
 COARSE = 16
 """Points of a rough density."""
 _TEMPER = 6.0
 _MASS = 1.0
-_ENOUGH = 14.0
+_SPARE = 4.0
+"""Nats that panels may end short of their depth before they are laid further out."""
 _CLOSE = 6.0
 
 
@@ -48,9 +49,9 @@ def share_out(points, logs, edges):
     top = logs.max()
     running = np.zeros(count)
     length = points[count - 1] - points[0]
-    before = math.exp(max(logs[0] - top, -2.0 * DEPTH) / _TEMPER)
+    before = math.exp(max(logs[0] - top, -_FLAT) / _TEMPER)
     for i in range(1, count):
-        after = math.exp(max(logs[i] - top, -2.0 * DEPTH) / _TEMPER)
+        after = math.exp(max(logs[i] - top, -_FLAT) / _TEMPER)
         mass = 0.5 * (before + after) * (points[i] - points[i - 1]) / length
         running[i] = running[i - 1] + abs(after - before) + _MASS * mass
         before = after
@@ -65,10 +66,11 @@ def share_out(points, logs, edges):
 
 
 @compiled
-def lay_again(edges, values, low, high, out):
+def lay_again(edges, values, low, high, depth, out):
     """New edges `out` from the density at the points of panels: closer where it lies, further where it goes on.
 
-    `low` and `high` are where the line ends. The released mean is not looked after: `snap` does.
+    `low` and `high` are where the line ends, `depth` how many nats below the top panels do. The released mean is not
+    looked after: `snap` does.
     """
     panels = edges.size - 1
     count = values.size + 2
@@ -81,17 +83,17 @@ def lay_again(edges, values, low, high, out):
         logs[i + 1] = math.log(max(values[i] / top, 1e-300))
     logs[0], logs[count - 1] = logs[1], logs[count - 2]
     first, last = 0, count - 1
-    while first < count - 3 and logs[first + 1] < -DEPTH:
+    while first < count - 3 and logs[first + 1] < -depth:
         first += 1
-    while last > first + 2 and logs[last - 1] < -DEPTH:
+    while last > first + 2 and logs[last - 1] < -depth:
         last -= 1
-    if first == 0 and logs[1] > -_ENOUGH and edges[0] > low:
+    if first == 0 and logs[1] > _SPARE - depth and edges[0] > low:
         points[0] = max(low, points[0] - 0.5 * (points[last] - points[0]))
-        logs[0] = max(-2.0 * DEPTH, logs[1] - (logs[4] - logs[1]) / (points[4] - points[1]) * (points[1] - points[0]))
-    if last == count - 1 and logs[last - 1] > -_ENOUGH and edges[panels] < high:
+        logs[0] = max(-_FLAT, logs[1] - (logs[4] - logs[1]) / (points[4] - points[1]) * (points[1] - points[0]))
+    if last == count - 1 and logs[last - 1] > _SPARE - depth and edges[panels] < high:
         points[last] = min(high, points[last] + 0.5 * (points[last] - points[first]))
         rise = (logs[last - 1] - logs[last - 4]) / (points[last - 1] - points[last - 4])
-        logs[last] = max(-2.0 * DEPTH, logs[last - 1] + rise * (points[last] - points[last - 1]))
+        logs[last] = max(-_FLAT, logs[last - 1] + rise * (points[last] - points[last - 1]))
     share_out(points[first : last + 1].copy(), logs[first : last + 1].copy(), out)
 
 

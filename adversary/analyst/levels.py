@@ -306,3 +306,16 @@ def many_nodes(lines, edges):
         for j in range(panels * ORDER):
             nodes[i, j] = forward(int(lines[i, 0]), lines[i, 1], lines[i, 2], nodes[i, j])
     return nodes, weights
+
+
+@compiled
+def many_gaps(lines, edges, values, other_edges, other_values):
+    """Largest difference of two distributions of every row on one line, at the edges of their panels, (row,)."""
+    out = np.zeros(values.shape[0])
+    for i in range(values.shape[0]):
+        first, second = row_of(lines, edges, values, i), row_of(lines, other_edges, other_values, i)
+        for law in (first, second):
+            for t in law.edges:
+                below = mass_up_to(first, t) / first.masses[-1]
+                out[i] = max(out[i], abs(below - mass_up_to(second, t) / second.masses[-1]))
+    return out

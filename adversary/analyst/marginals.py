@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._numeric import Floats
+from adversary._numeric import Floats, Integers
 from adversary.executors import in_threads
 
 _AT_ONCE = 64
@@ -34,7 +34,18 @@ class Marginal:
 
     def row(self, i: int) -> Marginal:
         """One of them, still as a row."""
-        return Marginal(self.lines[i : i + 1], self.edges[i : i + 1], self.values[i : i + 1])
+        return self.rows(np.array([i]))
+
+    def rows(self, chosen: Integers) -> Marginal:
+        """Some of them."""
+        return Marginal(self.lines[chosen], self.edges[chosen], self.values[chosen])
+
+    def widened(self, panels: int) -> tuple[Floats, Floats, Floats]:
+        """Its arrays with panels of no width behind the others, `panels` in all."""
+        more = panels + 1 - self.edges.shape[1]
+        points = self.values.shape[1] // (self.edges.shape[1] - 1)
+        edges = np.pad(self.edges, ((0, 0), (0, more)), mode="edge")
+        return self.lines, edges, np.pad(self.values, ((0, 0), (0, more * points)), mode="edge")
 
     def intervals(self, prob: float) -> Floats:
         """Intervals of highest density, (row, 2)."""

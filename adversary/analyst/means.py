@@ -16,7 +16,7 @@ import numpy as np
 from adversary.analyst.capped import NONE, log_all
 from adversary.analyst.compiled import compiled
 from adversary.analyst.kernels import log_bare, log_kernel, panel_at
-from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
+from adversary.analyst.layouts import COARSE, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE, log_prior
 from adversary.analyst.panels import COSH, SINH, forward, jacobian
 from adversary.analyst.sheets import Sheet, new_room, no_sheet, sheet_of
@@ -124,7 +124,7 @@ def slice_at(share, variance_edges, lines, seen):
 
 
 @compiled
-def lay_mean(edges, variance_edges, lines, seen, belief):
+def lay_mean(edges, variance_edges, lines, seen, belief, depth):
     """Edges of the panels of t, from a few variances spread over their panels."""
     first, middle = slice_at(0.0, variance_edges, lines, seen), slice_at(0.5, variance_edges, lines, seen)
     last = slice_at(1.0, variance_edges, lines, seen)
@@ -144,7 +144,7 @@ def lay_mean(edges, variance_edges, lines, seen, belief):
         best, lo, hi, steep = about_top(points, logs)
         if not steep:
             break
-    level, gap, top = logs[best] - DEPTH, points[1] - points[0], points[best]
+    level, gap, top = logs[best] - depth, points[1] - points[0], points[best]
     low = end_of_slices(top, -gap, left, level, lines, slices, count, seen, belief)
     high = end_of_slices(top, gap, right, level, lines, slices, count, seen, belief)
     if turns > 1 or low > left or high < right:

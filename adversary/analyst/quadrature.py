@@ -43,8 +43,8 @@ from adversary.analyst.variances import corner_of, lay_variance
 
 _TURNS = 3
 _ENOUGH = 11.0
-_FAR = 45.0
-"""Nats under the top at which a point counts no more, not even in the tails that are asked for."""
+_FAR = 27.0
+"""Nats below the ends of panels at which a point counts no more."""
 
 
 @compiled
@@ -221,19 +221,19 @@ def goes_on(edges, values, low, high):
 
 
 @compiled_in_place
-def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges, mean_values, variance_values):
+def solve(seen, belief, constrained, normalised, cap, depth, mean_edges, variance_edges, mean_values, variance_values):
     """One posterior: its lines, log mass and mismatch; panels and marginals are filled in.
 
     Panels are laid by rough values first; where their polynomials do not hold the density, again by the density itself.
     """
     lines = lines_of(seen, belief, constrained, cap)
-    lay_variance(variance_edges, lines.kind, lines.top, seen, belief)
-    lay_mean(mean_edges, variance_edges, lines, seen, belief)
+    lay_variance(variance_edges, lines.kind, lines.top, seen, belief, depth)
+    lay_mean(mean_edges, variance_edges, lines, seen, belief, depth)
     logs = np.empty((mean_values.size, variance_values.size))
-    depth = np.inf if normalised else _FAR
+    counted = np.inf if normalised else depth + _FAR
     log_mass, mismatch = 0.0, 0.0
     for turn in range(_TURNS):
-        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, depth)
+        fill_posterior(logs, mean_edges, variance_edges, lines, seen, belief, normalised, counted)
         log_mass, mismatch = integrate(logs, mean_edges, variance_edges, lines, mean_values, variance_values)
         if not log_mass > -np.inf:
             break
@@ -250,8 +250,8 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
         if turn == _TURNS - 1 or mismatch < TOLERANCE:
             break
         if short:
-            lay_again(mean_edges, mean_values, low, high, mean_edges)
-            lay_again(variance_edges, variance_values, -np.inf, lines.top, variance_edges)
+            lay_again(mean_edges, mean_values, low, high, depth, mean_edges)
+            lay_again(variance_edges, variance_values, -np.inf, lines.top, depth, variance_edges)
         else:
             lay_closer(mean_edges, mean)
             lay_closer(variance_edges, variance)
@@ -261,7 +261,7 @@ def solve(seen, belief, constrained, normalised, cap, mean_edges, variance_edges
 
 
 @compiled
-def solve_many(seen, beliefs, flags, caps, start, stop, lines, edges, values, totals):
+def solve_many(seen, beliefs, flags, caps, depth, start, stop, lines, edges, values, totals):
     """`solve` for the rows start to stop of arrays, one release a row.
 
     `seen` (row, 7) and `beliefs` (row, 5) hold the fields of `Seen` and `Belief`; `lines` (row, 4), `edges` = (mean,
@@ -270,7 +270,7 @@ def solve_many(seen, beliefs, flags, caps, start, stop, lines, edges, values, to
     for i in range(start, stop):
         one, belief = seen_of(seen[i]), belief_of(beliefs[i])
         found, log_mass, mismatch = solve(
-            one, belief, flags[0], flags[1], caps[i], edges[0][i], edges[1][i], values[0][i], values[1][i]
+            one, belief, flags[0], flags[1], caps[i], depth, edges[0][i], edges[1][i], values[0][i], values[1][i]
         )
         lines[i, 0], lines[i, 1], lines[i, 2], lines[i, 3] = found.centre, found.spread, found.kind, found.top
         totals[i, 0], totals[i, 1] = log_mass, mismatch

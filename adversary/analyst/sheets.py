@@ -30,7 +30,7 @@ from adversary.analyst.tabled import Table, bend_at, new_rows, table_of
 
 POINTS = 8
 """Points of a panel."""
-DEPTH = 12.0
+DEPTH = 16.0
 """Nats below the top of the product at which the integral ends."""
 FAR = 36.0
 """Noise scales about a corner within which panels are short."""

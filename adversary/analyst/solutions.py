@@ -1,5 +1,8 @@
 """Posteriors of many releases as arrays: one row a release, marginals on panels, solved in threads.
 
+Every row is solved at least twice, on other panels that reach further. The difference of its last two solutions is the
+estimate of its error; the last one is the answer.
+
 Between the objects users hold and the compiled quadrature. A row is solved by itself, so that no result depends on the
 number of threads or on its neighbours.
 """
@@ -7,7 +10,7 @@ number of threads or on its neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,13 +23,21 @@ from adversary.analyst.priors import Flat, NormalInverseGamma, Prior
 Pair = tuple[Floats, Floats]
 
 FIRST = {
-    True: ((20.0, (4, 3)), (200.0, (4, 4)), (np.inf, (4, 5))),
-    False: ((np.inf, (7, 5)),),
+    True: ((20.0, (4, 3), (6, 4)), (200.0, (4, 4), (6, 5)), (np.inf, (4, 5), (6, 6))),
+    False: ((np.inf, (6, 5), (9, 7)),),
 }
-"""Panels of mean and variance for up to so many records, which sharpen corners: under a flat prior, or one that may
-have a scale of its own."""
-MORE = {True: ((6, 6), (10, 8), (16, 14)), False: ((10, 8), (16, 14))}
-"""Panels for rows that fewer do not hold."""
+"""Panels of mean and variance in the first two solutions for up to so many records, which sharpen corners: under a flat
+prior, or one that may have a scale of its own."""
+MORE = ((10, 8), (16, 14))
+"""Panels of further solutions."""
+DEPTHS = (18.0, 24.0, 36.0, 60.0)
+"""Nats below the top of a density at which the panels of each solution end."""
+CLOSE = 4e-4
+"""Estimated error with which a row is not solved again."""
+_SAFETY = 4.0
+"""Error of a solution over its difference from the one before, where panels help least: the errors are as 4 to 5."""
+_WITHIN = {True: 1e-5, False: 0.0}
+"""Error of the integrals within, which all panels share: there are none without the bounds."""
 _ROUNDS = 12
 _SETTLED = 0.01
 _WIDE = 20
@@ -48,6 +59,16 @@ class Question:
     def flat(self) -> bool:
         """Whether the prior is flat for all rows."""
         return self.log_density is None and not self.beliefs[:, 0].any()
+
+    def rows(self, chosen: Integers) -> Question:
+        """What is asked of some rows."""
+        return replace(self, seen=self.seen[chosen], beliefs=self.beliefs[chosen], caps=self.caps[chosen])
+
+    def has_moment(self, power: float) -> Any:
+        """Whether sigma2^power has a mean: flat, without bounds and cap, its density falls as v^-(n-1)/2."""
+        if self.constrained or not self.flat:
+            return np.ones(len(self.seen), bool)
+        return (self.caps < np.inf) | (self.seen[:, 0] > 2.0 * power + 3.0)
 
     @classmethod
     def of(
@@ -77,13 +98,20 @@ class Question:
 
 @dataclass(frozen=True)
 class Solution:
-    """Marginals of mu and sigma2 on [0, 1] for every row, their log mass and the mismatch of both integrations."""
+    """Marginals of mu and sigma2 on [0, 1] for every row, their log mass and the estimate of its and their error."""
 
     question: Question
     mean: Marginal
     variance: Marginal
     log_mass: Floats
-    mismatch: Floats
+    quadrature_error: Floats
+
+    def rows(self, chosen: Integers) -> Solution:
+        """Some rows of it."""
+        mean, variance = self.mean.rows(chosen), self.variance.rows(chosen)
+        return Solution(
+            self.question.rows(chosen), mean, variance, self.log_mass[chosen], self.quadrature_error[chosen]
+        )
 
     def log_likelihood(self, i: int, mu: Floats, v: Floats) -> Floats:
         """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2)."""
@@ -123,102 +151,111 @@ def solve_all(question: Question) -> Solution:
     ------
     RuntimeError : no mass was found; the first such row is named
     """
-    from adversary.analyst.panels import SINH, TOLERANCE, WITHIN
-
-    rows = len(question.seen)
-    which, sizes = _first_sizes(question)
-    size = (max(means for means, _ in sizes), max(variances for _, variances in sizes))
-    lines, totals, edges, values = _spaces(rows, size)
-    for i, first in enumerate(sizes):
-        _solve_into(question, np.flatnonzero(which == i), first, size, lines, totals, edges, values)
-    for more in MORE[question.flat]:
-        hard = np.flatnonzero(~(totals[:, 1] < TOLERANCE))
+    everyone = np.arange(len(question.seen))
+    found = _checked(_first(question, 0), _first(question, 1))
+    for size, depth in zip(MORE, DEPTHS[2:], strict=True):
+        hard = np.flatnonzero(~(found.quadrature_error < CLOSE))
         if not len(hard):
             break
-        edges, values = _widened(edges, values, size, more)
-        size = more
-        _solve_into(question, hard, size, size, lines, totals, edges, values)
-    lost = ~(np.isfinite(totals[:, 0]) & np.isfinite(values[0]).all(1) & np.isfinite(values[1]).all(1))
+        better = _checked(found.rows(hard), _solved(question.rows(hard), size, depth))
+        found = _together(question, [(everyone, found), (hard, better)])
+    lost = ~(np.isfinite(found.log_mass) & np.isfinite(found.mean.values).all(1))
+    lost |= ~np.isfinite(found.variance.values).all(1)
     if lost.any():
         i = int(np.argmax(lost))
         raise RuntimeError(
             f"no posterior mass was found for release {i}: mean and variance {question.seen[i, [3, 6]].tolist()}, "
             f"n {question.seen[i, 0]:g}; the prior may have no mass on what the data can be, or hardly any"
         )
-    mean = Marginal(
-        np.stack([np.full(rows, float(WITHIN if question.constrained else SINH)), lines[:, 0], lines[:, 1]], -1),
-        edges[0],
-        values[0],
+    return found
+
+
+def _first(question: Question, turn: int) -> Solution:
+    """The first solution (turn 0) or the second of every row: its number of records says on how many panels."""
+    most, *sizes = zip(*FIRST[question.flat], strict=True)
+    which = np.searchsorted(most, question.seen[:, 0])
+    parts = []
+    for i, size in enumerate(sizes[turn]):
+        rows = np.flatnonzero(which == i)
+        if len(rows) or not len(which):
+            parts.append((rows, _solved(question.rows(rows), size, DEPTHS[turn])))
+    return _together(question, parts)
+
+
+def _checked(before: Solution, found: Solution) -> Solution:
+    """The later of two solutions, its error estimated by how far they differ as well.
+
+    Compared are log masses, probabilities, means in units of the standard deviation, and logs of that.
+    """
+    from adversary.analyst import levels
+
+    ask, gaps = found.question, [found.quadrature_error]
+    moments: tuple[tuple[str, float, Callable[[Floats], Floats]], ...] = (
+        ("mean", 1.0, lambda x: x),
+        ("variance", 1.0, np.sqrt),
+        ("variance", 2.0, lambda x: x),
     )
+    with np.errstate(all="ignore"):  # rows without mass, which are found out later
+        gaps.append(np.abs(found.log_mass - before.log_mass))
+        for old, new in ((before.mean, found.mean), (before.variance, found.variance)):
+            gaps.append(levels.many_gaps(new.lines, old.edges, old.values, new.edges, new.values))
+        for name, power, function in moments:
+            (mean, sd), (other, other_sd) = (_moments(getattr(one, name), function) for one in (found, before))
+            finite = ask.has_moment(power)
+            gaps.append(np.where(finite, np.abs(mean - other) / sd, 0.0))
+            gaps.append(np.where(finite, np.abs(np.log(sd / other_sd)), 0.0))
+        return replace(found, quadrature_error=_SAFETY * np.max(gaps, 0) + _WITHIN[ask.constrained])
+
+
+def _moments(marginal: Marginal, function: Callable[[Floats], Floats]) -> Pair:
+    """Mean and standard deviation of a function of x, on [0, 1], (row,) each."""
+    mean = marginal.moments(function)
+    return mean, np.sqrt(marginal.moments(lambda x: (function(x) - mean[:, None]) ** 2))
+
+
+def _solved(question: Question, size: tuple[int, int], depth: float) -> Solution:
+    """Every row on so many panels of (mean, variance), in threads; as its error, what one solution knows of it."""
+    from adversary.analyst import quadrature as q
+    from adversary.analyst.compiled import call
+    from adversary.analyst.panels import ORDER, SINH, WITHIN
+
+    rows = len(question.seen)
+    edges = np.empty((rows, size[0] + 1)), np.empty((rows, size[1] + 1))
+    values = np.empty((rows, size[0] * ORDER)), np.empty((rows, size[1] * ORDER))
+    lines, totals = np.empty((rows, 4)), np.empty((rows, 2))
+    ask = question.seen, question.beliefs, (question.constrained, question.normalised), question.caps, depth
+
+    def work(part: slice) -> None:
+        call(q.solve_many, *ask, part.start, part.stop, lines, edges, values, totals)
+
+    in_pieces(work, rows)
+    if question.log_density is not None:
+        for i in range(rows):
+            _refine(question, i, depth, lines, edges, values, totals)
+    kinds = np.full(rows, float(WITHIN if question.constrained else SINH))
+    mean = Marginal(np.stack([kinds, lines[:, 0], lines[:, 1]], -1), edges[0], values[0])
     variance = Marginal(np.stack([lines[:, 2], np.zeros(rows), np.zeros(rows)], -1), edges[1], values[1])
     return Solution(question, mean, variance, totals[:, 0], totals[:, 1])
 
 
-def _first_sizes(question: Question) -> tuple[Integers, list[tuple[int, int]]]:
-    """On which of some sizes, panels (mean, variance), every row is first solved, by its number of records."""
-    most, sizes = zip(*FIRST[question.flat], strict=True)
-    used, which = np.unique(np.searchsorted(most, question.seen[:, 0]), return_inverse=True)
-    return which, [sizes[i] for i in used] or [sizes[0]]
+def _together(question: Question, parts: list[tuple[Integers, Solution]]) -> Solution:
+    """The rows of several solutions at their places, the later before the earlier."""
+    marginals = []
+    for name in ("mean", "variance"):
+        panels = max(getattr(part, name).edges.shape[1] for _, part in parts) - 1
+        wide = [(rows, getattr(part, name).widened(panels)) for rows, part in parts]
+        marginals.append(Marginal(*(_scattered(question, [(rows, one[k]) for rows, one in wide]) for k in range(3))))
+    log_mass = _scattered(question, [(rows, part.log_mass) for rows, part in parts])
+    error = _scattered(question, [(rows, part.quadrature_error) for rows, part in parts])
+    return Solution(question, marginals[0], marginals[1], log_mass, error)
 
 
-def _solve_into(
-    question: Question,
-    chosen: Integers,
-    size: tuple[int, int],
-    wide: tuple[int, int],
-    lines: Floats,
-    totals: Floats,
-    edges: Pair,
-    values: Pair,
-) -> None:
-    """Solve the chosen rows on panels of a size, into arrays with room for wider ones."""
-    if size == wide and len(chosen) == len(totals):
-        _solve_rows(question, chosen, lines, totals, edges, values)
-        return
-    spaces = _spaces(len(chosen), size)
-    _solve_rows(question, chosen, *spaces)
-    lines[chosen], totals[chosen] = spaces[0], spaces[1]
-    found = _widened(spaces[2], spaces[3], size, wide)
-    for kept, better in zip((*edges, *values), (*found[0], *found[1]), strict=True):
-        kept[chosen] = better
-
-
-def _spaces(rows: int, size: tuple[int, int]) -> tuple[Floats, Floats, Pair, Pair]:
-    """Room for lines, totals, edges and values of so many rows on so many panels of (mean, variance)."""
-    from adversary.analyst.panels import ORDER
-
-    edges = np.empty((rows, size[0] + 1)), np.empty((rows, size[1] + 1))
-    values = np.empty((rows, size[0] * ORDER)), np.empty((rows, size[1] * ORDER))
-    return np.empty((rows, 4)), np.empty((rows, 2)), edges, values
-
-
-def _solve_rows(question: Question, chosen: Integers, lines: Floats, totals: Floats, edges: Pair, values: Pair) -> None:
-    """Solve the chosen rows, in threads."""
-    from adversary.analyst import quadrature as q
-    from adversary.analyst.compiled import call
-
-    seen, beliefs, caps = question.seen[chosen], question.beliefs[chosen], question.caps[chosen]
-    flags = (question.constrained, question.normalised)
-
-    def work(rows: slice) -> None:
-        call(q.solve_many, seen, beliefs, flags, caps, rows.start, rows.stop, lines, edges, values, totals)
-
-    in_pieces(work, len(chosen))
-    if question.log_density is not None:
-        for row, i in enumerate(chosen):
-            _refine(question, int(i), row, lines, edges, values, totals)
-
-
-def _widened(edges: Pair, values: Pair, old: tuple[int, int], new: tuple[int, int]) -> tuple[Pair, Pair]:
-    """The same rows with panels of no width behind the others, so that all rows have as many."""
-    from adversary.analyst.panels import ORDER
-
-    more = [n - o for n, o in zip(new, old, strict=True)]
-    wide = [np.concatenate([e, np.repeat(e[:, -1:], m, axis=1)], axis=1) for e, m in zip(edges, more, strict=True)]
-    long = [
-        np.concatenate([v, np.repeat(v[:, -1:], m * ORDER, axis=1)], axis=1) for v, m in zip(values, more, strict=True)
-    ]
-    return (wide[0], wide[1]), (long[0], long[1])
+def _scattered(question: Question, parts: list[tuple[Integers, Floats]]) -> Floats:
+    """Rows of several arrays at their places in one."""
+    found = np.empty((len(question.seen), *parts[0][1].shape[1:]))
+    for rows, array in parts:
+        found[rows] = array
+    return found
 
 
 def _lines(solution: Solution, i: int) -> Any:
@@ -243,37 +280,37 @@ def _log_posterior(question: Question, i: int, lines: Any, mean_edges: Floats, v
     return logs
 
 
-def _refine(question: Question, i: int, row: int, lines: Floats, edges: Pair, values: Pair, totals: Floats) -> None:
+def _refine(question: Question, i: int, depth: float, lines: Floats, edges: Pair, values: Pair, totals: Floats) -> None:
     """One row under a prior of the user's own: panels over all the region, then closer and closer to the posterior."""
     from adversary.analyst import layouts, panels
     from adversary.analyst import quadrature as q
     from adversary.analyst.lines import Lines
 
-    line = Lines(lines[row, 0], lines[row, 1], int(lines[row, 2]), lines[row, 3])
-    mean_edges, variance_edges = edges[0][row], edges[1][row]
+    line = Lines(lines[i, 0], lines[i, 1], int(lines[i, 2]), lines[i, 3])
+    mean_edges, variance_edges = edges[0][i], edges[1][i]
     reach = 3.0 * (mean_edges[-1] - mean_edges[0])
     low, high = mean_edges[0] - reach, mean_edges[-1] + reach
     if question.constrained:
         low, high = np.arcsinh((np.array([0.0, 1.0]) - line.centre) / line.spread)
     widest = np.linspace(low, high, _WIDE + 1), np.linspace(-14.0, line.top, _WIDE + 1)
     rough = np.empty(_WIDE * panels.ORDER), np.empty(_WIDE * panels.ORDER)
-    totals[row] = q.integrate(_log_posterior(question, i, line, *widest), *widest, line, *rough)
-    if not np.isfinite(totals[row, 0]):
+    totals[i] = q.integrate(_log_posterior(question, i, line, *widest), *widest, line, *rough)
+    if not np.isfinite(totals[i, 0]):
         return
-    layouts.lay_again(widest[0], rough[0], low, high, mean_edges)
-    layouts.lay_again(widest[1], rough[1], -20.0, line.top, variance_edges)
+    layouts.lay_again(widest[0], rough[0], low, high, depth, mean_edges)
+    layouts.lay_again(widest[1], rough[1], -20.0, line.top, depth, variance_edges)
     for _ in range(_ROUNDS):
         logs = _log_posterior(question, i, line, mean_edges, variance_edges)
-        totals[row] = q.integrate(logs, mean_edges, variance_edges, line, values[0][row], values[1][row])
-        if not np.isfinite(totals[row, 0]):
+        totals[i] = q.integrate(logs, mean_edges, variance_edges, line, values[0][i], values[1][i])
+        if not np.isfinite(totals[i, 0]):
             return
         kind = panels.WITHIN if question.constrained else panels.SINH
-        mean = panels.density_of(kind, line.centre, line.spread, mean_edges, values[0][row])
-        variance = panels.density_of(line.kind, 0.0, 0.0, variance_edges, values[1][row])
-        totals[row, 1] = max(totals[row, 1], panels.unresolved(mean), panels.unresolved(variance))
+        mean = panels.density_of(kind, line.centre, line.spread, mean_edges, values[0][i])
+        variance = panels.density_of(line.kind, 0.0, 0.0, variance_edges, values[1][i])
+        totals[i, 1] = max(totals[i, 1], panels.unresolved(mean), panels.unresolved(variance))
         before = mean_edges.copy(), variance_edges.copy()
-        layouts.lay_again(mean_edges, values[0][row], low, high, mean_edges)
-        layouts.lay_again(variance_edges, values[1][row], -20.0, line.top, variance_edges)
+        layouts.lay_again(mean_edges, values[0][i], low, high, depth, mean_edges)
+        layouts.lay_again(variance_edges, values[1][i], -20.0, line.top, depth, variance_edges)
         moved = max(
             np.abs(b - e).max() / (e[-1] - e[0]) for b, e in zip(before, (mean_edges, variance_edges), strict=True)
         )

@@ -15,7 +15,7 @@ import numpy as np
 from adversary.analyst.capped import LAPLACE, NONE, law_of, log_all, peak_of
 from adversary.analyst.compiled import compiled
 from adversary.analyst.kernels import log_bare
-from adversary.analyst.layouts import COARSE, DEPTH, about_top, share_out, snap, space
+from adversary.analyst.layouts import COARSE, about_top, share_out, snap, space
 from adversary.analyst.lines import CONJUGATE
 from adversary.analyst.panels import COSH, GOLDEN, backward, forward, jacobian
 from adversary.analyst.sheets import rough_log_h
@@ -93,8 +93,8 @@ def rough_profile(s, kind, seen, belief):
 
 
 @compiled
-def lay_variance(edges, kind, top, seen, belief):
-    """Edges of the panels of s, below `top`: from the profile of the density, to DEPTH nats under its peak."""
+def lay_variance(edges, kind, top, seen, belief, depth):
+    """Edges of the panels of s, below `top`: from the profile of the density, to `depth` nats under its peak."""
     points, logs = np.empty(COARSE), np.empty(COARSE)
     lo, hi = -20.0, top
     if belief.kind == CONJUGATE:
@@ -107,7 +107,7 @@ def lay_variance(edges, kind, top, seen, belief):
         best, lo, hi, steep = about_top(points, logs)
         if not steep:
             break
-    level, gap = logs[best] - DEPTH, points[1] - points[0]
+    level, gap = logs[best] - depth, points[1] - points[0]
     low = fall_of_profile(points[best], -gap, deepest, level, kind, seen, belief)
     high = fall_of_profile(points[best], gap, top, level, kind, seen, belief)
     space(points, low, high)

@@ -96,7 +96,7 @@ def _reading(file: ReleaseFile, one: Posterior) -> dict[str, Any]:
     new = one.predictive()
     predicted = {key: finite(getattr(new, key)) for key in ("mean", "sd", "below", "above", "outside")}
     alone = {"infeasible": finite(one.infeasible), "log_evidence": finite(one.log_evidence)}
-    alone |= {"cap": finite(one.largest), "mismatch": finite(one.mismatch)}
+    alone |= {"cap": finite(one.largest), "quadrature_error": finite(one.quadrature_error)}
     return {**about, "predictive": predicted, **alone}
 
 
@@ -152,7 +152,7 @@ def _show_beside(found: Mapping[str, Any], shown: Mapping[str, Any], console: Co
         f"a new value: above {high:g}": [_share(one["predictive"]["above"]) for one in shown.values()],
         "log marginal likelihood": [_evidence(one["log_evidence"]) for one in shown.values()],
         "largest variance looked at": [_largest(one["cap"]) for one in shown.values()],
-        "numerical error of probabilities, estimated": [error_of(one["mismatch"]) for one in shown.values()],
+        "numerical error, estimated": [error_of(one["quadrature_error"]) for one in shown.values()],
     }
     for what, cells in rows.items():
         add(made, what, *cells)

@@ -81,18 +81,18 @@ def _gain(found: Mapping[str, Any]) -> str:
     return f"This reading {lost}; knowing {known} costs no privacy and would make {ends}."
 
 
-def error_of(mismatch: float | None) -> str:
+def error_of(error: float | None) -> str:
     """An estimate of an error, to one digit."""
-    return "unknown" if mismatch is None else f"{mismatch:.0e}"
+    return "unknown" if error is None else f"{error:.0e}"
 
 
 def unsure(shown: Mapping[str, Any]) -> list[str]:
     """A note for every reading, by what it is called, whose quadrature has not converged."""
     return [
-        f"the numbers {called} are not to be used: their quadrature has not converged (estimated error of "
-        f"probabilities {error_of(one['mismatch'])}); prior and release contradict one another, or the release itself"
+        f"the numbers {called} are not to be used: their quadrature has not converged (estimated error "
+        f"{error_of(one['quadrature_error'])}); prior and release contradict one another, or the release itself"
         for called, one in shown.items()
-        if one["mismatch"] is None or one["mismatch"] > UNSURE
+        if one["quadrature_error"] is None or one["quadrature_error"] > UNSURE
     ]
 
 

@@ -51,7 +51,7 @@ def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_witho
         new = found.predictive()
         assert one["predictive"] == {key: getattr(new, key) for key in ("mean", "sd", "below", "above", "outside")}
         assert (one["infeasible"], one["log_evidence"]) == (found.infeasible, found.log_evidence)
-        assert (one["mismatch"], one["cap"]) == (found.mismatch, found.largest)
+        assert (one["quadrature_error"], one["cap"]) == (found.quadrature_error, found.largest)
     assert (answer["main"], answer["prob"], answer["notes"]) == ("constrained", 0.95, [])
     assert answer["release"]["epsilon"] == [0.25, 0.25]
     assert answer["prior"] == {"kind": "normal-inverse-gamma", "mu0": 12.5, "kappa0": 1, "nu0": 1, "s0": 3.8}
@@ -148,24 +148,24 @@ def test_the_error_of_the_quadrature_and_its_cap_are_on_the_screen() -> None:
     text, answer = printed(str(BLOOD)), answered(str(BLOOD))
     assert answer["unconstrained"]["cap"] == pytest.approx(1e4 * 42 / (2 * 43 * 0.25))
     assert re.search(r"largest variance looked at +2500 +19535\n", text)
-    errors = re.search(r"numerical error of probabilities, estimated +(\S+) +(\S+)\n", text)
+    errors = re.search(r"numerical error, estimated +(\S+) +(\S+)\n", text)
     assert errors is not None
     for shown, name in zip(errors.groups(), ("constrained", "unconstrained"), strict=True):
-        assert float(shown) == pytest.approx(answer[name]["mismatch"], rel=0.5)
+        assert float(shown) == pytest.approx(answer[name]["quadrature_error"], rel=0.5)
 
 
 def test_an_answer_that_has_not_converged_is_told_on_the_screen_and_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     solved = posteriors.solve_all
-    monkeypatch.setattr(posteriors, "solve_all", lambda q: replace(solved(q), mismatch=np.array([0.03])))
+    monkeypatch.setattr(posteriors, "solve_all", lambda q: replace(solved(q), quadrature_error=np.array([0.03])))
     path = written(tmp_path, PLAIN)
     notes = commands.answered("infer", path)["notes"]
     assert [re.match("the numbers (.*?) are not to be used", note)[1] for note in notes] == [  # type: ignore[index]
         "using the bounds",
         "ignoring the bounds",
     ]
-    assert "(estimated error of probabilities 3e-02)" in notes[0]
+    assert "(estimated error 3e-02)" in notes[0]
     assert flat(printed(path)).count("are not to be used") == 2
 
 
