@@ -69,8 +69,8 @@ class Posterior:
         """Estimated numerical error of probabilities and `log_evidence`; where the standard deviation is finite, of its
         log and of the mean in units of it too.
 
-        Four times the difference of two solutions on different panels; under the bounds 1e-5 more, for the integrals
-        within. It covers the error in at least 99 of 100 random settings.
+        2e-5 and four times the difference of two solutions on different panels: more than the error in at least 99 of
+        100 random settings.
         """
         return self.shaped(self.solution.quadrature_error)
 

@@ -36,8 +36,8 @@ CLOSE = 4e-4
 """Estimated error with which a row is not solved again."""
 _SAFETY = 4.0
 """Error of a solution over its difference from the one before, where panels help least: the errors are as 4 to 5."""
-_WITHIN = {True: 1e-5, False: 0.0}
-"""Error of the integrals within, which all panels share: there are none without the bounds."""
+_LEAST = 2e-5
+"""Estimated error at least: two solutions may differ by less than either is off, and share the integrals within."""
 _ROUNDS = 12
 _SETTLED = 0.01
 _WIDE = 20
@@ -204,7 +204,7 @@ def _checked(before: Solution, found: Solution) -> Solution:
             finite = ask.has_moment(power)
             gaps.append(np.where(finite, np.abs(mean - other) / sd, 0.0))
             gaps.append(np.where(finite, np.abs(np.log(sd / other_sd)), 0.0))
-        return replace(found, quadrature_error=_SAFETY * np.max(gaps, 0) + _WITHIN[ask.constrained])
+        return replace(found, quadrature_error=_SAFETY * np.max(gaps, 0) + _LEAST)
 
 
 def _moments(marginal: Marginal, function: Callable[[Floats], Floats]) -> Pair:
