@@ -28,9 +28,9 @@ FIRST = {
 }
 """Panels of mean and variance in the first two solutions for up to so many records, which sharpen corners: under a flat
 prior, or one that may have a scale of its own."""
-MORE = ((10, 8), (16, 14))
+MORE = ((10, 8), (16, 14), (30, 24))
 """Panels of further solutions."""
-DEPTHS = (18.0, 24.0, 36.0, 60.0)
+DEPTHS = (18.0, 24.0, 24.0, 30.0, 36.0)
 """Nats below the top of a density at which the panels of each solution end."""
 CLOSE = 4e-4
 """Estimated error with which a row is not solved again."""
