@@ -29,7 +29,7 @@ def epsilon_command(
     as_json: Json = False,
 ) -> None:
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
-    with told(), directory(out) as folder:
+    with told(profile), directory(out) as folder:
         digits = None if round_down is None else whole("--round-down", round_down)
         answer = budgets.work_out(load_profile_file(profile).asked(statistic, digits))
         found = budgets.summary(answer)

@@ -108,9 +108,10 @@ def audit_command(
     ] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
-    with told():
+    with told(scenario):
         read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
 
@@ -132,7 +133,7 @@ def audit_command(
                 )
             return profile_verdicts.judged(read, found)
 
-        tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance])
+        tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance], force)
         answer = json_text(answers.summary(read, tree)) if as_json else ""
     if as_json:
         print(answer)
@@ -154,7 +155,7 @@ def sensitivity_command(
     truth: Truths = None,
 ) -> None:
     """How far the answers move with prior, budget, siblings and beliefs, with the target in and with the target out."""
-    with told(), directory(out) as folder:
+    with told(scenario), directory(out) as folder:
         read = read_scenario(scenario, truth)
         every = {name: sensitivities.gone_over(one) for name, one in words.truths(read).items()}
         if folder is not None:
@@ -288,16 +289,22 @@ def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, 
         print(f"figures in {out}", file=sys.stderr)
 
 
-def _reported(scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any]) -> xr.DataTree:
+def _reported(
+    scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any], force: bool
+) -> xr.DataTree:
     """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until it is all done."""
-    from adversary.desk.report import check_directory, write_report
+    from adversary.desk.report import check_directory, check_replaced, write_report
 
+    named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
+    if not force:
+        check_replaced(out, named)
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
     store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
     try:
         check_directory(out)
         tree = run(store)
+        tree.attrs["scenario"] = named
         write_report(scenario, tree, out)
     except ChildProcessError:  # of workers that died: what others finished is kept
         raise

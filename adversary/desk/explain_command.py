@@ -48,7 +48,7 @@ def explain_command(
     as_json: Json = False,
 ) -> None:
     """What a promise, a tolerated risk or an audit means, in words."""
-    with told():
+    with told(file):
         given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
         numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
         asked_of = {"priors": prior, "failure": failure, "releases": releases}

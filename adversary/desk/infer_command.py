@@ -37,7 +37,7 @@ def infer_command(
     as_json: Json = False,
 ) -> None:
     """The real mean and deviation behind noisy ones, or the line behind noisy sums, with the bounds for free."""
-    with told(), directory(out) as folder:
+    with told(release), directory(out) as folder:
         with _noted() as notes:
             believed = None if prior is None else parse_prior(prior)
             chance = None if prob is None else number("--prob", prob)

@@ -1,7 +1,8 @@
 """One table of a scenario file, read key by key: typed, checked, and whatever nobody asked for refused.
 
 Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
-probably meant.
+probably meant. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the parser takes
+quadratic time for long keys, and recurses into brackets.
 """
 
 from __future__ import annotations
@@ -11,19 +12,60 @@ import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+MOST_BYTES = 2**20
+DEEPEST = 20
+"""Limits of a TOML file: its size, and how deep a value may lie in it."""
+
+_WHOLE = 2**63
+"""Whole numbers of TOML have 64 bits."""
+_STRING = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 _PRODUCT = re.compile(r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*")
 _NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
 
 
 def read_toml(file: Path) -> dict[str, Any]:
     """A TOML file, or ValueError naming it."""
+    with file.open("rb") as opened:
+        given = opened.read(MOST_BYTES + 1)
+    if len(given) > MOST_BYTES:
+        raise ValueError(f"{file}: must be a TOML file of at most {MOST_BYTES:,} bytes (1 MiB), got a longer one")
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = given.decode("utf-8")
+        document = None if _nested(_STRING.sub("s", text)) else tomllib.loads(text)
+    except ValueError as error:
         raise ValueError(f"{file}: not a TOML file: {error}") from None
+    if document is None:
+        raise ValueError(f"{file}: must be nested at most {DEEPEST} deep, brackets and keys, got more")
+    _check_values(document, file)
+    return document
+
+
+def _nested(text: str) -> bool:
+    """Whether brackets, or the parts of a key, go too deep, in a text without strings and comments."""
+    depths = accumulate((x in "[{") - (x in "]}") for x in re.findall(r"[][{}]", text))
+    return max(depths, default=0) > DEEPEST or _LONG_KEY.search(text) is not None
+
+
+def _check_values(document: Mapping[str, Any], file: Path) -> None:
+    """ValueError for what lies too deep, or for a whole number of more than 64 bits."""
+    waiting: list[tuple[str, int, Any]] = [("", 0, document)]
+    while waiting:
+        key, depth, value = waiting.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"{file}: {key}: must be nested at most {DEEPEST} deep")
+        if isinstance(value, Mapping):
+            waiting += [(f"{key}.{name}" if key else name, depth + 1, one) for name, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{key}[{i}]", depth + 1, one) for i, one in enumerate(value, 1)]
+        elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
+            raise ValueError(f"{file}: {key}: must be a whole number of at most 64 bits, got one of {value.bit_length()}")
 
 
 class Keys:
@@ -102,7 +144,8 @@ class Keys:
             product = Fraction(1)
             for factor in value.split("*"):
                 product *= Fraction(factor.replace(" ", ""))
-        except (ValueError, ZeroDivisionError):
+            float(product)
+        except (ValueError, ArithmeticError):
             raise ValueError(f"{self.where(key)}: is not a fraction, got {value!r}") from None
         return product
 
@@ -137,7 +180,7 @@ class Keys:
         """What `make` returns, its errors told with file and key."""
         try:
             return make()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             if str(error).startswith(f"{self.file}: "):
                 raise
             message = str(error).removeprefix(f"{key}: ")

@@ -55,17 +55,28 @@ Scheduler = Annotated[
 ]
 
 
+LONGEST = 1000
+"""Characters of an error, at most: a value it quotes may be as long as its file."""
+
+
 @contextmanager
-def told(interrupted: str = "") -> Iterator[None]:
-    """Errors in the input in one line, without a traceback; so for Ctrl-C, with what to do then."""
+def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
+    """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
+
+    So for Ctrl-C, with what to do then.
+    """
     try:
         yield
     except KeyboardInterrupt:
         print(f"interrupted{': ' * bool(interrupted)}{interrupted}", file=sys.stderr)
         raise typer.Exit(130) from None
-    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-        print(printable("error: " + " ".join([*text.split(), *getattr(error, "__notes__", ())])), file=sys.stderr)
+        text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
+        named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
+        words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
+        cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
+        print(printable(f"error: {cut}"), file=sys.stderr)
         raise typer.Exit(2) from None
 
 

@@ -37,6 +37,8 @@ NOISES = {
 }
 """Noise a level may have, with the parameters that fix it, one at a time."""
 PARAMETERS = ("rho", "sigma", "epsilon", "scale")
+MOST_RELEASES = 1000
+"""Of one level: every one of them is a level of the plan."""
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -81,6 +83,8 @@ def _levels(table: Keys, neighbours: str) -> list[Level]:
     mechanism = _processed(table, read_noise(table, neighbours))
     siblings = table.get("siblings", int, "a whole number", None)
     releases = int(check_whole("releases", table.get("releases", int, "a whole number", 1), minimum=1))
+    if releases > MOST_RELEASES:
+        raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 

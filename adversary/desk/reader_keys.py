@@ -17,8 +17,9 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
     """The reader, every key checked and every belief against the plan."""
     table.only("prior", "known", "hypotheses", "beliefs", "attack", "unknown")
     attack = table.one_of("attack", tuple(MEANINGS), "characteristics")
-    known = table.get("known", (int, list), "a whole number, or one per cell", 0)
     beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
+    rule = f"how many others of {plan.names[0]!r} are in the published cell, a whole number, or one per cell"
+    known = table.get("known", (int, list), rule, 0 if plan.names[0] in beliefs else ...)
     if table.has("unknown"):
         part = table.table("unknown")
         make = partial(_all_but, table, part, plan, known, beliefs, attack)

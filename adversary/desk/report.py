@@ -87,6 +87,20 @@ def check_directory(directory: str | Path) -> Path:
         raise OSError(f"cannot write into {folder}: {why}") from None
 
 
+def check_replaced(folder: Path, scenario: str) -> None:
+    """FileExistsError where a directory has the report of another scenario than the one that is so named in its data."""
+    if any((folder / name).exists() for name in NAMES):
+        try:
+            with xr.open_datatree(folder / NAMES[1], engine="h5netcdf") as tree:
+                same = tree.attrs.get("scenario") == scenario
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise FileExistsError(
+                f"{folder} has the report of another scenario; give another directory, or --force to replace it"
+            )
+
+
 @contextmanager
 def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
     """Hidden paths in a directory to write to and rename; what is left of them is removed."""

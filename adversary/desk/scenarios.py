@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from adversary.policy.profiles import RiskProfile
 from adversary.policy.risks import STATISTICS
 from adversary.privacy.conforming import Margins
 from adversary.privacy.guarantees import Guarantee
+from adversary.reader.each import Each
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import NEIGHBOURS, Plan
 from adversary.reader.truths import settle_truth
@@ -156,6 +158,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
     profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
     top.finish()
+    _check_siblings(top, plan, readers, truths)
     for reader in every:
         for name, truth in _each(truths):
             top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
@@ -176,6 +179,36 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
         statistic=statistic,
         invariants=published_exactly,
     )
+
+
+def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any]) -> None:
+    """ValueError where siblings have to be read one by one, and a reader or a truth cannot: a sum of numbers that are
+    clamped or rounded one by one has no law of its own."""
+    rows = [row["name"] for row in top.values["plan"]["level"]]
+    published = origins(top.values)
+    for i, (level, above) in enumerate(pairwise(plan.names)):
+        count = plan.levels[i].siblings
+        if not count or plan.postprocessing is not None or plan.sibling_noise(i) is not None:
+            continue
+        place = f"plan.level[{rows.index(published[level]) + 1}]"
+        rule = (
+            f"releases of {place} do not add up, being clamped, rounded or randomized response, so that its siblings "
+            f"({place}.siblings = {count}) are read one by one"
+        )
+        for name, reader in readers.items() if isinstance(readers, dict) else [("", readers)]:
+            belief = reader.beliefs.get(above)
+            if not all(isinstance(one, Each) for one in (belief if isinstance(belief, tuple) else (belief,))):
+                whose = f"adversaries.{name}" if name else "adversary"
+                raise ValueError(
+                    f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, a law of one sibling's count: {rule}"
+                )
+        for name, truth in _each(truths):
+            if level not in truth.get("siblings", {}):
+                whose = f"truths.{name}" if name else "truth"
+                raise ValueError(
+                    f"{top.where(whose)}.siblings.{published[level]}: is required, a list of {count} counts in a table "
+                    f"[{whose}.siblings], and missing: {rule}"
+                )
 
 
 def _each(truths: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

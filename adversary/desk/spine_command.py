@@ -55,7 +55,7 @@ def spine_command(
 
     Parquet files by county, a summary as JSON, and a page for every cell.
     """
-    with told("go on with --resume"):
+    with told(interrupted="go on with --resume"):
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
         )

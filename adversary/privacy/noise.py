@@ -29,6 +29,9 @@ from adversary._numeric import (
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.pairs import asks_for, way_to_loss
 
+MOST_VALUES = 10_000_000
+"""Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
+
 _LOSS_NATS = 745.0
 _GUIDE = 4096
 
@@ -207,7 +210,7 @@ class IntegerNoise(Mechanism):
         return scalar_or_array(np.exp(self.log_survival(offset + 1)))
 
     def support(self, value: int) -> Integers:
-        k = self.reach()
+        k = listable(self, self.reach())
         return int(check_whole("value", value)) + np.arange(-k, k + 1)
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
@@ -223,10 +226,20 @@ class IntegerNoise(Mechanism):
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         change, cells = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
-        k = max(self.reach(_LOSS_NATS), 8) + shift
+        k = listable(self, max(self.reach(_LOSS_NATS), 8) + shift)
         offset = np.arange(-k, k + shift + 1, dtype=np.float64)
         p, q = as_array(self.log_noise(offset - shift)), as_array(self.log_noise(offset))
         return repeated(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
+
+
+def listable(noise: Mechanism, reach: int) -> int:
+    """How far a release may lie from its value, or ValueError where so many releases cannot be listed."""
+    if 2 * reach + 1 > MOST_VALUES:
+        raise ValueError(
+            f"noise must spread a release over at most {MOST_VALUES:,} values, got {2.0 * reach + 1.0:.3g} with {noise!r}: "
+            "choose a smaller sigma, or a larger rho or epsilon"
+        )
+    return reach
 
 
 @lru_cache(maxsize=512)

@@ -130,8 +130,9 @@ class Adversary:
         if path.known and len(path.steps) > 1:
             ends = [path.steps[1].belief.support(int(x))[1] for x in path.known_counts()]
             if all(end is not None and end < x for end, x in zip(ends, path.known_counts(), strict=True)):
+                name = next(above.name for below, above in pairwise(plan.levels) if below.siblings)
                 raise ValueError(
-                    f"the belief about {plan.names[path.steps[1].levels[0]]!r} makes both hypotheses impossible: its "
+                    f"the belief about {name!r} makes both hypotheses impossible: its "
                     f"largest total is {ends[0]}, and the counts inside are {[int(x) for x in path.known_counts()]}"
                 )
         return path

@@ -10,6 +10,7 @@ carries its Monte Carlo standard error.
 from __future__ import annotations
 
 import hashlib
+import math
 import pickle
 from collections.abc import Iterator
 from functools import lru_cache, partial, reduce
@@ -219,7 +220,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     second = path.steps[1]
     assert link is not None
     sums, sum_weight = link.noise.releases(int(counts[second.levels[0]] - counts[low]))
-    rows, row_weight = grid([n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)])
+    own = [n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)]
     further: list[tuple[Floats, Floats]] = []
     columns: list[tuple[str, int]] = []
     for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
@@ -229,9 +230,9 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
         for noise, level in zip(step.noises, step.levels, strict=True):
             further.append(noise.releases(int(counts[level])))
             columns.append(("noisy", level))
-    size = len(sums) * len(rows) * int(np.prod([len(values) for values, _ in further]) if further else 1)
-    if size > MAX_GRID:
+    if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
         return None
+    rows, row_weight = grid(own)
     beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
     noisy = np.full((beyond.shape[0], counts.size), 0.0)
     links = np.full((beyond.shape[0], counts.size), np.nan)

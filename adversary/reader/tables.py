@@ -124,6 +124,8 @@ def _adjusted(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] |
 
 def grid(columns: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     """All combinations of independent releases (combination, column), with their probabilities."""
-    values = np.stack([g.ravel() for g in np.meshgrid(*[v for v, _ in columns], indexing="ij")], axis=1)
-    weights = np.prod(np.stack([g.ravel() for g in np.meshgrid(*[w for _, w in columns], indexing="ij")]), axis=0)
+    values, weights = np.zeros((1, 0)), np.ones(1)
+    for value, weight in columns:  # column by column: an array has at most 64 axes, and a plan more releases
+        values = np.column_stack([np.repeat(values, value.size, axis=0), np.tile(value, len(values))])
+        weights = np.repeat(weights, weight.size) * np.tile(weight, weights.size)
     return values, weights

@@ -210,7 +210,7 @@ def test_continuous_noise_is_gathered_into_bins(tmp_path: Path) -> None:
     path = tmp_path / "gaussian.toml"
     path.write_text(
         'title = "g"\nneighbours = "unbounded"\n[plan]\n[[plan.level]]\nname = "block"\nnoise = "gaussian"\nrho = 0.1\n'
-        '[truth]\nblock = 1\n[adversary]\nprior = 0.3\n[guarantee]\n"Gaussian DP" = 0.5\n'
+        '[truth]\nblock = 1\n[adversary]\nprior = 0.3\nknown = 0\n[guarantee]\n"Gaussian DP" = 0.5\n'
     )
     scenario = adv.load_scenario(path)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, draws=2048, rng=1)

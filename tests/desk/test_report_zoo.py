@@ -54,6 +54,7 @@ block = 1
 tract = 2
 [adversary]
 prior = "1/4"
+known = 0
 [adversary.beliefs]
 tract = { upper = 6 }
 """
@@ -171,7 +172,7 @@ def test_an_adjusted_cell_that_tells_more_than_its_raw_release_is_told(tmp_path:
     scenario = small(
         tmp_path, "", ("rho = 0.3\nsiblings = 2", f"rho = {RHO1}\nsiblings = 27"), ("rho = 0.4", "rho = 300"),
         ("[truth]", adjusted), ("block = 1\ntract = 2", "block = 21\ntract = 60"),
-        ("{ upper = 6 }", "{ total = 60 }"), ('prior = "1/4"', "prior = 0.5\nknown = 20"),
+        ("{ upper = 6 }", "{ total = 60 }"), ('prior = "1/4"', "prior = 0.5"), ("known = 0", "known = 20"),
     )  # fmt: skip
     reader = scenario.adversary
     assert isinstance(reader, adv.Adversary)
@@ -304,8 +305,8 @@ def test_one_json_object_holds_both_truths_for_every_reader_and_truth(tmp_path: 
         "[truths.few]\nblock = 1\ntract = 2\n[truths.many]\nblock = 1\ntract = 5",
     )
     readers = (
-        '[adversary]\nprior = "1/4"\n[adversary.beliefs]\ntract',
-        "[adversaries.a]\nprior = 0.5\n[adversaries.a.beliefs]\ntract",
+        '[adversary]\nprior = "1/4"\nknown = 0\n[adversary.beliefs]\ntract',
+        "[adversaries.a]\nprior = 0.5\nknown = 0\n[adversaries.a.beliefs]\ntract",
     )
     scenario = small(tmp_path, "", truths, readers)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth)
@@ -399,6 +400,7 @@ block = 1
 tract = 3
 [adversary]
 prior = 0.4
+known = 0
 [adversary.beliefs]
 tract = { upper = 6 }
 [sensitivity]

@@ -39,6 +39,7 @@ tract = 4
 
 [adversary]
 prior = "1/2"
+known = 0
 [adversary.beliefs]
 tract = "uniform"
 

@@ -1,0 +1,204 @@
+"""Any file gets an answer or one line that begins with its name: no traceback, no NaN, no words of numpy's alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.commands import run
+from tests.desk import grammar
+from tests.desk.grammar import Case
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = {
+    "scenario": (("audit", "--draws", "50"), ("explain",), ("sensitivity",), ("invariants",)),
+    "profile": (("epsilon",), ("explain",)),
+    "release": (("infer",),),
+    "table": (("invariants",),),
+}
+"""What reads each kind of file; the first of them half of the time."""
+FOREIGN = re.compile(
+    "division by zero|could not be broadcast|cannot convert|has no attribute|Unable to allocate|not supported between|"
+    "to unpack|ufunc|argument must be|out of range|verflow|too large to|math domain|more memory|<class|keyword|positional"
+)
+"""Words of Python or of numpy, which name nothing in a file."""
+SECONDS, BYTES = 2, 2**30
+"""Of a case, checked on demand."""
+
+
+def check(case: Case, which: int, folder: Path) -> None:
+    """Run one of the commands that read a file."""
+    kind, text = case
+    commands = COMMANDS[kind]
+    command, *options = commands[which - len(commands) + 1 if which >= len(commands) else 0]
+    path = folder / "case.toml"
+    path.write_text(text, encoding="utf-8")
+    result = run(command, str(path), "--json", *options)
+    if result.exit_code == 0:
+        json.loads(result.stdout, parse_constant=_refuse)
+        return
+    if not isinstance(result.exception, SystemExit):
+        raise AssertionError(f"adversary {command} ends in a traceback on\n{text}") from result.exception
+    line = result.stderr
+    assert line.startswith(f"error: {path}: "), line
+    assert line.count("\n") == 1, line
+    assert result.exit_code == 2
+    assert FOREIGN.search(line) is None, line
+
+
+def _refuse(token: str) -> None:
+    raise AssertionError(f"an answer has {token}")
+
+
+PICKS = st.integers(0, 7)
+CASES = settings(
+    database=None, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink]
+)
+
+
+@pytest.mark.slow
+@settings(CASES, max_examples=300, derandomize=True)
+@given(case=grammar.files(), which=PICKS)
+def test_any_file_gets_an_answer_or_one_line_that_names_it(case: Case, which: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        check(case, which, Path(folder))
+
+
+@pytest.mark.thorough
+def test_twenty_thousand_files_get_answers_or_one_line_each_within_its_time_and_memory() -> None:
+    call = "from tests.desk.test_fuzzed_files import go_through; go_through()"
+    ended = subprocess.run([sys.executable, "-W", "error", "-c", call], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr[-5000:]
+
+
+def go_through(count: int = 20_000) -> None:
+    """So many files, each within `SECONDS` of a processor and `BYTES` more than the commands take up themselves."""
+
+    @settings(CASES, max_examples=count, print_blob=True)
+    @given(case=grammar.files(), which=PICKS)
+    def each(case: Case, which: int) -> None:
+        with tempfile.TemporaryDirectory() as folder, _limited(SECONDS):
+            check(case, which, Path(folder))
+
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, document in grammar.shipped():  # what is imported or compiled once is no case's
+            for which in range(len(COMMANDS[kind])):
+                check((kind, grammar.toml(document)), which + (which > 0) * (len(COMMANDS[kind]) - 1), Path(folder))
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    each()
+
+
+@contextmanager
+def _limited(seconds: int) -> Iterator[None]:
+    """A body that may take so many seconds of this process."""
+
+    def stop(*_: Any) -> None:
+        raise AssertionError(f"takes more than {seconds} s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+SCENARIO = """
+neighbours = "unbounded"
+[plan]
+[[plan.level]]
+name = "block"
+rho = 0.5
+siblings = 2
+[[plan.level]]
+name = "tract"
+rho = 0.5
+siblings = 2
+[[plan.level]]
+name = "state"
+noise = "exact"
+[truth]
+block = 3
+tract = 5
+state = 9
+[adversary]
+prior = 0.5
+known = 3
+[adversary.beliefs]
+tract = { upper = 9 }
+state = "uniform"
+"""
+FIRST = 'name = "block"\nrho = 0.5'
+
+# what is wrong -> (the file, words the message must hold)
+REFUSED = {
+    "deep brackets": ("x = " + "[" * 100_000, ["nested at most 20 deep"]),
+    "deep tables": (SCENARIO + "x = " + "{ a = " * 21 + "1" + " }" * 21, ["nested at most 20 deep"]),
+    "a key of many parts": ("a." * 200_000 + "a = 1", ["nested at most 20 deep"]),
+    "quoted parts": ('"a b".' * 100_000 + "a = 1", ["nested at most 20 deep"]),
+    "parts in heads and keys": ("[a.b.c.d.e.f.g.h.i.j.k]\nl.m.n.o.p.q.r.s.t.u = 1", ["nested at most 20 deep"]),
+    "a long file": (SCENARIO + "#" * 2**20, ["at most 1,048,576 bytes"]),
+    "a long number": (SCENARIO.replace("block = 3", "block = " + "9" * 400), ["truth.block", "64 bits"]),
+    "a long fraction": (SCENARIO.replace("rho = 0.5", f'rho = "{"9" * 400}"'), ["plan.level[1].rho", "fraction"]),
+    "many releases": (SCENARIO.replace(FIRST, FIRST + "\nreleases = 10000000"), ["plan.level[1]", "releases", "1,000"]),
+    "wide noise": (SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e9'), ["10,000,000 values", "smaller sigma"]),
+    "an impossible belief": (
+        SCENARIO.replace("{ upper = 9 }", "{ total = 1 }"), ["belief about 'tract'", "both hypotheses impossible", "1"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_machine_could_hold_is_refused_by_name(what: str, tmp_path: Path) -> None:
+    text, words = REFUSED[what]
+    check(("scenario", text), 0, tmp_path)
+    error = run("audit", str(tmp_path / "case.toml")).stderr
+    assert [word for word in words if word not in error] == [], error
+    assert len(error) < 1_300
+
+
+def test_dots_and_brackets_in_texts_and_comments_are_not_depth(tmp_path: Path) -> None:
+    path = tmp_path / "case.toml"
+    texts = f'title = "{"a." * 40}{"[" * 40}" # {"a." * 40}{"{" * 40}\ndescription = """\n"{"[" * 30}\\""""\n'
+    path.write_text(texts + SCENARIO + f"# {'[' * 50}", encoding="utf-8")
+    assert run("audit", str(path), "--json").exit_code == 0
+
+
+@pytest.mark.parametrize("level", ["block", "tract"])
+@pytest.mark.parametrize("more", ["clamp = 0", "round = 5", ""])
+def test_sixty_releases_of_a_level_are_read_together(level: str, more: str, tmp_path: Path) -> None:
+    found = SCENARIO[: SCENARIO.index("siblings = 2\n[[plan.level]]\nname = \"state\"")] + SCENARIO[SCENARIO.index("[truth]") :]
+    text = found.replace("state = 9\n", "").replace('state = "uniform"\n', "")
+    head = f'name = "{level}"\nrho = 0.5'
+    if level == "block" and more:
+        text = text.replace("siblings = 2", "siblings = 1")
+    path = tmp_path / "case.toml"
+    path.write_text(text.replace(head, f"{head}\nreleases = 60\n{more}"), encoding="utf-8")
+    result = run("audit", str(path), "--json", "--draws", "20")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["posterior_mean"] > 0.9
+
+
+@pytest.mark.parametrize("sigma", [1e-9, 1e-300])
+def test_noise_too_narrow_to_matter_tells_everything(sigma: float, tmp_path: Path) -> None:
+    path = tmp_path / "case.toml"
+    path.write_text(SCENARIO.replace(FIRST, f'name = "block"\nsigma = {sigma}'), encoding="utf-8")
+    result = run("audit", str(path), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["prob_correct"] == pytest.approx(1.0)
