@@ -218,7 +218,7 @@ def releases() -> Any:
     number = st.one_of(st.floats(-10, 10), st.floats(-1e3, 1e3), POSITIVE)
     pair = st.lists(POSITIVE, min_size=2, max_size=2)
     bounds = st.one_of(st.just([0, 100]), st.just([0, 1]), st.lists(number, min_size=2, max_size=2).map(lambda pair: sorted(pair, key=lambda x: str(x))))
-    law = {name: POSITIVE for name in ("mu0", "kappa0", "nu0", "s0")}
+    law = dict.fromkeys(("mu0", "kappa0", "nu0", "s0"), POSITIVE)
     one = st.one_of(
         *(
             table({"n": st.integers(2, 400), "bounds": bounds, "mean": number, key: budget}, **rest)
