@@ -243,7 +243,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
         return None
     grid_noisy = np.zeros((len(rows), counts.size))
     grid_noisy[:, list(second.levels)] = rows
-    own = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
+    likelihood = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
     x = path.known_counts()
     belief = [as_array(second.belief.log_prob(window, k)) for k in x]
     spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
@@ -253,7 +253,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     starts = range(0, beyond.shape[0], group)
     for start in runner.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
         part = slice(start, start + group)
-        stacked = (own[None] + messages[part, None, :]).reshape(-1, window.size)
+        stacked = (likelihood[None] + messages[part, None, :]).reshape(-1, window.size)
         out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
         with np.errstate(invalid="ignore"):
             evidence[part] = (present - out).reshape(-1, len(rows), len(sums))
