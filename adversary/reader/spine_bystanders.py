@@ -32,10 +32,12 @@ from adversary.reader.spine_layouts import (
     tilt_above,
 )
 from adversary.reader.spine_messages import room_for
-from adversary.reader.spine_rooms import WINDOW, bystanders, combine, correlate, grown, largest_of, numbers_of
+from adversary.reader.spine_rooms import NO_LIMIT, WINDOW, bystanders, combine, correlate, grown, largest_of, numbers_of
 
 WIDER = 2
 """Units are followed on windows wider than their own by so many times its width on either side."""
+FAR = 200.0
+"""Nats below its peak at which a unit's own factor need not be told apart from nothing."""
 HIGHEST = 700.0
 """Logs beyond which an exponential is not worked out."""
 UNDERFLOW = 1e-307
@@ -96,9 +98,27 @@ def told_by(L, v, drop, leaves, gone, outside, peak):
             factor = math.exp(log)
             value[k] = outside.value[window.place + k] * factor
             lack[k] = outside.lack[window.place + k] * factor
-    under = log_peak_within(L, v, drop, leaves, gone, np.int64(0), window.low - 1)
-    over = log_peak_within(L, v, drop, leaves, gone, window.low + window.size, np.int64(UNBOUNDED))
-    return value, lack, outside.most[v] * math.exp(max(under, over) - peak)
+    return value, lack, outside.most[v] * math.exp(log_beyond(L, v, drop, leaves, gone, window) - peak)
+
+
+@inner
+def log_beyond(L, v, drop, leaves, x, window):
+    """`log_peak` over the counts off a window."""
+    under = log_peak_within(L, v, drop, leaves, x, np.int64(0), window.low - 1)
+    over = log_peak_within(L, v, drop, leaves, x, window.low + window.size, np.int64(UNBOUNDED))
+    return max(under, over)
+
+
+@inner
+def falls_off(L, v, drop, window):
+    """Whether a unit's own likelihood leaves so little off its window that the others need not be followed there."""
+    if L.units[v].low == L.units[v].high:
+        return window.low <= L.units[v].low < window.low + window.size
+    leaves = L.units[v].sharing if L.units[v].sharing > 0 else np.int64(-1)
+    zero = np.int64(0)
+    return (
+        L.units[v].rho > 0.0 and log_beyond(L, v, drop, leaves, zero, window) < log_peak(L, v, drop, leaves, zero) - FAR
+    )
 
 
 @inner
@@ -162,12 +182,20 @@ def memberships(L, theta, tau, messages, known, gone, top):
         if unit.children == 0 or not on_way[v]:
             continue
         room = combine(unit.first, unit.children, messages, tau, room)
-        spare = bystanders(unit.children, room, tau, spare, on_way[unit.first : unit.first + unit.children])
         drop = tilt_above(L, theta, v) - theta[v]
         inner, asked = 0, 0
         for k in range(unit.children):
             inner += handed_on(L, unit.first + k, known, on_way)
             asked += known[unit.first + k] >= 0
+        near = inner == 0 and falls_off(L, v, drop, outside.windows[v])
+        least, most = np.full(unit.children, -NO_LIMIT), np.full(unit.children, NO_LIMIT)
+        if near:
+            window = outside.windows[v]
+            for k in range(unit.children):
+                least[k] = window.low - known[unit.first + k] - 1
+                most[k] = window.low + window.size - 1 - known[unit.first + k]
+        wanted = on_way[unit.first : unit.first + unit.children]
+        spare = bystanders(unit.children, room, tau, spare, wanted, least, most)
         if inner > 0:
             leaves = unit.sharing - (gone >= 0) if unit.sharing > 0 else np.int64(-1)
             absent = gone if gone > 0 and unit.sharing > 0 else np.int64(0)
@@ -178,7 +206,7 @@ def memberships(L, theta, tau, messages, known, gone, top):
                     window = messages.windows[unit.first + k]
                     outside, used = hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used)
         if asked > 0:
-            ask(L, v, theta, messages.windows[v], spare, known, gone, outside, answer, error)
+            ask(L, v, theta, messages.windows[v], spare, known, gone, near, outside, answer, error)
     return answer, error, outside
 
 
@@ -199,12 +227,13 @@ def others_weight(L, v, known, leaves, drop, spare):
 
 
 @inner
-def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
+def ask(L, v, theta, likely_at, spare, known, gone, near, outside, answer, error):
     """Fill in the answers of the leaves below one unit, whose total is likely to be in one window.
 
     exp(-drop y) is split, exp(-steep (x + y)) going with the likelihood and the rest with the others' law, so that
     neither is tiny where their product counts. Over all that the others may have in all, their law's weight still runs
-    through more than doubles hold: it is scaled anew for every count, by what meets the likelihood's window.
+    through more than doubles hold: it is scaled anew for every count, by what meets the likelihood's window. With
+    `near`, the others' sums are those that meet the window, and what lies beyond is bounded as if all of them did.
     """
     unit, window = L.units[v], outside.windows[v]
     t = tilt_above(L, theta, v)
@@ -241,7 +270,10 @@ def ask(L, v, theta, likely_at, spare, known, gone, outside, answer, error):
             for z in range(first, last):
                 scaled[z - first] = math.exp(weights[z] - top)
             found, miss = overlap(others[first:last], scaled, seen[max(0, shift) :], unseen[max(0, shift) :])
-            if outside.most[v] > 0.0:
+            if near:
+                beyond = log_beyond(L, v, drop, leaves, x, window) + (drop - steep) * x - top - summit
+                miss += outside.most[v] * math.exp(min(beyond, HIGHEST))
+            elif outside.most[v] > 0.0:
                 for z in range(place.size):
                     total = shift + z + window.low
                     if (z < first or z >= last) and unit.low <= total <= unit.high:

@@ -20,6 +20,9 @@ from adversary.reader.spine_code import inner
 WINDOW = np.dtype([("place", np.int64), ("size", np.int64), ("low", np.int64), ("dropped", np.float64)])
 """A message: where its numbers stand, how many they are, the lowest count, and the bound on the mass left out."""
 
+NO_LIMIT = np.int64(1 << 61)
+"""A count that none reaches."""
+
 
 class Messages(NamedTuple):
     """Messages as records of `WINDOW` and their numbers, one after another."""
@@ -62,18 +65,20 @@ def largest_of(values):
 
 
 @inner
-def convolve(a, b, out):
-    """out[k] = sum_i a[i] b[k - i]."""
+def convolve(a, b, start, out):
+    """out[k] = sum_i a[i] b[start + k - i]."""
     if a.size > b.size:
         a, b = b, a
     for k in range(out.size):
         out[k] = 0.0
-    n = b.size
     for i in range(a.size):
         c = a[i]
-        row = out[i : i + n]
-        for j in range(n):
-            row[j] += c * b[j]
+        first, stop = max(0, i - start), min(out.size, i - start + b.size)
+        if stop > first:
+            row = out[first:stop]
+            other = b[first + start - i : stop + start - i]
+            for j in range(row.size):
+                row[j] += c * other[j]
 
 
 @inner
@@ -127,30 +132,46 @@ def combine(first, n, messages, tau, room):
             room.data[used + i] = numbers[i]
         used += numbers.size
     for u in range(n, 2 * n - 1):
-        used = combine_pair(room, 2 * (u - n), room, 2 * (u - n) + 1, room, u, used, tau)
+        used = combine_pair(room, 2 * (u - n), room, 2 * (u - n) + 1, room, u, used, tau, -NO_LIMIT, NO_LIMIT)
     return room
 
 
 @inner
-def combine_pair(one, left, two, right, to, u, used, tau):
-    """Message u of a room from messages of two others; the numbers then in use."""
+def combine_pair(one, left, two, right, to, u, used, tau, least, most):
+    """Message u of a room from messages of two others, for counts from `least` to `most`; the numbers then in use."""
     a, b = numbers_of(one, left), numbers_of(two, right)
-    out = to.data[used : used + a.size + b.size - 1]
-    convolve(a, b, out)
-    begin, stop, cut = ends(out, tau)
     first, second, window = one.windows[left], two.windows[right], to.windows[u]
-    window.place, window.size, window.low = used + begin, stop - begin, first.low + second.low + begin
+    low = first.low + second.low
+    start = min(max(least - low, 0), a.size + b.size - 2)
+    size = max(min(most - low + 1, a.size + b.size - 1) - start, 1)
+    out = to.data[used : used + size]
+    convolve(a, b, start, out)
+    begin, stop, cut = ends(out, tau)
+    window.place, window.size, window.low = used + begin, stop - begin, low + start + begin
     window.dropped = first.dropped + second.dropped + first.dropped * second.dropped + cut
     return used + stop
 
 
 @inner
-def bystanders(n, room, tau, spare, wanted):
-    """For the messages of a combined room that hold a child that is wanted, the sum of all that are not part of it."""
+def bystanders(n, room, tau, spare, wanted, least, most):
+    """For the messages of a combined room that hold a child that is wanted, the sum of all that are not part of it.
+
+    least, most : (child,) counts of that sum from which and up to which it is needed
+    """
     holds = np.zeros(2 * n - 1, np.bool_)
-    holds[:n] = wanted
+    lowest, highest = np.full(2 * n - 1, NO_LIMIT), np.full(2 * n - 1, -NO_LIMIT)
+    for k in range(n):
+        holds[k] = wanted[k]
+        if holds[k]:
+            lowest[k], highest[k] = least[k], most[k]
     for u in range(n, 2 * n - 1):
-        holds[u] = holds[2 * (u - n)] or holds[2 * (u - n) + 1]
+        left, right = 2 * (u - n), 2 * (u - n) + 1
+        holds[u] = holds[left] or holds[right]
+        for one, other in ((left, right), (right, left)):
+            if holds[one]:
+                window = room.windows[other]
+                lowest[u] = min(lowest[u], lowest[one] - window.low - window.size + 1)
+                highest[u] = max(highest[u], highest[one] - window.low)
     last = spare.windows[2 * n - 2]
     last.place, last.size, last.low, last.dropped = 0, 1, 0, 0.0
     spare.data[0] = 1.0
@@ -162,7 +183,7 @@ def bystanders(n, room, tau, spare, wanted):
         needed = used + 2 * spare.windows[u].size + room.windows[left].size + room.windows[right].size
         spare = Messages(spare.windows, grown(spare.data, used, needed))
         if holds[left]:
-            used = combine_pair(spare, u, room, right, spare, left, used, tau)
+            used = combine_pair(spare, u, room, right, spare, left, used, tau, lowest[left], highest[left])
         if holds[right]:
-            used = combine_pair(spare, u, room, left, spare, right, used, tau)
+            used = combine_pair(spare, u, room, left, spare, right, used, tau, lowest[right], highest[right])
     return spare
