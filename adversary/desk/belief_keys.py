@@ -93,7 +93,7 @@ def _law(table: Keys) -> Any:
         raise ValueError(f"law must be one of {(*LAWS, *RATES)}, got {law!r}")
     import scipy.stats
 
-    parameters = {key: float(table.number(key)) for key in table.values if key != "law"}
+    parameters = {key: float(table.measure(key)) for key in table.values if key != "law"}
     try:
         frozen = getattr(scipy.stats, law)(**parameters)
     except TypeError:
@@ -109,8 +109,8 @@ def _unknown_rate(table: Keys) -> Belief:
     if table.get("law", str, "text") == RATES[0]:
         table.only("law", "shape", "rate", "exposure")
         return GammaPoisson(
-            *(float(table.number(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1)))
+            *(float(table.measure(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1)))
         )
     table.only("law", "n", "alpha", "beta")
     people = table.get("n", int, "a whole number of people")
-    return BetaBinomial(people, float(table.number("alpha")), float(table.number("beta")))
+    return BetaBinomial(people, float(table.measure("alpha")), float(table.measure("beta")))

@@ -20,6 +20,9 @@ MOST_BYTES = 2**20
 DEEPEST = 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
 
+LEAST, MOST = 1e-12, 1e12
+"""Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
+
 _WHOLE = 2**63
 """Whole numbers of TOML have 64 bits."""
 _STRING = re.compile(
@@ -118,6 +121,13 @@ class Keys:
     def number(self, key: str, default: Any = ...) -> Any:
         """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
         return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
+
+    def measure(self, key: str, default: Any = ...) -> Any:
+        """A number of a size that can be calculated with: 0, or between LEAST and MOST; others are for who checks it."""
+        value = self.number(key, default)
+        if value is not None and (0 < abs(value) < LEAST or MOST < abs(value) < float("inf")):
+            raise ValueError(f"{self.where(key)}: must be between {LEAST:g} and {MOST:g}, got {float(value):g}")
+        return value
 
     def numbers(self, key: str, default: Any = ...) -> Any:
         """A list of at least one number, each as `number` takes it."""

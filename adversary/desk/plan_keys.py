@@ -21,6 +21,7 @@ from adversary.privacy.mechanisms import (
     Mechanism,
     RandomizedResponse,
 )
+from adversary.privacy.noise import IntegerNoise, listable
 from adversary.reader.coarsening import clamped, rounded
 from adversary.reader.consistency import LeastSquares, Postprocessing
 from adversary.reader.plans import Level, Plan
@@ -98,10 +99,10 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     wanted = NOISES[noise]
     if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
         raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
-    value: Any = table.number(given[0]) if given else None
+    value: Any = table.measure(given[0]) if given else None
     moved = 2 if neighbours == "bounded" else 1
     categories = table.get("categories", int, "a whole number", 2) if noise == "randomized response" else 2
-    sensitivity = table.number("sensitivity", 1)
+    sensitivity = table.measure("sensitivity", 1)
     makers: dict[tuple[str, str | None], Callable[[], Mechanism]] = {
         ("discrete gaussian", "rho"): lambda: DiscreteGaussian.from_rho(value, sensitivity, moved),
         ("discrete gaussian", "sigma"): lambda: DiscreteGaussian(value),
@@ -113,7 +114,10 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
         ("randomized response", "epsilon"): lambda: RandomizedResponse(float(value), categories),
         ("exact", None): Exact,
     }
-    return makers[noise, given[0] if given else None]()
+    made = makers[noise, given[0] if given else None]()
+    if isinstance(made, IntegerNoise):
+        table.build(given[0], lambda: listable(made, made.reach()))
+    return made
 
 
 def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 DATA = Path(__file__).parents[2] / "data"
@@ -63,9 +65,8 @@ NOISES = st.one_of(
 PROCESSING = optional(
     clamp=st.one_of(st.integers(-3, 3), st.sampled_from([[0, 5], [0, 60], [0, 10**6]])),
     round=st.integers(1, 10),
-    ties=st.sampled_from(["half_even", "half_up", "half_down"]),
     sensitivity=st.sampled_from([1, 2, 3]),
-    releases=st.one_of(st.integers(1, 4), st.sampled_from([60, 1000, 1001, 10**7])),
+    releases=st.one_of(st.integers(1, 4), st.integers(1, 4), st.sampled_from([60, 1000, 1001, 10**7])),
 )
 
 POISSON = st.fixed_dictionaries({"law": st.just("poisson"), "mu": st.one_of(st.floats(0, 40), POSITIVE)})
@@ -80,6 +81,7 @@ LAWS = st.one_of(
     st.fixed_dictionaries({"law": st.just("logser"), "p": SHARES}),
 )
 PMFS = st.sampled_from([[0.5, 0.5], [0.25, 0.25, 0.5], [1.0], [0.0, 1.0], [0.5, 0.3, 0.2]])
+EACH = st.fixed_dictionaries({"each": st.one_of(st.just("uniform"), PMFS, LAWS)})
 BELIEFS = st.one_of(
     st.just("uniform"),
     st.fixed_dictionaries({"upper": COUNTS}),
@@ -88,7 +90,7 @@ BELIEFS = st.one_of(
     LAWS,
     st.fixed_dictionaries({"law": st.just("gamma poisson"), "shape": POSITIVE, "rate": POSITIVE}),
     st.fixed_dictionaries({"law": st.just("beta binomial"), "n": COUNTS, "alpha": POSITIVE, "beta": POSITIVE}),
-    st.fixed_dictionaries({"each": st.one_of(st.just("uniform"), PMFS, LAWS)}),
+    EACH,
 )
 FRACTIONS = st.fixed_dictionaries({"epsilon": POSITIVE, "delta": SHARES})
 GUARANTEES = st.fixed_dictionaries(
@@ -134,6 +136,7 @@ def scenarios(draw: Any) -> dict[str, Any]:
         grow = below is None or below["siblings"]
         counts = [count + (draw(COUNTS) if grow else 0) for count in counts]
         truth[level["name"]] = counts if cells > 1 or draw(st.booleans()) else counts[0]
+    present = draw(st.integers(0, 1))
     first = truth[names[0]]
     first = first if isinstance(first, list) else [first]
     document: dict[str, Any] = {"neighbours": draw(st.sampled_from(["unbounded", "bounded"]))}
@@ -144,11 +147,10 @@ def scenarios(draw: Any) -> dict[str, Any]:
         )
 
     def reader() -> dict[str, Any]:
-        present = draw(st.booleans())
         known = [max(0, count - (present if cell == 0 else not present)) for cell, count in enumerate(first)]
         one: dict[str, Any] = {"prior": draw(SHARES), "known": known if cells > 1 else known[0]}
         beliefs = {
-            name: draw(BELIEFS)
+            name: draw(EACH if below.keys() & {"clamp", "round"} and draw(st.integers(0, 3)) else BELIEFS)
             for name, below in zip(names, [{"siblings": 1}, *levels], strict=False)
             if below["siblings"] and (name != names[0] or draw(st.integers(0, 5)) == 0)
         }
@@ -156,7 +158,7 @@ def scenarios(draw: Any) -> dict[str, Any]:
             one["beliefs"] = beliefs
         if draw(st.integers(0, 5)) == 0:
             one["attack"] = draw(st.sampled_from(["characteristics", "participation", "misreport", "unknown attribute"]))
-        if draw(st.integers(0, 9)) == 0:
+        elif cells == 1 and names[0] not in beliefs and draw(st.integers(0, 5)) == 0:
             one["unknown"] = draw(
                 st.one_of(
                     st.fixed_dictionaries({"probabilities": PMFS}),
@@ -170,19 +172,25 @@ def scenarios(draw: Any) -> dict[str, Any]:
         document["adversary"] = reader()
     else:
         document["adversaries"] = {name: reader() for name in draw(st.sampled_from([["x"], ["x", "y"]]))}
-    if draw(st.booleans()):
-        truth["in"] = draw(st.integers(0, 1))
+    if draw(st.integers(0, 5)):
+        truth["in"] = present
+    apart = [(one, above) for one, above in pairwise(levels) if one["siblings"] and one.keys() & {"clamp", "round"}]
+    if cells == 1 and (apart or draw(st.integers(0, 9)) == 0):
+        truth["siblings"] = {}
+        for one, above in apart or [(one, above) for one, above in pairwise(levels) if one["siblings"]]:
+            last = np.atleast_1d(truth[above["name"]]) - np.atleast_1d(truth[one["name"]])
+            truth["siblings"][one["name"]] = [0] * (one["siblings"] - 1) + last.tolist()
     document |= {"truth": truth} if draw(st.integers(0, 4)) else {"truths": {"one": truth, "two": truth}}
     document |= draw(optional(failure=SHARES, title=st.text(max_size=5), guarantee=GUARANTEES))
     if draw(st.integers(0, 7)) == 0:
         document["profile"] = draw(PROFILES)
     if draw(st.integers(0, 7)) == 0:
         document["sensitivity"] = draw(
-            optional(
-                prior=st.lists(SHARES, max_size=3),
-                rho=st.lists(POSITIVE, max_size=2),
-                siblings=st.lists(st.integers(0, 6), max_size=3),
-                beliefs=st.dictionaries(st.just("b"), st.dictionaries(st.sampled_from(names), BELIEFS)),
+            table(
+                {"prior": st.lists(SHARES, min_size=1, max_size=3, unique_by=str)},
+                rho=st.lists(POSITIVE, min_size=1, max_size=2, unique_by=str),
+                siblings=st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True),
+                beliefs=st.fixed_dictionaries({"b": st.fixed_dictionaries({name: BELIEFS for name in names[1:]})}),
             )
         )
     return document
