@@ -43,7 +43,7 @@ def check(case: Case, which: int, folder: Path) -> None:
     """Run one of the commands that read a file."""
     kind, text = case
     commands = COMMANDS[kind]
-    command, *options = commands[which - len(commands) + 1 if which >= len(commands) else 0]
+    command, *options = commands[max(0, which - 8 + len(commands))]
     path = folder / "case.toml"
     path.write_text(text, encoding="utf-8")
     result = run(command, str(path), "--json", *options)
