@@ -179,6 +179,8 @@ def load_array(path: Path, shape: tuple[int, ...] | None = None) -> Floats | Non
 
     A file that is damaged, or was recorded of other work, is named in a RuntimeWarning; nothing in it is unpickled.
     """
+    if not path.exists():
+        return None
     state, content = recorded(path, _record_beside(path), _work_of(path))
     if state == "whole":
         try:

@@ -145,6 +145,7 @@ def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
 
 def finding(figure: Figure, text: str) -> None:
     """The figure's title: what it shows, as a sentence, on as many lines as it needs."""
+    text = printable(text)
     title = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
     room, letters = ROOM * figure.bbox.width, len(text)
     while (wide := title.get_window_extent().width) > room and letters > 1:
