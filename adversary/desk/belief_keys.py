@@ -17,8 +17,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from adversary.desk.keys import Keys
-from adversary.reader.beliefs import Belief, Others, Point, Uniform
+from adversary.privacy.noise import MOST_VALUES
+from adversary.reader.beliefs import LAW_MASS, Belief, Others, Point, Uniform
 from adversary.reader.each import Each
 from adversary.reader.rates import BetaBinomial, GammaPoisson
 
@@ -38,6 +41,12 @@ LAWS = (
     "bernoulli",
 )
 """Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names."""
+INVERTED = ("poisson", "binom", "nbinom", "geom", "randint", "planck", "boltzmann")
+"""Those whose quantiles have closed forms."""
+MOST_ADDED = 100_000
+"""Counts of any other: scipy adds up all from 0 on for each of its quantiles."""
+DEVIATIONS = 40.0
+"""Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare."""
 RATES = ("gamma poisson", "beta binomial")
 """Laws with an unknown rate, with the parameters of `GammaPoisson` and `BetaBinomial`."""
 KINDS = ("upper", "total", "probabilities", "law", "each")
@@ -101,16 +110,39 @@ def _law(table: Keys) -> Any:
         raise ValueError(f"law {law!r} takes the parameters {shapes} (and loc), got {sorted(parameters)}") from None
     if not frozen.support()[0] >= 0:
         raise ValueError(f"law {law!r} with {parameters} is not a law of a count")
+    _check_spread(law, parameters, frozen)
     return frozen
+
+
+def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
+    """ValueError for a law with mass on more counts than can be listed."""
+    low, high = frozen.support()
+    with np.errstate(all="ignore"):
+        if law in INVERTED:
+            most, got = MOST_VALUES, float(np.fmin(DEVIATIONS * frozen.std(), high - low))
+        else:
+            beyond = np.isinf(high) and frozen.sf(MOST_ADDED) > LAW_MASS
+            most, got = MOST_ADDED, float("inf") if beyond else float(high) if np.isfinite(high) else 0.0
+    if not got <= most:
+        said = f"about {got:.3g}" if np.isfinite(got) else "more, as scipy adds it up"
+        raise ValueError(f"law {law!r} with {parameters} must have its mass on at most {most:,} counts, got {said}")
 
 
 def _unknown_rate(table: Keys) -> Belief:
     """A count whose rate is unknown."""
     if table.get("law", str, "text") == RATES[0]:
         table.only("law", "shape", "rate", "exposure")
-        return GammaPoisson(
-            *(float(table.measure(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1)))
+        return _listable(
+            GammaPoisson(*(float(table.measure(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1))))
         )
     table.only("law", "n", "alpha", "beta")
     people = table.get("n", int, "a whole number of people")
-    return BetaBinomial(people, float(table.measure("alpha")), float(table.measure("beta")))
+    return _listable(BetaBinomial(people, float(table.measure("alpha")), float(table.measure("beta"))))
+
+
+def _listable(belief: GammaPoisson | BetaBinomial) -> Belief:
+    """The belief, or ValueError for mass on more counts than can be listed."""
+    low, high = belief.bulk()
+    if high - low > MOST_VALUES:
+        raise ValueError(f"{belief!r} must have its mass on at most {MOST_VALUES:,} counts, got {high - low + 1:.3g}")
+    return belief

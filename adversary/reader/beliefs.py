@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_whole, scalar_or_array
+from adversary.privacy.noise import MOST_VALUES
 from adversary.reader.elicited import PrelizLaw, as_law, is_law
 
 LAW_MASS = 1e-18
@@ -218,7 +219,9 @@ class Others(Independent):
             low = self.law.support()[0]
             if not low >= 0 or low != int(low):
                 raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
-            if not abs(float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-12))) - 1.0)) < 1e-6:
+            with np.errstate(all="ignore"):  # a law with all its mass on one count
+                mass = float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-12))))
+            if not abs(mass - 1.0) < 1e-6:
                 raise ValueError(f"a belief must have mass one, got {self.law!r}")
             return
         try:
@@ -288,6 +291,8 @@ def _outwards(far_enough: Callable[[int], bool]) -> int:
     step = 1
     while not far_enough(step):
         step *= 2
+        if step > 2 * MOST_VALUES:
+            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on at most {MOST_VALUES:,} counts")
     low = step // 2
     while step - low > 1:
         middle = (low + step) // 2
