@@ -32,6 +32,7 @@ def test_evidence_is_as_close_to_theorem_18_as_it_says(mean: float, variance: fl
     assert error < 4e-5
 
 
+@pytest.mark.filterwarnings("ignore:the quadrature of:RuntimeWarning")
 def test_errors_from_theorem_18_are_covered_at_random_settings() -> None:
     rng = np.random.default_rng(1818)
     rows = 300
