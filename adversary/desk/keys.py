@@ -68,7 +68,8 @@ def _check_values(document: Mapping[str, Any], file: Path) -> None:
         elif isinstance(value, list):
             waiting += [(f"{key}[{i}]", depth + 1, one) for i, one in enumerate(value, 1)]
         elif isinstance(value, int) and not -_WHOLE <= value < _WHOLE:
-            raise ValueError(f"{file}: {key}: must be a whole number of at most 64 bits, got one of {value.bit_length()}")
+            bits = value.bit_length()
+            raise ValueError(f"{file}: {key}: must be a whole number of at most 64 bits, got one of {bits}")
 
 
 class Keys:
@@ -123,7 +124,7 @@ class Keys:
         return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
 
     def measure(self, key: str, default: Any = ...) -> Any:
-        """A number of a size that can be calculated with: 0, or between LEAST and MOST; others are for who checks it."""
+        """A number of a size that can be calculated with: 0, or between LEAST and MOST; others: elsewhere."""
         value = self.number(key, default)
         if value is not None and (0 < abs(value) < LEAST or MOST < abs(value) < float("inf")):
             raise ValueError(f"{self.where(key)}: must be between {LEAST:g} and {MOST:g}, got {float(value):g}")

@@ -88,7 +88,7 @@ def check_directory(directory: str | Path) -> Path:
 
 
 def check_replaced(folder: Path, scenario: str) -> None:
-    """FileExistsError where a directory has the report of another scenario than the one that is so named in its data."""
+    """FileExistsError where a directory has the report of another scenario than the one named in its data."""
     if any((folder / name).exists() for name in NAMES):
         try:
             with xr.open_datatree(folder / NAMES[1], engine="h5netcdf") as tree:

@@ -200,7 +200,8 @@ def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any])
             if not all(isinstance(one, Each) for one in (belief if isinstance(belief, tuple) else (belief,))):
                 whose = f"adversaries.{name}" if name else "adversary"
                 raise ValueError(
-                    f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, a law of one sibling's count: {rule}"
+                    f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, "
+                    f"a law of one sibling's count: {rule}"
                 )
         for name, truth in _each(truths):
             if level not in truth.get("siblings", {}):

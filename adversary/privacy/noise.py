@@ -236,7 +236,8 @@ def listable(noise: Mechanism, reach: int) -> int:
     """How far a release may lie from its value, or ValueError where so many releases cannot be listed."""
     if 2 * reach + 1 > MOST_VALUES:
         raise ValueError(
-            f"noise must spread a release over at most {MOST_VALUES:,} values, got {2.0 * reach + 1.0:.3g} with {noise!r}: "
+            f"noise must spread a release over at most {MOST_VALUES:,} values, "
+            f"got {2.0 * reach + 1.0:.3g} with {noise!r}: "
             "choose a smaller sigma, or a larger rho or epsilon"
         )
     return reach

@@ -155,12 +155,14 @@ class Tree:
 
 
 def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") -> Any:
-    """Values in the order of `names`: a mapping of name to value, or an xarray with such labels; others as they are.
+    """Values in the order of `names`: a mapping or Series of names, or an xarray with such labels; others as they are.
 
     ValueError naming a unit that is missing, unknown or doubled.
     """
     if isinstance(values, Mapping):
         given, values = list(values), np.array(list(values.values()), dtype=np.float64)
+    elif hasattr(values, "iloc") and list(values.index) != list(range(len(values))):  # a pandas Series with names
+        given, values = list(values.index), values.to_numpy()
     elif not getattr(values, "dims", ()):
         return values
     elif dim not in values.dims:

@@ -1,4 +1,4 @@
-"""The grammar of the TOML files the commands read, as strategies: files that could be meant, and files with mistakes."""
+"""The grammar of the TOML files the commands read, as strategies: files that could be meant, and mistaken ones."""
 
 from __future__ import annotations
 
@@ -157,7 +157,8 @@ def scenarios(draw: Any) -> dict[str, Any]:
         if beliefs:
             one["beliefs"] = beliefs
         if draw(st.integers(0, 5)) == 0:
-            one["attack"] = draw(st.sampled_from(["characteristics", "participation", "misreport", "unknown attribute"]))
+            attacks = ["characteristics", "participation", "misreport", "unknown attribute"]
+            one["attack"] = draw(st.sampled_from(attacks))
         elif cells == 1 and names[0] not in beliefs and draw(st.integers(0, 5)) == 0:
             one["unknown"] = draw(
                 st.one_of(
@@ -190,7 +191,7 @@ def scenarios(draw: Any) -> dict[str, Any]:
                 {"prior": st.lists(SHARES, min_size=1, max_size=3, unique_by=str)},
                 rho=st.lists(POSITIVE, min_size=1, max_size=2, unique_by=str),
                 siblings=st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True),
-                beliefs=st.fixed_dictionaries({"b": st.fixed_dictionaries({name: BELIEFS for name in names[1:]})}),
+                beliefs=st.fixed_dictionaries({"b": st.fixed_dictionaries(dict.fromkeys(names[1:], BELIEFS))}),
             )
         )
     return document
@@ -225,7 +226,8 @@ def releases() -> Any:
     """Release files of a noisy mean and variance, and of a regression."""
     number = st.one_of(st.floats(-10, 10), st.floats(-1e3, 1e3), POSITIVE)
     pair = st.lists(POSITIVE, min_size=2, max_size=2)
-    bounds = st.one_of(st.just([0, 100]), st.just([0, 1]), st.lists(number, min_size=2, max_size=2).map(lambda pair: sorted(pair, key=lambda x: str(x))))
+    pair = st.lists(number, min_size=2, max_size=2).map(lambda ends: sorted(ends, key=str))
+    bounds = st.one_of(st.just([0, 100]), st.just([0, 1]), pair)
     law = dict.fromkeys(("mu0", "kappa0", "nu0", "s0"), POSITIVE)
     one = st.one_of(
         *(

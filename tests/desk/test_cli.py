@@ -26,7 +26,8 @@ SIMULATED = (
     + LEVEL.format("block")
     + "siblings = 2\n"
     + LEVEL.format("tract")
-    + "[truth]\nblock = 1\ntract = 3\n[adversaries.a]\nprior = 0.5\nknown = 0\n[adversaries.a.beliefs]\ntract = { upper = 6 }\n"
+    + "[truth]\nblock = 1\ntract = 3\n[adversaries.a]\nprior = 0.5\nknown = 0\n"
+    + "[adversaries.a.beliefs]\ntract = { upper = 6 }\n"
     + "[adversaries.b]\nprior = 0.5\nknown = 0\n[adversaries.b.beliefs]\ntract = { total = 2 }\n"
 )
 

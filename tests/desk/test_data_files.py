@@ -75,7 +75,8 @@ def test_the_numbers_of_an_audit_outlive_a_page_that_fails(tmp_path: Path, monke
     monkeypatch.setattr(report, "render", fails)
     result = run("audit", str(DATA / "dare_1940.toml"), "--out", str(tmp_path))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: no such words (the numbers are in {tmp_path / 'audit.nc'}, without a page)\n"
+    told = f"no such words (the numbers are in {tmp_path / 'audit.nc'}, without a page)\n"
+    assert result.stderr == f"error: {DATA / 'dare_1940.toml'}: {told}"
     assert [path.name for path in tmp_path.iterdir()] == ["audit.nc"]
     with xr.open_datatree(tmp_path / "audit.nc", engine="h5netcdf") as tree:
         assert float(tree["risk"]["posterior_mean"][0]) > 0.5

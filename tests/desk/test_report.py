@@ -221,7 +221,8 @@ def test_estimates_say_so_with_their_standard_errors(tmp_path: Path) -> None:
     level = '[[plan.level]]\nname = "{}"\nnoise = "laplace"\nepsilon = 1\n'
     path.write_text(
         'neighbours = "unbounded"\n[plan]\n' + level.format("block") + "siblings = 2\n" + level.format("tract")
-        + '[truth]\nblock = 1\ntract = 3\n[adversary]\nprior = 0.5\nknown = 0\n[adversary.beliefs]\ntract = { upper = 6 }\n'
+        + "[truth]\nblock = 1\ntract = 3\n[adversary]\nprior = 0.5\nknown = 0\n[adversary.beliefs]\n"
+        + "tract = { upper = 6 }\n"
         + '[guarantee]\n"pure DP" = 2\n',
         encoding="utf-8",
     )  # fmt: skip

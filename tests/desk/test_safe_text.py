@@ -63,7 +63,7 @@ def hostile(tmp_path: Path, *, more: str = "") -> Path:
     two = "[truths.{0}]\n{1} = 1\n{2} = 3\n"
     block, tract = json.dumps("block [/red]\x1b[2J"), json.dumps("tract\u202e")
     level = '[[plan.level]]\nname = {}\nnoise = "geometric"\nepsilon = 1\n'
-    reader = "[adversaries.{0}]\nprior = 0.3\n[adversaries.{0}.beliefs]\n{1} = {{ upper = 6 }}\n"
+    reader = "[adversaries.{0}]\nprior = 0.3\nknown = 0\n[adversaries.{0}.beliefs]\n{1} = {{ upper = 6 }}\n"
     path = tmp_path / "hostile.toml"
     path.write_text(
         f"title = {json.dumps(' '.join(HOSTILE))}\ndescription = {json.dumps(HOSTILE[2])}\n"

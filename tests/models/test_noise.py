@@ -82,6 +82,9 @@ class Clamped(mechanisms.IntegerNoise):
     def total(self, count: int) -> mechanisms.Mechanism:
         raise ValueError("no total")
 
+    def scaled(self, factor: float) -> mechanisms.Mechanism:
+        raise ValueError("no other budget")
+
 
 def compiled(dist: Any, *parameters: Any) -> Callable[..., Any]:
     """logp, logcdf and logccdf, a function of values and of parameters left open."""

@@ -398,7 +398,8 @@ def test_readers_do_not_depend_on_their_neighbours() -> None:
     p, q = 1.0 - rng.random((2, 3000))
     mechanism = adv.DiscreteGaussian(6.0)
     together = attained_tail(mechanism, p, q, 1.1, "out")
-    assert together[[5, 2500]].tolist() == [attained_tail(mechanism, p[i], q[i], 1.1, "out") for i in (5, 2500)]
+    alone = [attained_tail(mechanism, p[i], q[i], 1.1, "out") for i in (5, 2500)]
+    assert together[[5, 2500]] == pytest.approx(alone, rel=1e-14)  # the order of a sum is the processor's
 
 
 @pytest.mark.parametrize("name", ["inclusion", "value"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -25,7 +26,11 @@ def in_order(values: dict[str, float]) -> list[float]:
     return [values[name] for name in TREE.names.tolist()]
 
 
-@pytest.mark.parametrize("form", [labelled, lambda values: {name: values[name] for name in ORDER}])
+def series(values: dict[str, float]) -> pd.Series:
+    return pd.Series({name: values[name] for name in ORDER})
+
+
+@pytest.mark.parametrize("form", [labelled, lambda values: {name: values[name] for name in ORDER}, series])
 def test_counts_with_names_are_those_in_the_trees_order(form: Any) -> None:
     prior = spine.Flat()
     plain, named = (spine.posterior(TREE, make(RELEASED), make(RHO), prior) for make in (in_order, form))
