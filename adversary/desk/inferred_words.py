@@ -98,6 +98,8 @@ def unsure(shown: Mapping[str, Any]) -> list[str]:
 
 def shorter(using: Sequence[float], ignoring: Sequence[float]) -> str:
     """One length against another, in percent."""
+    if not ignoring[1] > ignoring[0]:
+        return "no shorter"
     ratio = (using[1] - using[0]) / (ignoring[1] - ignoring[0])
     change = round(100.0 * abs(1.0 - ratio))
     return "no shorter" if change == 0 else f"{change} % {'shorter' if ratio < 1.0 else 'longer'}"

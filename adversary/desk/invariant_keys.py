@@ -48,8 +48,11 @@ def read_invariants(table: Keys) -> Published:
     """The margins, every key checked; ValueError says why no database can have them."""
     table.only("margins", "features", "reading")
     rows = table.get("margins", list, "a list of lists of counts, one for each published feature")
-    for count in (x for row in rows if isinstance(row, list) for x in row):
-        if isinstance(count, str | bool):
+    for row in rows:
+        if not isinstance(row, list):
+            raise ValueError(f"{table.where('margins')}: must be lists of counts, got {row!r}")
+    for count in (x for row in rows for x in row):
+        if isinstance(count, str | bool | list | dict):
             raise ValueError(f"{table.where('margins')}: must hold counts, whole numbers, got {count!r}")
     reading = table.one_of("reading", READINGS, READINGS[0])
     margins = table.build("margins", partial(Margins, rows, reading))

@@ -76,6 +76,14 @@ def _published(name: str, releases: int) -> list[str]:
     return [name] + [f"{name}, release {k}" for k in range(2, releases + 1)]
 
 
+def check_releases(given: Any) -> int:
+    """How often a level or table is released, or ValueError."""
+    releases = int(check_whole("releases", given, minimum=1))
+    if releases > MOST_RELEASES:
+        raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")
+    return releases
+
+
 def _levels(table: Keys, neighbours: str) -> list[Level]:
     table.only(
         "name", "noise", *PARAMETERS, "sensitivity", "categories", "siblings", "clamp", "round", "ties", "releases"
@@ -83,9 +91,7 @@ def _levels(table: Keys, neighbours: str) -> list[Level]:
     name = table.get("name", str, "text")
     mechanism = _processed(table, read_noise(table, neighbours))
     siblings = table.get("siblings", int, "a whole number", None)
-    releases = int(check_whole("releases", table.get("releases", int, "a whole number", 1), minimum=1))
-    if releases > MOST_RELEASES:
-        raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")
+    releases = check_releases(table.get("releases", int, "a whole number", 1))
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from adversary._numeric import check_probability, check_whole
+from adversary._numeric import check_probability
 from adversary.desk.guarantee_keys import read_guarantees
 from adversary.desk.invariant_keys import Published, read_invariants
 from adversary.desk.keys import Keys, read_toml
-from adversary.desk.plan_keys import NOISES, PARAMETERS, read_noise
+from adversary.desk.plan_keys import NOISES, PARAMETERS, check_releases, read_noise
 from adversary.privacy.cells import sensitivity_space
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.guarantees import Guarantee
@@ -101,7 +101,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     made_for, mechanism = table.build("", partial(_mechanism, table, published))
     released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
     given = table.get("releases", int, "a whole number", 1)
-    times = table.build("releases", lambda: check_whole("releases", given, minimum=1))
+    times = table.build("releases", partial(check_releases, given))
     table.finish()
     prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
     if known is not None:

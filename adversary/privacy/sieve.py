@@ -14,6 +14,8 @@ import numpy as np
 
 from adversary._numeric import Floats
 
+MOST_NODES = 5_000_000
+"""With some hundred bytes each."""
 EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
 """Up to so many windows a search is a matter of milliseconds, and of seconds."""
 
@@ -107,5 +109,10 @@ def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
     reached = np.maximum.accumulate(np.concatenate([[-1.0], final[:-1]]))
     first = np.maximum(first, reached + 1.0)
     count = np.maximum(final - first + 1.0, 0.0).astype(np.int64)
+    if count.sum() > MOST_NODES:
+        raise ValueError(
+            f"a composition must need at most {MOST_NODES:,} nodes, got {count.sum():,}: its parts lose amounts of "
+            "very different sizes; give noise that is more alike"
+        )
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return np.repeat(first, count) + offset

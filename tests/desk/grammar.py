@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 DATA = Path(__file__).parents[2] / "data"
+FEW_DRAWS = {"posterior": {"draws": 8}}
 Case = tuple[str, str]
 """What is done with a file (a kind of COMMANDS), and its text."""
 
@@ -306,11 +307,8 @@ def tables(draw: Any) -> dict[str, Any]:
 @cache
 def shipped() -> tuple[tuple[str, dict[str, Any]], ...]:
     """The files of `data/`, with the kind of each."""
-    return tuple((kind_of(document), document) for document in map(_read, sorted(DATA.glob("*.toml"))))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    documents = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(DATA.glob("*.toml"))]
+    return tuple((kind_of(one), one | FEW_DRAWS if "regression" in one else one) for one in documents)
 
 
 def kind_of(document: Mapping[str, Any]) -> str:
