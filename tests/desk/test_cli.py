@@ -263,6 +263,20 @@ def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_st
         assert result.stdout == ""
 
 
+def test_the_report_of_another_scenario_is_replaced_by_force_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "render", lambda *_: "page")
+    assert run("audit", DARE, "--out", str(tmp_path)).exit_code == 0
+    before = (tmp_path / "audit.nc").read_bytes()
+    refused = run("audit", GRANVILLE, "--out", str(tmp_path))
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "has the report of another scenario; give another directory, or --force" in refused.stderr
+    assert (tmp_path / "audit.nc").read_bytes() == before
+    assert run("audit", GRANVILLE, "--out", str(tmp_path), "--force").exit_code == 0
+    assert (tmp_path / "audit.nc").read_bytes() != before
+
+
 def test_version_and_help() -> None:
     result = run("--version")
     assert re.fullmatch(r"adversary \d+\.\d+.*\n", result.stdout)

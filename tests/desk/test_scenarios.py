@@ -80,6 +80,10 @@ BAD = {
     "unknown parameter of a law": ('"uniform"', '{ law = "poisson", lam = 2 }', ["beliefs.tract", "lam"]),
     "belief of the wrong type": ('"uniform"', "7", ["beliefs.tract", "table", "7"]),
     "misspelt belief": ('"uniform"', '"uniformm"', ["beliefs.tract", "uniform", "uniformm"]),
+    "known missing": ("known = 0\n", "", ["adversary.known", "required", "how many others of 'block'"]),
+    "clamped counts with siblings": (
+        "siblings = 3\n", "siblings = 3\nclamp = 0\n", ["plan.level[1].siblings", "{ each = ... }"],
+    ),
     "unknown key": ("known = 0", "knwon = 0", ["adversary.knwon", "unknown key", "did you mean 'known'"]),
     "unknown key at the top": ('title = "two levels"', 'titel = "x"', ["titel", "unknown key", "did you mean 'title'"]),
     "unknown definition": ("zCDP =", "zcdp =", ["guarantee.zcdp", "unknown key", "did you mean 'zCDP'"]),
@@ -100,6 +104,12 @@ def scenario_file(folder: Path, text: str = GOOD) -> Path:
     path = folder / "scenario.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def test_siblings_that_are_read_one_by_one_need_true_counts(tmp_path: Path) -> None:
+    text = GOOD.replace("siblings = 3", "siblings = 3\nclamp = 0").replace('"uniform"', '{ each = "uniform" }')
+    with pytest.raises(ValueError, match=r"truth\.siblings"):
+        adv.load_scenario(scenario_file(tmp_path, text))
 
 
 @pytest.mark.parametrize("what", BAD)
