@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import Floats, as_array, check_whole, scalar_or_array
-from adversary.privacy.noise import MOST_VALUES
 from adversary.reader.elicited import PrelizLaw, as_law, is_law
 
 LAW_MASS = 1e-18
@@ -276,6 +275,10 @@ class Others(Independent):
         return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
 
 
+FARTHEST = 2**53
+"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
+
+
 def law_edges(
     median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
 ) -> tuple[int, int]:
@@ -291,8 +294,8 @@ def _outwards(far_enough: Callable[[int], bool]) -> int:
     step = 1
     while not far_enough(step):
         step *= 2
-        if step > 2 * MOST_VALUES:
-            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on at most {MOST_VALUES:,} counts")
+        if step > FARTHEST:
+            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on counts below {FARTHEST:.0e}")
     low = step // 2
     while step - low > 1:
         middle = (low + step) // 2
