@@ -272,7 +272,8 @@ def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:
     """
     t = as_array(threshold)
     size = np.where(np.isfinite(t), np.abs(t), 0.0)
-    return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
+    with np.errstate(over="ignore"):  # past the largest double is infinity
+        return np.asarray(t + 4.0 * np.maximum(error, np.finfo(np.float64).eps * size), dtype=np.float64)
 
 
 def smallest(function: Callable[[Floats], Floats], points: Floats) -> Floats:

@@ -16,6 +16,7 @@ from adversary.desk import curves
 from adversary.desk.bounds import certain
 from adversary.desk.drawing import BLUE, COLOURS, GREY, edge_labels, finding, panel_title, plain_log_axis, styled
 from adversary.desk.marks import in_percent, ticks_right
+from adversary.desk.safe_text import naming, netcdf
 from adversary.desk.words import between, percent
 from adversary.policy.census import CensusScenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP
@@ -73,10 +74,13 @@ def write(figures: Mapping[str, Figure], folder: Path, data: xr.DataTree | None 
     """
     with TemporaryDirectory(dir=folder, prefix=".") as hidden:
         if data is not None:
-            data.to_netcdf(Path(hidden) / name, engine="h5netcdf")
+            with naming(folder / name):
+                (Path(hidden) / name).write_bytes(netcdf(data))
         for name, figure in figures.items():
             for kind in KINDS:
-                figure.savefig(Path(hidden) / f"{name}.{kind}", metadata={"Date": None} if kind == "svg" else None)
+                metadata = {"Date": None} if kind == "svg" else None
+                with naming(folder / f"{name}.{kind}"):
+                    figure.savefig(Path(hidden) / f"{name}.{kind}", metadata=metadata)
         return [path.replace(folder / path.name) for path in sorted(Path(hidden).iterdir())]
 
 

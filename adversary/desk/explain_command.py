@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from adversary._numeric import check_probability, check_whole
+from adversary._numeric import check_probability
 from adversary.desk import bounds, explained
 from adversary.desk.explained import EVERYONE, Asked
 from adversary.desk.keys import read_toml
 from adversary.desk.options import SEED, Json, Truths, number, read_scenario, told, whole
+from adversary.desk.plan_keys import check_releases
 from adversary.desk.profile_files import load_profile_file
 from adversary.desk.scenarios import Scenario
 from adversary.desk.tables import tell
@@ -105,7 +106,7 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
     read = load_profile_file(file)
     if failure is not None:
         read = replace(read, failure=float(check_probability("failure", failure)))
-    releases = read.releases if options["releases"] is None else check_whole("releases", options["releases"], minimum=1)
+    releases = read.releases if options["releases"] is None else check_releases(options["releases"])
     others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explained.of_profiles(read, releases=None if releases is None else int(releases), others=others)
     asked = Asked(**{**options, "releases": None}, failure=failure)

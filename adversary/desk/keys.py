@@ -176,6 +176,9 @@ class Keys:
         named = self.table(many)
         if not named.values:
             raise ValueError(f"{self.where(many)}: must hold at least one named table, got none")
+        for name in named.values:
+            if not name.strip():
+                raise ValueError(f"{self.where(many)}: names must not be empty, got {name!r}")
         return {name: read(named.table(name)) for name in named.values}
 
     def finish(self) -> None:

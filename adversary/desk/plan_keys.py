@@ -40,6 +40,12 @@ NOISES = {
 PARAMETERS = ("rho", "sigma", "epsilon", "scale")
 MOST_RELEASES = 1000
 """Of one level: every one of them is a level of the plan."""
+MOST_NOISE = 100_000
+"""Values over which the noise of a file may spread: an audit lists them, many times over and within seconds."""
+MOST_SIBLINGS = 5000
+"""Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
+MOST_CATEGORIES = 1000
+"""Of randomized response: every answer is listed for every count."""
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -84,13 +90,20 @@ def check_releases(given: Any) -> int:
     return releases
 
 
+def check_siblings[T: int | None](where: str, siblings: T) -> T:
+    """The siblings of a level, or ValueError for too many."""
+    if siblings is not None and siblings > MOST_SIBLINGS:
+        raise ValueError(f"{where}: must be at most {MOST_SIBLINGS:,}, got {siblings:,}")
+    return siblings
+
+
 def _levels(table: Keys, neighbours: str) -> list[Level]:
     table.only(
         "name", "noise", *PARAMETERS, "sensitivity", "categories", "siblings", "clamp", "round", "ties", "releases"
     )
     name = table.get("name", str, "text")
     mechanism = _processed(table, read_noise(table, neighbours))
-    siblings = table.get("siblings", int, "a whole number", None)
+    siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
     releases = check_releases(table.get("releases", int, "a whole number", 1))
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
@@ -108,6 +121,8 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     value: Any = table.measure(given[0]) if given else None
     moved = 2 if neighbours == "bounded" else 1
     categories = table.get("categories", int, "a whole number", 2) if noise == "randomized response" else 2
+    if categories > MOST_CATEGORIES:
+        raise ValueError(f"{table.where('categories')}: must be at most {MOST_CATEGORIES:,}, got {categories:,}")
     sensitivity = table.measure("sensitivity", 1)
     makers: dict[tuple[str, str | None], Callable[[], Mechanism]] = {
         ("discrete gaussian", "rho"): lambda: DiscreteGaussian.from_rho(value, sensitivity, moved),
@@ -122,7 +137,7 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     }
     made = makers[noise, given[0] if given else None]()
     if isinstance(made, IntegerNoise):
-        table.build(given[0], lambda: listable(made, made.reach()))
+        table.build(given[0], lambda: listable(made, made.reach(), MOST_NOISE))
     return made
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from adversary._numeric import check_non_negative, check_probability, check_whole
 from adversary.desk.keys import Keys, read_toml
+from adversary.desk.plan_keys import check_releases
 from adversary.desk.profile_keys import read_profile
 from adversary.policy.forms import NOISES
 from adversary.policy.profiles import RiskProfile
@@ -102,7 +103,7 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     return ProfileFile(
         _profiles(top), top.has("profiles"), **texts, statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
         round_down=_given(top, "round_down", None, _digits), failure=failure, delta=delta,
-        releases=_given(top, "releases", None, _count),
+        releases=_given(top, "releases", None, lambda _, given: check_releases(given)),
         utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
         document=document,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 from adversary._numeric import check_positive, check_probability, check_whole
 from adversary.desk.belief_keys import read_beliefs
 from adversary.desk.keys import Keys
+from adversary.desk.plan_keys import check_siblings
 from adversary.reader.inference import Adversary
 from adversary.reader.plans import Plan
 
@@ -81,4 +82,5 @@ def _siblings(table: Keys, plan: Plan) -> Any:
 
 
 def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
-    return _different(tuple(int(check_whole(key, value, minimum=0)) for value in table.numbers(key)))
+    counts = (int(check_whole(key, value, minimum=0)) for value in table.numbers(key))
+    return _different(tuple(check_siblings(table.where(key), count) for count in counts))

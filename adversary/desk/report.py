@@ -31,7 +31,7 @@ from adversary.desk import (
     words,
 )
 from adversary.desk.grids import Section
-from adversary.desk.safe_text import printable
+from adversary.desk.safe_text import naming, netcdf, printable
 from adversary.desk.scenarios import Scenario
 from adversary.desk.words import readers_of
 from adversary.reader.truths import settle_truth
@@ -65,10 +65,13 @@ def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -
     """
     folder = check_directory(directory)
     with temporary(folder, NAMES) as (html, data):
-        tree.to_netcdf(data, engine="h5netcdf")
+        with naming(folder / NAMES[1]):
+            data.write_bytes(netcdf(tree))
         numbers = data.replace(folder / NAMES[1])
         try:
-            html.write_text(render(scenario, tree), encoding="utf-8")
+            page = render(scenario, tree)
+            with naming(folder / NAMES[0]):
+                html.write_text(page, encoding="utf-8")
         except Exception as error:
             error.add_note(f"(the numbers are in {numbers}, without a page)")
             raise

@@ -7,8 +7,15 @@ wherever something is shown; the numbers (`--json`, NetCDF) keep names as they a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
 from unicodedata import category
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _KEPT = "\n\t\u200c\u200d"
 """Lines, tabs, and the joiners without which some scripts cannot be written."""
@@ -18,6 +25,22 @@ FOR_FILES = r"[^\w.-]"
 """What stands in no file name."""
 FOR_GROUPS = r"[/\x00-\x1f]"
 """What stands in no name of a NetCDF group."""
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """What writes a file, under this or a temporary name; OSError names it where that fails, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def netcdf(tree: xr.DataTree) -> bytes:
+    """A NetCDF file in memory: HDF5 ends the process, or says RuntimeError, when it runs out of disk."""
+    buffer = BytesIO()
+    tree.to_netcdf(buffer, engine="h5netcdf")
+    return buffer.getvalue()
 
 
 def printable(text: str) -> str:

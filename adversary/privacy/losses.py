@@ -48,17 +48,24 @@ class ComposedLoss(PrivacyLoss):
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
-        return tuple(map(_edges, self.parts))
+        found = {part: _edges(part) for part in dict.fromkeys(self.parts)}
+        return tuple(found[part] for part in self.parts)
 
     def _on_grid(self, rounding: Rounding) -> LatticeLoss:
-        return _convolved([rounding(*part, self.step) for part in zip(self.parts, self.ends, strict=True)], self.step)
+        """The parts rounded and added up; equal ones, such as repeated releases, are rounded once."""
+        both = list(zip(self.parts, self.ends, strict=True))
+        found = {pair: rounding(*pair, self.step) for pair in dict.fromkeys(both)}
+        return _convolved([found[pair] for pair in both], self.step)
 
     @cached_property
     def step(self) -> float:
-        """Spacing of the grid: the losses' whole range over GRID_BINS, or less, fitted to equal Laplace parts."""
+        """Spacing of the grid: the losses' whole range over GRID_BINS, or less, fitted to equal Laplace parts.
+
+        A Laplace part narrower than that does not set it: the grid would have bins without end.
+        """
         coarse = sum(high - low for low, high in self.ends) / GRID_BINS
-        laplace = {part.epsilon0 for part in self.parts if isinstance(part, LaplaceLoss)}
-        return min(laplace) / np.ceil(min(laplace) / coarse) if laplace else coarse
+        wide = [part.epsilon0 for part in self.parts if isinstance(part, LaplaceLoss) and part.epsilon0 >= coarse]
+        return min(wide) / np.ceil(min(wide) / coarse) if wide else coarse
 
     @cached_property
     def upper(self) -> LatticeLoss:

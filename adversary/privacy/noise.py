@@ -232,11 +232,11 @@ class IntegerNoise(Mechanism):
         return repeated(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
 
 
-def listable(noise: Mechanism, reach: int) -> int:
+def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
     """How far a release may lie from its value, or ValueError where so many releases cannot be listed."""
-    if 2 * reach + 1 > MOST_VALUES:
+    if 2 * reach + 1 > most:
         raise ValueError(
-            f"noise must spread a release over at most {MOST_VALUES:,} values, "
+            f"noise must spread a release over at most {most:,} values, "
             f"got {2.0 * reach + 1.0:.3g} with {noise!r}: "
             "choose a smaller sigma, or a larger rho or epsilon"
         )

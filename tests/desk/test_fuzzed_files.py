@@ -161,7 +161,31 @@ REFUSED = {
     "many releases": (SCENARIO.replace(FIRST, FIRST + "\nreleases = 10000000"), ["plan.level[1]", "releases", "1,000"]),
     "wide noise": (
         SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e9'),
-        ["plan.level[1].sigma", "10,000,000 values"],
+        ["plan.level[1].sigma", "100,000 values"],
+    ),
+    "noise of too many values": (
+        SCENARIO.replace(FIRST, 'name = "block"\nrho = 1e-9'),
+        ["plan.level[1].rho", "100,000 values", "4.07e+05"],
+    ),
+    "many categories": (
+        SCENARIO.replace(FIRST, 'name = "block"\nnoise = "randomized response"\nepsilon = 1\ncategories = 1000000000'),
+        ["plan.level[1].categories", "at most 1,000", "1,000,000,000"],
+    ),
+    "many siblings": (
+        SCENARIO.replace("siblings = 2", "siblings = 10000000", 1),
+        ["plan.level[1].siblings", "at most 5,000", "10,000,000"],
+    ),
+    "many siblings to go over": (
+        SCENARIO + "[sensitivity]\nsiblings = [2, 10000000]",
+        ["sensitivity.siblings", "at most 5,000", "10,000,000"],
+    ),
+    "a name that is empty": (
+        SCENARIO.replace("[adversary", '[adversaries.""'),
+        ["adversaries", "must not be empty"],
+    ),
+    "a law without end": (
+        SCENARIO.replace("{ upper = 9 }", '{ law = "zipf", a = 1.0001 }'),
+        ["adversary.beliefs.tract", "100,000 counts", "1.0001"],
     ),
     "noise beyond doubles": (
         SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e-300'),
@@ -202,6 +226,52 @@ def test_sixty_releases_of_a_level_are_read_together(level: str, more: str, tmp_
     result = run("audit", str(path), "--json", "--draws", "20")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["posterior_mean"] < (0.01 if level == "block" else 0.5)
+
+
+def test_many_releases_of_a_profile_are_refused_by_name(tmp_path: Path) -> None:
+    text = "releases = 1000000\n[profile]\nkind = 'constant'\nratio = 2\n"
+    for which in (0, PICKS - 1):
+        check(("profile", text), which, tmp_path)
+    error = run("epsilon", str(tmp_path / "case.toml")).stderr
+    assert [word for word in ("releases", "at most 1,000", "1000000") if word not in error] == [], error
+
+
+def test_laplace_noise_of_a_tiny_epsilon_does_not_set_the_grid(tmp_path: Path) -> None:
+    noise = 'noise = "laplace"\nepsilon = 1e-9'
+    check(("scenario", SCENARIO.replace(FIRST, f'name = "block"\n{noise}')), 0, tmp_path)
+    assert run("audit", str(tmp_path / "case.toml"), "--json").exit_code == 0
+
+
+def test_a_prior_of_nobody_overflows_in_no_threshold(tmp_path: Path) -> None:
+    text = SCENARIO.replace(FIRST, 'name = "block"\nnoise = "laplace"\nscale = 2.6')
+    check(("scenario", text + "[sensitivity]\nprior = [0.1, 0]\n"), PICKS - 2, tmp_path)
+
+
+@pytest.mark.parametrize("room", [0, 2000, 20_000])
+def test_a_full_disk_is_told_with_the_name_of_the_file(room: int, tmp_path: Path) -> None:
+    (tmp_path / "case.toml").write_text(SCENARIO, encoding="utf-8")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        result = run("audit", str(tmp_path / "case.toml"), "--out", str(tmp_path / "out"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.stderr
+    assert result.stderr.startswith(f"error: cannot write {tmp_path / 'out' / 'audit.nc'}: "), result.stderr
+
+
+@pytest.mark.parametrize("names", [(".hidden", "..", "."), ("/", "a/b", "...c")])
+def test_names_of_truths_hide_no_file_and_leave_no_folder(names: tuple[str, ...], tmp_path: Path) -> None:
+    head, truth = SCENARIO.split("[truth]")
+    counts, rest = truth.split("[adversary]", 1)
+    text = head + "".join(f'[truths."{name}"]{counts}' for name in names) + "[adversary]" + rest
+    (tmp_path / "case.toml").write_text(text + "[sensitivity]\nprior = [0.1, 0.5]\n", encoding="utf-8")
+    result = run("sensitivity", str(tmp_path / "case.toml"), "--out", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.stderr
+    found = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["case.toml", "out"]
+    assert len(found) > len(names)
+    assert [name for name in found if name.startswith(".")] == []
 
 
 def test_noise_too_narrow_to_matter_is_answered_or_named(tmp_path: Path) -> None:
