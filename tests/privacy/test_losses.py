@@ -14,12 +14,15 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
+from adversary._numeric import past_ties
+from adversary.privacy import losses as laws
 from adversary.privacy.losses import (
     ComposedLoss,
     DiscreteGaussianLoss,
     GaussianLoss,
     LaplaceLoss,
     LatticeLoss,
+    PrivacyLoss,
     composed,
     repeated,
 )
@@ -468,3 +471,15 @@ def test_probabilistic_delta_is_the_mass_beyond_under_the_worse_truth() -> None:
 def test_a_lattice_that_is_no_pair_of_laws_is_refused(arrays: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LatticeLoss(*(np.array(x) for x in arrays))
+
+
+def test_equal_parts_are_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[PrivacyLoss] = []
+    edges = laws._edges
+    monkeypatch.setattr(laws, "_edges", lambda loss: (seen.append(loss), edges(loss))[1])
+    assert ComposedLoss((LaplaceLoss(0.01),) * 20).upper.losses.size > 1
+    assert seen == [LaplaceLoss(0.01)]
+
+
+def test_a_threshold_at_the_end_of_doubles_is_past_its_ties_at_infinity() -> None:
+    assert past_ties(1.7976931348623157e308) == np.inf
