@@ -22,13 +22,17 @@ TAIL_NATS = 41.5
 """A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
 
 _PLAIN = (float, int, Fraction)
+_SMALLEST = 5e-324
 _DIRECT_TERMS = 800
 _THETA_TERMS = np.arange(1, 5)
 
 
 def as_array(x: Any) -> Floats:
-    """Float64 array of anything array-like, a Fraction included."""
-    return np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=np.float64)
+    """Float64 array of anything array-like, a Fraction included; a number beyond doubles is an infinity."""
+    try:
+        return np.asarray(float(x) if isinstance(x, Fraction) else x, dtype=np.float64)
+    except OverflowError:
+        return np.asarray(np.inf if x > 0 else -np.inf)
 
 
 def scalar_or_array(x: ArrayLike) -> Any:
@@ -48,16 +52,28 @@ def check_number(name: str, x: Any) -> Floats:
 
 
 def one_number(name: str, x: Any) -> float:
-    """A single number as a float; TypeError for a list, an array, a word or a truth value."""
+    """A single number as a float; TypeError for a list, an array, a word or a truth value.
+
+    A positive fraction too small for a double is the smallest positive double: no parameter is rounded to 0.
+    """
     if np.ndim(x) or x is None or isinstance(x, (bool, np.bool_, str)):
         raise TypeError(f"{name} must be one number, got {x!r}")
-    return float(x)
+    return float(x) or (_SMALLEST if x > 0 else 0.0)
+
+
+def check_scale(name: str, x: Any) -> float:
+    """One number from 1e-150 to 1e150, as a float: what noise is made with, whose square enters rho."""
+    check_positive(name, x)
+    scale = one_number(name, x)
+    if not 1e-150 <= scale <= 1e150:
+        raise ValueError(f"{name} must be between 1e-150 and 1e150, where rho is a number, got {scale}")
+    return scale
 
 
 def check_positive(name: str, x: Any) -> Floats:
     """Array of finite positive numbers, or ValueError naming the argument and the value."""
-    if type(x) in _PLAIN and 0 < x < np.inf:
-        return as_array(x)
+    if type(x) in _PLAIN and 0.0 < (size := as_array(x)) < np.inf:
+        return size
     return _check(name, x, "must be positive and finite", lambda a: (a > 0) & np.isfinite(a))
 
 

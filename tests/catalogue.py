@@ -268,6 +268,9 @@ STORIES: dict[str, Story] = {
     ),
 }
 
+SMALLEST = 5e-324
+"""The smallest positive double."""
+
 EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
     "pure, 1e-10": adv.PureDP(1e-10),
     "pure, 1e5": adv.PureDP(1e5),
@@ -286,6 +289,18 @@ EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
     "gaussian, 1e-10": adv.GaussianDP(1e-10),
     "gaussian, 1e3": adv.GaussianDP(1e3),
     "gaussian, zero": adv.GaussianDP(0.0),
+    "pure, smallest": adv.PureDP(SMALLEST),
+    "pure, smallest, groups of 2": adv.PureDP(SMALLEST).group(2),
+    "approximate, smallest": adv.ApproximateDP(SMALLEST, SMALLEST),
+    "approximate, smallest, groups of 2": adv.ApproximateDP(SMALLEST, SMALLEST).group(2),
+    "probabilistic, smallest": adv.ProbabilisticDP(SMALLEST, SMALLEST),
+    "zCDP, smallest": adv.ZeroConcentratedDP(SMALLEST),
+    "zCDP, denormal": adv.ZeroConcentratedDP(1e-310),
+    "zCDP, 1e-160": adv.ZeroConcentratedDP(1e-160),
+    "renyi, smallest gamma": RenyiDP(2.0, SMALLEST),
+    "renyi, order next to 1, smallest gamma": RenyiDP(1.0 + 2.0**-52, SMALLEST),
+    "renyi, high order, smallest gamma": RenyiDP(1e300, SMALLEST),
+    "gaussian, smallest": adv.GaussianDP(SMALLEST),
 }
 """The ends of what definitions are asked about, those of zCDP above."""
 

@@ -104,6 +104,13 @@ class MomentBound(Guarantee):
 _ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3, 700.0, 30)])
 """A first grid of log odds of levels."""
 
+_LEAST_GAMMA = 1e-280
+"""A smaller gamma is answered as this one: power - level is below 1e-140, and gamma over the square of an order is
+still a double above 0."""
+
+_LARGEST_ORDER = 1e16
+"""A higher order is answered as this one: losses grow by log(1 / level) / 1e16."""
+
 _ROWS = 4096
 """Levels answered at once: memory grows with their number times that of the orders tried."""
 
@@ -140,27 +147,34 @@ class RenyiDP(MomentBound):
 
         By Pinsker's and Bretagnolle and Huber's inequalities that is at most sqrt(gamma / 2) and sqrt(1 - e^-gamma).
         """
-        a, g, e = float(self.alpha), float(self.gamma), check_number("epsilon", epsilon)
-        moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + self._log_share, 0.0))
+        (a, g), e = self._followed, check_number("epsilon", epsilon)
+        with np.errstate(over="ignore"):
+            moment = np.exp(np.minimum((a - 1.0) * (g - np.abs(e)) + self._log_share, 0.0))
         variation = min(np.sqrt(g / 2.0), np.sqrt(-np.expm1(-g)))
         return scalar_or_array(delta_at_negative(e, np.minimum(moment, variation)))
 
     @property
+    def _followed(self) -> tuple[float, float]:
+        """(alpha, gamma) that are answered: promised as well, since divergences rise with the order, and in doubles."""
+        return min(self.alpha, _LARGEST_ORDER), max(self.gamma, _LEAST_GAMMA) if self.gamma else 0.0
+
+    @property
     def _log_share(self) -> float:
         """log((1 - 1/alpha)^alpha / (alpha - 1))."""
-        return float(self.alpha * np.log1p(-1.0 / self.alpha) - np.log(self.alpha - 1.0))
+        a, _ = self._followed
+        return float(a * np.log1p(-1.0 / a) - np.log(a - 1.0))
 
     def log_level(self, power: float) -> float:
         """Also where the level is too small for a double, as for orders close to 1: the profile's own, by its formula.
 
         e^-e (power - delta(e)) is largest where delta(e), by its moment, has fallen to power / alpha.
         """
-        found, a = super().log_level(power), self.alpha
+        found, (a, g) = super().log_level(power), self._followed
         if found > -np.inf or power == 0.0:
             return found
         log_power = float(np.log(power))
         return float(
-            log_power + np.log1p(-1.0 / a) - self.gamma - (self._log_share + np.log(a) - log_power) / (a - 1.0)
+            log_power + np.log1p(-1.0 / a) - g - (self._log_share + np.log(a) - log_power) / (a - 1.0)
         )
 
     @elementwise
@@ -169,8 +183,8 @@ class RenyiDP(MomentBound):
         return 0.0 if self.gamma == 0.0 else loss_bound_from_profile(self, failure)
 
     def _log_odds(self, log_level: Floats, log_rest: Floats) -> Floats:
-        order = as_array(self.alpha - 1.0), as_array(self.gamma)
-        return log_odds_of_one_order(log_level, log_rest, *order) if self.gamma else log_level - log_rest
+        a, g = map(as_array, self._followed)
+        return log_odds_of_one_order(log_level, log_rest, a - 1.0, g) if self.gamma else log_level - log_rest
 
     def group(self, size: int) -> Guarantee:
         """1 - 1/alpha becomes (1 - 1/alpha)^size, gamma becomes gamma (alpha - 1)((1 - 1/alpha)^-size - 1).
@@ -210,7 +224,8 @@ class ZeroConcentratedDP(MomentBound):
     def __post_init__(self) -> None:
         check_non_negative("rho", self.rho)
         rho = one_number("rho", self.rho)
-        object.__setattr__(self, "rho", self.rho if isinstance(self.rho, Fraction | int) else rho)
+        exact = isinstance(self.rho, Fraction | int) and float(self.rho) == rho
+        object.__setattr__(self, "rho", self.rho if exact else rho)
 
     @property
     def definition(self) -> str:

@@ -108,6 +108,10 @@ def _delta(base: PureDP | ApproximateDP) -> float:
     return base.delta0 if isinstance(base, ApproximateDP) else 0.0
 
 
+_LEAST = 5e-324
+"""The smallest double: half of an epsilon of that size is no number above 0, but a mass of nothing has no logarithm."""
+
+
 def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
     """The pair whose power is the k-fold iterate of F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1).
 
@@ -124,7 +128,7 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
         room = 1.0 - np.exp(log_sums[:k] - log_corner)
     m = int(np.count_nonzero(room > 0.0))
     j = np.arange(k - m, m + 1)
-    inner = np.log(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon))
+    inner = np.log(max(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon), _LEAST))
     weight = np.full(j.size, inner)
     if 2 * m > k:
         weight[[0, -1]] = np.log1p(-delta) + log_expit(epsilon) + np.log(room[m - 1])

@@ -17,6 +17,7 @@ from adversary._numeric import (
     Integers,
     as_array,
     check_positive,
+    check_scale,
     check_whole,
     log_sum_exp,
     log_tail_sum,
@@ -57,13 +58,13 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
     def __post_init__(self) -> None:
         Calibrated.__post_init__(self)
         if self.sigma2 is not None and self.sigma == 0.0:
-            object.__setattr__(self, "sigma", math.sqrt(float(check_positive("sigma2", self.sigma2))))
-        check_positive("sigma", self.sigma)
-        one_number("sigma", self.sigma)
+            check_positive("sigma2", self.sigma2)
+            object.__setattr__(self, "sigma", math.sqrt(one_number("sigma2", self.sigma2)))
+        check_scale("sigma", self.sigma)
         if self.sigma2 is None:
             exact = isinstance(self.sigma, (Fraction, int))
             object.__setattr__(self, "sigma2", Fraction(self.sigma) ** 2 if exact else float(self.sigma) ** 2)
-        elif not math.isclose(float(self.sigma2), float(self.sigma) ** 2, rel_tol=1e-12):
+        elif not math.isclose(one_number("sigma2", self.sigma2), float(self.sigma) ** 2, rel_tol=1e-12):
             raise ValueError(f"sigma2 must be sigma squared, got sigma {self.sigma} and sigma2 {self.sigma2}")
 
     @classmethod
@@ -73,10 +74,11 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
         """
         check_positive("rho", rho)
+        one_number("rho", rho)
         sensitivity, cells = checked_change(sensitivity, cells)
         change = cells * sensitivity * sensitivity
         sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
-        return cls(float(np.sqrt(float(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
+        return cls(float(np.sqrt(as_array(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
 
     @property
     def rho(self) -> float:
@@ -245,8 +247,7 @@ class Geometric(Calibrated, IntegerNoise):
 
     def __post_init__(self) -> None:
         Calibrated.__post_init__(self)
-        check_positive("epsilon", self.epsilon)
-        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: int = 1, cells: int = 1) -> Self:
@@ -315,8 +316,7 @@ class GeometricSum(Calibrated, IntegerNoise):
 
     def __post_init__(self) -> None:
         Calibrated.__post_init__(self)
-        check_positive("epsilon", self.epsilon)
-        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
         check_whole("count", self.count, minimum=1)
 
     @property

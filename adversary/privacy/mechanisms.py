@@ -19,6 +19,7 @@ from adversary._numeric import (
     Integers,
     check_non_negative,
     check_positive,
+    check_scale,
     check_whole,
     labelled,
     log_sum_exp,
@@ -51,8 +52,7 @@ class Gaussian(Calibrated, ContinuousNoise):
 
     def __post_init__(self) -> None:
         Calibrated.__post_init__(self)
-        check_positive("sigma", self.sigma)
-        object.__setattr__(self, "sigma", one_number("sigma", self.sigma))
+        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
 
     @classmethod
     def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
@@ -112,8 +112,7 @@ class Laplace(Calibrated, ContinuousNoise):
 
     def __post_init__(self) -> None:
         Calibrated.__post_init__(self)
-        check_positive("scale", self.scale)
-        object.__setattr__(self, "scale", one_number("scale", self.scale))
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
 
     @classmethod
     def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1) -> Self:
@@ -164,6 +163,11 @@ class LaplaceSum(Calibrated, ContinuousNoise):
 
     scale: float
     count: int
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+        object.__setattr__(self, "count", int(check_whole("count", one_number("count", self.count), minimum=1)))
 
     def _log_weights(self) -> tuple[Floats, Floats]:
         n, j = self.count, np.arange(self.count, dtype=np.float64)
@@ -223,8 +227,7 @@ class RandomizedResponse(Mechanism):
     categories: int = 2
 
     def __post_init__(self) -> None:
-        check_positive("epsilon", self.epsilon)
-        object.__setattr__(self, "epsilon", one_number("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
         categories = check_whole("categories", one_number("categories", self.categories), minimum=2)
         object.__setattr__(self, "categories", int(categories))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped, unused-ignore]
@@ -14,6 +16,7 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.privacy.conversions import simple_epsilon
+from adversary.privacy.definitions import RenyiDP
 from adversary.privacy.frameworks import kl_divergence, mutual_information
 from adversary.privacy.guarantees import loss_bound_from_profile
 from adversary.privacy.losses import DiscreteGaussianLoss, GaussianLoss, LaplaceLoss, composed
@@ -618,3 +621,12 @@ def test_arrays_are_answered_element_by_element_and_labels_are_kept(g: adv.Guara
     # a contour's nodes are chosen for all questions together: the last digits may differ
     np.testing.assert_allclose(g.epsilon(np.array([0.1, 0.3])), [g.epsilon(0.1), g.epsilon(0.3)], rtol=1e-13)
     np.testing.assert_array_equal(g.pbdp_delta(np.array([0.5, 2.0])), [g.pbdp_delta(0.5), g.pbdp_delta(2.0)])
+
+
+@pytest.mark.parametrize("make", [adv.PureDP, adv.ZeroConcentratedDP, adv.GaussianDP, partial(RenyiDP, 2.0)])
+def test_a_parameter_is_one_number_and_never_rounded_to_nothing(make: Any) -> None:
+    with pytest.raises(TypeError, match=r"must be one number, got range\(0, 3\)"):
+        make(range(3))
+    tiny = make(Fraction(1, 10**400))
+    assert tiny == make(5e-324)
+    assert tiny.loss_bound(0.0) > 0.0

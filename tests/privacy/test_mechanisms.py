@@ -25,6 +25,9 @@ from adversary.reader.coarsening import Coarsened
 from tests import oracles
 from tests.catalogue import DG, MECHANISMS, RHO1
 
+TINY = Fraction(1, 10**400)
+"""Positive, and 0 as a double."""
+
 INTEGER = {name: m for name, m in MECHANISMS.items() if isinstance(m, IntegerNoise)}
 CONTINUOUS = {name: m for name, m in MECHANISMS.items() if isinstance(m, ContinuousNoise)}
 ADDITIVE = {**INTEGER, **CONTINUOUS}
@@ -598,6 +601,27 @@ def test_noise_too_narrow_to_hide_anything_has_a_loss_all_the_same(sigma: float,
         (lambda: adv.Gaussian(1.0).log_prob(math.nan, 0), ValueError, "release must be finite, got nan"),
         (lambda: adv.Gaussian(1.0).support(0), TypeError, "Gaussian noise is continuous"),
         (lambda: adv.Gaussian.from_rho(0.0), ValueError, "rho must be positive.*got 0"),
+        (lambda: adv.Gaussian(TINY), ValueError, r"sigma must be positive and finite, got 0\.0"),
+        (lambda: adv.Laplace(TINY), ValueError, r"scale must be positive and finite, got 0\.0"),
+        (lambda: LaplaceSum(0.0, 2), ValueError, r"scale must be positive and finite, got 0\.0"),
+        (lambda: LaplaceSum(1.0, 0), ValueError, "count must be at least 1, got 0"),
+        (lambda: adv.DiscreteGaussian(TINY), ValueError, r"sigma must be positive and finite, got 0\.0"),
+        (lambda: adv.DiscreteGaussian(sigma2=TINY), ValueError, r"sigma2 must be positive and finite, got 0\.0"),
+        (lambda: adv.DiscreteGaussian(1.0, [1.0]), TypeError, r"sigma2 must be one number, got \[1\.0\]"),  # type: ignore[arg-type]
+        (lambda: DG([0.1]), TypeError, r"rho must be one number, got \[0\.1\]"),  # type: ignore[arg-type]
+        (lambda: DG(TINY), ValueError, r"rho must be positive and finite, got 0\.0"),
+        (lambda: adv.Gaussian.from_rho(TINY), ValueError, r"rho must be positive and finite, got 0\.0"),
+        (lambda: adv.Geometric(TINY), ValueError, r"epsilon must be positive and finite, got 0\.0"),
+        (lambda: adv.RandomizedResponse(TINY), ValueError, r"epsilon must be positive and finite, got 0\.0"),
+        (lambda: adv.Gaussian(10**400), ValueError, "sigma must be positive and finite, got inf"),
+        (lambda: adv.Gaussian(1e-200), ValueError, "sigma must be between 1e-150 and 1e150.*got 1e-200"),
+        (lambda: adv.Gaussian(1e200), ValueError, r"sigma must be between 1e-150 and 1e150.*got 1e\+200"),
+        (lambda: adv.Laplace(5e-324), ValueError, "scale must be between.*got 5e-324"),
+        (lambda: adv.DiscreteGaussian(1e-200), ValueError, "sigma must be between.*got 1e-200"),
+        (lambda: adv.DiscreteGaussian(sigma2=5e-324), ValueError, "sigma must be between.*got 2.2.*e-162"),
+        (lambda: adv.Geometric(5e-324), ValueError, "epsilon must be between.*got 5e-324"),
+        (lambda: adv.Geometric(1e-149).total(2).scaled(1e-10), ValueError, "epsilon must be between.*got 1.*e-154"),
+        (lambda: adv.RandomizedResponse(1e200), ValueError, r"epsilon must be between.*got 1e\+200"),
         (lambda: adv.RandomizedResponse(1.0).log_prob(2, 0), ValueError, "release must be below categories = 2, got 2"),
         (lambda: adv.RandomizedResponse(1.0).log_prob(0, -1), ValueError, "value must be at least 0, got -1"),
         (lambda: adv.Exact().log_prob(0.5, 0), ValueError, r"release must be a whole number.*0\.5"),
@@ -610,6 +634,20 @@ def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exc
 
 
 # Budgets
+
+
+ENDS: dict[str, adv.Mechanism] = {
+    f"{make.__name__}({size:g})": make(size)
+    for make in (adv.Gaussian, adv.Laplace, adv.DiscreteGaussian, adv.Geometric, adv.RandomizedResponse)
+    for size in (1e-150, 1e150)
+}
+
+
+@over(ENDS)
+def test_noise_at_the_ends_of_what_may_be_made_has_a_budget_and_probabilities(noise: adv.Mechanism) -> None:
+    assert 0.0 < noise.rho < math.inf
+    assert noise.variance >= 0.0
+    assert not np.isnan(noise.log_prob([0, 1], 0)).any()
 
 
 SCALED = {
