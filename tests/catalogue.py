@@ -316,6 +316,9 @@ EXTREME_LOSSES: dict[str, PrivacyLoss] = {
     "discrete gaussian, 1e3": DG(1e3).privacy_loss(),
     "pure, 1e-10, three times": 3 * adv.PureDP(1e-10),
     "pure, 1e5, three times": 3 * adv.PureDP(1e5),
+    "randomized response, 1e-17": adv.RandomizedResponse(1e-17).privacy_loss(),
+    "geometric, 1e-100, two cells": adv.Geometric(1e-100).privacy_loss(1, 2),
+    "pure, 1e-17, three times": 3 * adv.PureDP(1e-17),
     "laplace and geometric, 1e-10": adv.Laplace.from_epsilon(1e-10).privacy_loss()
     + adv.Geometric(1e-10).privacy_loss(),
     "gaussian and geometric, 1e-10": adv.Gaussian(1e10).privacy_loss() + adv.Geometric(1e-10).privacy_loss(),

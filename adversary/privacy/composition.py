@@ -35,7 +35,7 @@ MAX_ATOMS = 3_000_000
 """Largest product of explicit lattices that is enumerated."""
 
 MERGED = 3e-14
-"""Losses this close, relative to 1 + |loss|, are one."""
+"""Losses this close, relative to 1 + |loss|, are one; to what they are off by and |loss|, where that is less than 1."""
 
 GOAL = 1e-12
 """Relative width aimed at, of every certified interval."""
@@ -60,8 +60,8 @@ def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
     return merged_within(losses, log_p, log_q)[0]
 
 
-def merged_within(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Atoms, float]:
-    """The same, and the largest step between losses that were merged, relative to 1 + |loss|."""
+def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.0) -> tuple[Atoms, float]:
+    """The same, and the largest step between losses that were merged; both relative to unit + |loss|."""
     possible = np.maximum(log_p, log_q) > -np.inf
     losses, log_p, log_q = losses[possible], log_p[possible], log_q[possible]
     keep = np.maximum(log_p, log_q) > _NEGLIGIBLE
@@ -71,17 +71,17 @@ def merged_within(losses: Floats, log_p: Floats, log_q: Floats) -> tuple[Atoms, 
     losses, log_p, log_q = losses[keep][order], log_p[keep][order], log_q[keep][order]
     if losses.size == 0:
         return (losses, log_p, log_q), 0.0
-    steps = np.diff(losses) / (1.0 + np.abs(losses[1:]))
+    steps = np.diff(losses) / (unit + np.abs(losses[1:]))
     new = np.concatenate([[True], steps > MERGED])
     starts = np.flatnonzero(new)
     atoms = losses[starts], np.logaddexp.reduceat(log_p, starts), np.logaddexp.reduceat(log_q, starts)
     return atoms, float(steps[~new[1:]].max(initial=0.0))
 
 
-def product(a: Atoms, b: Atoms) -> tuple[Atoms, float]:
+def product(a: Atoms, b: Atoms, unit: float = 1.0) -> tuple[Atoms, float]:
     """Law of the sum of two independent losses: every pair of atoms, exactly; and how far merged ones were apart."""
     losses, log_p, log_q = ((x[:, None] + y[None, :]).ravel() for x, y in zip(a, b, strict=True))
-    return merged_within(losses, log_p, log_q)
+    return merged_within(losses, log_p, log_q, unit)
 
 
 def grid_convolution(pieces: list[Floats]) -> Floats:

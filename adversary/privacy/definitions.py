@@ -151,7 +151,7 @@ class ApproximateDP(Guarantee):
         e = float(self.epsilon0)
         losses = np.array([-e, e] if e > 0.0 else [0.0])
         log_p = np.log1p(-self.delta0) + (log_expit(losses) if e > 0.0 else losses)
-        return LatticeLoss(losses, log_p, log_p[::-1], float(self.delta0), float(self.delta0))
+        return LatticeLoss(losses, log_p, log_p[::-1], float(self.delta0), float(self.delta0), blur=0.0)
 
     @elementwise
     def loss_bound(self, failure: float) -> float:

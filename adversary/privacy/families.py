@@ -196,8 +196,11 @@ class DiscreteGaussianLoss(PrivacyLoss):
         """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
         if self.exact is not None:
             return self.exact.tail(threshold)
-        p, q = self._readily.composition.tails(past_ties(check_number("threshold", threshold), _DIGITS * self.rho))
+        p, q = self._readily.composition.tails(self.past_ties(check_number("threshold", threshold)))
         return scalar_or_array(p), scalar_or_array(q)
+
+    def past_ties(self, threshold: Floats) -> Floats:
+        return past_ties(threshold, _DIGITS * self.rho) if self.exact is None else self.exact.past_ties(threshold)
 
     @cached_property
     def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:

@@ -139,7 +139,7 @@ def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
     infinite = float(np.exp(log_sums[k])) if m == k else _rest(log_q)
     if infinite >= 1.0:
         j, log_p, log_q = j[:0], log_p[:0], log_q[:0]
-    return LatticeLoss(as_array((2.0 * j - k) * epsilon), log_p, log_q, infinite, infinite)
+    return LatticeLoss(as_array((2.0 * j - k) * epsilon), log_p, log_q, infinite, infinite, blur=0.0)
 
 
 def _rest(log_mass: Floats) -> float:

@@ -104,6 +104,11 @@ class LatticeLoss(PrivacyLoss):
         return cls(*atoms, only_p, only_q, bounded, blur=_DIGITS + spread)
 
     @classmethod
+    def from_losses(cls, losses: Floats, log_p: Floats, log_q: Floats) -> Self:
+        """From losses known to their last digit: differences of log probabilities cancel where losses are tiny."""
+        return cls(*merged_within(losses, log_p, log_q, min(1.0, _largest(losses)))[0], blur=0.0)
+
+    @classmethod
     def from_probs(cls, p: ArrayLike, q: ArrayLike) -> Self:
         """From the probabilities of the same outcomes under P and under Q.
 
@@ -247,11 +252,21 @@ def _weighed_excess(log_mass: Floats, x: Floats) -> Floats:
 
 def multiplied(a: LatticeLoss, b: LatticeLoss) -> LatticeLoss:
     """The loss of two independent releases: every pair of atoms."""
-    atoms, spread = product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q))
+    off = max(a.blur, b.blur)
+    unit = min(1.0, _largest(a.losses) + _largest(b.losses) + off / _DIGITS)  # what equal sums differ by, in digits
+    atoms, spread = product((a.losses, a.log_p, a.log_q), (b.losses, b.log_p, b.log_q), unit)
     infinite = either([a.infinite_p, b.infinite_p]), either([a.infinite_q, b.infinite_q])
     return LatticeLoss(
-        *atoms, *infinite, a.bounded and b.bounded, a.rounded or b.rounded, max(a.blur, b.blur) + _DIGITS + spread
+        *atoms,
+        *infinite,
+        a.bounded and b.bounded,
+        a.rounded or b.rounded,
+        off + unit * _DIGITS + min(1.0, 2.0 * unit) * spread,
     )
+
+
+def _largest(losses: Floats) -> float:
+    return float(np.abs(losses).max(initial=0.0))
 
 
 def either(chances: Iterable[float]) -> float:

@@ -110,6 +110,9 @@ class ComposedLoss(PrivacyLoss):
         found = as_array(epsilon_from_profile(self, target))
         return scalar_or_array(np.minimum(found, most))
 
+    def past_ties(self, threshold: Floats) -> Floats:
+        return self.upper.past_ties(threshold)
+
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         return self.upper.tail(threshold)

@@ -296,7 +296,12 @@ class RandomizedResponse(Mechanism):
         return replace(self, epsilon=self.epsilon * root_of(factor))
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        answers = np.arange(self.categories)
         change, cells = self.change(sensitivity, cells)
-        other = min(int(check_whole("sensitivity", change, minimum=0)), self.categories - 1)
-        return repeated(LatticeLoss.from_log_probs(self.log_prob(answers, other), self.log_prob(answers, 0)), cells)
+        if not int(check_whole("sensitivity", change, minimum=0)):
+            return composed([])
+        truth, lie = self.log_prob(0, 0), self.log_prob(1, 0)
+        with np.errstate(divide="ignore"):
+            others = np.log(self.categories - 2.0) + lie
+        losses = self.epsilon * np.array([-1.0, 0.0, 1.0])
+        law = LatticeLoss.from_losses(losses, np.array([lie, others, truth]), np.array([truth, others, lie]))
+        return repeated(law, cells)

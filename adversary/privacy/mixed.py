@@ -27,6 +27,9 @@ class MixedLoss(PrivacyLoss):
     def _shifts(self, threshold: Floats) -> Floats:
         return np.subtract.outer(-self.lattice.losses, -threshold)
 
+    def past_ties(self, threshold: Floats) -> Floats:
+        return self.lattice.past_ties(threshold)
+
     @labelled
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         p, q = (as_array(x) for x in self.other.tail(self._shifts(self.lattice.past_ties(as_array(threshold)))))

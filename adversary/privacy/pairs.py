@@ -23,6 +23,7 @@ from adversary._numeric import (
     check_whole,
     elementwise,
     labelled,
+    past_ties,
     scalar_or_array,
     solve_decreasing_each,
 )
@@ -54,6 +55,15 @@ class PrivacyLoss(Guarantee):
     @abstractmethod
     def log_moment(self, order: float) -> float:
         """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
+
+    def past_ties(self, threshold: Floats) -> Floats:
+        """What a loss must exceed to be greater than a threshold; by the last digits of both, where no law says more."""
+        return past_ties(threshold)
+
+    def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """(P(L >= threshold), Q(L >= threshold)): losses tied with the threshold count, as many digits to either side."""
+        t = check_number("threshold", threshold)
+        return self.tail(np.where(np.isfinite(t), t - 2.0 * (self.past_ties(t) - np.where(np.isfinite(t), t, 0.0)), t))
 
     @property
     @abstractmethod

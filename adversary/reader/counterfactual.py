@@ -25,7 +25,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._numeric import Floats, as_array, check_non_negative, check_probability, labelled, scalar_or_array
+from adversary._numeric import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_probability,
+    labelled,
+    past_ties,
+    scalar_or_array,
+)
 from adversary.privacy.pairs import PrivacyLoss, check_loss
 from adversary.reader.ratios import Guarantees, guarantees_of
 from adversary.reader.ratios import functional_bound as functional_bound
@@ -40,8 +48,11 @@ from adversary.reader.worlds import interval_likelihood as interval_likelihood
 from adversary.reader.worlds import log_likelihood as log_likelihood
 from adversary.reader.worlds import together as together
 
-TIES = 1e-12
-"""Log ratios this close to a threshold count as equal to it."""
+_ERROR = 2.5e-13
+"""How far log ratios of listed releases may be off: sums over worlds of likelihoods some hundreds of nats below one.
+
+So in `ratio_tail` a loss below 1e-12 is a tie with 0. Laws of a loss know their own digits: `PrivacyLoss.tail_from`.
+"""
 
 _EVENTS = {
     "7.1": "P(|log ratio| > epsilon): any prior, release as the reader expects it",
@@ -73,7 +84,7 @@ def ratio_tail(worlds: xr.Dataset, epsilon: Any, given: Any = None, *, strict: b
         _mass_from,
         ratio.fillna(-np.inf),
         weight.fillna(0.0),
-        thresholds + (TIES if strict else -TIES),
+        xr.apply_ufunc(past_ties, thresholds, _ERROR) if strict else -xr.apply_ufunc(past_ties, -thresholds, _ERROR),
         input_core_dims=[["release"], ["release"], thresholds.dims],
         output_core_dims=[thresholds.dims],
         vectorize=True,
@@ -119,10 +130,10 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     p, e = check_probability("prior", prior), check_non_negative("epsilon", epsilon)
     if (p == 1.0).any():
         raise ValueError("prior must be below 1: a reader who is sure is not moved")
-    k = (np.exp(-e) - p) / (1.0 - p)
+    fall = np.expm1(-e) / (1.0 - p)  # k - 1: threshold and epsilon are equally tiny
     with np.errstate(divide="ignore"):
-        threshold = np.minimum(-np.log(np.maximum(k, 0.0)) - TIES, 1e300)
-    first, second = (np.where(k >= 0.0, as_array(tail), 0.0) for tail in loss.tail(threshold))
+        threshold = np.minimum(-np.log1p(np.maximum(fall, -1.0)), 1e300)
+    first, second = (np.where(past_ties(fall) >= -1.0, as_array(tail), 0.0) for tail in loss.tail_from(threshold))
     return scalar_or_array(first), scalar_or_array(second)
 
 
@@ -156,7 +167,7 @@ def semantics(worlds: xr.Dataset, guarantee: Guarantees, epsilon: Any) -> xr.Dat
         "7.5": ratio_tail(worlds, thresholds, records),
     }
     bound = {
-        "7.1": (thresholds < certain - TIES).astype(np.float64),
+        "7.1": (xr.apply_ufunc(past_ties, thresholds) < certain).astype(np.float64),
         "7.3": known_rest_bound(each, thresholds).where(known),
         "7.4": functional_bound(each, thresholds).where(known),
         "7.5": true_record_bound(each, thresholds).where(drawn),

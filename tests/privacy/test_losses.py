@@ -483,3 +483,12 @@ def test_equal_parts_are_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_threshold_at_the_end_of_doubles_is_past_its_ties_at_infinity() -> None:
     assert past_ties(1.7976931348623157e308) == np.inf
+
+
+@pytest.mark.parametrize("e", [1e-100, 1e-17, 4e-15, 1e-9])
+def test_tiny_losses_add_up_and_are_not_merged(e: float) -> None:
+    for loss in (adv.RandomizedResponse(e).privacy_loss(), adv.Geometric(e).privacy_loss(), adv.PureDP(e).worst_pair):
+        assert loss.delta([0.0, 0.5 * e]) == pytest.approx([math.tanh(0.5 * e), 0.25 * e], rel=1e-6)
+        thrice = repeated(loss, 3)
+        assert thrice.losses == pytest.approx(e * np.array([-3.0, -1.0, 1.0, 3.0]), rel=1e-12)
+        assert thrice.delta(0.0) == pytest.approx(0.75 * e, rel=1e-6)

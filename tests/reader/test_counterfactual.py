@@ -10,7 +10,7 @@ import numpy as np
 import pymc as pm
 import pytest
 import xarray as xr
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr
 
 import adversary as adv
 from adversary import models
@@ -202,6 +202,15 @@ def test_two_known_records_have_the_tail_of_the_privacy_loss(name: str, prior: f
     assert cf.ratio_tail(worlds, epsilons, 1).values == pytest.approx(first, abs=1e-13)
     mixture = prior * first + (1 - prior) * second
     assert cf.ratio_tail(worlds, epsilons).sel(record=1).values == pytest.approx(mixture, abs=1e-13)
+
+
+@pytest.mark.parametrize("e", [4e-15, 1e-100, 0.3])
+def test_a_tiny_loss_is_no_tie(e: float) -> None:
+    for loss in (adv.RandomizedResponse(e).privacy_loss(), adv.Geometric(e).privacy_loss(), adv.PureDP(e).worst_pair):
+        attained = -math.log1p(0.5 * math.expm1(-e))  # of the largest ratio at prior 1/2
+        first, second = cf.known_rest_tail(loss, 0.5, [0.99 * attained, attained, 1.01 * attained])
+        assert first == pytest.approx([expit(e), expit(e), 0.0], rel=1e-12)
+        assert second == pytest.approx([expit(-e), expit(-e), 0.0], rel=1e-12)
 
 
 def test_an_infinite_loss_makes_the_reader_sure() -> None:
