@@ -166,10 +166,11 @@ class LaplaceLoss(PrivacyLoss):
     def power(self, level: ArrayLike) -> Any:
         """e^e a up to a = e^-e / 2, then 1 - e^-e / (4 a) up to 1/2, then 1 - e^-e (1 - a)."""
         e, a = self.epsilon0, check_probability("level", level)
-        edge = max(np.exp(-e) / 2.0, 1e-300)
-        first, middle = np.minimum(a, edge) / (2.0 * edge), 1.0 - np.exp(-e) / (4.0 * np.maximum(a, edge))
-        last = 1.0 - np.exp(-e) * (1.0 - a)
-        return scalar_or_array(np.where(a <= edge, first, np.where(a <= 0.5, middle, last)))
+        half = np.exp(min(e, 1400.0) / 2.0)  # beyond, no positive level is so small that e^e a is below 1/2
+        with np.errstate(over="ignore"):
+            first = a * half * half
+        middle, last = 1.0 - 0.25 / np.maximum(first, 0.5), 1.0 - np.exp(-e) * (1.0 - a)
+        return scalar_or_array(np.where(first <= 0.5, first, np.where(a <= 0.5, middle, last)))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:

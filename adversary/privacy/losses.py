@@ -97,17 +97,15 @@ class ComposedLoss(PrivacyLoss):
     def epsilon(self, delta: ArrayLike) -> Any:
         """From the law above; never more than the largest loss.
 
-        Raises
-        ------
-        ValueError : a delta below what the grid leaves out, where the loss has no end
+        Below what the grid leaves out it is `pbdp_epsilon(delta)`, an upper bound from the moments.
         """
         target = check_probability("delta", delta)
         most = max(self.maximum, self.swapped.maximum)
         least = max(self.upper.infinite_p, self.swapped.upper.infinite_p)
         real = max(float(side.tail(1e300)[0]) for part in self.parts for side in (part, part.swapped))
-        if np.isinf(most) and real == 0.0 and ((target > 0.0) & (target <= least)).any():
-            raise ValueError(f"delta must be above {least:.3g}, the numerical resolution, got {target.min()}")
         found = as_array(epsilon_from_profile(self, target))
+        if np.isinf(most) and real == 0.0 and (far := (target > 0.0) & (target <= least)).any():
+            found[far] = self.pbdp_epsilon(target[far])
         return scalar_or_array(np.minimum(found, most))
 
     def past_ties(self, threshold: Floats) -> Floats:

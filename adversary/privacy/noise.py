@@ -276,7 +276,7 @@ def _invert(noise: IntegerNoise, uniform: Any) -> Any:
 def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
     """log P(noise >= offset) by adding the pmf outwards from offset, or from its mirror image left of 1."""
     start, place = np.unique(np.maximum(offset, 1 - offset), return_inverse=True)
-    width = np.arange(noise.reach(45.0) + 1, dtype=np.float64)
+    width = np.arange(listable(noise, noise.reach(45.0)) + 1, dtype=np.float64)
     tails = np.concatenate(
         [np.zeros(0)] + [[log_sum_exp(as_array(noise.log_noise(s + width)))] for s in start.astype(np.float64)]
     )

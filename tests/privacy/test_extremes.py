@@ -120,16 +120,13 @@ def test_probabilistic_bounds_fall_and_cover_the_profile(g: adv.Guarantee) -> No
 @over(EVERY)
 def test_epsilon_keeps_the_delta_it_was_asked_for_or_names_the_resolution(g: adv.Guarantee) -> None:
     delta = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0])
-    if isinstance(g, ComposedLoss) and g.maximum == np.inf:
-        with pytest.raises(ValueError, match="the numerical resolution, got 1e-300"):
-            g.epsilon(1e-300)
-    if isinstance(g, DiscreteGaussianLoss | ComposedLoss) and g.maximum == np.inf:
-        delta = delta[delta != 1e-300]  # beyond what their profiles resolve
     epsilon = g.epsilon(delta)
     assert np.all(epsilon >= 0.0)
     assert falls(epsilon)
     kept = np.array([g.worst_delta(one) for one in epsilon[np.isfinite(epsilon)]])
     asked = delta[np.isfinite(epsilon)]
+    if isinstance(g, DiscreteGaussianLoss | ComposedLoss) and g.maximum == np.inf:
+        kept, asked = kept[asked != 1e-300], asked[asked != 1e-300]  # beyond what their profiles resolve
     assert np.all(kept <= asked * (1.0 + 1e-9) + 1e-16 * (asked == 0.0))
 
 

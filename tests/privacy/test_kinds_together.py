@@ -98,8 +98,16 @@ def test_ninety_nine_percent_of_a_gaussian_itself() -> None:
 def test_many_small_deltas_never_give_a_number_beyond_the_largest_loss() -> None:
     two = 2 * adv.Laplace(1.0).privacy_loss()
     assert two.epsilon([1e-12, 1e-16, 1e-20, 0.0]) == pytest.approx([2.0, 2.0, 2.0, 2.0], abs=1e-4)
-    with pytest.raises(ValueError, match="numerical resolution"):
-        (KINDS["narrow"] + adv.Laplace(1.0).privacy_loss()).epsilon(1e-40)
+
+
+def test_deltas_below_the_grid_are_answered_from_the_moments() -> None:
+    noise = adv.Gaussian(2.0).privacy_loss()
+    loss = noise + adv.Laplace(1.5).privacy_loss() + adv.Laplace(7.0).privacy_loss()
+    delta = np.array([1e-20, 1e-25, 1e-27, 1e-100, 1e-300, 5e-324])
+    found = loss.epsilon(delta)
+    assert np.all(np.diff(found) > 0.0)
+    alone = noise.epsilon(delta)
+    assert np.all((found >= alone) & (found <= alone + 1 / 1.5 + 1 / 7.0 + 0.25))
 
 
 @pytest.mark.parametrize("name", [*KINDS, "census", "mixed", "rounded"])

@@ -492,3 +492,11 @@ def test_tiny_losses_add_up_and_are_not_merged(e: float) -> None:
         thrice = repeated(loss, 3)
         assert thrice.losses == pytest.approx(e * np.array([-3.0, -1.0, 1.0, 3.0]), rel=1e-12)
         assert thrice.delta(0.0) == pytest.approx(0.75 * e, rel=1e-6)
+
+
+def test_laplace_power_at_levels_that_few_doubles_hold() -> None:
+    assert LaplaceLoss(1000.0).power([0.0, 5e-324, 1e-310, 0.3, 1.0]) == pytest.approx([0.0, 1.0, 1.0, 1.0, 1.0])
+    e = 720.0
+    level = np.array([1e-314, 2e-313, 1e-312, 1e-305])
+    lifted = np.exp(e + np.log(level))
+    assert LaplaceLoss(e).power(level) == pytest.approx(np.where(lifted <= 0.5, lifted, 1.0 - 0.25 / lifted), rel=1e-9)
