@@ -69,8 +69,8 @@ class Posterior:
         """Estimated numerical error of probabilities and `log_evidence`; where the standard deviation is finite, of its
         log and of the mean in units of it too.
 
-        2e-5 and four times the difference of two solutions on different panels: more than the error in at least 99 of
-        100 random settings.
+        3e-5 and forty times the difference of two solutions on different panels: more than the error in at least 99 of
+        100 random settings, and mostly far more.
         """
         return self.shaped(self.solution.quadrature_error)
 

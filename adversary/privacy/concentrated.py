@@ -173,9 +173,7 @@ class RenyiDP(MomentBound):
         if found > -np.inf or power == 0.0:
             return found
         log_power = float(np.log(power))
-        return float(
-            log_power + np.log1p(-1.0 / a) - g - (self._log_share + np.log(a) - log_power) / (a - 1.0)
-        )
+        return float(log_power + np.log1p(-1.0 / a) - g - (self._log_share + np.log(a) - log_power) / (a - 1.0))
 
     @elementwise
     def loss_bound(self, failure: float) -> float:

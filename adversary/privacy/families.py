@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._numeric import (
+    Floats,
     as_array,
     check_non_negative,
     check_number,

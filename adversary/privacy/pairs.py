@@ -57,13 +57,15 @@ class PrivacyLoss(Guarantee):
         """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
 
     def past_ties(self, threshold: Floats) -> Floats:
-        """What a loss must exceed to be greater than a threshold; by the last digits of both, where no law says more."""
+        """What a loss must exceed to be greater than a threshold: last digits apart, where no law says more."""
         return past_ties(threshold)
 
     def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
-        """(P(L >= threshold), Q(L >= threshold)): losses tied with the threshold count, as many digits to either side."""
+        """(P(L >= threshold), Q(L >= threshold)): a tail of what ties with the threshold and of all above."""
         t = check_number("threshold", threshold)
-        return self.tail(np.where(np.isfinite(t), t - 2.0 * (self.past_ties(t) - np.where(np.isfinite(t), t, 0.0)), t))
+        with np.errstate(invalid="ignore"):
+            least = t - 2.0 * (self.past_ties(t) - t)  # twice, as `tail` goes past ties from there
+        return self.tail(np.where(np.isfinite(t), least, t))
 
     @property
     @abstractmethod

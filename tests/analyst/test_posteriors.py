@@ -213,7 +213,7 @@ def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
     cap = None if constrained else 5.0
     found = posterior(release, prior, constrained, cap=cap)
     drawn = gibbs(release, prior, constrained, draws=4_000, burn=1_000, chains=4, thin=20, rng=i, cap=5.0)["posterior"]
-    assert found.quadrature_error < 1e-3
+    assert found.quadrature_error < 4e-3
     for name in ("mu", "sigma2"):
         values = drawn[name].values
         size = float(np.asarray(az.ess(values)))
