@@ -299,7 +299,7 @@ class Geometric(Calibrated, IntegerNoise):
         p[-1], q[-1] = self.log_survival(np.array([0, s]))
         if s == 0:
             p, q = np.zeros(1), np.zeros(1)
-        return repeated(LatticeLoss.from_losses(self.epsilon * (2.0 * k - s), p, q), cells)
+        return repeated(LatticeLoss.from_losses(as_array(self.epsilon * (2.0 * k - s)), p, q), cells)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -40,7 +40,9 @@ class ComposedLoss(PrivacyLoss):
     """Sum of independent losses that cannot be exact: dominated from above and from below on a common grid.
 
     Above, each law's profile is joined by straight lines between grid points; below, each loss is rounded down, or,
-    for Laplace noise on a grid that fits, the release is binned. `bracket` certifies the profile and P's tails.
+    for Laplace noise on a grid that fits, the release is binned. `bracket` certifies the profile and P's tails. Rounding
+    down widens it: 0.2 to 1.3 % at delta 1e-2, up to 4.5 % at 1e-10, over random mixes of two Laplace and Gaussian
+    levels. A promise closer to the truth than that is not proved false.
     """
 
     parts: tuple[PrivacyLoss, ...]
@@ -105,7 +107,7 @@ class ComposedLoss(PrivacyLoss):
         real = max(float(side.tail(1e300)[0]) for part in self.parts for side in (part, part.swapped))
         found = as_array(epsilon_from_profile(self, target))
         if np.isinf(most) and real == 0.0 and (far := (target > 0.0) & (target <= least)).any():
-            found[far] = self.pbdp_epsilon(target[far])
+            found[far] = [self.pbdp_epsilon(float(one)) for one in target[far]]
         return scalar_or_array(np.minimum(found, most))
 
     def past_ties(self, threshold: Floats) -> Floats:

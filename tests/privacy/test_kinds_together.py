@@ -172,3 +172,13 @@ def test_census_path_has_a_posterior_law() -> None:
 def test_bad_input_is_named(make: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_a_promise_below_the_truth_is_proved_false_where_the_bracket_is_narrower() -> None:
+    two = [adv.Gaussian(2.19), adv.Laplace(18.3), adv.Laplace(2.41)]
+    loss = composed([noise.privacy_loss(1, 2) for noise in two])
+    for epsilon, share in ((0.0, 0.99), (3.0, 0.99), (6.0, 0.97)):
+        low, high = loss.bracket.delta(epsilon)
+        assert share * high < low < high
+        assert not adv.ApproximateDP(epsilon, share * high).is_kept_by(loss)
+        assert adv.ApproximateDP(epsilon, high).is_kept_by(loss)
