@@ -40,9 +40,9 @@ class ComposedLoss(PrivacyLoss):
     """Sum of independent losses that cannot be exact: dominated from above and from below on a common grid.
 
     Above, each law's profile is joined by straight lines between grid points; below, each loss is rounded down, or,
-    for Laplace noise on a grid that fits, the release is binned. `bracket` certifies the profile and P's tails. Rounding
-    down widens it: 0.2 to 1.3 % at delta 1e-2, up to 4.5 % at 1e-10, over random mixes of two Laplace and Gaussian
-    levels. A promise closer to the truth than that is not proved false.
+    for Laplace noise on a grid that fits, the release is binned. `bracket` certifies the profile and P's tails. It is
+    0.2 to 1.3 % wide at delta 1e-2 and up to 4.5 % at 1e-10, over random mixes of Laplace and Gaussian levels, so a
+    promise closer to the truth than that is not proved false.
     """
 
     parts: tuple[PrivacyLoss, ...]
