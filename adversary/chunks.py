@@ -12,10 +12,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -27,12 +25,7 @@ from urllib.parse import quote
 import numpy as np
 
 from adversary.executors import finished
-from adversary.runner import RECORDS, VERSIONS, digest, recorded, save_bytes, save_recorded, track
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
+from adversary.runner import RECORDS, VERSIONS, alone, digest, recorded, save_bytes, save_recorded, sweep, track
 
 MANIFEST = "_manifest.json"
 """A name that readers of Parquet datasets pass over."""
@@ -97,7 +90,7 @@ def run_chunks[T, R](
     path = Path(out)
     manifest = _manifest(items, parameters, inputs, versions)
     _no_space_named(path, partial(path.mkdir, parents=True, exist_ok=True))
-    with _alone(path):
+    with alone(path):
         _claim(path, manifest, resume)
         return _made(function, items, path, file, encode, digest(manifest), scheduler, workers, progress, description)
 
@@ -115,9 +108,7 @@ def _made[T, R](
     files = {name: path / file.format(_file_name(name)) for name in items}
     states = {name: recorded(files[name], _record(path, name), of)[0] for name in items}
     todo = [name for name in items if states[name] != "whole"]
-    for name in todo:
-        _sweep(files[name])
-        _sweep(_record(path, name))
+    _sweep(path, files)
     task = partial(_chunk, function, encode, path, of)
     work = [(name, files[name], items[name]) for name in todo]
     try:
@@ -130,8 +121,16 @@ def _made[T, R](
         left = sum(recorded(files[name], _record(path, name), of)[0] != "whole" for name in todo)
         told = f"no space is left; {len(items) - left} of {len(items)} chunks are whole: make room, then resume"
         raise OSError(errno.ENOSPC, told, str(path)) from None
+    finally:
+        _sweep(path, files)
     damaged = tuple(name for name in items if states[name] == "damaged")
     return Chunks(files, tuple(name for name in items if states[name] == "whole"), damaged)
+
+
+def _sweep(path: Path, files: Mapping[str, Path]) -> None:
+    """Remove what was begun to be written by who was killed: an earlier process, or a worker of this one."""
+    for folder in {path, *(file.parent for file in files.values())}:
+        sweep(folder)
 
 
 def arrays_of(path: Path) -> dict[str, Any]:
@@ -140,23 +139,13 @@ def arrays_of(path: Path) -> dict[str, Any]:
         return {name: archive[name] for name in archive.files}
 
 
-def digest_of_files(folder: Path, pattern: str = "*", sample: int = 1 << 20) -> str:
-    """Digest of the names, sizes and contents of all files below a folder.
-
-    Of a file longer than `sample` bytes, only its size and so many bytes, half of them from its beginning and half from
-    its end, are looked at: where Parquet files keep offsets, sizes and ranges of all columns.
-    """
+def digest_of_files(folder: Path, pattern: str = "*") -> str:
+    """Digest of the names, sizes and contents of all files below a folder, read piece by piece."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob(pattern) if path.is_file()):
-        size = path.stat().st_size
-        digest.update(json.dumps([path.relative_to(folder).as_posix(), size]).encode())
         with path.open("rb") as file:
-            if size <= sample:
-                digest.update(file.read())
-            else:
-                digest.update(file.read(sample // 2))
-                file.seek(size - sample // 2)
-                digest.update(file.read())
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size, content]).encode())
     return digest.hexdigest()
 
 
@@ -211,37 +200,12 @@ def _first_difference(name: str, old: Any, new: Any) -> tuple[str, str, str] | N
     return None if old == new else (name, json.dumps(old), json.dumps(new))
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Nobody else is at work in a directory; who died there does not count. Not looked at where there is no `flock`."""
-    if fcntl is None:
-        yield
-        return
-    place = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(f"{path}: another process is at work here: wait for it, or stop it") from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(place)
-
-
 def _file_name(name: str) -> str:
     return quote(name, safe="")
 
 
 def _record(path: Path, name: str) -> Path:
     return path / RECORDS / f"{_file_name(name)}.json"
-
-
-def _sweep(file: Path) -> None:
-    """Remove what a worker that was killed had begun to write."""
-    for temporary in file.parent.glob(f".{file.name}.*"):
-        temporary.unlink(missing_ok=True)
 
 
 def _chunk[T, R](

@@ -7,10 +7,12 @@ Only so many are handed out at a time that workers stay busy. A piece that dies 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from multiprocessing import resource_tracker
 from threading import RLock, local
 from typing import Any
 
@@ -40,7 +42,7 @@ def finished[T, R](
     ------
     ImportError : Dask is not installed
     ValueError, OSError : no such scheduler, or one without a worker
-    ChildProcessError : an item whose workers die again and again
+    ChildProcessError : an item whose workers die again and again, or a scheduler that dies
     Exception : whatever the function raises; what has not begun is dropped
 
     >>> sorted(finished(abs, [-1, 2]))
@@ -149,25 +151,43 @@ def _count(scheduler: str | None, workers: int | None) -> int:
 
 def _local(workers: int) -> Any:
     """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there."""
+    _start_tracker()
     return distributed().LocalCluster(
         n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
     )
 
 
+def _start_tracker() -> None:
+    """The process that outlives this one to clean up after it, told not to warn of that on the user's screen."""
+    silent = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(silent)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(silent)
+
+
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
-    """A client of a scheduler that has a worker at least."""
-    dask = distributed()
+    """A client of a scheduler that has a worker at least; a scheduler that dies is a ChildProcessError, and not logged."""
+    dask, log = distributed(), logging.getLogger("distributed.client")
+    level = log.level
     try:
         client = dask.Client(scheduler, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise ValueError(f"there is no Dask scheduler at {scheduler!r}: {error}") from None
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError:
-            raise ValueError(f"the Dask scheduler at {scheduler!r} has no worker") from None
-        yield client
+    log.setLevel(logging.CRITICAL)
+    try:
+        with client:
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise ValueError(f"the Dask scheduler at {scheduler!r} has no worker") from None
+            yield client
+    except (dask.CancelledError, dask.comm.CommClosedError):
+        raise ChildProcessError(f"the Dask scheduler at {scheduler!r} died, or cannot be reached any more") from None
+    finally:
+        log.setLevel(level)
 
 
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from io import BytesIO
@@ -26,10 +27,16 @@ from adversary._distribution import NAME
 from adversary._numeric import Floats, check_whole
 from adversary.executors import finished
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
 BLOCK = 1024
 RECORDS = "_chunks"
 """Folder of the checksums of stored files; readers of Parquet datasets pass over it."""
 VERSIONS = (NAME, "numpy")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}")
 T = TypeVar("T")
 
 
@@ -121,6 +128,7 @@ def simulate(
         partial(_block, function),
         work,
         paths,
+        lengths=sizes,
         description=description,
         progress=progress and len(work) > 2,
         scheduler=scheduler,
@@ -140,6 +148,7 @@ def gathered[T](
     items: Sequence[T],
     paths: Sequence[Path | None] = (),
     *,
+    lengths: Sequence[int] = (),
     description: str = "blocks",
     progress: bool = False,
     scheduler: str | None = None,
@@ -147,11 +156,14 @@ def gathered[T](
 ) -> list[Floats]:
     """The function of every item, in their order; `scheduler` and `workers` as `executors.finished` takes them.
 
-    What is whole at the path of an item is read instead; what is made is written there, by this process, as soon as it
-    is done.
+    What is whole at the path of an item is read instead, if its first axis has the length it must have; what is made is
+    written there, by this process, as soon as it is done.
     """
     places = list(paths) or [None] * len(items)
-    stored = {i: load_array(path) for i, path in enumerate(places) if path is not None}
+    for folder in {path.parent for path in places if path is not None}:
+        sweep(folder)
+    shapes = [(length,) for length in lengths] or [()] * len(items)
+    stored = {i: load_array(path, shapes[i]) for i, path in enumerate(places) if path is not None}
     found = {i: block for i, block in stored.items() if block is not None}
     todo = [i for i in range(len(items)) if i not in found]
     done = finished(function, [items[i] for i in todo], scheduler=scheduler, workers=workers)
@@ -165,7 +177,7 @@ def gathered[T](
 
 def kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] | None = None) -> Floats:
     """What a file holds, or what is made and then written there; without a path, what is made."""
-    found = None if path is None else load_array(path, shape)
+    found = None if path is None else load_array(path, shape or (), complete=shape is not None)
     if found is not None:
         return found
     block = make()
@@ -174,32 +186,32 @@ def kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] |
     return block
 
 
-def load_array(path: Path, shape: tuple[int, ...] | None = None) -> Floats | None:
-    """Numbers written by `save_array`, of this shape if one is given; None where there are none.
+def load_array(path: Path, shape: tuple[int, ...] = (), *, complete: bool = False) -> Floats | None:
+    """Numbers written by `save_array` whose first axes have these lengths, all of them and no NaN if `complete`.
 
-    A file that is damaged, or was recorded of other work, is named in a RuntimeWarning; nothing in it is unpickled.
+    None where there are none. A file that is damaged, without a record, or recorded of other work, is named in a
+    RuntimeWarning; nothing in it is unpickled.
     """
     if not path.exists():
         return None
     state, content = recorded(path, _record_beside(path), _work_of(path))
     if state == "whole":
         try:
-            block = np.asarray(np.lib.format.read_array(BytesIO(content), allow_pickle=False), dtype=np.float64)
-            if shape is None or (block.shape == shape and not np.isnan(block).any()):
+            block = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
+            fits = block.dtype == np.float64 and block.shape[: len(shape)] == shape
+            if fits and not (complete and (block.ndim > len(shape) or np.isnan(block).any())):
                 return block
         except Exception:  # recorded bytes that are no array: numpy's reader has no error of its own
             pass
-        state = "damaged"
-    if state == "damaged":
-        told = f"{path} is damaged, or a block of other work: it is made again"
-        warnings.warn(told, RuntimeWarning, stacklevel=2)
+    what = "has no record of its checksum" if state == "missing" else "is damaged, or a block of other work"
+    warnings.warn(f"{path} {what}: it is made again", RuntimeWarning, stacklevel=2)
     return None
 
 
 def save_array(path: Path, array: Floats) -> None:
     """Write an array and its record, so that a file is whole or not there."""
     buffer = BytesIO()
-    np.save(buffer, array, allow_pickle=False)
+    np.save(buffer, np.asarray(array, dtype=np.float64), allow_pickle=False)
     save_recorded(path, _record_beside(path), buffer.getvalue(), _work_of(path))
 
 
@@ -209,7 +221,7 @@ def _record_beside(path: Path) -> Path:
 
 def _work_of(path: Path) -> str:
     """Digest of the work of a block: its name, which identifies it in any store, and the versions that made it."""
-    return digest({"block": path.name, "versions": {name: version(name) for name in VERSIONS}})
+    return digest({"block": path.name, "versions": {name: version(name) for name in (*VERSIONS, "scipy")}})
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
@@ -247,11 +259,46 @@ def save_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        temporary.touch()
+        with alone(temporary):
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sweep(folder: Path) -> None:
+    """Remove what `save_bytes` had begun to write here, or for records of it, when its process was killed.
+
+    What a living process is writing is locked by it, and stays.
+    """
+    for temporary in (*folder.glob(".*"), *(folder / RECORDS).glob(".*")):
+        if _TEMPORARY.fullmatch(temporary.name):
+            with suppress(OSError), alone(temporary):
+                temporary.unlink()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else is at work on a file or in a directory; who died there does not count.
+
+    Not looked at where there is no `flock`. BlockingIOError where somebody is.
+    """
+    if fcntl is None:
+        yield
+        return
+    place = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(f"{path}: another process is at work here: wait for it, or stop it") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(place)

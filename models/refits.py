@@ -92,6 +92,7 @@ def refit(
         partial(_fitted, compiled, settings, layout),
         work,
         files,
+        lengths=[len(seeds) for _, seeds in work],
         description="releases fitted, in blocks",
         progress=progress and len(work) > 1,
         scheduler=scheduler,

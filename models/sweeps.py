@@ -80,6 +80,7 @@ def refit_by_gibbs(
         partial(_swept, compiled, settings, layout),
         work,
         files,
+        lengths=[min(BLOCK, size - start) for start in starts],
         description="releases swept, in blocks",
         progress=progress and len(work) > 1,
         scheduler=scheduler,

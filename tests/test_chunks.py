@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary import chunks, executors
+from adversary import chunks, executors, runner
 from adversary.chunks import MANIFEST, RECORDS, arrays_of, run_chunks
 
 ITEMS = {f"c{i}": i for i in range(5)}
@@ -95,7 +95,7 @@ def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole:
     else:  # killed before the rename, or before the record
         record.unlink()
         if how == "half":
-            file.replace(file.with_name(f".{file.name}.0123"))
+            file.replace(file.with_name(f".{file.name}.{32 * "0"}"))
     again = Counting()
     found = made(out, again)
     assert again.asked == [2]
@@ -228,15 +228,49 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_digests_see_names_sizes_and_both_ends(tmp_path: Path) -> None:
+def test_digests_see_names_sizes_and_every_byte(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     found = set()
     for content in (b"x" * 9, b"x" * 10, b"y" + b"x" * 9, b"x" * 9 + b"y"):
         file.write_bytes(content)
-        found.add(chunks.digest_of_files(tmp_path, sample=4))
+        found.add(chunks.digest_of_files(tmp_path))
     file.rename(tmp_path / "b.parquet")
-    found.add(chunks.digest_of_files(tmp_path, sample=4))
-    assert len(found) == 5
+    found.add(chunks.digest_of_files(tmp_path))
+    large = bytearray(3 << 20)
+    for place in (1 << 20, 3 << 19, 2 << 20):
+        large[place] ^= 1
+        (tmp_path / "b.parquet").write_bytes(large)
+        found.add(chunks.digest_of_files(tmp_path))
+    assert len(found) == 8
+
+
+def test_what_was_being_written_is_swept_when_work_starts_and_when_it_ends(
+    tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    out = tmp_path / "out"
+    (out / RECORDS).mkdir(parents=True)
+
+    def dies_writing(name: str) -> None:
+        (out / f".{name}.{32 * 'a'}").write_bytes(b"half")
+
+    def beside(seed: int) -> dict[str, Any]:
+        assert not list(out.rglob(f".*.{32 * 'a'}"))
+        dies_writing(f"c{seed}.npz") if seed == 4 else None
+        return draw(seed)
+
+    for name in ("c1.npz", "c9.npz", MANIFEST, f"{RECORDS}/.c1.json"):
+        dies_writing(name) if "/" not in name else (out / f"{name}.{32 * 'a'}").write_bytes(b"half")
+    made(out, beside)
+    assert contents(out) == whole
+
+
+def test_what_another_process_is_writing_is_not_swept(tmp_path: Path) -> None:
+    living, dead, own = (tmp_path / name for name in (f".a.{32 * '0'}", f".a.{32 * '1'}", ".gitignore"))
+    for file in (living, dead, own):
+        file.touch()
+    with runner.alone(living):
+        runner.sweep(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([living, own])
 
 
 def test_workers_and_a_scheduler_are_not_given_together() -> None:
@@ -311,11 +345,14 @@ def test_a_driver_that_is_killed_loses_the_chunks_in_flight_only(
 ) -> None:
     out = tmp_path / "out"
     command = [*on_two, str(out), "hanging", "", workers]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as driver:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(), text=True, **pipes) as driver:
         assert driver.stdout is not None
+        assert driver.stderr is not None
         assert driver.stdout.readline() == "here\n"
         driver.send_signal(signal.SIGKILL)
         assert driver.stdout.read() == ""  # workers, which share it, are gone too
+        assert driver.stderr.read() == "", "nor do they speak of it"
     assert driver.returncode == -signal.SIGKILL
     again = Counting()
     found = made(out, again)

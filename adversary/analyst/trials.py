@@ -19,7 +19,7 @@ from adversary.analyst.noisy import BoundedRelease
 from adversary.analyst.populations import sample_statistics
 from adversary.analyst.posteriors import Posterior, posterior
 from adversary.executors import in_threads
-from adversary.runner import gathered, kept, track
+from adversary.runner import gathered, kept, sweep, track
 
 __all__ = ["COLUMNS", "outcomes", "releases"]
 
@@ -48,6 +48,8 @@ def outcomes(
     tasks = list(product(design.cells, range(len(design.blocks))))
     _check_possible(design)
     work = partial(_block, design, root, folder)
+    if folder is not None:
+        sweep(folder)
     if scheduler is None:
         blocks = list(track(in_threads(work, tasks, threads), _BAR, enabled=progress, total=len(tasks)))
     else:

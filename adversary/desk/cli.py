@@ -55,7 +55,9 @@ from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
 from adversary.reader.tables import DRAWS
+from adversary.runner import alone
 
+RESUME = "the same command goes on from the finished blocks"
 app = typer.Typer(name="adversary", add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 census = typer.Typer(no_args_is_help=True, help="What the noise of the 2020 Census leaves to a reader, by concern.")
 app.add_typer(census, name="census")
@@ -111,7 +113,7 @@ def audit_command(
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
-    with told(scenario):
+    with told(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
         read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
 
@@ -292,8 +294,8 @@ def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, 
 def _reported(
     scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any], force: bool
 ) -> xr.DataTree:
-    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until it is all done."""
-    from adversary.desk.report import check_directory, check_replaced, write_report
+    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until it is all written."""
+    from adversary.desk.report import NAMES, check_directory, check_replaced, write_report
 
     named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
     if not force:
@@ -302,23 +304,20 @@ def _reported(
     work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
     store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
     try:
-        check_directory(out)
-        tree = run(store)
-        tree.attrs["scenario"] = named
-        write_report(scenario, tree, out)
-    except ChildProcessError:  # of workers that died: what others finished is kept
+        with alone(check_directory(out)):
+            for left in (part for name in NAMES for part in out.glob(f".[0-9]*-{name}")):  # of a run that was killed
+                left.unlink(missing_ok=True)
+            tree = run(store)
+            tree.attrs["scenario"] = named
+            write_report(scenario, tree, out)
+            shutil.rmtree(store, ignore_errors=True)
+    except Exception as error:
+        if any(store.glob("*.npy")):
+            error.add_note(f"({RESUME} in {store})")
         raise
-    except (ValueError, TypeError, OSError):
-        _remove(out, store, made)
-        raise
-    _remove(out, store, [])
+    finally:
+        remove_empty((store, store.parent, *made))
     return tree
-
-
-def _remove(out: Path, store: Path, made: list[Path]) -> None:
-    """The blocks of this work, and folders made for it, as far as they are empty."""
-    shutil.rmtree(store, ignore_errors=True)
-    remove_empty((out / ".blocks", *made))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ LONGEST = 1000
 def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
     """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
 
-    So for Ctrl-C, with what to do then.
+    So for Ctrl-C, and for workers that died, with what to do then.
     """
     try:
         yield

@@ -262,6 +262,8 @@ class Others(Independent):
             return f"Others({self.law.tolist()})"
         if isinstance(self.law, PrelizLaw):
             return f"Others({self.law!r})"
+        if not hasattr(self.law, "dist"):  # a law of scipy's without parameters needs no freezing
+            return f"Others({getattr(self.law, 'name', type(self.law).__name__)})"
         shown = [*map(str, self.law.args), *(f"{key}={value}" for key, value in self.law.kwds.items())]
         return f"Others({self.law.dist.name}({', '.join(shown)}))"
 

@@ -13,7 +13,9 @@ import hashlib
 import math
 import pickle
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial, reduce
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,9 @@ from adversary._numeric import Floats, as_array
 from adversary.privacy.composition import powered
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
-from adversary.reader.beliefs import Point
+from adversary.reader.beliefs import Others, Point
 from adversary.reader.coarsening import is_continuous
+from adversary.reader.elicited import is_law
 from adversary.reader.factors import FactorLaw
 from adversary.reader.inference import Adversary, log_bayes_factor
 from adversary.reader.links import EachLink
@@ -47,6 +50,7 @@ _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _UNSEEN = 1e-22
 _ROWS = 4096
+_LISTED = 2**16  # counts at which a law is looked at to tell it from others; the names of laws settle the rest
 
 
 def factor_law(
@@ -282,11 +286,45 @@ def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, Atoms] | 
 
 
 def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
-    """What tells one reader's stored blocks from another's."""
+    """What tells one reader's stored blocks from another's, the same in every process."""
     chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
     told = (plan, chains, reader.prior_log_odds, reader.hypotheses, truth.counts.tolist(), truth.target, siblings)
-    return hashlib.sha256(pickle.dumps(told)).hexdigest()
+    content = BytesIO()
+    _Fingerprint(content).dump(told)
+    return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+class _Fingerprint(pickle.Pickler):
+    """Pickles that are only compared, the same for the same values whatever has been computed with them before.
+
+    A law of `scipy.stats` holds the state of a generator, which differs from process to process: its place takes what
+    it is called, and what it says of the counts in its bulk. Of a dataclass the fields count, and no cached property.
+    """
+
+    def __init__(self, file: BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        self.fast = True  # equal values are written alike, whether or not they are one object
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return NotImplemented
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return np.frombuffer, (value.tobytes(), value.dtype.str, value.shape)
+        if is_law(value):
+            return is_law, _described(value)
+        if is_dataclass(value):
+            return type(value), tuple(getattr(value, field.name) for field in fields(value))
+        return NotImplemented
+
+
+def _described(law: Any) -> tuple[Any, ...]:
+    """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
+    belief, kind = Others(law), getattr(law, "dist", law)
+    low, high = belief.bulk()
+    counts = np.unique(np.linspace(low, high, _LISTED).astype(np.int64)).astype(np.float64)
+    parameters = (getattr(law, "args", ()), sorted(getattr(law, "kwds", {}).items()))
+    return type(kind).__qualname__, getattr(kind, "name", ""), parameters, low, high, belief.log_pmf(counts)
 
 
 def _simulated_rest(
@@ -305,7 +343,7 @@ def _simulated_rest(
         draws,
         rng,
         description="simulated releases",
-        key=_fingerprint(plan, reader, truth),
+        key=None if how.get("store") is None else _fingerprint(plan, reader, truth),
         **how,
     )
     return Atoms(values, np.full(values.size, 1.0 / values.size))
