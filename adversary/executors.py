@@ -169,7 +169,7 @@ def _start_tracker() -> None:
 
 @contextmanager
 def _client(scheduler: str) -> Iterator[Any]:
-    """A client of a scheduler that has a worker at least; a scheduler that dies is a ChildProcessError, and not logged."""
+    """A client of a scheduler that has a worker at least; if it dies, that is a ChildProcessError and not logged."""
     dask, log = distributed(), logging.getLogger("distributed.client")
     level = log.level
     try:

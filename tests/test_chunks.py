@@ -95,7 +95,7 @@ def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole:
     else:  # killed before the rename, or before the record
         record.unlink()
         if how == "half":
-            file.replace(file.with_name(f".{file.name}.{32 * "0"}"))
+            file.replace(file.with_name(f".{file.name}.{32 * '0'}"))
     again = Counting()
     found = made(out, again)
     assert again.asked == [2]
@@ -249,18 +249,17 @@ def test_what_was_being_written_is_swept_when_work_starts_and_when_it_ends(
 ) -> None:
     out = tmp_path / "out"
     (out / RECORDS).mkdir(parents=True)
+    names = [f".{name}.{32 * 'a'}" for name in ("c1.npz", "c9.npz", MANIFEST)] + [f"{RECORDS}/.c1.json.{32 * 'b'}"]
 
-    def dies_writing(name: str) -> None:
-        (out / f".{name}.{32 * 'a'}").write_bytes(b"half")
-
-    def beside(seed: int) -> dict[str, Any]:
-        assert not list(out.rglob(f".*.{32 * 'a'}"))
-        dies_writing(f"c{seed}.npz") if seed == 4 else None
+    def swept(seed: int) -> dict[str, Any]:
+        if seed == 0:
+            assert not any((out / name).exists() for name in names)
+        (out / names[0]).write_bytes(b"half")  # as if a worker had been killed
         return draw(seed)
 
-    for name in ("c1.npz", "c9.npz", MANIFEST, f"{RECORDS}/.c1.json"):
-        dies_writing(name) if "/" not in name else (out / f"{name}.{32 * 'a'}").write_bytes(b"half")
-    made(out, beside)
+    for name in names:
+        (out / name).write_bytes(b"half")
+    made(out, swept)
     assert contents(out) == whole
 
 

@@ -244,6 +244,36 @@ def test_a_damaged_block_is_named_and_made_again(tmp_path: Path, content: bytes,
     assert MADE == [], "nothing is unpickled"
 
 
+@pytest.mark.parametrize(
+    "block",
+    [np.ones(1), np.array(1.0), np.ones(BLOCK - 1), np.ones(BLOCK, np.float32), np.ones(BLOCK, np.int64)],
+    ids=["one number", "no axis", "too few", "another type", "whole numbers"],
+)
+def test_a_block_that_was_recorded_so_must_be_what_the_work_asks_for(tmp_path: Path, block: Any) -> None:
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file, content = min(tmp_path.glob("*.npy")), bytes_of(block)
+    save_recorded(file, runner._record_beside(file), content, runner._work_of(file))
+    damaged_anew(tmp_path, file)
+
+
+def test_a_block_without_a_record_is_named_and_made_again(tmp_path: Path) -> None:
+    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file = min(tmp_path.glob("*.npy"))
+    runner._record_beside(file).unlink()
+    with pytest.warns(RuntimeWarning, match=f"{file.name} has no record of its checksum: it is made again"):
+        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+
+
+def test_what_a_killed_process_had_begun_to_write_is_swept(tmp_path: Path) -> None:
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    for folder in (tmp_path, tmp_path / RECORDS):
+        (folder / f".a.npy.{32 * '0'}").write_bytes(b"half")
+    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.parametrize("place", [0, 100, -1])
 def test_one_flipped_bit_is_noticed(tmp_path: Path, place: int) -> None:
     simulate(draw, 2 * BLOCK, 1, store=tmp_path)

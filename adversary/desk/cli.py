@@ -294,7 +294,7 @@ def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, 
 def _reported(
     scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any], force: bool
 ) -> xr.DataTree:
-    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until it is all written."""
+    """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
     from adversary.desk.report import NAMES, check_directory, check_replaced, write_report
 
     named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,308 @@
+"""Finished blocks of an audit: none is lost before the results are written, and none that is wrong is taken."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adversary import runner
+from adversary.desk import cli, report
+from adversary.runner import RECORDS
+from tests import commands
+from tests.desk.test_cli import SIMULATED
+
+POISSON = SIMULATED.replace("{ upper = 6 }", '{ law = "poisson", mu = 2 }').replace(
+    "{ total = 2 }", '{ law = "binom", n = 9, p = 0.3 }'
+)
+"""Simulated for two readers whose beliefs are laws of scipy's."""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> str:
+    path = tmp_path / "simulated.toml"
+    path.write_text(POISSON, encoding="utf-8")
+    return str(path)
+
+
+def audited(scenario: str, out: Path, draws: int = 3000) -> Any:
+    """The command with a report: its exit code and what it says."""
+    return commands.run("audit", scenario, "--draws", str(draws), "--out", str(out), "--json")
+
+
+def blocks_of(out: Path) -> list[Path]:
+    return sorted((out / ".blocks").rglob("*.npy"))
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that takes no time: these tests are about what comes before it."""
+    monkeypatch.setattr(report, "render", lambda *_: "page")
+
+
+@pytest.fixture
+def whole(scenario: str, tmp_path: Path, page: None) -> tuple[str, bytes]:
+    """What a run without interruption prints and writes."""
+    done = audited(scenario, tmp_path / "whole")
+    assert done.exit_code == 0, done.stderr
+    return done.stdout, (tmp_path / "whole" / "audit.nc").read_bytes()
+
+
+@pytest.fixture
+def stopped(scenario: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all blocks of an audit whose results could not be written."""
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "write_report", _full)
+        assert audited(scenario, tmp_path / "out").exit_code == 2
+    assert len(blocks_of(tmp_path / "out")) == 6
+    return tmp_path / "out"
+
+
+def _full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _malformed(*_: Any, **__: Any) -> None:
+    raise ValueError("a page that cannot be drawn")
+
+
+def _bytes_of(array: Any) -> bytes:
+    buffer = BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _flipped(block: Path) -> None:
+    content = bytearray(block.read_bytes())
+    content[len(content) // 2] ^= 1
+    block.write_bytes(content)
+
+
+def _copied(block: Path) -> None:
+    """Another block of the same work under this one's name, with its record."""
+    other = max(block.parent.glob("*.npy"))
+    block.write_bytes(other.read_bytes())
+    record = block.parent / RECORDS
+    (record / f"{block.name}.json").write_bytes((record / f"{other.name}.json").read_bytes())
+
+
+def _foreign(block: Path) -> None:
+    """A block of other work, of the same form."""
+    block.write_bytes(_bytes_of(np.random.default_rng(1).random(runner.BLOCK)))
+
+
+def _one_number(block: Path) -> None:
+    """Recorded as it should be, and yet no such block."""
+    runner.save_array(block, np.ones(1))
+
+
+def _other_type(block: Path) -> None:
+    content = _bytes_of(np.load(block).astype(np.float32))
+    runner.save_recorded(block, runner._record_beside(block), content, runner._work_of(block))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "one number": _one_number,
+    "a copy of another": _copied,
+    "a foreign block": _foreign,
+    "a flipped bit": _flipped,
+    "truncation": lambda block: block.write_bytes(block.read_bytes()[:-100]),
+    "zero length": lambda block: block.write_bytes(b""),
+    "no array": lambda block: block.write_bytes(b"no array at all"),
+    "another type": _other_type,
+    "infinities": lambda block: block.write_bytes(_bytes_of(np.full(runner.BLOCK, np.inf))),
+    "no record": lambda block: runner._record_beside(block).unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_block_is_named_and_it_alone_is_made_again(
+    damage: Callable[[Path], object], scenario: str, whole: tuple[str, bytes], stopped: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    hurt = blocks_of(stopped)[0]
+    damage(hurt)
+    saved: list[Path] = []
+    save = runner.save_array
+    monkeypatch.setattr(runner, "save_array", lambda path, array: (saved.append(path), save(path, array)))
+    with pytest.warns(RuntimeWarning, match="it is made again") as told:
+        again = audited(scenario, stopped)
+    assert again.exit_code == 0, again.stderr
+    assert [str(hurt) in str(one.message) for one in told] == [True]
+    assert saved == [hurt]
+    assert (again.stdout, (stopped / "audit.nc").read_bytes()) == whole
+    assert sorted(path.name for path in stopped.iterdir()) == ["audit.nc", "report.html"]
+
+
+@pytest.mark.parametrize("fails", [_full, _malformed, pytest.param(None, id="interrupted")])
+def test_blocks_stay_until_the_results_are_written(
+    fails: Any, scenario: str, whole: tuple[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(report, "render", fails or interrupted)
+        found = audited(scenario, out)
+    assert found.exit_code == (2 if fails else 130)
+    assert "the same command goes on from the finished blocks in" in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert len(blocks_of(out)) == 6
+    monkeypatch.setattr(runner, "save_array", _malformed)  # nothing is to be made
+    again = audited(scenario, out)
+    assert (again.stdout, (out / "audit.nc").read_bytes()) == whole
+    assert not (out / ".blocks").exists()
+
+
+def test_a_disk_that_fills_up_costs_no_block(
+    scenario: str, whole: tuple[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, save = tmp_path / "out", runner.save_array
+
+    def filling(path: Path, array: Any) -> None:
+        if len(blocks_of(out)) == 4:
+            _full()
+        save(path, array)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "save_array", filling)
+        found = audited(scenario, out)
+    assert found.exit_code == 2
+    assert "No space left on device (the same command goes on from the finished blocks" in found.stderr
+    assert len(blocks_of(out)) == 4
+    again = audited(scenario, out)
+    assert (again.stdout, (out / "audit.nc").read_bytes()) == whole
+
+
+def test_what_fails_before_any_block_leaves_nothing(scenario: str, tmp_path: Path) -> None:
+    found = commands.run("audit", scenario, "--engine", "guess", "--out", str(tmp_path / "a" / "b"))
+    assert found.exit_code == 2
+    assert ".blocks" not in found.stderr
+    assert not (tmp_path / "a").exists()
+
+
+def test_two_at_work_in_one_folder_are_kept_apart(
+    scenario: str, page: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, told, work = tmp_path / "out", [], cli.audit
+
+    def meddled(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(cli, "audit", work)
+        told.append(audited(scenario, out).stderr)
+        return work(*arguments, **options)
+
+    monkeypatch.setattr(cli, "audit", meddled)
+    assert audited(scenario, out).exit_code == 0
+    assert told == [f"error: {out}: another process is at work here: wait for it, or stop it\n"]
+
+
+# Killed
+
+PROGRAM = """
+from adversary.desk import cli, report
+report.render = lambda *_: "page"
+if __name__ == "__main__":
+    cli.main()
+"""
+DRAWS = 100 * runner.BLOCK
+"""Many more blocks than any of the killed runs may finish."""
+
+
+@pytest.fixture
+def program(scenario: str, tmp_path: Path) -> list[str]:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    return [sys.executable, str(path), "audit", scenario, "--draws", str(DRAWS), "--json", "--out"]
+
+
+def recorded(out: Path) -> dict[Path, int]:
+    """Blocks with a record, and when they were written."""
+    found = [record for record in out.glob(f".blocks/*/{RECORDS}/*.json") if not record.name.startswith(".")]
+    blocks = [record.parents[1] / record.name.removesuffix(".json") for record in found]
+    return {block: block.stat().st_mtime_ns for block in blocks}
+
+
+def killed_after(command: list[str], out: Path, blocks: int, **how: Any) -> dict[Path, int]:
+    """Kill the command as soon as so many blocks are there; those that are."""
+    with subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, **how) as work:
+        for found in _watched(out):
+            assert work.poll() is None, "done before it was killed"
+            if found >= blocks:
+                work.send_signal(signal.SIGKILL)
+                break
+    return recorded(out)
+
+
+def _watched(out: Path) -> Iterator[int]:
+    """The number of recorded blocks, over and over."""
+    while True:
+        yield sum(1 for _ in out.glob(f".blocks/*/{RECORDS}/*.json"))
+
+
+@pytest.mark.slow
+def test_an_audit_killed_at_ten_moments_gives_the_same_bytes(program: list[str], tmp_path: Path) -> None:
+    out, before = tmp_path / "out", dict[Path, int]()
+    for moment in range(10):
+        after = killed_after(program, out, len(before) + 1 + moment)
+        assert len(after) > len(before)
+        assert before.items() <= after.items(), "a finished block is not made again"
+        before = after
+    results = []
+    for folder in (out, tmp_path / "whole"):
+        done = subprocess.run([*program, str(folder)], capture_output=True, check=True)
+        assert sorted(path.name for path in folder.iterdir()) == ["audit.nc", "report.html"]
+        results.append((done.stdout, (folder / "audit.nc").read_bytes()))
+    assert results[0] == results[1]
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(program: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("dask.distributed")
+    out, place = tmp_path / "out", tmp_path / "scheduler.json"
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    serve = [*dask, "scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", str(place)]
+    helps = [*dask, "worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    with (
+        subprocess.Popen(serve, env=where, **quiet) as scheduler,
+        subprocess.Popen(help_, env=where, **quiet) as worker,
+    ):
+        try:
+            while not place.exists():
+                assert scheduler.poll() is None
+            address = _address(place)
+            command = [*program, str(out), "--scheduler", address]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as work:
+                for found in _watched(out):
+                    assert work.poll() is None, "done before the scheduler was killed"
+                    if found >= 3:
+                        scheduler.kill()
+                        break
+                printed, said = work.communicate()
+        finally:
+            scheduler.kill()
+            worker.kill()
+    assert (work.returncode, printed) == (2, "")
+    assert said.startswith(f"error: the Dask scheduler at {address!r} died, or cannot be reached any more (the same")
+    assert said.count("\n") == 1
+    assert len(recorded(out)) >= 3
+
+
+def _address(place: Path) -> str:
+    """Of the scheduler that wrote its file, which may not be whole yet."""
+    while True:
+        try:
+            return str(json.loads(place.read_text())["address"])
+        except ValueError:
+            continue
