@@ -274,10 +274,7 @@ def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(program:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     serve = [*dask, "scheduler", "--port", "0", "--no-dashboard", "--host", "127.0.0.1", "--scheduler-file", str(place)]
     helps = [*dask, "worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-    with (
-        subprocess.Popen(serve, env=where, **quiet) as scheduler,
-        subprocess.Popen(help_, env=where, **quiet) as worker,
-    ):
+    with subprocess.Popen(serve, **quiet) as scheduler, subprocess.Popen(helps, **quiet) as worker:
         try:
             while not place.exists():
                 assert scheduler.poll() is None
