@@ -162,7 +162,7 @@ def gathered[T](
     places = list(paths) or [None] * len(items)
     for folder in {path.parent for path in places if path is not None}:
         sweep(folder)
-    shapes = [(length,) for length in lengths] or [()] * len(items)
+    shapes: list[tuple[int, ...]] = [(length,) for length in lengths] or [()] * len(items)
     stored = {i: load_array(path, shapes[i]) for i, path in enumerate(places) if path is not None}
     found = {i: block for i, block in stored.items() if block is not None}
     todo = [i for i in range(len(items)) if i not in found]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -245,8 +246,8 @@ def killed_after(command: list[str], out: Path, blocks: int, **how: Any) -> dict
 
 
 def _watched(out: Path) -> Iterator[int]:
-    """The number of recorded blocks, over and over."""
-    while True:
+    """The number of recorded blocks, over and over, with a moment in between that is the work's."""
+    while not Event().wait(0.01):
         yield sum(1 for _ in out.glob(f".blocks/*/{RECORDS}/*.json"))
 
 
@@ -276,7 +277,7 @@ def test_a_scheduler_that_is_killed_is_one_line_which_says_how_to_go_on(program:
     helps = [*dask, "worker", "--scheduler-file", str(place), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
     with subprocess.Popen(serve, **quiet) as scheduler, subprocess.Popen(helps, **quiet) as worker:
         try:
-            while not place.exists():
+            while not Event().wait(0.01) and not place.exists():
                 assert scheduler.poll() is None
             address = _address(place)
             command = [*program, str(out), "--scheduler", address]
