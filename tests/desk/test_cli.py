@@ -15,6 +15,7 @@ import typer.core
 import xarray as xr
 
 import adversary as adv
+from adversary import runner
 from adversary.desk import cli, report
 from tests import commands
 
@@ -214,12 +215,13 @@ def test_workers_that_cannot_be_are_refused(given: list[str], told: str, tmp_pat
 
 def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*arguments: object, **options: object) -> None:
-        Path(str(options["store"])).mkdir(parents=True)
+        runner.save_array(Path(str(options["store"])) / "a.npy", np.ones(1))
         raise ChildProcessError("workers died 2 times over piece 1")
 
     monkeypatch.setattr(cli, "audit", dies)
     result = run("audit", simulated(tmp_path), "--out", str(tmp_path / "report"))
-    assert (result.exit_code, result.stderr) == (2, "error: workers died 2 times over piece 1\n")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: workers died 2 times over piece 1 (the same command goes on from the")
     assert len(list((tmp_path / "report" / ".blocks").iterdir())) == 1
 
 
