@@ -106,7 +106,7 @@ def _made[T, R](
 ) -> Chunks:  # fmt: skip
     """The chunks that are missing are made, those that are damaged anew."""
     files = {name: path / file.format(_file_name(name)) for name in items}
-    states = {name: recorded(files[name], _record(path, name), of)[0] for name in items}
+    states = {name: recorded(files[name], _record(path, name), _of(of, name))[0] for name in items}
     todo = [name for name in items if states[name] != "whole"]
     _sweep(path, files)
     task = partial(_chunk, function, encode, path, of)
@@ -118,7 +118,7 @@ def _made[T, R](
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        left = sum(recorded(files[name], _record(path, name), of)[0] != "whole" for name in todo)
+        left = sum(recorded(files[name], _record(path, name), _of(of, name))[0] != "whole" for name in todo)
         told = f"no space is left; {len(items) - left} of {len(items)} chunks are whole: make room, then resume"
         raise OSError(errno.ENOSPC, told, str(path)) from None
     finally:
@@ -204,6 +204,11 @@ def _file_name(name: str) -> str:
     return quote(name, safe="")
 
 
+def _of(of: str, name: str) -> str:
+    """Of what a chunk is recorded to be: of the work, and of its own place, so that two cannot change places."""
+    return digest({"work": of, "chunk": name})
+
+
 def _record(path: Path, name: str) -> Path:
     return path / RECORDS / f"{_file_name(name)}.json"
 
@@ -218,4 +223,4 @@ def _chunk[T, R](
     except Exception as error:
         error.add_note(f"in chunk {name!r}")
         raise
-    save_recorded(file, _record(path, name), content, of)
+    save_recorded(file, _record(path, name), content, _of(of, name))

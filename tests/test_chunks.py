@@ -272,6 +272,20 @@ def test_what_another_process_is_writing_is_not_swept(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([living, own])
 
 
+def test_two_chunks_that_changed_places_with_their_records_are_made_anew(
+    tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    found = made(tmp_path / "out")
+    for one in ("{}.npz", RECORDS + "/{}.json"):
+        first, second = (tmp_path / "out" / one.format(name) for name in ("c1", "c2"))
+        kept = first.read_bytes()
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(kept)
+    again = made(tmp_path / "out")
+    assert (found.damaged, again.damaged) == ((), ("c1", "c2"))
+    assert contents(tmp_path / "out") == whole
+
+
 def test_workers_and_a_scheduler_are_not_given_together() -> None:
     with pytest.raises(ValueError, match="give one of the two, got workers = 2"):
         list(executors.finished(abs, [1], scheduler="tcp://x:1", workers=2))

@@ -35,7 +35,7 @@ from adversary.desk.nmf_layout import (
 )
 from adversary.desk.nmf_parents import Parents, Units, refuse_tangles, units_of
 from adversary.desk.nmf_recipes import Recipe as Recipe
-from adversary.desk.nmf_records import Column, collect
+from adversary.desk.nmf_records import Column, collect, one_shape
 from adversary.desk.nmf_sources import Source
 from adversary.desk.nmf_synthesis import synthesise as synthesise
 from adversary.desk.nmf_synthesis import truth_of as truth_of
@@ -196,13 +196,9 @@ def _one_shape(path: Path, query: str, columns: list[Column]) -> Shape:
         told = f"there are {', '.join(found) or 'none'}{meant(bare(query), found)}"
         raise ValueError(f"{path}: query {query!r} is not there; {told}")
     first = shaped[0]
-    for column in shaped[1:]:
-        if column.shape != first.shape:
-            raise ValueError(
-                f"{column.source.path}: query {query} has query_shape {column.shape}, "
-                f"which is {first.shape} in {first.source.path}"
-            )
     assert first.shape is not None
+    for column in shaped[1:]:
+        one_shape(column, first.shape, first.source.path)
     return first.shape
 
 

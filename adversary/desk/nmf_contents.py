@@ -16,14 +16,15 @@ from adversary.desk.nmf_layout import (
     INEQUALITIES,
     KINDS,
     MEASUREMENTS,
+    Shape,
     bare,
     folder,
     levels_of,
     made_up,
     opened,
 )
-from adversary.desk.nmf_parents import Units, refuse_tangles, table_of, units_of
-from adversary.desk.nmf_records import Column, collect
+from adversary.desk.nmf_parents import Units, refuse_strays, refuse_tangles, table_of, units_of
+from adversary.desk.nmf_records import Column, collect, one_shape
 from adversary.desk.nmf_sources import Source
 
 SHOWN = 20
@@ -40,16 +41,29 @@ def contents(directory: str | Path, *, progress: bool = False) -> dict[str, Any]
     problems: list[str] = []
     levels = levels_of(path)
     units = _units(path, levels, problems)
+    try:
+        refuse_strays(path, list(units.values()))
+    except ValueError as error:
+        problems.append(str(error))
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
+    shapes: dict[str, tuple[Shape, Path]] = {}
     return {
         "directory": str(path),
         "bytes": sum(file.stat().st_size for file in files),
         "files": len(files),
         "synthetic": made_up(path),
         "parents": "table" if any(table_of(path, level, None) for level in levels[1:]) else "prefix of the geocode",
-        "levels": [_level(path, level, units.get(level), problems, progress) for level in levels],
+        "levels": [_level(path, level, units.get(level), shapes, problems, progress) for level in levels],
         "problems": list(dict.fromkeys(problems)),
     }
+
+
+def refuse_problems(directory: str | Path, *, progress: bool = False) -> None:
+    """ValueError with the first of the problems, for whoever reads a part of the file only."""
+    problems = contents(directory, progress=progress)["problems"]
+    if problems:
+        more = f" (and {len(problems) - 1} more: see adversary nmf check)" if len(problems) > 1 else ""
+        raise ValueError(problems[0] + more)
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -98,7 +112,10 @@ def _units(path: Path, levels: tuple[str, ...], problems: list[str]) -> dict[str
     return {}
 
 
-def _level(path: Path, level: str, units: Units | None, problems: list[str], progress: bool) -> dict[str, Any]:
+def _level(
+    path: Path, level: str, units: Units | None, shapes: dict[str, tuple[Shape, Path]], problems: list[str],
+    progress: bool,
+) -> dict[str, Any]:  # fmt: skip
     queries = []
     recorded: set[str] = set()
     for kind in KINDS:
@@ -109,6 +126,11 @@ def _level(path: Path, level: str, units: Units | None, problems: list[str], pro
             except ValueError as error:
                 problems.append(str(error))
                 continue
+            if column.shape is not None:
+                try:
+                    one_shape(column, *shapes.setdefault(column.query, (column.shape, source.path)))
+                except ValueError as error:
+                    problems.append(str(error))
             _orphans(column, units, problems)
             queries.append(_query(column, kind, problems))
             recorded.update(column.geocodes)

@@ -63,6 +63,49 @@ def refuse_tangles(directory: Path, units: list[Units]) -> None:
         raise ValueError(f"{directory}: geocode {seen[twice[0]]} is a unit of levels {both[0]} and {both[1]}")
 
 
+def refuse_strays(directory: Path, units: list[Units]) -> None:
+    """ValueError naming a unit with files in two partitions, or in another one than its parent.
+
+    Whoever reads one partition would miss it. Partitions that name less, such as the state only, agree with more.
+    """
+    pa = arrow()
+    seen: list[dict[str, str]] = []
+    above: tuple[Any, Any] | None = None
+    for one in units:
+        names, own = pa.array(one.names, pa.string()), np.full(one.names.size, -1)
+        for kind in (PARENTS, MEASUREMENTS, CONSTRAINTS):
+            for keys, geocodes in Source(folder(directory, one.level, kind), one.level, kind).geocodes_by_partition():
+                if not keys:
+                    continue
+                if keys not in seen:
+                    seen.append(keys)
+                rows = pa.compute.index_in(geocodes, value_set=names).drop_null().to_numpy(zero_copy_only=False)
+                there = own[rows]
+                for code in np.unique(there[there >= 0]):
+                    row = rows[there == code][0]
+                    said = f"{_shown(keys)} ({kind}), and in {_shown(seen[code])}"
+                    _agree(directory, one, row, keys, seen[code], said)
+                longer = [code < 0 or len(seen[code]) < len(keys) for code in range(-1, len(seen))]
+                own[rows] = np.where(np.array(longer)[there + 1], seen.index(keys), there)
+        if above is not None:
+            parents = pa.compute.index_in(pa.array(one.parents, pa.string()), value_set=above[0]).fill_null(-1)
+            over = above[1][parents.to_numpy(zero_copy_only=False)]
+            both = np.flatnonzero((own >= 0) & (over >= 0))
+            for row in both[np.unique(np.stack([own, over])[:, both], axis=1, return_index=True)[1]]:
+                said = f"{_shown(seen[own[row]])}, and its parent {one.parents[row]} in {_shown(seen[over[row]])}"
+                _agree(directory, one, row, seen[own[row]], seen[over[row]], said)
+        above = names, own
+
+
+def _agree(directory: Path, units: Units, row: Any, one: dict[str, str], other: dict[str, str], said: str) -> None:
+    if any(one[name] != other[name] for name in one.keys() & other.keys()):
+        raise ValueError(f"{directory}: geocode {units.names[row]} of level {units.level} lies in partition {said}")
+
+
+def _shown(keys: dict[str, str]) -> str:
+    return "/".join(f"{name}={value}" for name, value in sorted(keys.items(), reverse=True))
+
+
 def table_of(directory: Path, level: str, parents: Parents) -> Path | None:
     """Where the table of a level's parents lies, if there is one."""
     if isinstance(parents, Mapping) or parents == PREFIX:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,14 @@ def collect(source: Source, query: str, cells: Any, faults: list[str] | None = N
     return column
 
 
+def one_shape(column: Column, shape: Shape, path: Path) -> None:
+    """ValueError where a query's shape is not that of its records elsewhere."""
+    if column.shape is not None and column.shape != shape:
+        raise ValueError(
+            f"{column.source.path}: query {column.query} has query_shape {column.shape}, which is {shape} in {path}"
+        )
+
+
 class _Batch:
     """One batch of records, checked."""
 
@@ -102,7 +111,7 @@ class _Batch:
         """(geocodes, values, variance, sign) of the good records."""
         self.refuse((self.geocodes == None) | (self.geocodes == ""), lambda i: "the geocode is missing")  # noqa: E711
         variance, sign = self._variance(), self._sign()
-        values = self._values(column, cells, np.isfinite(variance))
+        values = self._values(column, cells, np.isfinite(variance), variance == 0)
         if self.faults and faults is None:
             raise ValueError(self.faults[0])
         if faults is not None:
@@ -118,7 +127,7 @@ class _Batch:
         raw = column.to_numpy(zero_copy_only=False).astype(np.float64)
         null = column.is_null().to_numpy(zero_copy_only=False)
         self.refuse(np.isnan(raw) & ~null, lambda i: "variance is NaN")
-        variance = np.where(null, np.inf, raw)
+        variance = np.where(null, np.inf, raw) + 0.0  # -0.0 is 0
         self.refuse(variance < 0, lambda i: f"variance must be non-negative, got {variance[i]:g}")
         rule = "variance must be 0 (exact), infinite (not measured) or within [{:g}, {:g}]".format(*VARIANCES)
         self.refuse((variance > 0) & ~plausible(variance), lambda i: f"{rule}, got {variance[i]:g}")
@@ -150,7 +159,9 @@ class _Batch:
         self.refuse(odd, lambda i: f"query_shape {shapes[i].as_py()} is not that of the other records, {list(shape)}")
         return shape
 
-    def _values(self, column: Column, cells: Any, measured: NDArray[np.bool_]) -> Floats:
+    def _values(
+        self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]
+    ) -> Floats:
         """(record, cell) answers; NaN in records that were not measured and hold none."""
         shape, pa = self._shape(column, cells), arrow()
         size, lists = int(np.prod(shape)), self.batch.column(3)
@@ -170,9 +181,9 @@ class _Batch:
             bad = np.zeros(self.batch.num_rows, dtype=bool)
             bad[rows] = ~((np.abs(numbers) <= LARGEST) & (numbers == np.rint(numbers))).all(axis=1)
             self.refuse(bad, lambda i: f"values must be whole numbers, got {_odd(lists[i].as_py())}")
-            if self.kind == CONSTRAINTS:
-                bad[rows] = (numbers < 0).any(axis=1)
-                self.refuse(bad, lambda i: f"a constraint must be non-negative, got {min(lists[i].as_py())}")
+            bad[rows] = (numbers < 0).any(axis=1) & exact[rows]
+            what = "a constraint" if self.kind == CONSTRAINTS else "an exact count"
+            self.refuse(bad, lambda i: f"{what} must be non-negative, got {min(lists[i].as_py())}")
             values[rows] = numbers[:, column.cells]
         return values
 

@@ -21,6 +21,9 @@ from adversary.runner import track
 BATCH = 4096
 """Records held at once: 66 MB of the detailed histogram's 2,016 cells."""
 
+NO_CODES = ("__HIVE_DEFAULT_PARTITION__", "null", "None")
+"""What writers of partitions name that of no value."""
+
 Words = NDArray[np.object_]
 
 
@@ -39,13 +42,16 @@ class Source:
     kind: str
     where: dict[str, str] = field(default_factory=dict)
 
-    def files(self) -> list[tuple[Any, Any]]:
-        """Files of the wanted partitions, each with the condition on its rows that is left (None for none)."""
+    def files(self, faults: list[str] | None = None) -> list[tuple[Any, Any]]:
+        """Files of the wanted partitions, each with the condition on its rows that is left (None for none).
+
+        ValueError naming a folder that is no partition; with `faults`, that is added there and the folder is left.
+        """
         pa = arrow()
         if not self.path.is_dir():
             return []
         partitioning = pa.dataset.partitioning(pa.schema([(name, pa.string()) for name in PARTITIONS]), flavor="hive")
-        paths = sorted(str(file) for file in self._walk(self.path))
+        paths = sorted(str(file) for file in self._walk(self.path, faults))
         if not paths:
             return []
         fragments = pa.dataset.dataset(
@@ -53,14 +59,20 @@ class Source:
         ).get_fragments()
         return [(one, self._rest(one)) for one in sorted(fragments, key=lambda one: str(one.path))]
 
-    def _walk(self, folder: Path) -> Iterator[Path]:
+    def _walk(self, folder: Path, faults: list[str] | None) -> Iterator[Path]:
         """Parquet files in a directory; those of partitions that are not wanted are not even listed."""
         for path in folder.iterdir():
             name, equals, value = path.name.partition("=")
             if path.name.startswith((".", "_")) or (equals and self.where.get(name, unquote(value)) != unquote(value)):
                 continue
             if path.is_dir():
-                yield from self._walk(path)
+                if equals and not _is_key(name, value):
+                    wrong = f"{path}: partition {name} must have a code of printable characters, got {value!r}"
+                    if faults is None:
+                        raise ValueError(wrong)
+                    faults.append(wrong)
+                    continue
+                yield from self._walk(path, faults)
             elif path.suffix == ".parquet":
                 yield path
 
@@ -88,7 +100,7 @@ class Source:
 
         ValueError naming a bad file or column; with `faults`, that is added there and the file is left.
         """
-        for fragment, rest in track(self.files(), progress, enabled=bool(progress)):
+        for fragment, rest in track(self.files(faults), progress, enabled=bool(progress)):
             both = condition if rest is None else rest if condition is None else condition & rest
             try:
                 yield from self._read(fragment, columns, both)
@@ -104,14 +116,23 @@ class Source:
             batches = fragment.to_batches(
                 schema=schema, columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
             )
-            yield from ((fragment.path, batch) for batch in batches if batch.num_rows)
+            for batch in batches:
+                if batch.num_rows:
+                    batch.validate(full=True)  # what is no text is found here, where its file is known
+                    yield fragment.path, batch
 
     def query_names(self, faults: list[str] | None = None) -> list[str]:
         """Names of the queries in the records, as they are written, sorted."""
         names: set[str] = set()
-        for _, batch in self.batches(["query_name"], faults=faults):
-            names |= set(batch.column(0).unique().to_pylist())
-        return sorted(name for name in names if name is not None)
+        for path, batch in self.batches(["query_name"], faults=faults):
+            found = set(batch.column(0).unique().to_pylist())
+            if any(name is None or not name.strip() for name in found):
+                wrong = f"{path}: query_name is missing in a record"
+                if faults is None:
+                    raise ValueError(wrong)
+                faults.append(wrong)
+            names |= {name for name in found if name and name.strip()}
+        return sorted(names)
 
     def geocodes_by_partition(self) -> Iterator[tuple[dict[str, str], Any]]:
         """(partition, units that have any record, each once) of every file."""
@@ -120,6 +141,7 @@ class Source:
             _check_columns(self.schema(fragment), ["geocode"], fragment.path)
             with _named(fragment.path):
                 table = fragment.to_table(schema=fragment.physical_schema, columns=["geocode"], filter=rest)
+                table.validate(full=True)
             yield pa.dataset.get_partition_keys(fragment.partition_expression), texts(table.column(0)).unique()
 
     def geocodes(self) -> Any:
@@ -127,6 +149,13 @@ class Source:
         pa = arrow()
         chunks = [texts(batch.column(0)).unique() for _, batch in self.batches(["geocode"])]
         return pa.chunked_array(chunks, pa.string()).unique()
+
+
+def _is_key(name: str, value: str) -> bool:
+    """Whether the value of a partition that is read by its value is one, and can be shown."""
+    code = unquote(value)
+    told = bool(code.strip()) and code.isprintable() and "\ufffd" not in code
+    return name not in PARTITIONS or (told and code not in NO_CODES)
 
 
 def texts(column: Any) -> Any:

@@ -7,6 +7,7 @@ and may be interrupted; the tree above is small.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,16 +20,20 @@ from adversary._distribution import NAME
 from adversary._numeric import Floats, check_probability, check_whole
 from adversary.chunks import MANIFEST, arrays_of, digest_of_files, has_chunks, run_chunks
 from adversary.desk import nmf
+from adversary.desk.nmf_contents import refuse_problems
 from adversary.desk.nmf_layout import Shape, arrow, levels_of, made_up, meant, opened
+from adversary.desk.options import remove_empty
 from adversary.desk.spine_priors import description
 from adversary.desk.spine_units import NOTES, as_parquet, path_rho, unit_columns, with_leaves
 from adversary.executors import lent
 from adversary.reader import spine
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
-from adversary.runner import save_bytes
+from adversary.runner import alone, save_bytes
 
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
+TEMPORARY = f".*.{'[0-9a-f]' * 32}"
+"""What `save_bytes` writes before it is renamed."""
 TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
@@ -114,7 +119,8 @@ def run(
 
     Raises
     ------
-    ValueError, OSError : the file is malformed, as `nmf.read` says; `out` holds results, or lies inside of the file
+    ValueError, OSError : the file has a problem of those that `nmf_contents.contents` lists, wherever in it; `out`
+        holds results, or lies inside of the file
     """
     arrow()
     path, target = opened(question.directory), Path(out)
@@ -126,18 +132,37 @@ def run(
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
     if not resume and any(has_chunks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
-    with lent(scheduler, workers) as address:
-        return _run(question, path, levels, target, resume=resume, scheduler=address, progress=progress)
+    refuse_problems(path, progress=progress)
+    made = [one for one in (target, *target.parents) if not one.exists()]
+    there = {one.name for one in target.glob("*")}
+    try:
+        with lent(scheduler, workers) as address:
+            target.mkdir(parents=True, exist_ok=True)
+            with alone(target):
+                for left in target.rglob(TEMPORARY):
+                    left.unlink(missing_ok=True)
+                return _run(question, path, levels, target, resume=resume, scheduler=address, progress=progress)
+    except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
+        for name in {UNITS, MESSAGES} - there:
+            shutil.rmtree(target / name, ignore_errors=True)
+        if ABOVE not in there:
+            (target / ABOVE).unlink(missing_ok=True)
+        remove_empty(made)
+        raise
 
 
 def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, **how: Any) -> Run:
     """The same on the workers of a scheduler, or in this process without one."""
     split = levels.index(question.level)
     roots = {one["root"]: one for one in nmf.subtrees(path, question.level)}
-    go: Any = partial(
-        run_chunks, parameters=question.parameters, inputs=digest_of_files(path, "*.parquet"), versions=VERSIONS,
-        **how,
-    )  # fmt: skip
+    inputs = digest_of_files(path, "*.parquet")
+
+    def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
+        parameters = question.parameters | {"stage": stage}
+        return run_chunks(
+            function, items, out=target / stage, parameters=parameters, inputs=inputs, versions=VERSIONS, **how, **more
+        )
+
     inside = {name: Piece(where, levels[split:]) for name, where in roots.items()}
     above: spine.SpinePosterior | None = None
     damaged: list[str] = []
@@ -146,7 +171,7 @@ def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, 
     if split > 0:
         for tau in TAUS:
             raised = go(
-                partial(rise_piece, question, tau), inside, out=target / MESSAGES / f"{tau:g}",
+                partial(rise_piece, question, tau), inside, f"{MESSAGES}/{tau:g}",
                 description=f"{question.level}: up",
             )  # fmt: skip
             above, told = _across(question, upper, raised.files)
@@ -156,7 +181,7 @@ def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, 
         inside = {name: replace(piece, **told(name)) for name, piece in inside.items()}
         save_bytes(target / ABOVE, told(None))
     found = go(
-        partial(solve_piece, question), inside, out=target / UNITS, encode=as_parquet,
+        partial(solve_piece, question), inside, UNITS, encode=as_parquet,
         file=f"{question.level}={{}}/part.parquet", description=f"{question.level}: down",
     )  # fmt: skip
     return Run(target, found.files, above, found.kept, (*damaged, *found.damaged), upper.shape, made_up(path))

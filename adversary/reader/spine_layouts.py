@@ -127,8 +127,8 @@ def log_factor(L, v, x):
 
 
 @inner
-def log_summit(released, rho, alpha, drop, low, high):
-    """Largest -rho (released - x)^2 - alpha |released - x| - drop x over real x in [low, high]."""
+def summit(released, rho, alpha, drop, low, high):
+    """Real x in [low, high] where -rho (released - x)^2 - alpha |released - x| - drop x is largest, infinite if none."""
     beyond = abs(drop) - alpha
     if beyond <= 0.0:
         x = released if alpha > 0.0 or rho > 0.0 else float(low)
@@ -137,12 +137,29 @@ def log_summit(released, rho, alpha, drop, low, high):
     elif drop > 0.0:
         x = float(low)
     else:
-        if high >= UNBOUNDED:
-            return np.inf
-        x = float(high)
-    x = min(max(x, float(low)), float(high))
+        x = float(high) if high < UNBOUNDED else np.inf
+    return x if x == np.inf else min(max(x, float(low)), float(high))
+
+
+@inner
+def log_at(released, rho, alpha, drop, x):
+    """-rho (released - x)^2 - alpha |released - x| - drop x, infinite where x is."""
     gap = released - x
-    return -rho * gap * gap - alpha * abs(gap) - drop * x
+    return np.inf if x == np.inf else -rho * gap * gap - alpha * abs(gap) - drop * x
+
+
+@inner
+def log_summit(released, rho, alpha, drop, low, high):
+    """Its largest value over real x in [low, high]."""
+    return log_at(released, rho, alpha, drop, summit(released, rho, alpha, drop, low, high))
+
+
+@inner
+def log_whole_summit(released, rho, alpha, drop, low, high):
+    """Its largest value over whole x in [low, high]: it is concave, so at one of the two next to the real summit."""
+    x = summit(released, rho, alpha, drop, low, high)
+    below, above = log_at(released, rho, alpha, drop, math.floor(x)), log_at(released, rho, alpha, drop, math.ceil(x))
+    return max(below, above)
 
 
 @inner
@@ -170,13 +187,13 @@ def log_peak_within(L, v, drop, leaves, x, low, high):
             top = max(top, value)
         return top
     if leaves < 0:
-        return log_summit(unit.released, unit.rho, unit.alpha, drop, low, high)
+        return log_whole_summit(unit.released, unit.rho, unit.alpha, drop, low, high)
     total = 0.0
     for turn in range(2):
         for j in range(L.rates.size):
             rate = L.rates[j]
             peak = rate.log_weight + leaves * rate.log_norm - rate.eta * x
-            peak += log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, low, high)
+            peak += log_whole_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, low, high)
             if turn == 0:
                 top = max(top, peak)
             else:

@@ -22,6 +22,8 @@ from adversary.reader.spine_layouts import UNBOUNDED, log_likelihood
 
 FRESH = 16
 """Steps after which the exponential is worked out anew, so that its rounding does not add up."""
+LEAST = 1e-300
+"""Of a tail that is not empty, however small: one that underflows would be taken for none, and bound nothing."""
 LONGEST = 1 << 24
 """Steps after which a walk gives up: its tail is then unbounded."""
 
@@ -110,7 +112,7 @@ def walk(L, v, t, mode, tau, out):
         factor = (slope * x + start) / (x + 1.0)
         bound = e * side * max(factor, steep_limit)
         if (bound < 1.0 and w * bound <= 0.25 * tau * total * (1.0 - bound)) or k > LONGEST:
-            tails += w * bound / (1.0 - bound) if bound < 1.0 else np.inf
+            tails += max(w * bound / (1.0 - bound), LEAST) if bound < 1.0 else np.inf
             break
         w *= e * side * factor
         x += 1
@@ -133,7 +135,7 @@ def walk(L, v, t, mode, tau, out):
         factor = x / (slope * (x - 1.0) + start)
         bound = e * side * max(factor, flat)
         if (bound < 1.0 and w * bound <= 0.25 * tau * total * (1.0 - bound)) or k > LONGEST:
-            tails += w * bound / (1.0 - bound) if bound < 1.0 else np.inf
+            tails += max(w * bound / (1.0 - bound), LEAST) if bound < 1.0 else np.inf
             break
         w *= e * side * factor
         x -= 1

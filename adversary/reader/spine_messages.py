@@ -250,7 +250,7 @@ def downward(L, theta, tau, messages, top_low, top):
         i = root.low + k - top_low
         outer[root.place + k] = 1.0 if top.size == 0 else (top[i] if 0 <= i < top.size else 0.0)
     room = room_for(L)
-    told = np.empty(4096)
+    told, logs = np.empty(4096), np.empty(4096)
     for v in range(L.units.size):
         n = L.units[v].children
         if n == 0:
@@ -259,15 +259,21 @@ def downward(L, theta, tau, messages, top_low, top):
         room = combine(L.units[v].first, n, messages, tau, room)
         if told.size < room.data.size:
             told = np.empty(room.data.size)
+        if logs.size < messages.windows[v].size:
+            logs = np.empty(messages.windows[v].size)
         own, whole = messages.windows[v], room.windows[2 * n - 2]
         for k in range(whole.size):
             told[whole.place + k] = 0.0
-        peak = log_peak(L, v, drop, sharers(L, v), np.int64(0))
+        peak = -np.inf  # that of the window: the factor's own may lie between two counts, and all of them far below it
         for k in range(own.size):
             x = own.low + k
             if 0 <= x - whole.low < whole.size:  # not where nothing is possible on the windows
-                factor = math.exp(log_factor(L, v, x) - drop * x - peak)
-                told[whole.place + x - whole.low] = outer[own.place + k] * factor
+                logs[k] = log_factor(L, v, x) - drop * x
+                peak = max(peak, logs[k])
+        for k in range(own.size):
+            x = own.low + k
+            if 0 <= x - whole.low < whole.size:
+                told[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak)
         scale_to_one(told[whole.place : whole.place + whole.size])
         for u in range(2 * n - 2, n - 1, -1):
             left, right = 2 * (u - n), 2 * (u - n) + 1

@@ -12,6 +12,7 @@ from adversary._numeric import Floats, check_whole
 from adversary.executors import in_threads
 from adversary.reader.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine_inputs import Bounds, Likelihood, Message, check_proper, layout
+from adversary.reader.squares import two_passes
 from adversary.reader.trees import Tree
 
 TAU, FINEST = 1e-22, 1e-280
@@ -21,6 +22,8 @@ CHUNK_TAU = 1e-34
 TRIES = 3
 TRUSTED = 1e-6
 """Largest proven error of anything that is given as a number."""
+NO_NOISE = 30.0
+"""Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197."""
 NOTHING = np.zeros(0)
 
 
@@ -89,6 +92,7 @@ def solve(
     possible = bool(np.isfinite(scale) and (mass > 0).all())
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
+        _refuse_contradiction(tree, like)
         raise ValueError(f"no counts with the measurements and priors given are possible for unit {unit!r}")
     within = prior.within if isinstance(prior, SharedRate) else None
     if not possible:  # on the windows of messages that were made without what they now meet
@@ -99,6 +103,19 @@ def solve(
     return Solution(
         made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
     )
+
+
+def _refuse_contradiction(tree: Tree, like: Likelihood) -> None:
+    """ValueError naming the noisy count that is farthest from its estimate out of all, where that is no noise."""
+    mean, _ = two_passes(tree, np.where(like.rho > 0, like.released, 0.0)[:, None], like.rho[:, None])
+    finite = (like.rho > 0) & np.isfinite(like.rho)
+    away = np.where(finite, np.abs(like.released - np.maximum(mean[:, 0], 0.0)) * np.sqrt(2.0 * like.rho), 0.0)
+    v = int(np.argmax(np.nan_to_num(away)))
+    if away[v] > NO_NOISE:
+        raise ValueError(
+            f"the noisy counts contradict each other: that of unit {str(tree.names[v])!r}, {like.released[v]:.0f}, is "
+            f"{away[v]:.3g} standard deviations of its noise away from what all of them say, {max(mean[v, 0], 0.0):.4g}"
+        )
 
 
 def _check_wide(tree: Tree, unit: int) -> None:

@@ -17,10 +17,12 @@ from adversary.reader.spine_code import compiled, inner
 from adversary.reader.spine_layouts import log_factor, log_summit, measured, slope_of, tilt_above, top_rate
 from adversary.reader.spine_leaves import first_guess, mode_of, walk
 
-STEP, FARTHEST = 8.0, 600.0
-"""Longest step of a tilt in one sweep, and the largest tilt."""
-CLOSE, SWEEPS = 1e-2, 60
-"""A sweep that changes no tilt by more ends the search; so many are the most."""
+STEP, FARTHEST = 8.0, 1e6
+"""Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show."""
+CLOSE, SWEEPS = 1e-2, 120
+"""A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
+go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
+"""
 SAME = 1e-3
 """A leaf's line holds while the tilt above it has changed by less."""
 ROUGH = 1e-5
@@ -143,8 +145,9 @@ def saddle(L, blend):
             theta[v] = least[v] + 1.0
         at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
     sweeps = 0
-    for _ in range(SWEEPS):
+    for sweep in range(SWEEPS):
         sweeps += 1
+        most = STEP if 2 * sweep < SWEEPS else FARTHEST
         for v in range(n):
             sums[v] = falls[v] = 0.0
         for v in range(n - 1, -1, -1):
@@ -183,7 +186,7 @@ def saddle(L, blend):
             if change * before[v] < 0.0:  # to and fro: mixtures of rates may bend the other way
                 longest[v] = min(longest[v], 0.5 * abs(before[v]))
             elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
-                longest[v] = min(2.0 * longest[v], STEP)
+                longest[v] = min(2.0 * longest[v], most)
             change = before[v] = min(max(change, -longest[v]), longest[v])
             new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
             if new <= least[v]:

@@ -148,6 +148,47 @@ def test_a_damaged_county_is_named_and_the_resumed_result_is_the_same(
     assert contents(tmp_path) == contents(done.out)
 
 
+def test_a_chunk_is_bound_to_its_place_and_what_was_half_written_is_swept(
+    done: Any, asked: Question, tmp_path: Path
+) -> None:
+    run(asked, tmp_path)
+    messages, units = tmp_path / "messages" / "1e-34", tmp_path / "units"
+    for one, other in (
+        (units / f"County={COUNTIES[0]}/part.parquet", messages / f"{COUNTIES[0]}.npz"),
+        (units / RECORDS / f"{COUNTIES[0]}.json", messages / RECORDS / f"{COUNTIES[0]}.json"),
+        (units / f"County={COUNTIES[1]}/part.parquet", units / f"County={COUNTIES[2]}/part.parquet"),
+        (units / RECORDS / f"{COUNTIES[1]}.json", units / RECORDS / f"{COUNTIES[2]}.json"),
+    ):
+        kept = one.read_bytes()
+        one.write_bytes(other.read_bytes())
+        other.write_bytes(kept)
+    for name in (".above.parquet.", "units/_chunks/.x.json.", "messages/1e-34/._manifest.json.", ".summary.json."):
+        (tmp_path / f"{name}{'0f' * 16}").write_bytes(b"half")
+    again = run(asked, tmp_path, resume=True)
+    assert (again.kept, again.damaged) == ((), (COUNTIES[0], *COUNTIES))
+    assert contents(tmp_path) == contents(done.out)
+
+
+def test_a_run_that_is_refused_leaves_nothing_behind(
+    asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve = spine_runs.solve_piece
+
+    def refused(question: Question, piece: Any) -> Any:
+        if piece.where["root"] == COUNTIES[1]:
+            raise ValueError("no counts are possible")
+        return solve(question, piece)
+
+    monkeypatch.setattr(spine_runs, "solve_piece", refused)
+    with pytest.raises(ValueError, match="no counts are possible"):
+        run(asked, tmp_path / "new" / "out")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(ValueError, match="no counts are possible"):
+        run(asked, tmp_path)
+    assert list(contents(tmp_path)) == ["mine.txt"]
+
+
 def test_other_questions_and_other_files_are_refused(done: Any, asked: Question, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"parameters\.prior is 0\.2 there, and 0\.3 now"):
         run(Question(asked.directory, asked.query, CELLS, prior=0.3), done.out, resume=True)

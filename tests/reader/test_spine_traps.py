@@ -271,3 +271,23 @@ def test_a_single_unit_with_a_prior_of_its_own():
     w = np.exp(-0.5 * (1 - x) ** 2)
     assert float(found.mean[0]) == pytest.approx(w @ x / w.sum(), abs=1e-12)
     assert float(found.membership(known=0)["log_bayes_factor"][0]) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("rho", [[50.0, 2.0, 3.0], [500.0, 500.0, 500.0]])
+@pytest.mark.parametrize("noisy", [[400, 1, 3], [3, 400, 1], [4, 1, 1]])
+def test_counts_that_are_hundreds_of_standard_deviations_apart_are_answered_as_by_enumeration(noisy, rho):
+    tree = spine.Tree.of({"g": None, "a": "g", "b": "g"})
+    found = spine.posterior(tree, noisy, rho, spine.Flat())
+    a, b = np.meshgrid(np.arange(450.0), np.arange(450.0), indexing="ij")
+    log = -sum(r * (y - x) ** 2 for r, y, x in zip(rho, noisy, (a + b, a, b), strict=True))
+    weight = np.exp(log - log.max())
+    expected = [float((weight * x).sum() / weight.sum()) for x in (a + b, a, b)]
+    assert (found.status, found.dropped < 1e-10) == ("ok", True)
+    np.testing.assert_allclose(found.mean, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("noisy", [[3, 1, 1], [2_000_000_000, 0, 0]])
+def test_counts_that_contradict_each_other_beyond_numbers_are_said_to_be(noisy):
+    tree = spine.Tree.of({"g": None, "a": "g", "b": "g"})
+    with pytest.raises(ValueError, match=r"contradict each other: that of unit '.', .*, is .* standard deviations"):
+        spine.posterior(tree, noisy, 1e11, spine.Flat())
