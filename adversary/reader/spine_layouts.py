@@ -128,7 +128,7 @@ def log_factor(L, v, x):
 
 @inner
 def summit(released, rho, alpha, drop, low, high):
-    """Real x in [low, high] where -rho (released - x)^2 - alpha |released - x| - drop x is largest, infinite if none."""
+    """Real x in [low, high] where `log_at` is largest, infinite if there is none."""
     beyond = abs(drop) - alpha
     if beyond <= 0.0:
         x = released if alpha > 0.0 or rho > 0.0 else float(low)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from adversary.desk import nmf, nmf_contents
@@ -59,6 +58,7 @@ def records(change: Callable[[dict[str, Any]], dict[str, Any]], of: str = TRACTS
     return lambda file: rewritten(file / of, change) and None
 
 
+STATE = "State.parquet/DPQuery/State=99/part-00000.parquet"
 TRACT = "Tract.parquet/DPQuery/State=99"
 KNOWN = f"Tract.parquet/Constraint/{COUNTY}/part-00000.parquet"
 REFUSED = {
@@ -92,7 +92,7 @@ REFUSED = {
     ),
     "another query": (records(lambda columns: columns | {"variance": [*columns["variance"][:-1], -1.0]}), "query pair"),
     "another shape": (
-        records(whole("query_shape", lambda old: [[*one, 1] for one in old]), "State.parquet/DPQuery/State=99/part-00000.parquet"),
+        records(whole("query_shape", lambda old: [[*one, 1] for one in old]), STATE),
         "has query_shape",
     ),
     "twice": (records(doubled), "there is more than one record of this unit"),
