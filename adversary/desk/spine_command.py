@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +59,7 @@ def spine_command(
 
     Parquet files by county, a summary as JSON, and a page for every cell.
     """
-    with told(interrupted="go on with --resume"):
+    with told(interrupted="go on with --resume"), _ended_as_interrupted():
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
         )
@@ -70,6 +74,19 @@ def spine_command(
     for name in made.damaged if as_json else ():
         print(f"{name}: its file was damaged, and was made anew", file=sys.stderr)
     print(f"results in {out}, to be read in {', '.join(str(page) for page in pages)}", file=sys.stderr)
+
+
+@contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """What ends the process by SIGTERM ends it as Ctrl-C does: workers go with it, and it is said how to go on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _cells(texts: list[str] | None) -> Any:
