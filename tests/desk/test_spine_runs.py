@@ -119,6 +119,16 @@ def test_an_interruption_is_said_in_one_line(file: Path, tmp_path: Path, monkeyp
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
 
 
+def test_what_is_ended_by_sigterm_says_how_to_go_on(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("adversary.desk.spine_command.run", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    result = commands.run("spine", str(file), "--query", "TOTAL", "--out", str(tmp_path))
+    assert (result.exit_code, result.stderr) == (130, "interrupted: go on with --resume\n")
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_ctrl_c_waits_for_compiled_code() -> None:
     """Its answer is made into objects of Python by code that does not look for exceptions: it crashed."""
     from adversary.compiling import call

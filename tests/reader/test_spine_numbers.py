@@ -165,11 +165,14 @@ def test_p12_an_unknown_rate_for_each_block_group():
     ("theta", "a", "b", "kept", "root"),
     [
         (0.0, 0.0255032558, 0.000919363764, 0.374414134, 0.0706331944),
-        (0.473701949, 0.00190529053, 4.61434819e-5, 0.663178501, 0.00294267972),
+        (0.473701949, 0.00190529053, 4.61434819e-5, 0.663178501, 0.00294157197),
     ],
 )
 def test_p13_p14_the_ledger(theta, a, b, kept, root):
-    """Leaf windows 0 .. 6 with their true tails, no other cut: masses multiply and the factor is at most one."""
+    """Leaf windows 0 .. 6 with their true tails, no other cut: masses multiply and the factor is at most one.
+
+    Scaled by its largest value at a whole count; by that at a real one, the second root's ledger is 0.00294267972.
+    """
     from adversary.reader.spine_inputs import Likelihood, layout
     from adversary.reader.spine_messages import upward
 

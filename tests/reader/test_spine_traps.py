@@ -273,8 +273,11 @@ def test_a_single_unit_with_a_prior_of_its_own():
     assert float(found.membership(known=0)["log_bayes_factor"][0]) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("rho", [[50.0, 2.0, 3.0], [500.0, 500.0, 500.0]])
-@pytest.mark.parametrize("noisy", [[400, 1, 3], [3, 400, 1], [4, 1, 1]])
+@pytest.mark.parametrize(
+    ("noisy", "rho"),
+    [([400, 1, 3], [50.0, 2.0, 3.0]), ([3, 400, 1], [50.0, 2.0, 3.0]), ([400, 1, 3], [500.0] * 3),
+     ([4, 1, 1], [500.0] * 3)],
+)  # fmt: skip
 def test_counts_that_are_hundreds_of_standard_deviations_apart_are_answered_as_by_enumeration(noisy, rho):
     tree = spine.Tree.of({"g": None, "a": "g", "b": "g"})
     found = spine.posterior(tree, noisy, rho, spine.Flat())
