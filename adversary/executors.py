@@ -7,11 +7,7 @@ Only so many are handed out at a time that workers stay busy. A piece that dies 
 from __future__ import annotations
 
 import logging
-    """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there.
-
-    Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
-    """
-    _start_tracker()
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -154,22 +150,11 @@ def _count(scheduler: str | None, workers: int | None) -> int:
 
 
 def _local(workers: int) -> Any:
-<<<<<<< HEAD
-    """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there."""
-    _start_tracker()
-=======
     """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there.
 
-    Ctrl-C, which a terminal sends to them too, is left to this process, which ends them. Where it is killed, Python
-    removes the semaphores between them, and need not say so.
+    Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
     """
-    before = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = ",".join([*filter(None, [before]), "ignore:resource_tracker:UserWarning"])
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        os.environ.pop("PYTHONWARNINGS") if before is None else os.environ.update(PYTHONWARNINGS=before)
->>>>>>> fc723cd (Workers leave Ctrl-C to the driver, SIGTERM ends a spine as Ctrl-C does, no warning of semaphores)
+    _start_tracker()
     return distributed().LocalCluster(
         n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
         preload=["import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"],
