@@ -213,11 +213,6 @@ def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T
         except TimeoutError:
             _need_worker(client)
             continue
-        except dask.CancelledError:
-            raise ConnectionError(
-                "the connection to the Dask scheduler was lost: what is finished is kept where results are stored, "
-                "go on from there (--resume) with another scheduler"
-            ) from None
         for future in ready:
             place = flying.pop(future)
             try:

@@ -9,14 +9,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary import executors
 from tests.test_driver import _simulated, audit
 
 ON_WORKERS = """
@@ -70,15 +67,3 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     plan, reader, truth = _simulated()
     with pytest.raises(ImportError, match=r"adversary\[scale\]"):
         adv.audit(plan, reader, truth, workers=2)
-
-
-def test_a_scheduler_that_dies_is_told_without_the_traceback_of_dask(monkeypatch: pytest.MonkeyPatch) -> None:
-    dask = executors.distributed()
-
-    def cancelled(*_: Any, **__: Any) -> None:
-        raise dask.CancelledError("scheduler-connection-lost")
-
-    monkeypatch.setattr(dask, "wait", cancelled)
-    client = SimpleNamespace(nthreads=lambda: {"worker": 1}, submit=lambda *_, **__: object())
-    with pytest.raises(ConnectionError, match=r"connection to the Dask scheduler was lost: .*--resume"):
-        list(executors._on_workers(client, abs, [-1]))

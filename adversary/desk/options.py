@@ -73,6 +73,7 @@ def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
     except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
         text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
+        text += f" ({interrupted})" if interrupted and isinstance(error, ChildProcessError) else ""
         named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
         words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
