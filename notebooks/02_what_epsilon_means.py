@@ -32,7 +32,7 @@ import pandas as pd
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import curves
+from adversary.desk.figures import trade_off_curves as curves
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 

@@ -32,12 +32,13 @@ import pandas as pd
 import xarray as xr
 
 import adversary as adv
-from adversary import models, postprocessing
+from adversary import models
+from adversary.reader import postprocessing
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
 clamped, rounded = postprocessing.clamped, postprocessing.rounded
-LeastSquares, consistency_risk = postprocessing.LeastSquares, postprocessing.consistency_risk
+LeastSquares, consistency_risk = postprocessing.LeastSquares, risk.consistency_risk
 
 block = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 block_group = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block group"])

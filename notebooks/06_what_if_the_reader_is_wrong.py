@@ -34,7 +34,7 @@ import preliz as pz
 
 import adversary as adv
 from adversary import models
-from adversary.desk.tornadoes import fan, tornado
+from adversary.desk.figures.tornado import fan, tornado
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

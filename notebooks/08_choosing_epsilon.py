@@ -31,9 +31,9 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk import budget_figures
-from adversary.desk.profile_files import load_profile_file
-from adversary.policy.recommendations import rounded_down
+from adversary.desk.figures import budget_figures
+from adversary.desk.files.profile_file import load_profile_file
+from adversary.policy.budget.recommend import rounded_down
 
 budget, Profile = adv.budget, adv.RiskProfile
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())

@@ -30,10 +30,11 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk import coverage_figures, posterior_figures
-from adversary.desk.inferred_words import span
-from adversary.desk.joint_densities import joint_density
-from adversary.desk.release_files import load_release_file
+from adversary.desk.figures import bounded_posterior as posterior_figures
+from adversary.desk.figures import coverage_figures
+from adversary.desk.figures.joint_density import joint_density
+from adversary.desk.files.release_file import load_release_file
+from adversary.desk.kit.bounded_words import span
 
 bounded = adv.bounded
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())

@@ -37,9 +37,11 @@ import pandas as pd
 import scipy.stats
 
 import adversary as adv
-from adversary.desk import curves, exact_figures, exact_readers
-from adversary.desk.table_files import load_table_file
-from adversary.privacy.conversions import simple_epsilon
+from adversary.desk.answers import exact_adversaries as exact_readers
+from adversary.desk.figures import exact_figures
+from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.files.table_file import load_table_file
+from adversary.privacy.definitions.conversions import simple_epsilon
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

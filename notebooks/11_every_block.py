@@ -37,8 +37,10 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk import nmf, spine_figures, spine_report
-from adversary.desk.spine_results import errors, promise, results
+from adversary import nmf
+from adversary.desk.figures import spine_figures
+from adversary.desk.report import spine_page as spine_report
+from adversary.nmf.runs.block_results import errors, promise, results
 
 spine = adv.spine
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})

@@ -13,10 +13,13 @@ import numpy as np
 import scipy.stats
 
 import adversary as adv
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.losses import ComposedLoss, DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.tulap import Tulap
-from tests import oracles
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
+from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
+from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.loss import PrivacyLoss
+from tests.oracles import paths as oracles
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from adversary.desk import cli
+from adversary.desk.commands import cli
 
 
 def run(*arguments: str) -> Result:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from adversary.desk import grids, report
+from adversary.desk.kit import section as grids
+from adversary.desk.report import audit_page as report
 
 
 def page_without_pictures(scenario: Any, tree: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.bounded_oracles import Oracle, Setting, highest_density, log_sample_variance_part
+from tests.oracles.bounded import Oracle, Setting, highest_density, log_sample_variance_part
 
 YSTAR, SSTAR, N, SCALE = 0.3430268260, 0.2224800114, 43, 1.0 / (0.25 * 43)
 CAP = 42.0 / (2.0 * 43.0 * 0.25)

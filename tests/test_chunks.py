@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary import chunks, executors, runner
-from adversary.chunks import MANIFEST, RECORDS, arrays_of, run_chunks
+from adversary._core import blocks as runner
+from adversary._core import chunks
+from adversary._core import workers as executors
+from adversary._core.blocks import RECORDS
+from adversary._core.chunks import MANIFEST, arrays_of, run_chunks
 
 ITEMS = {f"c{i}": i for i in range(5)}
 
@@ -303,7 +306,7 @@ ON_TWO = """
 import os, signal, sys
 from pathlib import Path
 from functools import partial
-from adversary.chunks import run_chunks
+from adversary._core import run_chunks
 from tests.test_chunks import ITEMS, draw
 
 def deadly(flag, seed):

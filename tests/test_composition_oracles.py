@@ -10,9 +10,9 @@ import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
 
-from tests import composition_oracles as twin
-from tests import oracles
-from tests.composition_oracles import Family
+from tests.oracles import composition as twin
+from tests.oracles import paths as oracles
+from tests.oracles.composition import Family
 
 SHIFTED = [Family(F(1, 2), 2, 3), Family(F(5), 1, 1), Family(F(3, 10), 3, 2)]
 COARSE = [Family(F(6), 1, 4), Family(F(7, 2), 1, 3)]

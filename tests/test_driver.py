@@ -13,7 +13,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from adversary.reader.truths import settle_truth
+from adversary.reader.path.truth import settle_truth
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 
 SCALARS = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -428,7 +428,8 @@ def test_simulated_audits_carry_their_error() -> None:
 
 
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.reader import laws, tables
+    from adversary.reader.risk import law_of_plan as laws
+    from adversary.reader.risk import listed_releases as tables
 
     stories = [
         STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")

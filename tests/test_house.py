@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import adversary
-from adversary.analyst import compiled as analyst_code
-from adversary.reader import spine_code
+from adversary.analyst.bounded.quadrature import decorator as analyst_code
+from adversary.reader.spine.compiled import decorator as spine_code
 
 ROOT = Path(adversary.__file__).parent
 WINGS = (
@@ -408,7 +408,7 @@ def test_scipy_stats_is_imported_late(name: str) -> None:
 
 
 def test_the_top_re_exports_no_figures_reports_or_commands() -> None:
-    assert not {"adversary.desk.cli", "adversary.desk.report", "adversary.desk.figures"} & imports(ROOT / "__init__.py")
+    assert not {"adversary.desk.commands.cli", "adversary.desk.report.audit_page", "adversary.desk.figures.audit_figures"} & imports(ROOT / "__init__.py")
 
 
 def test_wings_are_only_docstrings() -> None:
@@ -436,7 +436,7 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         "typer",
         "jinja2",
     )
-    for name in (*heavy, "adversary.models", "adversary.desk.cli", "adversary.desk.report", "adversary.desk.figures"):
+    for name in (*heavy, "adversary.models", "adversary.desk.commands.cli", "adversary.desk.report.audit_page", "adversary.desk.figures.audit_figures"):
         assert name not in loaded, name
     assert done.stderr == ""
 

@@ -14,9 +14,10 @@ import scipy.stats as st
 import xarray as xr
 
 import adversary as adv
-from adversary import modelled
-from adversary.models import hierarchical_counts, membership, noise, refits
-from adversary.models.marginal import Marginalised
+from adversary.driver import model_case as modelled
+from adversary.models import hierarchical_counts, membership, noise
+from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting.marginalised import Marginalised
 from tests.catalogue import DG
 
 SCALARS = ("prior", "posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -492,9 +493,9 @@ MILD = adv.Plan([adv.Level("block", adv.Geometric(0.1))])
 @pytest.mark.parametrize("listed", [True, False])
 def test_chains_in_several_modes_give_no_number(listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether or not there are few enough states to enumerate: chains start in different parts of the prior."""
-    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
     if not listed:
-        monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+        monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
     options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
     tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
     assert tree["risk"]["status"].item() == "unreliable"
@@ -502,17 +503,17 @@ def test_chains_in_several_modes_give_no_number(listed: bool, monkeypatch: pytes
 
 
 def test_chains_that_all_sit_in_one_mode_are_caught_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.models.batched import BatchedGibbs
+    from adversary.models.fitting.batched_sampler import BatchedGibbs
 
     def all_dense(self: Any, released: Any, size: int, *ignored: Any) -> Any:
         return {name: np.full(size, {"dense": 1, "in": 0, "others": 40}[name]) for name in self.supports}
 
     monkeypatch.setattr(BatchedGibbs, "start", all_dense)
-    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
     options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
     tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
     assert tree["risk"]["status"].item() == "unreliable"
-    monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
     tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
     assert tree["risk"]["status"].item() == "unreliable"  # `dense` never moves
 
@@ -522,7 +523,7 @@ def test_a_certainty_that_enumeration_confirms_passes(monkeypatch: pytest.Monkey
     tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
     assert tree["risk"]["status"].item() == "ok"
     assert tree["estimate"]["r_hat"].isnull().all()
-    monkeypatch.setattr("adversary.models.sweeps.LARGEST_GRID", 0)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
     tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
     assert tree["risk"]["status"].item() == "unreliable"
 
@@ -566,8 +567,8 @@ def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
 
 
 def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("adversary.models.diagnostics.SMALLEST_ESS", 1e9)
-    monkeypatch.setattr("adversary.models.sweeps.LONGER", 1)
+    monkeypatch.setattr("adversary._core.diagnosis.SMALLEST_ESS", 1e9)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
     readers = {"swept": with_others(), "told": adv.Adversary(0.2, beliefs={"block": st.binom(2, 0.5)})}
     options: dict[str, Any] = {"rng": 1, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
     tree = adv.audit(ONE, readers, {"block": 1, "in": 1}, engine="mcmc", **options)
@@ -588,7 +589,7 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
 
 
 def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.models import sweeps
+    from adversary.models.fitting import gibbs_fits as sweeps
 
     honest = sweeps._rows
 
@@ -608,7 +609,7 @@ def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_swept_blocks_are_kept_and_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adversary.models.sweeps.BLOCK", 10)
+    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.BLOCK", 10)
     options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 30, "progress": False}
     plain = adv.audit(TWO, two_levels(), TRUTH, **options)
     stored = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
@@ -658,7 +659,7 @@ def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypat
         told = {"posterior": 0.5, "complement": 0.5, "mcse": 0.01, "ess": 500.0, "passed": 1.0}
         return {name: np.zeros(shape) for name, shape in refits._layout(fitter, refits.FITS).shapes.items()} | told
 
-    monkeypatch.setattr("adversary.models.marginal.compiled_sampler", lambda *arguments: None)
+    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
     monkeypatch.setattr(refits, "fit_twice", no_fit)
     with pm.Model() as model:
         rate = pm.Beta("rate", 1.5, 4.0)

@@ -10,7 +10,7 @@ import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
 
-from adversary import _numeric as numeric
+from adversary._core import numeric
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 1.0, 3.1, 3.2, 20.0, 1e3])

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import adversary
-from adversary.desk import cli
+from adversary.desk.commands import cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

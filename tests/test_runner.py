@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary import runner
-from adversary.executors import Remade, in_threads
-from adversary.runner import (
+from adversary._core import blocks as runner
+from adversary._core.blocks import (
     BLOCK,
     RECORDS,
     gathered,
@@ -26,6 +25,7 @@ from adversary.runner import (
     simulate,
     track,
 )
+from adversary._core.workers import Remade, in_threads
 
 
 def draw(size: int, generator: np.random.Generator) -> Any:

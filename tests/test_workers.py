@@ -18,8 +18,8 @@ from tests.test_driver import _simulated, audit
 
 ON_WORKERS = """
 import sys
-from adversary.analyst.study import coverage_study
-from adversary.executors import lent
+from adversary.analyst.bounded.study import coverage_study
+from adversary._core import lent
 from adversary.models import sweeps
 from tests.catalogue import STORIES
 from tests.test_driver import _simulated, audit

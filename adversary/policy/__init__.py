@@ -1,1 +1,5 @@
 """What an agency should do about it."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

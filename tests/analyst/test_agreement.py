@@ -21,14 +21,13 @@ import pytensor
 import pytest
 
 from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, posterior
-from adversary.analyst.records import gibbs_records
-from adversary.models.batching import NUMPY_MODE
-from adversary.models.bounded_data import bounded
-from adversary.models.feasible_densities import log_feasible
-from adversary.models.noisy_densities import gamma_laplace, normal_laplace
-
-from .test_posteriors import SETTINGS, setting
-from .test_records import brute_force
+from adversary.analyst.bounded.samplers.record_gibbs import gibbs_records
+from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.summaries.bounded_data import bounded
+from adversary.models.summaries.compiled.feasible_densities import log_feasible
+from adversary.models.summaries.compiled.noisy_densities import gamma_laplace, normal_laplace
+from tests.analyst.test_posteriors import SETTINGS, setting
+from tests.analyst.test_records import brute_force
 
 LENGTHS: dict[str, Any] = {"draws": 4000, "burn": 1000, "chains": 4, "thin": 20}
 CAP = 5.0

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adversary.analyst import chords, slopes, sums
 from adversary.analyst import regression as reg
-
-from .test_regression import ELSEWHERE, IMPOSSIBLE, RELEASE
+from adversary.analyst.regression import (
+    hit_and_run as chords,
+)
+from adversary.analyst.regression import (
+    regression_law as slopes,
+)
+from adversary.analyst.regression import (
+    sufficient_statistics as sums,
+)
+from tests.analyst.test_regression import ELSEWHERE, IMPOSSIBLE, RELEASE
 
 N = 46.0
 

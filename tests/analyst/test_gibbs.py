@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 from scipy.special import gammaln, log_ndtr
 
-from adversary.analyst import chains, gibbs
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import NormalInverseGamma
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.prior import NormalInverseGamma
+from adversary.analyst.bounded.samplers import chains
+from adversary.analyst.bounded.samplers import statistics_gibbs as gibbs
 
 Floats = NDArray[np.float64]
 DRAWS = 2500

@@ -72,8 +72,8 @@ def settings() -> list[Any]:
 @pytest.mark.parametrize("row", range(20))
 def test_the_likelihood_is_its_double_integral(row: int) -> None:
     """Within 2e-4 nats wherever it is not 40 nats below its largest; within 1e-4 of itself below exp(-1e5)."""
-    from adversary.analyst.capped import Seen
-    from adversary.analyst.kernels import fill_grid
+    from adversary.analyst.bounded.quadrature.kernels import fill_grid
+    from adversary.analyst.bounded.quadrature.sample_variance import Seen
 
     seen = Seen(*settings()[row])
     rng = np.random.default_rng(row)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import gamma, kstest
 
-from adversary.analyst.gammas import log_gammainc, log_gammaincc
-from adversary.analyst.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
+from adversary.analyst.bounded.incomplete_gamma import log_gammainc, log_gammaincc
+from adversary.analyst.bounded.mixtures import TruncatedGammaMixture, gamma_laplace_logz, normal_laplace_logpdf
 
 LAWS = {
     "figure 4.6": TruncatedGammaMixture(2.0, 2.0, 1.0, 1.0),

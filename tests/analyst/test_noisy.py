@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from adversary.analyst.bounded import BoundedRelease, posterior
-from adversary.analyst.regression import RegressionRelease, load_cirrhosis
+from adversary.analyst.regression.cirrhosis import load_cirrhosis
+from adversary.analyst.regression.sufficient_statistics import RegressionRelease
 
 QUIET = BoundedRelease(0.4, 0.05, n=20, epsilon=(0.3, 0.3))
 

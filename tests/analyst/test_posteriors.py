@@ -13,14 +13,14 @@ from scipy import stats
 
 import adversary as adv
 from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, gibbs, is_proper, posterior
-from adversary.analyst.priors import IMPROPER
+from adversary.analyst.bounded.prior import IMPROPER
 
 INFORMATIVE = NormalInverseGamma(0.2, 2.0, 3.0, 0.1)
 
 LEAD = (43, (0.25, 0.25), 0.343026826, 0.2224800114)
 PRIOR = (0.125, 1.0, 1.0, 0.038)
 TWIN: list[tuple[Any, ...]] = [
-    # n, budgets, mean, variance; prior, constrained; E mu, sd mu, E sigma2 of tests/bounded_oracles.py
+    # n, budgets, mean, variance; prior, constrained; E mu, sd mu, E sigma2 of tests/oracles/bounded.py
     (*LEAD, PRIOR, True, 0.2253957, 0.1111391, 0.0336641),
     (*LEAD, PRIOR, False, 0.2280887, 0.1195964, 0.0572115),
     (*LEAD, None, True, 0.3853392, 0.1102781, 0.1406856),
@@ -227,9 +227,9 @@ def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
 @pytest.mark.parametrize("i", range(SETTINGS))
 def test_two_quadratures_of_the_likelihood_agree(i: int) -> None:
     """The one behind `posterior` integrates over the mean last, the one of the PyMC model over the variance last."""
-    from adversary.analyst.capped import LAPLACE, Seen
-    from adversary.analyst.kernels import fill_grid
-    from adversary.models.feasible_densities import log_feasible
+    from adversary.analyst.bounded.quadrature.kernels import fill_grid
+    from adversary.analyst.bounded.quadrature.sample_variance import LAPLACE, Seen
+    from adversary.models.summaries.compiled.feasible_densities import log_feasible
 
     release, prior, _ = setting(i)
     found = posterior(release, prior)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary._numeric import Floats
+from adversary._core.numeric import Floats
 from adversary.analyst.bounded import BoundedRelease, NormalInverseGamma, Posterior, posterior
-from tests.bounded_oracles import Oracle, Setting
+from tests.oracles.bounded import Oracle, Setting
 
 SHARES = np.array([0.025, 0.5, 0.975])
 

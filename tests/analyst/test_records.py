@@ -10,9 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from adversary.analyst import gibbs, records
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import NormalInverseGamma
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.prior import NormalInverseGamma
+from adversary.analyst.bounded.samplers import record_gibbs as records
+from adversary.analyst.bounded.samplers import statistics_gibbs as gibbs
 
 Floats = NDArray[np.float64]
 RELEASE = BoundedRelease(0.15, 0.02, n=4, epsilon=(1.0, 1.0))

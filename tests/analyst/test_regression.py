@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adversary.analyst import moments, slopes, sums, sweeps
 from adversary.analyst import regression as reg
+from adversary.analyst.regression import (
+    gibbs_sweeps as sweeps,
+)
+from adversary.analyst.regression import (
+    regression_law as slopes,
+)
+from adversary.analyst.regression import (
+    regressor_moments as moments,
+)
+from adversary.analyst.regression import (
+    sufficient_statistics as sums,
+)
 
 RELEASE = reg.RegressionRelease([9.6, 3.9, 18.7, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=0.5)
 IMPOSSIBLE = reg.RegressionRelease([9.6, 3.9, -400.0, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=50.0)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from adversary.analyst import populations, trials
-from adversary.analyst.designs import Cell, design
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.populations import TruncatedNormal, sample_statistics
-from adversary.analyst.posteriors import posterior
-from adversary.analyst.priors import NormalInverseGamma
-from adversary.analyst.study import averages, coverage_study
-from adversary.runner import BLOCK, seed_sequence
+from adversary._core.blocks import BLOCK, seed_sequence
+from adversary.analyst.bounded.bounded_posterior import posterior
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.prior import NormalInverseGamma
+from adversary.analyst.bounded.study import populations, trials
+from adversary.analyst.bounded.study.coverage import averages, coverage_study
+from adversary.analyst.bounded.study.design import Cell, design
+from adversary.analyst.bounded.study.populations import TruncatedNormal, sample_statistics
 
 CELL: dict[str, Any] = {"n": 20, "truths": (0.3, 0.1), "epsilon": 1.0, "rng": 7}
 

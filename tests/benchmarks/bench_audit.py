@@ -116,7 +116,7 @@ def test_discrete_gaussian_draws() -> None:
 
 def test_enumeration_of_the_model() -> None:
     from adversary import models
-    from adversary.reader.enumeration import compile_enumerator
+    from adversary.models.enumeration.enumerate import compile_enumerator
 
     release = PLAN.release(TRUTH, 5, 100_000)
     observed = adv.observed(release)

@@ -17,8 +17,9 @@ import pytest
 import scipy.stats as st
 
 import adversary as adv
-from adversary.models import noise, refits
-from adversary.models.marginal import Marginalised
+from adversary.models import noise
+from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting.marginalised import Marginalised
 from tests.benchmarks.stopwatch import median_seconds
 
 RHO = [float(adv.census.DETAILED_RHO[level]) for level in ("block", "block group")]

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary import runner
-from adversary.desk import cli, report
-from adversary.runner import RECORDS
+from adversary._core import blocks as runner
+from adversary._core.blocks import RECORDS
+from adversary.desk.commands import cli
+from adversary.desk.report import audit_page as report
 from tests import commands
 from tests.desk.test_cli import SIMULATED
 
@@ -211,7 +212,8 @@ def test_two_at_work_in_one_folder_are_kept_apart(
 # Killed
 
 PROGRAM = """
-from adversary.desk import cli, report
+from adversary.desk.commands import cli
+from adversary.desk.report import audit_page as report
 report.render = lambda *_: "page"
 if __name__ == "__main__":
     cli.main()

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk import audited, report
-from adversary.desk.scenarios import Scenario
-from adversary.reader.laws import factor_law
-from adversary.reader.truths import opposite, settle_truth
+from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.report import audit_page as report
+from adversary.reader.path.truth import opposite, settle_truth
+from adversary.reader.risk.law_of_plan import factor_law
 from tests.catalogue import STORIES
 
 DATA = Path(__file__).parents[2] / "data"

@@ -12,11 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import budget_figures, budget_titles
-from adversary.desk.profile_files import load_profile_file
-from adversary.desk.reader_maps import COLOURED, NOTHING
-from adversary.policy.promises import release_curve
-from adversary.policy.utility import tradeoff_table
+from adversary.desk.figures import budget_figures
+from adversary.desk.figures.epsilon_map import COLOURED, NOTHING
+from adversary.desk.files.profile_file import load_profile_file
+from adversary.desk.kit import epsilon_titles as budget_titles
+from adversary.policy.budget.accuracy import tradeoff_table
+from adversary.policy.budget.allocate import release_curve
 
 DATA = Path(__file__).parents[2] / "data"
 Profile = adv.RiskProfile

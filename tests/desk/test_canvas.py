@@ -15,8 +15,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import adversary as adv
-from adversary.desk import drawing, exhibits, grids, spine_figures, spine_results
-from adversary.desk.drawing import plain_log_axis, styled
+from adversary.desk.answers import figure_files as exhibits
+from adversary.desk.figures import spine_figures
+from adversary.desk.kit import section as grids
+from adversary.desk.kit import style as drawing
+from adversary.desk.kit.style import plain_log_axis, styled
+from adversary.nmf.runs import block_results as spine_results
 from tests.commands import run
 from tests.desk import test_coverage_figures, test_curves
 from tests.desk.test_coverage_figures import study

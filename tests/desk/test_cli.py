@@ -15,8 +15,9 @@ import typer.core
 import xarray as xr
 
 import adversary as adv
-from adversary import runner
-from adversary.desk import cli, report
+from adversary._core import blocks as runner
+from adversary.desk.commands import cli
+from adversary.desk.report import audit_page as report
 from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
@@ -82,7 +83,7 @@ def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings
-from adversary.desk import cli
+from adversary.desk.commands import cli
 cli.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
 sys.argv = ["adversary", "audit", {DARE!r}]
 cli.main()
@@ -313,7 +314,7 @@ def test_the_command_starts_without_pymc_matplotlib_or_jinja2() -> None:
     code = f"""
 import sys
 sys.modules["dask"] = None  # where it is installed xarray imports it, and it imports Jinja2
-from adversary.desk.cli import app
+from adversary.desk.commands import app
 app(["audit", {DARE!r}, "--engine", "exact", "--json"], standalone_mode=False)
 heavy = {{"pymc", "pytensor", "arviz", "matplotlib", "jinja2", "numba"}} & set(sys.modules)
 print("HEAVY", sorted(heavy))
@@ -323,7 +324,7 @@ print("HEAVY", sorted(heavy))
 
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "adversary.desk.cli", "audit", GRANVILLE, "--json"],
+        [sys.executable, "-m", "adversary.desk.commands.cli", "audit", GRANVILLE, "--json"],
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     assert json.loads(done.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)

@@ -16,8 +16,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import bounds, exhibits
-from adversary.privacy import concentrated
+from adversary.desk.answers import bounds_answer as bounds
+from adversary.desk.answers import figure_files as exhibits
+from adversary.privacy.definitions import moments as concentrated
 from tests import commands
 
 KINDS = {
@@ -285,7 +286,7 @@ def test_the_figure_of_posteriors_draws_the_bounds(failure: float) -> None:
 def test_bounds_and_help_start_without_pymc_matplotlib_or_jinja2() -> None:
     code = """
 import sys
-from adversary.desk.cli import app
+from adversary.desk.commands import app
 for arguments in (["bounds", "--rho", "1", "--json"], ["bounds", "--help"], ["--help"]):
     try:
         app(arguments, standalone_mode=False)

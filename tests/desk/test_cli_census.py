@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk import concerns
+from adversary.desk.answers import census_tables as concerns
 from tests import commands
 
 census = adv.census

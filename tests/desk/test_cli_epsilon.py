@@ -14,9 +14,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import budgets
-from adversary.desk.profile_files import load_profile_file
-from adversary.policy import promises, utility
+from adversary.desk.answers import epsilon_answer as budgets
+from adversary.desk.files.profile_file import load_profile_file
+from adversary.policy.budget import accuracy as utility
+from adversary.policy.budget import allocate as promises
 from tests import commands
 from tests.commands import flat
 
@@ -380,7 +381,7 @@ def test_tables_and_json_start_without_pymc_matplotlib_or_jinja2(tmp_path: Path)
     code = f"""
 import sys
 sys.modules["dask"] = None  # where it is installed xarray imports it, and it imports Jinja2
-from adversary.desk.cli import app
+from adversary.desk.commands import app
 for more in ([], ["--json"], ["--help"]):
     try:
         app(["epsilon", {path!r}, *more], standalone_mode=False)

@@ -9,15 +9,15 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import explained
-from adversary.desk.options import SEED
-from adversary.desk.profile_files import load_profile_file
-from adversary.desk.report import render
-from adversary.desk.scenarios import Scenario
-from adversary.policy.explain import AUDIENCES, explain
-from adversary.policy.promises import Promise, promise
-from adversary.policy.recommendations import Recommendation, recommend_epsilon
-from adversary.policy.verdicts import verdict
+from adversary.desk.commands.options import SEED
+from adversary.desk.files.profile_file import load_profile_file
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.report import explain_answer as explained
+from adversary.desk.report.audit_page import render
+from adversary.policy.budget.allocate import Promise, promise
+from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
+from adversary.policy.budget.verdict_on_guarantee import verdict
+from adversary.policy.explain.explanation import AUDIENCES, explain
 from tests import commands
 from tests.commands import flat
 

@@ -15,9 +15,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.analyst import posteriors
-from adversary.desk import inferred
-from adversary.desk.release_files import load_release_file
+from adversary.analyst.bounded import bounded_posterior as posteriors
+from adversary.desk.answers import bounded_answer as inferred
+from adversary.desk.files.release_file import load_release_file
 from tests import commands
 from tests.commands import flat
 
@@ -270,7 +270,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
 def test_tables_and_json_start_without_pymc_matplotlib_or_jinja2() -> None:
     code = f"""
 import sys
-from adversary.desk.cli import app
+from adversary.desk.commands import app
 for more in ([], ["--json"], ["--help"]):
     try:
         app(["infer", {str(BLOOD)!r}, *more], standalone_mode=False)

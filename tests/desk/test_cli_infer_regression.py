@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 from adversary.analyst import regression as reg
-from adversary.desk import regression_figures
-from adversary.desk.regression_files import RegressionFile, load_any_release_file
-from adversary.desk.release_files import ReleaseFile
+from adversary.desk.figures import regression_figures
+from adversary.desk.files.regression_file import RegressionFile, load_any_release_file
+from adversary.desk.files.release_file import ReleaseFile
 from tests import commands
 from tests.commands import flat
 

@@ -15,8 +15,12 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import adversary as adv
-from adversary.desk import answers, exact_figures, exact_readers, exact_tables, exact_words
-from adversary.desk.table_files import load_table_file
+from adversary.desk.answers import exact_adversaries as exact_readers
+from adversary.desk.answers import table_answer as exact_tables
+from adversary.desk.figures import exact_figures
+from adversary.desk.files.table_file import load_table_file
+from adversary.desk.kit import exact_words
+from adversary.desk.report import audit_answer as answers
 from tests import commands
 from tests.commands import flat
 from tests.pages import page_without_pictures

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from adversary.desk import coverage_figures as figures
-from adversary.desk.coverage_figures import ERRORS, USES
+from adversary.desk.figures import coverage_figures as figures
+from adversary.desk.figures.coverage_figures import ERRORS, USES
 
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
 FIGURES = {"length": figures.length, "coverage": figures.coverage, "rmse": figures.rmse}

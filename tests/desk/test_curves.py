@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import adversary as adv
-from adversary import decisions
-from adversary.desk import curves
+from adversary.desk.figures import trade_off_curves as curves
+from adversary.privacy import decisions
 
 RHO = 2.63
 LAPLACE, GAUSSIAN = adv.Laplace(0.5).privacy_loss(), adv.Gaussian(1.0).privacy_loss()

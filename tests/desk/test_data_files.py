@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from adversary.desk import grids, report
+from adversary.desk.kit import section as grids
+from adversary.desk.report import audit_page as report
 from tests.commands import answered, printed, run
 
 DATA = Path(__file__).parents[2] / "data"

@@ -13,10 +13,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import drawing, figures
-from adversary.desk.scenarios import Scenario
-from adversary.reader import variants
-from adversary.reader.risk import prob_correct
+from adversary.desk.figures import audit_figures as figures
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.kit import style as drawing
+from adversary.reader.risk import modified as variants
+from adversary.reader.risk.averages import prob_correct
 
 DATA = Path(__file__).parents[2] / "data"
 EVERY = [figures.posterior_by_release, figures.ratio_by_prior, figures.risk_by_budget, figures.risk_by_reader]

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversary.desk import nmf
-from adversary.desk.nmf_layout import arrow, bare, flat_cells
-from adversary.desk.nmf_writing import Records, Writer
-from adversary.reader.trees import Tree
+from adversary import nmf
+from adversary.nmf.file_layout import arrow, bare, flat_cells
+from adversary.nmf.writer import Records, Writer
+from adversary.reader.spine.tree import Tree
 
 LEVELS = ("State", "County", "Tract")
 PLACES = {"99": None, "99001": "99", "99003": "99", "a": "99001", "b": "99001", "c": "99003"}
@@ -134,7 +134,7 @@ def test_files_of_other_partitions_are_not_opened(file: Path) -> None:
 
 
 def test_batches_do_not_change_what_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adversary.desk.nmf_sources.BATCH", 1)
+    monkeypatch.setattr("adversary.nmf.parquet_source.BATCH", 1)
     np.testing.assert_array_equal(nmf.read(file, "race", "all").released, RACE)
 
 
@@ -254,8 +254,8 @@ def spines(draw: st.DrawFn) -> tuple[Tree, np.ndarray[Any, Any], np.ndarray[Any,
 def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, made: Any, batch: int) -> None:
     grown, released, rho, shape = made
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adversary.desk.nmf_sources.BATCH", batch)
-        patch.setattr("adversary.desk.nmf_writing.NUMBERS", 4)
+        patch.setattr("adversary.nmf.parquet_source.BATCH", batch)
+        patch.setattr("adversary.nmf.writer.NUMBERS", 4)
         path = tmp_path_factory.mktemp("fuzz") / "file"
         nmf.write(path, grown, {"q": nmf.Answers(released, rho, shape)})
         found = nmf.read(path, "q", "all", levels=grown.levels)

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from adversary.desk import nmf, nmf_contents
-from adversary.desk.nmf_writing import Records, Writer
-from adversary.reader.trees import Tree
+from adversary import nmf
+from adversary.nmf import check as nmf_contents
+from adversary.nmf.writer import Records, Writer
+from adversary.reader.spine.tree import Tree
 
 LEVELS = ("State", "County", "Tract")
 PLACES = {"99": None, "99001": "99", "99003": "99", "a": "99001", "b": "99001", "c": "99003"}

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from adversary.desk import nmf, nmf_contents
-from adversary.reader.trees import Tree
+from adversary import nmf
+from adversary.nmf import check as nmf_contents
+from adversary.reader.spine.tree import Tree
 from tests import commands
 from tests.desk.test_nmf_malformed import LEVELS, PLACES, doubled, first, rewritten, whole
 

@@ -14,10 +14,10 @@ import pytest
 from scipy import stats
 
 import adversary as adv
-from adversary.desk import nmf
-from adversary.desk.nmf_population import settle
-from adversary.desk.nmf_recipes import CHUNK, SHAPE
-from adversary.desk.nmf_synthesis import made_units
+from adversary import nmf
+from adversary.nmf.synthetic.population import settle
+from adversary.nmf.synthetic.recipe import CHUNK, SHAPE
+from adversary.nmf.synthetic.synthesis import made_units
 from tests import commands
 
 BLOCKS = 9000

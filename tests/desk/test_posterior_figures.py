@@ -9,10 +9,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.analyst.priors import Flat, NormalInverseGamma
-from adversary.desk import posterior_figures
-from adversary.desk.joint_densities import joint_density, next_value
-from adversary.desk.prior_marginals import prior_marginal
+from adversary.analyst.bounded.prior import Flat, NormalInverseGamma
+from adversary.desk.figures import bounded_posterior as posterior_figures
+from adversary.desk.figures.joint_density import joint_density, next_value
+from adversary.desk.figures.prior_marginal import prior_marginal
 
 BOTH = ("using the bounds", "ignoring the bounds")
 

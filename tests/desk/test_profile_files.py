@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk.keys import Keys
-from adversary.desk.profile_files import load_profile_file
-from adversary.desk.profile_keys import read_profile
+from adversary.desk.files.keys import Keys
+from adversary.desk.files.profile_file import load_profile_file
+from adversary.desk.files.profile_keys import read_profile
 
 DATA = Path(__file__).parents[2] / "data"
 GOOD = """

@@ -15,11 +15,14 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk import answers, cli, profile_sections, profile_verdicts
-from adversary.desk.scenarios import Scenario
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.risks import relative_risk_bound
-from adversary.policy.verdicts import verdict
+from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.commands import cli
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.report import audit_answer as answers
+from adversary.desk.report import profile_section as profile_sections
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_bounds import relative_risk_bound
+from adversary.policy.budget.verdict_on_guarantee import verdict
 from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"

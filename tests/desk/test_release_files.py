@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from adversary.analyst.priors import Flat, NormalInverseGamma
-from adversary.desk.release_files import load_release_file, parse_prior
+from adversary.analyst.bounded.prior import Flat, NormalInverseGamma
+from adversary.desk.files.release_file import load_release_file, parse_prior
 
 BLOOD = Path(__file__).parents[2] / "data" / "blood_lead.toml"
 RELEASE = "[release]\nmean = 34.3\nvariance = 2224.8\nn = 43\nepsilon = [0.25, 0.5]\nbounds = [0, 100]\n"

@@ -10,9 +10,12 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk import audited, learned, report, words
-from adversary.desk.report import check_directory, render, write_report
-from adversary.desk.scenarios import Scenario
+from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.kit import audit_words as words
+from adversary.desk.report import audit_page as report
+from adversary.desk.report import results_section as learned
+from adversary.desk.report.audit_page import check_directory, render, write_report
 from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"

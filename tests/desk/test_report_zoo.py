@@ -15,24 +15,42 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk import (
-    adjustments,
-    alternatives,
-    answers,
-    audited,
-    capabilities,
-    diagnostics,
-    learned,
-    portraits,
-    repeats,
-    sensitivities,
-    summaries,
-    words,
+from adversary.desk.commands.cli import app
+from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.files.scenario import Scenario
+from adversary.desk.kit import audit_words as words
+from adversary.desk.report import (
+    audit_answer as answers,
 )
-from adversary.desk.cli import app
-from adversary.desk.report import render
-from adversary.desk.scenarios import Scenario
-from adversary.reader.postprocessing import consistency_risk
+from adversary.desk.report import (
+    descriptions as portraits,
+)
+from adversary.desk.report import (
+    diagnostics_section as diagnostics,
+)
+from adversary.desk.report import (
+    empirical_epsilon_section as capabilities,
+)
+from adversary.desk.report import (
+    other_neighbours as alternatives,
+)
+from adversary.desk.report import (
+    postprocessing_section as adjustments,
+)
+from adversary.desk.report import (
+    repeated_releases as repeats,
+)
+from adversary.desk.report import (
+    report_text as summaries,
+)
+from adversary.desk.report import (
+    results_section as learned,
+)
+from adversary.desk.report import (
+    sensitivity_section as sensitivities,
+)
+from adversary.desk.report.audit_page import render
+from adversary.reader.risk.postprocessed_risk import consistency_risk
 from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"

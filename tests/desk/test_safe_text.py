@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.desk import drawing, report, tables
-from adversary.desk.safe_text import FOR_GROUPS, printable, safe_names
+from adversary.desk.kit import screen as tables
+from adversary.desk.kit import style as drawing
+from adversary.desk.kit.safe_text import FOR_GROUPS, printable, safe_names
+from adversary.desk.report import audit_page as report
 from tests.commands import answered, flat, printed, run
 
 DATA = Path(__file__).parents[2] / "data"

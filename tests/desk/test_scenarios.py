@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.cli import app
+from adversary.desk.commands.cli import app
 
 DATA = Path(__file__).parents[2] / "data"
 GOOD = """

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.cli import app
-from adversary.desk.scenarios import Scenario
-from adversary.reader import attacks
-from adversary.reader.coarsening import Clamped, Rounded
-from adversary.reader.consistency import LeastSquares
-from adversary.reader.each import Each
-from adversary.reader.rates import BetaBinomial, GammaPoisson
-from adversary.reader.simplex import NonNegative
+from adversary.desk.commands.cli import app
+from adversary.desk.files.scenario import Scenario
+from adversary.reader.beliefs.each import Each
+from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
+from adversary.reader.path import attacks
+from adversary.reader.postprocessing.coarsening import Clamped, Rounded
+from adversary.reader.postprocessing.nonnegative import NonNegative
+from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
 
 GOOD = """
 title = "two levels"

@@ -10,8 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk.tornadoes import fan, tornado
-from adversary.reader.sensitivity import TRUTHS, one_at_a_time, sweep
+from adversary.desk.figures.tornado import fan, tornado
+from adversary.driver.sensitivity import TRUTHS, one_at_a_time, sweep
 
 PLAN = adv.Plan(
     [

@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk import spine_figures as figures
-from adversary.desk import spine_results as made
+from adversary.desk.figures import spine_figures as figures
+from adversary.nmf.runs import block_results as made
 
 spine = adv.spine
 PRIOR = spine.SharedRate(np.geomspace(0.1, 10.0, 4))

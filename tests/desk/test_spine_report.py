@@ -13,8 +13,18 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk import grids, nmf, spine_findings, spine_results, spine_runs
-from adversary.desk import spine_report as report
+from adversary import nmf
+from adversary.desk.kit import section as grids
+from adversary.desk.report import spine_page as report
+from adversary.nmf.runs import (
+    block_results as spine_results,
+)
+from adversary.nmf.runs import (
+    county_runs as spine_runs,
+)
+from adversary.nmf.runs import (
+    run_findings as spine_findings,
+)
 from tests.desk.test_spine_figures import PRIOR, county, table
 
 

@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import adversary as adv
-from adversary.chunks import MANIFEST, RECORDS
-from adversary.desk import nmf, spine_runs
-from adversary.desk.spine_findings import of_cell
-from adversary.desk.spine_priors import description, leaf_prior
-from adversary.desk.spine_runs import Question, run
-from adversary.desk.spine_summaries import summary
+from adversary import nmf
+from adversary._core.blocks import RECORDS
+from adversary._core.chunks import MANIFEST
+from adversary.desk.report.spine_summary import summary
+from adversary.nmf.runs import county_runs as spine_runs
+from adversary.nmf.runs.county_runs import Question, run
+from adversary.nmf.runs.prior_words import description, leaf_prior
+from adversary.nmf.runs.run_findings import of_cell
 from tests import commands
 from tests.test_chunks import contents, environment
 
@@ -111,10 +113,10 @@ def test_an_interruption_is_said_in_one_line(file: Path, tmp_path: Path, monkeyp
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("adversary.desk.spine_command.run", interrupted)
+    monkeypatch.setattr("adversary.desk.commands.spine_command.run", interrupted)
     result = commands.run("spine", str(file), "--query", "TOTAL", "--out", str(tmp_path))
     assert (result.exit_code, result.stderr) == (130, "interrupted: go on with --resume\n")
-    monkeypatch.setattr("adversary.desk.nmf_command.synthesise", interrupted)
+    monkeypatch.setattr("adversary.desk.commands.nmf_command.synthesise", interrupted)
     result = commands.run("nmf", "synth", str(tmp_path / "new"))
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
 
@@ -123,7 +125,7 @@ def test_what_is_ended_by_sigterm_says_how_to_go_on(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("adversary.desk.spine_command.run", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("adversary.desk.commands.spine_command.run", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
     result = commands.run("spine", str(file), "--query", "TOTAL", "--out", str(tmp_path))
     assert (result.exit_code, result.stderr) == (130, "interrupted: go on with --resume\n")
     assert signal.getsignal(signal.SIGTERM) is before
@@ -131,7 +133,7 @@ def test_what_is_ended_by_sigterm_says_how_to_go_on(
 
 def test_ctrl_c_waits_for_compiled_code() -> None:
     """Its answer is made into objects of Python by code that does not look for exceptions: it crashed."""
-    from adversary.compiling import call
+    from adversary._core.compiling import call
 
     before, finished = signal.getsignal(signal.SIGINT), []
 
@@ -311,7 +313,7 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
 
 @pytest.mark.slow
 def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "adversary.desk.cli", "spine", str(file), "--query", "detailed", "--prior", "0.2"]
+    command = [sys.executable, "-m", "adversary.desk.commands.cli", "spine", str(file), "--query", "detailed", "--prior", "0.2"]
     command += ["--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     for beside in ("summary.json", "spine-1.html", "spine-8.html"):
@@ -321,7 +323,7 @@ def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path)
 
 KILLED = """
 import os, signal, sys
-from adversary.desk import spine_runs
+from adversary.nmf.runs import county_runs as spine_runs
 
 solve = spine_runs.solve_piece
 

@@ -17,14 +17,14 @@ from scipy.special import gammainc, gammaln, logsumexp
 from scipy.stats import invgamma, norm
 
 from adversary import models
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import NormalInverseGamma
-from adversary.models import bounded_data
-from adversary.models.batching import NUMPY_MODE
-from adversary.models.bounded_data import bounded, released_statistics
-from adversary.models.feasible import LEAST_MASS, Statistics
-from adversary.models.incomplete import gamma_laplace, log_gammainc, normal_laplace
-from adversary.models.predictive import PriorPredictive
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.prior import NormalInverseGamma
+from adversary.models.calibration.prior_predictive import PriorPredictive
+from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.summaries import bounded_data
+from adversary.models.summaries.bounded_data import bounded, released_statistics
+from adversary.models.summaries.density_operations import gamma_laplace, log_gammainc, normal_laplace
+from adversary.models.summaries.feasible_statistics import LEAST_MASS, Statistics
 
 Floats = NDArray[np.float64]
 

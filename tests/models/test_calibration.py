@@ -19,20 +19,31 @@ from scipy.stats import poisson
 
 import adversary as adv
 from adversary import models
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.sums import RegressionRelease
-from adversary.models import calibration, noise, posteriors, predictive
-from adversary.models.calibration import calibrate, uniformity
-from adversary.models.marginal import Settings
-from adversary.models.posteriors import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
-from adversary.models.predictive import PriorPredictive
-from adversary.models.tables import Tabulated
-from adversary.privacy.cells import sensitivity_space
-from adversary.privacy.span_noise import SpanGaussian
-from adversary.reader.contingency import Dirichlet
-from adversary.reader.each import Each
-from adversary.reader.postprocessing import LeastSquares, NonNegative, clamped
-from adversary.reader.rates import BetaBinomial, GammaPoisson
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.regression.sufficient_statistics import RegressionRelease
+from adversary.models import noise
+from adversary.models.calibration import (
+    posteriors_to_rank as posteriors,
+)
+from adversary.models.calibration import (
+    prior_predictive as predictive,
+)
+from adversary.models.calibration import (
+    simulation_based as calibration,
+)
+from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
+from adversary.models.calibration.prior_predictive import PriorPredictive
+from adversary.models.calibration.simulation_based import calibrate, uniformity
+from adversary.models.fitting.marginalised import Settings
+from adversary.models.stories.tabulated import Tabulated
+from adversary.privacy.invariants.span_noise import SpanGaussian
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.reader.beliefs.each import Each
+from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
+from adversary.reader.conditioned.contingency import Dirichlet
+from adversary.reader.postprocessing.coarsening import clamped
+from adversary.reader.postprocessing.nonnegative import NonNegative
+from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
 from tests.catalogue import STORIES
 
 DG = adv.DiscreteGaussian.from_rho

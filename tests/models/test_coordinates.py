@@ -10,8 +10,8 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from adversary.models.batching import NUMPY_MODE
-from adversary.models.coordinates import LogUpTo, RootUpTo, Standardised
+from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.summaries.coordinates import LogUpTo, RootUpTo, Standardised
 
 Q = np.linspace(-12.0, 12.0, 49)
 MEANS = [

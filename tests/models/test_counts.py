@@ -12,12 +12,12 @@ import pytest
 import scipy.stats as st
 
 from adversary.models import hierarchical_counts, membership
-from adversary.privacy import mechanisms
-from adversary.reader.beliefs import Others, Point, Uniform
-from adversary.reader.enumeration import enumerate_posterior
-from adversary.reader.inference import Adversary
-from adversary.reader.plans import Level, Plan
-from adversary.reader.releases import observed
+from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.privacy.mechanisms import continuous as mechanisms
+from adversary.reader.beliefs.belief import Others, Point, Uniform
+from adversary.reader.path.adversary import Adversary
+from adversary.reader.plans.plan import Level, Plan
+from adversary.reader.plans.release import observed
 
 RHO = tuple(
     2.56 * level * query

@@ -13,12 +13,13 @@ import pytest
 import scipy.stats as st
 import xarray as xr
 
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.posteriors import posterior
-from adversary.models import actual_world, bounded, fits, noise, released_statistics
-from adversary.models.fits import fit
-from adversary.privacy import mechanisms
-from adversary.reader.enumeration import enumerate_posterior
+from adversary.analyst.bounded.bounded_posterior import posterior
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.models import actual_world, bounded, noise, released_statistics
+from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.models.fitting import fit_release as fits
+from adversary.models.fitting.fit_release import fit
+from adversary.privacy.mechanisms import continuous as mechanisms
 
 BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.8), mechanisms.DiscreteGaussian.from_rho(0.9)
 RELEASE = {"noisy[block]": 2, "sibling_sum[block]": 3, "noisy[tract]": 4}

@@ -11,12 +11,12 @@ import pymc as pm
 import pytest
 
 from adversary.models import ExactGibbs, hierarchical_counts, published_gibbs_law
-from adversary.privacy import mechanisms
-from adversary.reader.beliefs import Uniform
-from adversary.reader.enumeration import enumerate_posterior
-from adversary.reader.inference import Adversary
-from adversary.reader.plans import Level, Plan
-from adversary.reader.releases import observed
+from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.privacy.mechanisms import continuous as mechanisms
+from adversary.reader.beliefs.belief import Uniform
+from adversary.reader.path.adversary import Adversary
+from adversary.reader.plans.plan import Level, Plan
+from adversary.reader.plans.release import observed
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099

@@ -10,10 +10,11 @@ import pytest
 import scipy.stats as st
 from scipy.special import expit
 
-from adversary.models import noise, refits
-from adversary.models.importance import LARGEST_KHAT, Importance
-from adversary.models.marginal import Marginalised, Settings
-from adversary.privacy.mechanisms import Geometric
+from adversary.models import noise
+from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting.importance import LARGEST_KHAT, Importance
+from adversary.models.fitting.marginalised import Marginalised, Settings
+from adversary.privacy.mechanisms.integers import Geometric
 
 NOISE = Geometric(0.1)
 
@@ -51,8 +52,8 @@ def test_impossible_draws_have_no_weight() -> None:
 @pytest.fixture
 def bimodal(monkeypatch: pytest.MonkeyPatch) -> Marginalised:
     """Not compiled for nutpie; with a tenth of the draws of the prior, which a mixture makes one by one."""
-    monkeypatch.setattr("adversary.models.marginal.compiled_sampler", lambda *arguments: None)
-    monkeypatch.setattr("adversary.models.priors.MANY", 3000)
+    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
+    monkeypatch.setattr("adversary.models.fitting.prior_draws.MANY", 3000)
     with pm.Model() as model:
         v = pm.NormalMixture("v", np.array([0.9, 0.1]), np.array([-3.0, 3.0]), sigma=0.5)
         present = pm.Bernoulli("in", pm.math.sigmoid(v))

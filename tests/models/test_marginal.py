@@ -15,13 +15,14 @@ import scipy.stats as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from adversary.executors import Remade
-from adversary.models import noise, refits
-from adversary.models.diagnostics import diagnose
-from adversary.models.graphs import condition
-from adversary.models.marginal import Marginalised, Settings
-from adversary.models.priors import MANY, Priors
-from adversary.privacy import mechanisms
+from adversary._core.diagnosis import diagnose
+from adversary._core.workers import Remade
+from adversary.models import noise
+from adversary.models.enumeration.graphs import condition
+from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting.marginalised import Marginalised, Settings
+from adversary.models.fitting.prior_draws import MANY, Priors
+from adversary.privacy.mechanisms import continuous as mechanisms
 
 BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.3), mechanisms.DiscreteGaussian.from_rho(0.5)
 NAMES = ("noisy[block]", "sibling_sum[block]", "noisy[tract]")
@@ -63,7 +64,7 @@ def depending_scales() -> pm.Model:
 @pytest.fixture
 def without_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything but nutpie's compilation, which takes seconds."""
-    monkeypatch.setattr("adversary.models.marginal.compiled_sampler", lambda *arguments: None)
+    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
 
 
 def log_joint(model: pm.Model, row: dict[str, Any]) -> Any:
@@ -409,7 +410,7 @@ def test_files_are_named_after_what_the_model_computes(tmp_path: Path, monkeypat
         return {name: np.zeros(shape) for name, shape in shapes.items()}
 
     monkeypatch.setattr(refits, "fit_twice", no_fit)
-    monkeypatch.setattr("adversary.models.marginal.compiled_sampler", lambda *_: None)  # nothing samples here
+    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *_: None)  # nothing samples here
     options: dict[str, Any] = {"settings": Settings(1, 1, 2), "progress": False, "store": tmp_path}
 
     def files(**more: Any) -> int:

@@ -16,8 +16,8 @@ import pytest
 import scipy.stats as st
 
 from adversary.models import noise
-from adversary.models.batching import NUMPY_MODE
-from adversary.privacy import mechanisms
+from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.privacy.mechanisms import continuous as mechanisms
 
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
 

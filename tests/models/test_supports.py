@@ -10,8 +10,9 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
-from adversary.models import batching, supports
-from adversary.reader.enumeration import enumerate_posterior
+from adversary.models.enumeration import batched_graphs as batching
+from adversary.models.enumeration import supports
+from adversary.models.enumeration.enumerate import enumerate_posterior
 
 
 def bounds(build: Any) -> tuple[int, int]:

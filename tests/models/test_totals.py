@@ -14,16 +14,17 @@ import pytest
 from scipy.special import gammaln
 
 import adversary as adv
-from adversary import conditioned as cd
 from adversary import models
-from adversary.models import margin_gibbs, totals
-from adversary.models.margins import FreeCells
-from adversary.models.predictive import PriorPredictive
-from adversary.models.supports import support_of
-from adversary.privacy.cells import sensitivity_space
-from adversary.privacy.span_noise import KNorm, SpanGaussian
-from adversary.reader.contingency import completed
-from tests import conditioned_oracles as oracle
+from adversary.models.calibration.prior_predictive import PriorPredictive
+from adversary.models.enumeration.supports import support_of
+from adversary.models.fitting import margin_gibbs
+from adversary.models.stories import invariant_table as totals
+from adversary.models.stories.free_cells import FreeCells
+from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.reader import conditioned as cd
+from adversary.reader.conditioned.contingency import completed
+from tests.oracles import conditioned as oracle
 
 MARGINS = ([3, 2, 2], [4, 3])
 PI = np.array([[0.3, 0.1], [0.1, 0.2], [0.1, 0.2]])

@@ -18,14 +18,14 @@ import xarray as xr
 
 import adversary as adv
 from adversary import models
-from adversary.models.batched import BatchedGibbs
-from adversary.models.diagnostics import diagnose
-from adversary.models.refits import refit
-from adversary.models.sequences import repeated_plan
-from adversary.reader import attacks
-from adversary.reader.enumeration import compile_enumerator
-from tests import zoo_oracles as zoo
-from tests.zoo_oracles import World
+from adversary._core.diagnosis import diagnose
+from adversary.models.enumeration.enumerate import compile_enumerator
+from adversary.models.fitting.batched_sampler import BatchedGibbs
+from adversary.models.fitting.fit_releases import refit
+from adversary.models.stories.sequences import repeated_plan
+from adversary.reader.path import attacks
+from tests.oracles import attacks as zoo
+from tests.oracles.attacks import World
 
 DG = adv.DiscreteGaussian.from_rho
 LOW, HIGH, GEO = DG(2.5), DG(1.8), adv.Geometric(2.2)

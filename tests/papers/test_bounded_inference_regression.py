@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adversary.analyst import regression as reg
-from adversary.analyst.moments import record_law
+from adversary.analyst.regression.regressor_moments import record_law
 
 DATA = reg.load_cirrhosis()
 X, Y = DATA.x.values, DATA.y.values

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import gammaln
 
-from adversary.analyst import chains, gibbs
-from adversary.analyst.noisy import BoundedRelease
-from adversary.analyst.priors import NormalInverseGamma
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.prior import NormalInverseGamma
+from adversary.analyst.bounded.samplers import chains
+from adversary.analyst.bounded.samplers import statistics_gibbs as gibbs
 
 Floats = NDArray[np.float64]
 EXAMPLE_4 = BoundedRelease(34.30268260, 2224.800114, n=43, epsilon=(0.25, 0.25), bounds=(0, 100))

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import adversary as adv
-from adversary.policy.allocations import HOUSING, PERSONS
+from adversary.policy.census.allocation import HOUSING, PERSONS
 
 DATA = Path(__file__).parents[2] / "data"
 DHC = DATA / "census2020_dhc_path_1.csv"

@@ -14,8 +14,9 @@ import pytest
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy import accounting, conversions
-from adversary.privacy.losses import LatticeLoss
+from adversary.privacy.definitions import composition_rules as accounting
+from adversary.privacy.definitions import conversions
+from adversary.privacy.losses.lattice import LatticeLoss
 
 
 def first_above(threshold: float, posterior: Callable[[int], float]) -> int:

@@ -14,9 +14,9 @@ import pytest
 from scipy.special import ndtri
 
 import adversary as adv
-from adversary.privacy import conversions
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.losses import LatticeLoss
+from adversary.privacy.definitions import conversions
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.losses.lattice import LatticeLoss
 
 MU2 = 5.26
 """2 rho of the 2020 redistricting release, rho = 2.63."""

@@ -16,7 +16,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import adversary as adv
-from tests import composition_oracles as twin
+from tests.oracles import composition as twin
 
 DATA = Path(__file__).parents[2] / "data"
 LEVELS = np.array([0.01, 0.05, 0.10])

@@ -17,8 +17,9 @@ from scipy.special import expit, ndtr, ndtri
 
 import adversary as adv
 from adversary.privacy import decisions
-from adversary.privacy.auxiliary import coefficients_from_joint, prior_from_odds
-from adversary.privacy.losses import GaussianLoss, LaplaceLoss, composed
+from adversary.privacy.decisions.auxiliary import coefficients_from_joint, prior_from_odds
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
+from adversary.privacy.losses.composition import composed
 
 TURN = {beta: math.log(1 + beta**2) for beta in (0.5, 0.8, 1.0, 2.0)}
 

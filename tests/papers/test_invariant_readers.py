@@ -15,11 +15,11 @@ import pytest
 from scipy.stats import norm
 
 import adversary as adv
-from adversary import conditioned as cd
-from adversary.privacy.adjacency import semi_adjacency
-from adversary.privacy.cells import sensitivity_space
-from adversary.privacy.span_noise import KNorm, SpanGaussian
-from tests import conditioned_oracles as oracle
+from adversary.privacy.invariants.adjacency import semi_adjacency
+from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.reader import conditioned as cd
+from tests.oracles import conditioned as oracle
 
 CUBE = list(itertools.product((0, 1), repeat=3))
 FAIR = np.full(8, 1 / 8)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.privacy.guarantees import simple_epsilon
-from adversary.privacy.losses import LatticeLoss
-from tests import invariants_oracles as oracles
+from adversary.privacy.definitions.conversions import simple_epsilon
+from adversary.privacy.losses.lattice import LatticeLoss
+from tests.oracles import invariants as oracles
 
 inv = adv.invariants
 CUBE = list(itertools.product((0, 1), repeat=3))

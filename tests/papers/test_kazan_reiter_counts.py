@@ -21,7 +21,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from tests import oracles
+from tests.oracles import paths as oracles
 
 RHO = {level: float(rho) for level, rho in adv.census.DETAILED_RHO.items()}
 RHO1, RHO2 = RHO["block"], RHO["block group"]

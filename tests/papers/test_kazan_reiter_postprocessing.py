@@ -16,8 +16,10 @@ import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
-from adversary.reader.postprocessing import LeastSquares, clamped, consistency_risk, posterior_of
-from tests import postprocessing_oracles as slow
+from adversary.reader.postprocessing.coarsening import clamped
+from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
+from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
+from tests.oracles import postprocessing as slow
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 RHO1 = BLOCK.rho

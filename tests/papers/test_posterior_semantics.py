@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import norm
 
 import adversary as adv
-from adversary.privacy.concentrated import RenyiDP
-from adversary.privacy.losses import GaussianLoss
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.reader import counterfactual as cf
 
 RHO = 2.63

@@ -13,7 +13,7 @@ import pytest
 
 import adversary as adv
 from adversary import RiskProfile
-from tests import budget_oracles as oracles
+from tests.oracles import budget as oracles
 
 budget = adv.budget
 LOG_3 = math.log(3)

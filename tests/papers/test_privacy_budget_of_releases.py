@@ -12,10 +12,10 @@ import math
 import pytest
 
 import adversary as adv
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.promises import Promise, promise, release_curve
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.verdicts import verdict
+from adversary.policy.budget.allocate import Promise, promise, release_curve
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.policy.budget.verdict_on_guarantee import verdict
 
 TWENTY_POINTS = recommend_epsilon(RiskProfile.difference(0.2), statistic="count")
 """Example 8: a rise of at most 20 points at any prior, presence being the secret."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import laplace, norm
 
 import adversary as adv
-from adversary.policy.attained import (
+from adversary.policy.budget.attained import (
     attained_keeps,
     attained_profile,
     attained_ratio,
@@ -23,11 +23,11 @@ from adversary.policy.attained import (
     attained_tail,
     sold_as,
 )
-from adversary.policy.evidence import TRUTHS, Evidence
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.risks import absolute_risk_bound, relative_risk_bound
-from tests import budget_oracles as oracles
+from adversary.policy.budget.evidence import TRUTHS, Evidence
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_bounds import absolute_risk_bound, relative_risk_bound
+from adversary.policy.budget.risk_profile import RiskProfile
+from tests.oracles import budget as oracles
 
 STATISTICS = ("any", "count")
 MECHANISMS: dict[str, adv.Mechanism] = {

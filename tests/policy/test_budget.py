@@ -12,7 +12,7 @@ import xarray as xr
 
 import adversary as adv
 from adversary import RiskProfile, recommend_epsilon
-from tests import budget_oracles as oracles
+from tests.oracles import budget as oracles
 
 budget = adv.budget
 STATISTICS = ("any", "count")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.allocations import HOUSING, PERSONS, Allocation
+from adversary.policy.census.allocation import HOUSING, PERSONS, Allocation
 
 DATA = Path(__file__).parents[2] / "data"
 DHC = DATA / "census2020_dhc_path_1.csv"

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import binom
 
 import adversary as adv
-from adversary._numeric import Floats
-from adversary.policy.equivalents import equivalent_epsilon, lasting, value_failure
-from adversary.policy.risks import relative_risk_bound
-from adversary.privacy.guarantees import Guarantee
+from adversary._core.numeric import Floats
+from adversary.policy.budget.equivalents import equivalent_epsilon, lasting, value_failure
+from adversary.policy.budget.risk_bounds import relative_risk_bound
+from adversary.privacy.guarantee import Guarantee
 
 Laws = tuple[Floats, Floats, Floats]
 

@@ -15,15 +15,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.policy.explain import AUDIENCES, explain, explanations
-from adversary.policy.limits import limits_after, releases_within, telling_failure
-from adversary.policy.outcomes import worth
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.promises import promise
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.risks import absolute_risk_bound
-from adversary.policy.verdicts import verdict
-from adversary.privacy.guarantees import Guarantee, published_loss_bound
+from adversary.policy.budget.allocate import promise
+from adversary.policy.budget.belief_limits import limits_after, releases_within, telling_failure
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_bounds import absolute_risk_bound
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.policy.budget.verdict_on_guarantee import verdict
+from adversary.policy.explain.explanation import AUDIENCES, explain, explanations
+from adversary.policy.explain.outcomes import worth
+from adversary.privacy.definitions.conversions import published_loss_bound
+from adversary.privacy.guarantee import Guarantee
 
 NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"
 SLACK = 2e-15

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversary.desk import words
-from adversary.policy import phrases
-from adversary.policy.phrases import (
+from adversary._core import number_formats as phrases
+from adversary._core.number_formats import (
     as_read,
     decimals_for,
     ends,
@@ -24,6 +23,7 @@ from adversary.policy.phrases import (
     points,
     sentence,
 )
+from adversary.desk.kit import audit_words as words
 
 SLACK = Decimal("1e-15")
 chances = st.floats(0.0, 1.0, allow_subnormal=False)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.equivalents import equivalent_epsilon
-from adversary.policy.forms import COMPOSITIONS, DEFINITIONS, NOISES, Form
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.promises import FORMS, budget_table, largest, promise, release_curve
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.verdicts import verdict
+from adversary.policy.budget.allocate import FORMS, budget_table, largest, promise, release_curve
+from adversary.policy.budget.equivalents import equivalent_epsilon
+from adversary.policy.budget.forms import COMPOSITIONS, DEFINITIONS, NOISES, Form
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.policy.budget.verdict_on_guarantee import verdict
 
 TWENTY = RiskProfile.difference(0.2)
 INCLUSION = RiskProfile.ratio_or_absolute(3.0, 0.25, value=1.0)

@@ -13,7 +13,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversary.policy.proposals import (
+from adversary.policy.budget.proposals import (
     compare_proposals,
     inclusion_epsilon,
     lee_clifton_changes,
@@ -21,7 +21,7 @@ from adversary.policy.proposals import (
     participation_bound,
     participation_epsilon,
 )
-from adversary.policy.risks import absolute_risk_bound, epsilon_for_risk
+from adversary.policy.budget.risk_bounds import absolute_risk_bound, epsilon_for_risk
 
 STATISTICS: dict[str, Callable[[Any], Any]] = {
     "mean": np.mean,

@@ -13,11 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.policy.equivalents import equivalent_epsilon
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.promises import promise
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.utility import (
+from adversary.policy.budget.accuracy import (
     RateCounts,
     noise_of,
     prob_exact,
@@ -27,6 +23,10 @@ from adversary.policy.utility import (
     switch_probability,
     tradeoff_table,
 )
+from adversary.policy.budget.allocate import promise
+from adversary.policy.budget.equivalents import equivalent_epsilon
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_profile import RiskProfile
 
 MECHANISMS: dict[str, adv.Mechanism] = {
     "geometric": adv.Geometric(0.7),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.profiles import RiskProfile
-from adversary.policy.recommendations import recommend_epsilon
-from adversary.policy.verdicts import verdict
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.policy.budget.verdict_on_guarantee import verdict
 
 TWENTY = RiskProfile.difference(0.2)
 ALLOWED = float(np.log(1.5))

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.privacy.accounting import compose_basic, optimal_profile
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary.privacy.definitions.composition_rules import compose_basic, optimal_profile
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
 
 EPSILONS = np.linspace(-2.5, 4.0, 27)

@@ -12,7 +12,7 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversary.privacy.auxiliary import (
+from adversary.privacy.decisions.auxiliary import (
     coefficients_from_joint,
     conditional_priors,
     largest_correlation,

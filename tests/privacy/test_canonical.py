@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.privacy.canonical import CanonicalLaw, CanonicalNoise, canonical_noise
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.losses import LatticeLoss
-from adversary.privacy.tulap import Tulap
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.invariants.canonical import CanonicalLaw, CanonicalNoise, canonical_noise
+from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.losses.lattice import LatticeLoss
 
 PROMISES: dict[str, adv.Guarantee] = {
     "pure": adv.PureDP(1.0),

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversary.privacy.cells import TableSpace, sensitivity_space
-from adversary.privacy.hulls import Hull
-from adversary.privacy.sensitivities import SensitivitySpace, group_space
-from tests import invariant_tables_oracles as oracles
+from adversary.privacy.invariants.convex_hull import Hull
+from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
+from adversary.privacy.invariants.two_way_tables import TableSpace, sensitivity_space
+from tests.oracles import invariant_tables as oracles
 
 MARGINS = [
     ((2, 1), (2, 1)),

@@ -1,6 +1,6 @@
 """Certified composition through the public interface: brackets against slow twins, laws of the algebra, refusals.
 
-The slow twins (`tests/composition_oracles.py`) add up whole numbers to 40 digits, or positive doubles to about 1e-13.
+The slow twins (`tests/oracles/composition.py`) add up whole numbers to 40 digits, or positive doubles to about 1e-13.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.privacy.conversions import simple_epsilon
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, repeated
-from tests import composition_oracles as twin
-from tests.composition_oracles import COARSE_SCALES, Family
+from adversary.privacy.definitions.conversions import simple_epsilon
+from adversary.privacy.losses.composition import composed, repeated
+from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.loss import PrivacyLoss
+from tests.oracles import composition as twin
+from tests.oracles.composition import COARSE_SCALES, Family
 
 NOTHING = {"composed([])": composed([]), "exact, no change": adv.Exact().privacy_loss(0), "zero times": 0}
 

@@ -11,9 +11,10 @@ import pytest
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy import accounting, conversions
-from adversary.privacy.losses import LatticeLoss
-from tests import oracles
+from adversary.privacy.definitions import composition_rules as accounting
+from adversary.privacy.definitions import conversions
+from adversary.privacy.losses.lattice import LatticeLoss
+from tests.oracles import paths as oracles
 
 EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
 DELTAS = [0.0, 1e-12, 1e-6, 0.01, 0.3]

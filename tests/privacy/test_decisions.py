@@ -20,9 +20,10 @@ from scipy.special import ndtr
 
 import adversary as adv
 from adversary.privacy import decisions
-from adversary.privacy.auxiliary import prior_from_odds, prior_odds
-from adversary.privacy.decisions import GaussianTarget, Target
-from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss
+from adversary.privacy.decisions.auxiliary import prior_from_odds, prior_odds
+from adversary.privacy.decisions.targets import GaussianTarget, Target
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
+from adversary.privacy.losses.lattice import LatticeLoss
 from tests.catalogue import BRACKETED, GUARANTEES, LOSSES
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}

@@ -14,13 +14,13 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.concentrated import MomentBound
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.grouped import Grouped
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss
-from adversary.privacy.renyi import log_odds_of_every_order
-from tests import oracles
+from adversary.privacy.definitions.group import Grouped
+from adversary.privacy.definitions.moments import MomentBound, RenyiDP
+from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
+from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
+from tests.oracles import paths as oracles
 
 LEVELS = np.concatenate([[0.0], np.geomspace(1e-12, 0.4, 12), [0.5, 0.6, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12, 1.0]])
 DUAL = {name: g for name, g in GUARANTEES.items() if not isinstance(g, MomentBound)}

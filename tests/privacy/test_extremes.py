@@ -13,9 +13,10 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.privacy.decisions import average_precision, bayes_error, precision_at_recall
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.losses import ComposedLoss, DiscreteGaussianLoss
+from adversary.privacy.decisions.best_tests import average_precision, bayes_error, precision_at_recall
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.losses.composition import ComposedLoss
+from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from tests.catalogue import BRACKETED, EXTREME_GUARANTEES, EXTREME_LOSSES, GUARANTEES, LOSSES
 
 EVERY: dict[str, adv.Guarantee] = {

@@ -14,11 +14,13 @@ import xarray as xr
 from scipy.special import rel_entr
 
 import adversary as adv
-from adversary.privacy import frameworks
-from adversary.privacy.frameworks import LEVELS, JointLaw, compare
-from adversary.privacy.losses import composed
-from adversary.privacy.mixtures import Mixtures
-from adversary.privacy.noise import Mechanism
+from adversary.privacy.joint import frameworks
+from adversary.privacy.joint.framework_hypotheses import LEVELS
+from adversary.privacy.joint.frameworks import compare
+from adversary.privacy.joint.joint_law import JointLaw
+from adversary.privacy.joint.noise_mixtures import Mixtures
+from adversary.privacy.losses.composition import composed
+from adversary.privacy.mechanisms.mechanism import Mechanism
 
 XOR = JointLaw([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
 AGREE = JointLaw([[0.4, 0.1], [0.1, 0.4]])

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.titles import meaning, named, wider
-from adversary.privacy.grouped import Grouped
-from adversary.reader.ratios import true_record_bound
-from tests import invariants_oracles as oracles
+from adversary.policy.explain.guarantee_names import meaning, named, wider
+from adversary.privacy.definitions.group import Grouped
+from adversary.reader.counterfactual.ratio_bounds import true_record_bound
 from tests.catalogue import DG
+from tests.oracles import invariants as oracles
 
 SETTINGS = [(0.01, 0.0), (1.0, 0.0), (4.0, 0.0), (1.0, 0.05), (0.3, 0.2), (2.5, 1e-4), (0.05, 0.01), (1.2, 0.3)]
 

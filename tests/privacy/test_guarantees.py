@@ -15,13 +15,15 @@ import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.conversions import simple_epsilon
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.frameworks import kl_divergence, mutual_information
-from adversary.privacy.guarantees import loss_bound_from_profile
-from adversary.privacy.losses import DiscreteGaussianLoss, GaussianLoss, LaplaceLoss, composed
-from tests import oracles
+from adversary.privacy.definitions.conversions import simple_epsilon
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.guarantee import loss_bound_from_profile
+from adversary.privacy.joint.frameworks import kl_divergence, mutual_information
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
+from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, MECHANISMS, RHO1, RHO2
+from tests.oracles import paths as oracles
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
 SYMMETRIC = {name: g for name, g in GUARANTEES.items() if name != "none"}

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.privacy import covers
-from adversary.privacy.adjacency import coded, distances
-from adversary.privacy.definitions import RenyiDP
-from adversary.privacy.spaces import Space
-from tests import invariants_oracles as oracles
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.invariants import hitting_sets as covers
+from adversary.privacy.invariants.adjacency import coded, distances
+from adversary.privacy.invariants.spaces import Space
+from tests.oracles import invariants as oracles
 
 inv = adv.invariants
 

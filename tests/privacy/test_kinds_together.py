@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.privacy.losses import LatticeLoss, composed
+from adversary.privacy.losses.composition import composed
+from adversary.privacy.losses.lattice import LatticeLoss
 
 DATA = Path(__file__).parents[2] / "data"
 KINDS: dict[str, Any] = {

@@ -14,21 +14,16 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
-from adversary._numeric import past_ties
-from adversary.privacy import losses as laws
-from adversary.privacy.losses import (
-    ComposedLoss,
-    DiscreteGaussianLoss,
-    GaussianLoss,
-    LaplaceLoss,
-    LatticeLoss,
-    PrivacyLoss,
-    composed,
-    repeated,
-)
-from adversary.reader.counterfactual import functional_bound
-from tests import oracles
+from adversary._core.numeric import past_ties
+from adversary.privacy.losses import composition as laws
+from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
+from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
+from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
+from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.loss import PrivacyLoss
+from adversary.reader.counterfactual.ratio_bounds import functional_bound
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
+from tests.oracles import paths as oracles
 
 EXACT = {name: loss for name, loss in LOSSES.items() if name not in BRACKETED}
 LATTICE = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}

@@ -17,13 +17,15 @@ import scipy.stats
 
 import adversary as adv
 from adversary.policy import budget
-from adversary.privacy.canonical import CanonicalNoise
-from adversary.privacy.frameworks import mutual_information
-from adversary.privacy.mechanisms import ContinuousNoise, DiscreteGaussianSum, GeometricSum, IntegerNoise, LaplaceSum
-from adversary.privacy.tulap import Tulap
-from adversary.reader.coarsening import Coarsened
-from tests import oracles
+from adversary.privacy.invariants.canonical import CanonicalNoise
+from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.joint.frameworks import mutual_information
+from adversary.privacy.mechanisms.continuous import LaplaceSum
+from adversary.privacy.mechanisms.integers import DiscreteGaussianSum, GeometricSum
+from adversary.privacy.mechanisms.mechanism import ContinuousNoise, IntegerNoise
+from adversary.reader.postprocessing.coarsening import Coarsened
 from tests.catalogue import DG, MECHANISMS, RHO1
+from tests.oracles import paths as oracles
 
 TINY = Fraction(1, 10**400)
 """Positive, and 0 as a double."""

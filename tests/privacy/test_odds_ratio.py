@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.privacy.canonical import CanonicalNoise
-from adversary.privacy.odds_ratio import OddsRatioTest, umpu
-from tests import invariant_tables_oracles as oracles
+from adversary.privacy.invariants.canonical import CanonicalNoise
+from adversary.privacy.invariants.odds_ratio import OddsRatioTest, umpu
+from tests.oracles import invariant_tables as oracles
 
 MARGINS = (10, 10, 8, 12)
 PROMISES: dict[str, adv.Guarantee] = {

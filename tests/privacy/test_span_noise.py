@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.privacy.baselines import CellGaussian, L1Noise, L2Noise, LInfinityNoise
-from adversary.privacy.cells import sensitivity_space
-from adversary.privacy.costs import compare_costs
-from adversary.privacy.sensitivities import SensitivitySpace, group_space
-from adversary.privacy.span_noise import KNorm, SpanGaussian
-from adversary.privacy.vector_noise import NormBall, VectorNoise
-from tests import invariant_tables_oracles as oracles
+from adversary.privacy.invariants.baseline_noise import CellGaussian, L1Noise, L2Noise, LInfinityNoise
+from adversary.privacy.invariants.noise_costs import compare_costs
+from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
+from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.privacy.invariants.vector_noise import NormBall, VectorNoise
+from tests.oracles import invariant_tables as oracles
 
 LOPSIDED = SensitivitySpace([[1.0, 2.0, 0.5], [-1.0, -2.0, -0.5], [0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
 

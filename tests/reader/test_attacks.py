@@ -9,7 +9,7 @@ import pytest
 import scipy.stats as st
 
 import adversary as adv
-from adversary.reader.attacks import (
+from adversary.reader.path.attacks import (
     MEANINGS,
     all_but,
     characteristics,
@@ -20,7 +20,7 @@ from adversary.reader.attacks import (
     participation,
     unknown_attribute,
 )
-from tests import zoo_oracles as worlds
+from tests.oracles import attacks as worlds
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 DG = adv.DiscreteGaussian.from_rho

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 import adversary as adv
-from adversary.reader.beliefs import as_belief
+from adversary.reader.beliefs.belief import as_belief
 from tests.catalogue import BELIEFS, PROPER
 
 INSIDE = (0, 1, 2, 3)

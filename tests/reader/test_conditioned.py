@@ -13,14 +13,14 @@ import xarray as xr
 from scipy.stats import hypergeom, nchypergeom_fisher
 
 import adversary as adv
-from adversary import conditioned as cd
-from adversary.privacy.cells import sensitivity_space
-from adversary.privacy.conforming import Margins
-from adversary.privacy.span_noise import KNorm, SpanGaussian
-from adversary.reader.contingency import completed
-from adversary.reader.table_laws import KnownMargins
-from adversary.reader.table_radii import record_radius
-from tests import conditioned_oracles as oracle
+from adversary.privacy.invariants.margins import Margins
+from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
+from adversary.reader import conditioned as cd
+from adversary.reader.conditioned.contingency import completed
+from adversary.reader.conditioned.coupling_distance import record_radius
+from adversary.reader.conditioned.table_law import KnownMargins
+from tests.oracles import conditioned as oracle
 
 CUBE = list(itertools.product((0, 1), repeat=3))
 SETS = [

@@ -14,10 +14,11 @@ from scipy.special import expit, log_ndtr
 
 import adversary as adv
 from adversary import models
-from adversary.privacy.concentrated import RenyiDP
-from adversary.privacy.losses import GaussianLoss, LatticeLoss
+from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.privacy.definitions.moments import RenyiDP
+from adversary.privacy.losses.analytic import GaussianLoss
+from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.reader import counterfactual as cf
-from adversary.reader.enumeration import enumerate_posterior
 
 REST, RECORD, ANSWERS = [0.7, 0.3], [[0.95, 0.05], [0.6, 0.4]], [[0, 1], [1, 2]]
 DG = adv.DiscreteGaussian.from_rho

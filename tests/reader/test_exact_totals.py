@@ -9,10 +9,10 @@ import pytest
 
 import adversary as adv
 from adversary.privacy.invariants import Databases
-from adversary.reader.exact_totals import exact_totals
-from adversary.reader.factors import FactorLaw
-from adversary.reader.laws import factor_law
-from adversary.reader.truths import settle_truth
+from adversary.reader.conditioned.published_totals import exact_totals
+from adversary.reader.path.truth import settle_truth
+from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.law_of_plan import factor_law
 
 EPSILON = 0.5
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.reader import windows
-from adversary.reader.releases import release_arrays
-from tests import oracles
+from adversary.reader.path import windows
+from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
+from tests.oracles import paths as oracles
 
 LOWEST = ["knows 2 others", "others pmf", "others binomial", "flat to 6", "sure of 4", "flat"]
 UPPER = list(BELIEFS)

@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 import adversary as adv
-from adversary.reader.laws import _fingerprint
-from adversary.reader.truths import settle_truth
+from adversary.reader.path.truth import settle_truth
+from adversary.reader.risk.law_of_plan import _fingerprint
 
 PLAN = adv.Plan([adv.Level("block", adv.Gaussian(2.0), siblings=2), adv.Level("tract", adv.Gaussian(2.0))])
 MECHANISMS = {

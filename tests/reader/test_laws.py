@@ -16,12 +16,14 @@ from scipy.special import expit, logit
 from scipy.stats import poisson
 
 import adversary as adv
-from adversary.reader import laws, risk, windows
-from adversary.reader.factors import FactorLaw
-from adversary.reader.laws import factor_law
-from adversary.reader.parts import Atoms
-from adversary.reader.tables import release_table
-from adversary.reader.truths import Truth, opposite, settle_truth
+from adversary.reader import risk
+from adversary.reader.path import windows
+from adversary.reader.path.truth import Truth, opposite, settle_truth
+from adversary.reader.risk import law_of_plan as laws
+from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.law_of_plan import factor_law
+from adversary.reader.risk.law_parts import Atoms
+from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import DG, RHO1, STORIES
 
 RHO = 2.0

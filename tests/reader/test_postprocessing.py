@@ -13,22 +13,15 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from adversary.reader.postprocessing import (
-    LeastSquares,
-    NonNegative,
-    Postprocessing,
-    clamped,
-    consistency_risk,
-    is_continuous,
-    posterior_of,
-    project,
-    rounded,
-)
-from adversary.reader.rounding import RULES, last_numerator, nearest
-from adversary.reader.shares import Shares
-from adversary.reader.weighted import WeightedNoise
-from tests import postprocessing_oracles as slow
+from adversary.reader.postprocessing.coarsening import clamped, is_continuous, rounded
+from adversary.reader.postprocessing.nonnegative import NonNegative, project
+from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
+from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing
+from adversary.reader.postprocessing.siblings_given_total import Shares
+from adversary.reader.postprocessing.weighted_noise import WeightedNoise
+from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
 from tests.catalogue import DG, RHO1
+from tests.oracles import postprocessing as slow
 
 NOISES: dict[str, tuple[adv.Mechanism, slow.Pmf]] = {
     "discrete gaussian": (DG(0.5), slow.discrete_gaussian(0.5, 9)),

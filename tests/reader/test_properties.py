@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.reader.laws import factor_law
-from adversary.reader.risk import risk_summary
-from adversary.reader.truths import settle_truth
+from adversary.reader.path.truth import settle_truth
+from adversary.reader.risk.averages import risk_summary
+from adversary.reader.risk.law_of_plan import factor_law
 from tests.catalogue import DG
 
 PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])

@@ -12,7 +12,7 @@ import scipy.stats
 from scipy.integrate import quad
 
 import adversary as adv
-from adversary.reader.elicited import PrelizLaw
+from adversary.reader.beliefs.elicited import PrelizLaw
 from tests.catalogue import DG
 
 

@@ -14,13 +14,13 @@ from scipy.special import expit
 
 import adversary as adv
 from adversary.reader import risk
-from adversary.reader.factors import FactorLaw
-from adversary.reader.laws import factor_law, invariant_factor
-from adversary.reader.risk import risk_summary
-from adversary.reader.tables import release_table
-from adversary.reader.truths import settle_truth
-from tests import oracles
+from adversary.reader.path.truth import settle_truth
+from adversary.reader.risk.averages import risk_summary
+from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.law_of_plan import factor_law, invariant_factor
+from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import BELIEFS, DG, STORIES
+from tests.oracles import paths as oracles
 
 LAWS = {
     "discrete gaussian": (DG(0.6), lambda count: oracles.discrete_gaussian(0.6, count, reach=14)),

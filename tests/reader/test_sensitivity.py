@@ -10,11 +10,11 @@ import xarray as xr
 from scipy.stats import poisson
 
 import adversary as adv
-from adversary.privacy.tulap import Tulap
-from adversary.reader.factors import FactorLaw
-from adversary.reader.risk import prob_correct
-from adversary.reader.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
-from adversary.reader.variants import scaled_plan, total_rho
+from adversary.driver.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
+from adversary.privacy.invariants.tulap import Tulap
+from adversary.reader.risk.averages import prob_correct
+from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.modified import scaled_plan, total_rho
 
 RHO1, RHO2 = 64 / 25 * 165 / 4099 * 3945 / 4097, 64 / 25 * 1256 / 4099 * 1288 / 4099
 TRUTH = {"block": 1, "block group": 1}

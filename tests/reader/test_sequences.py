@@ -14,8 +14,8 @@ from scipy.special import expit, logit
 
 import adversary as adv
 from adversary.reader import risk
-from tests import oracles
 from tests.catalogue import DG, RHO1, RHO2
+from tests.oracles import paths as oracles
 
 NARROW = {
     "discrete gaussian, 1.5": (DG(1.5), oracles.discrete_gaussian(1.5, reach=8)),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from tests import spine_oracles as oracle
+from tests.oracles import spine as oracle
 
 spine = adv.spine
 MIXED = {"r": None, "g": "r", "a": "r", "b": "g", "c": "g"}

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 import adversary as adv
-from tests import spine_oracles as oracle
+from tests.oracles import spine as oracle
 
 spine = adv.spine
 PARENTS = {"s": None, "c": "s", "d": "s", "g": "c", "h": "c", "k": "d"} | {f"g{i}": "g" for i in range(6)}

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.spine_results import errors, results
+from adversary.nmf.runs.block_results import errors, results
 
 spine = adv.spine
 TREE = spine.Tree.of({"g": None, "a": "g", "b": "g"})

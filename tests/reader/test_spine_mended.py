@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 import adversary as adv
-from tests import spine_oracles as oracle
+from tests.oracles import spine as oracle
 
 spine = adv.spine
 INF, NAN = np.inf, np.nan
@@ -215,7 +215,7 @@ def test_blocks_with_wide_siblings_under_an_exact_total_are_resolved() -> None:
 
 
 def test_second_runs_are_not_begun_where_they_would_take_longer_than_is_left() -> None:
-    from adversary.reader.spine_memberships import log_ratios, rerun
+    from adversary.reader.spine.membership import log_ratios, rerun
 
     tree = spine.Tree.of({"r": None} | {f"g{i}": "r" for i in range(4)} | {f"b{i}": f"g{i % 4}" for i in range(40)})
     rho = np.array([0.05, 0.25, 0.1])[tree.depth]

@@ -173,8 +173,8 @@ def test_p13_p14_the_ledger(theta, a, b, kept, root):
 
     Scaled by its largest value at a whole count; by that at a real one, the second root's ledger is 0.00294267972.
     """
-    from adversary.reader.spine_inputs import Likelihood, layout
-    from adversary.reader.spine_messages import upward
+    from adversary.reader.spine.compiled.messages import upward
+    from adversary.reader.spine.problem import Likelihood, layout
 
     tables = {}
     x = np.arange(60)

@@ -110,7 +110,8 @@ def test_a_reader_whose_knowledge_contradicts_the_release_is_answered_after_a_se
 
 
 def test_a_second_run_goes_over_the_part_of_the_tree_that_it_needs():
-    from adversary.reader.spine_memberships import TRUSTED, log_ratios, rerun
+    from adversary.reader.spine.membership import log_ratios, rerun
+    from adversary.reader.spine.solution import TRUSTED
 
     tree = wide(30, 10)
     rho = np.array([0.05, 0.25, 0.1])[tree.level]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversary.reader.trees import Tree
+from adversary.reader.spine.tree import Tree
 
 PARENTS = {"b3": "g2", "g1": "t", "b1": "g1", "t": None, "g2": "t", "b2": "g1", "g3": "t"}
 

@@ -1,0 +1,66 @@
+"""Decorators of compiled functions: machine code is kept on disk, and never outlives the source of any of them.
+
+numba keeps compiled code by the file a function stands in. One that calls another from a changed file would go on with
+the old machine code; here the name under which it is kept holds a digest of all these files.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+from adversary._core.blocks import told
+
+
+def digest_of(folder: Path, names: Iterable[str]) -> str:
+    """Digest of the sources of modules whose compiled functions call one another."""
+    return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in names)).hexdigest()
+
+
+def compiler(digest: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator: machine code without the interpreter's lock, kept by `digest`; x / 0 is infinite, as in numpy."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        function.__qualname__ += f"_{digest[:12]}"
+        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+
+    return compiled
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """A compiled function's answer; where its machine code is not at hand yet, it is said what takes so long."""
+    with uninterrupted():
+        if function.signatures:
+            return function(*arguments)
+        with told("compiling for this machine: up to a minute, once"):
+            return function(*arguments)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block.
+
+    Numba makes Python objects of a compiled function's answer without looking for exceptions. An interruption raised
+    in between is a segmentation fault.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    waiting: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *told: waiting.append(told))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            before(*waiting[0])

@@ -1,0 +1,237 @@
+"""Where independent pieces of work are done: in this process, in threads of it, or on the workers of Dask.
+
+Results come as they are ready, so that none waits for a slower one; which piece is done where changes none of them.
+Only so many are handed out at a time that workers stay busy. A piece that dies with its worker is done again elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from multiprocessing import resource_tracker
+from threading import RLock, local
+from typing import Any
+
+from adversary._core.distribution import missing_extra
+from adversary._core.numeric import check_whole
+
+AHEAD = 2
+"""Pieces handed out for every thread of the workers."""
+RETRIES = 1
+"""Times that a piece is handed out again after the scheduler has given it up, which it does when four workers died."""
+PATIENCE = 30
+"""Seconds in which a scheduler must have a worker."""
+
+
+def finished[T, R](
+    function: Callable[[T], R], items: Sequence[T], *, scheduler: str | None = None, workers: int | None = None
+) -> Iterator[tuple[int, R]]:
+    """(place, function of the item) of every item, as they are done.
+
+    Parameters
+    ----------
+    function : of one item; for Dask a function of a module (or a `functools.partial` of one), as must be the items
+    scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786"
+    workers : without an address: processes of a `LocalCluster` of Dask; this process where 1, or not given
+
+    Raises
+    ------
+    ImportError : Dask is not installed
+    ValueError, OSError : no such scheduler, or one without a worker
+    ChildProcessError : an item whose workers die again and again, or a scheduler that dies
+    Exception : whatever the function raises; what has not begun is dropped
+
+    >>> sorted(finished(abs, [-1, 2]))
+    [(0, 1), (1, 2)]
+    """
+    if not items:
+        return
+    with lent(scheduler, workers) as address:
+        if address is None:
+            yield from ((place, function(item)) for place, item in enumerate(items))
+            return
+        with _client(address) as client:
+            yield from _on_workers(client, function, items)
+
+
+def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:
+    """The function of every item, in their order, by so many threads of this process; for work that lets others run.
+
+    On an error or an interruption, items that have not begun are dropped.
+
+    >>> list(in_threads(abs, [-1, 2, -3], 2))
+    [1, 2, 3]
+    """
+    if threads == 1 or len(items) < 2:
+        yield from map(function, items)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in [pool.submit(function, item) for item in items]:
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class Remade[R]:
+    """What cannot be sent to a worker, or not be used by two threads at once: a function of its arguments.
+
+    Sent elsewhere, it is made there, once in every thread that asks for its `value`, however many pieces of work need
+    it. For compiled functions, made of models.
+    """
+
+    def __init__(self, function: Callable[..., R], *arguments: Any) -> None:
+        self._function, self._arguments, self._here = function, arguments, local()
+
+    @property
+    def value(self) -> R:
+        """The result, of this thread."""
+        if not hasattr(self._here, "value"):
+            with _MAKING:
+                self._here.value = self._function(*self._arguments)
+        found: R = self._here.value
+        return found
+
+    @cached_property
+    def _sent(self) -> bytes:
+        import cloudpickle  # also of functions written in a notebook
+
+        sent: bytes = cloudpickle.dumps((self._function, self._arguments))
+        return sent
+
+    def __reduce__(self) -> Any:
+        return _remade, (self._sent,)
+
+
+_MAKING = RLock()
+"""Compilers are not made for two threads."""
+
+
+@lru_cache(maxsize=8)
+def _remade(sent: bytes) -> Remade[Any]:
+    import cloudpickle
+
+    function, arguments = cloudpickle.loads(sent)
+    return Remade(function, *arguments)
+
+
+@contextmanager
+def lent(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
+    """The address of a scheduler for several rounds of work: the one given, or a `LocalCluster` of so many processes.
+
+    None, this process, where one worker is asked for, or nothing.
+    """
+    count = _count(scheduler, workers)
+    if scheduler is not None or count == 1:
+        yield scheduler
+        return
+    with _local(count) as cluster:
+        yield cluster.scheduler_address
+
+
+def distributed() -> Any:
+    """Dask's `distributed`, or ImportError that names the extra it comes with."""
+    try:
+        import dask.distributed
+    except ImportError as error:
+        raise missing_extra("several workers need Dask", "scale") from error
+    return dask.distributed
+
+
+def _count(scheduler: str | None, workers: int | None) -> int:
+    count = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
+    if scheduler is not None and workers is not None:
+        raise ValueError(f"workers are those of the scheduler {scheduler}: give one of the two, got workers = {count}")
+    return count
+
+
+def _local(workers: int) -> Any:
+    """Processes of one thread on this machine, begun again where one dies; errors are raised here, not logged there.
+
+    Ctrl-C, which a terminal sends to them too, is left to this process, which ends them.
+    """
+    _start_tracker()
+    return distributed().LocalCluster(
+        n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
+        preload=["import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"],
+    )  # fmt: skip
+
+
+def _start_tracker() -> None:
+    """The process that outlives this one to clean up after it, told not to warn of that on the user's screen."""
+    silent = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(silent)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(silent)
+
+
+@contextmanager
+def _client(scheduler: str) -> Iterator[Any]:
+    """A client of a scheduler that has a worker at least; if it dies, that is a ChildProcessError and not logged."""
+    dask, log = distributed(), logging.getLogger("distributed.client")
+    level = log.level
+    try:
+        client = dask.Client(scheduler, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise ValueError(f"there is no Dask scheduler at {scheduler!r}: {error}") from None
+    log.setLevel(logging.CRITICAL)
+    try:
+        with client:
+            try:
+                client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise ValueError(f"the Dask scheduler at {scheduler!r} has no worker") from None
+            yield client
+    except (dask.CancelledError, dask.comm.CommClosedError):
+        raise ChildProcessError(f"the Dask scheduler at {scheduler!r} died, or cannot be reached any more") from None
+    finally:
+        log.setLevel(level)
+
+
+def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """The same on the workers of a client, so many pieces in flight."""
+    dask = distributed()
+    flying: dict[Any, int] = {}
+    lost = dict.fromkeys(range(len(items)), 0)
+    waiting = iter(range(len(items)))
+
+    def hand_out(place: int | None) -> None:
+        if place is not None:
+            flying[client.submit(function, items[place], pure=False)] = place
+
+    for _ in range(AHEAD * max(1, sum(client.nthreads().values()))):
+        hand_out(next(waiting, None))
+    while flying:
+        try:
+            ready = dask.wait(list(flying), timeout=PATIENCE, return_when="FIRST_COMPLETED").done
+        except TimeoutError:
+            _need_worker(client)
+            continue
+        for future in ready:
+            place = flying.pop(future)
+            try:
+                result = future.result()
+            except (dask.KilledWorker, dask.CancelledError) as error:
+                lost[place] += 1
+                if lost[place] > RETRIES:
+                    raise ChildProcessError(
+                        f"workers died {lost[place]} times over piece {place + 1}: {error}"
+                    ) from None
+                hand_out(place)
+                continue
+            hand_out(next(waiting, None))
+            yield place, result
+
+
+def _need_worker(client: Any) -> None:
+    """ChildProcessError where all workers are gone, and none comes."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise ChildProcessError("all workers of the Dask scheduler died, and none took their place") from None

@@ -1,0 +1,2 @@
+from . import bounded as bounded
+from . import regression as regression

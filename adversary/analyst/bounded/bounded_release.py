@@ -1,0 +1,249 @@
+r"""A noisy mean and variance of n values in a public interval, as published under replace-one differential privacy.
+
+.. math:: Y^* = \bar Y + \mathrm{noise}, \quad S^* = S^2 + \mathrm{noise}
+
+with sensitivities (b - a) / n of the mean and (b - a)^2 / n of the sample variance (divisor n - 1). Noise is Laplace
+with scale sensitivity / epsilon, or Gaussian with standard deviation sensitivity / sqrt(2 rho) (zCDP).
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    Floats,
+    Integers,
+    Labels,
+    as_array,
+    check_number,
+    check_positive,
+    check_whole,
+    common_shape,
+    paired,
+)
+
+__all__ = ["BoundedRelease"]
+
+_FAR, _NOISES = 10.0, 12.0
+"""A released number this many widths outside of what data can have, and this many scales of its noise, is more likely
+in other units than noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedRelease:
+    """A noisy sample mean and sample variance of `n` values in `bounds`, or one of the two.
+
+    Parameters
+    ----------
+    mean, variance : the released numbers, in the units of the data; arrays are many releases at once; None where that
+        statistic was not released. Noise may carry them outside what data can have: nothing is clipped.
+    n : number of values, public, at least 2
+    epsilon : budgets (mean, variance) of Laplace noise; one number where one statistic was released
+    bounds : the public interval (a, b)
+    rho : zCDP budgets (mean, variance) of Gaussian noise, instead of epsilon
+
+    Numbers broadcast against one another; `shape` is their common shape. With labels (xarray) they are paired by the
+    names of their dimensions, and what is worked out from them has their labels.
+
+    Raises
+    ------
+    ValueError : n below 2 or not whole, budgets not positive, numbers not finite, a >= b, no statistic at all, shapes
+        or labels that do not go together
+
+    Warns
+    -----
+    UserWarning : a number more than 10 widths (of a variance, squared widths) beyond what data can have, and more
+        than 12 scales of its noise: it is probably in other units than `bounds`
+
+    References
+    ----------
+    The thesis, section 4.2 and Theorem 13.
+
+    >>> BoundedRelease(34.3, 2224.8, n=43, epsilon=(0.25, 0.25), bounds=(0, 100)).unit_mean
+    array(0.343)
+    """
+
+    mean: ArrayLike | None
+    variance: ArrayLike | None
+    n: ArrayLike
+    epsilon: Any = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    rho: Any = None
+
+    def __post_init__(self) -> None:
+        if self.mean is None and self.variance is None:
+            raise ValueError("a release needs a mean or a variance")
+        for name in ("mean", "variance"):
+            value = getattr(self, name)
+            if value is not None and not np.isfinite(check_number(name, value)).all():
+                raise ValueError(f"{name} must be finite, got {value!r}")
+        check_whole("n", self.n, minimum=2)
+        if (self.epsilon is None) == (self.rho is None):
+            raise ValueError("give epsilon (Laplace noise) or rho (Gaussian noise), one of the two")
+        _check_bounds(self.bounds)
+        for name, value in zip(("mean", "variance"), self.budgets, strict=True):
+            if getattr(self, name) is not None:
+                check_positive(f"{self._budget} of the {name}", value)
+        if any(hasattr(x, "dims") for x in self.numbers.values()):
+            self._set(paired(self.numbers))
+        _ = self.shape
+        far = self._far
+        if far:
+            warnings.warn(
+                f"the released {' and '.join(far)} {'lies' if len(far) == 1 else 'lie'} more than {_FAR:g} widths of "
+                f"bounds={self.bounds} away, and more than {_NOISES:g} times the scale of the noise: "
+                "did you forget bounds=?",
+                stacklevel=3,
+            )
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """All that broadcasts, by names as messages have them; None for what was not released."""
+        first, second = self.budgets
+        return {
+            "mean": self.mean, "variance": self.variance, "n": self.n,
+            f"{self._budget} of the mean": first, f"{self._budget} of the variance": second,
+        }  # fmt: skip
+
+    def having(self, numbers: Mapping[str, Any]) -> BoundedRelease:
+        """The same with other `numbers`, all of them, which are not checked again."""
+        found = copy.copy(self)
+        found._set(numbers)
+        return found
+
+    def _set(self, numbers: Mapping[str, Any]) -> None:
+        mean, variance, n, *budgets = numbers.values()
+        for name, value in (("mean", mean), ("variance", variance), ("n", n), (self._budget, tuple(budgets))):
+            object.__setattr__(self, name, value)
+
+    @property
+    def _far(self) -> list[str]:
+        """Which of the released numbers are so far out that they are probably in other units."""
+        parts = zip(("mean", "variance"), (self.unit_mean, self.unit_variance), self.unit_scales, strict=True)
+        return [
+            name
+            for name, x, scale in parts
+            if (np.maximum(-x, x - 1.0) > np.maximum(_FAR, _NOISES * np.where(np.isfinite(scale), scale, 0.0))).any()
+        ]
+
+    @property
+    def _budget(self) -> str:
+        return "epsilon" if self.rho is None else "rho"
+
+    @property
+    def noise(self) -> str:
+        """ "laplace" or "gaussian"."""
+        return "laplace" if self.rho is None else "gaussian"
+
+    @property
+    def budgets(self) -> tuple[Any, Any]:
+        """(mean, variance): epsilon or rho of each; None for a statistic that was not released."""
+        given = self.rho if self.epsilon is None else self.epsilon
+        if not isinstance(given, (tuple, list)) and np.ndim(given) == 0:
+            if self.mean is not None and self.variance is not None:
+                raise ValueError(f"{self._budget} must be two numbers, (mean, variance), got {given!r}")
+            given = (given, given)
+        if len(given) != 2:
+            raise ValueError(f"{self._budget} must be two numbers, (mean, variance), got {given!r}")
+        return (None if self.mean is None else given[0], None if self.variance is None else given[1])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Common shape of everything released: () for one release."""
+        return common_shape(self.numbers)
+
+    @property
+    def labels(self) -> Labels:
+        """Of what was given with labels; none for plain numbers and arrays."""
+        return Labels.of(*self.numbers.values())
+
+    @property
+    def width(self) -> float:
+        """b - a."""
+        return float(self.bounds[1]) - float(self.bounds[0])
+
+    @property
+    def size(self) -> Integers:
+        """n as whole numbers."""
+        return check_whole("n", self.n, minimum=2)
+
+    @property
+    def unit_mean(self) -> Floats:
+        """The released mean on [0, 1] (Theorem 13); NaN where none was released."""
+        return as_array(np.nan if self.mean is None else (as_array(self.mean) - self.bounds[0]) / self.width)
+
+    @property
+    def unit_variance(self) -> Floats:
+        """The released variance on [0, 1]; NaN where none was released."""
+        return as_array(np.nan if self.variance is None else as_array(self.variance) / self.width**2)
+
+    @property
+    def unit_scales(self) -> tuple[Floats, Floats]:
+        """Noise on [0, 1] of (mean, variance): Laplace scale 1 / (n epsilon), or Gaussian sd 1 / (n sqrt(2 rho)).
+
+        Infinite where that statistic was not released.
+        """
+        rates = (self._rate(budget) for budget in self.budgets)
+        first, second = (as_array(np.inf if rate is None else 1.0 / rate) for rate in rates)
+        return first, second
+
+    def _rate(self, budget: Any) -> Any:
+        if budget is None:
+            return None
+        return self.size * (as_array(budget) if self.rho is None else np.sqrt(2.0 * as_array(budget)))
+
+    @classmethod
+    def of(
+        cls,
+        values: ArrayLike,
+        epsilon: Any = None,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        rng: Any = None,
+        *,
+        rho: Any = None,
+    ) -> BoundedRelease:
+        """Release data: sample mean and variance of `values` along the last axis, with fresh noise.
+
+        The noise is drawn in floating point, for studies; it is not hardened against attacks on its last bits.
+
+        Raises
+        ------
+        ValueError : a value outside the bounds or no number, fewer than two values
+        """
+        low, high = _check_bounds(bounds)
+        data = check_number("values", values)
+        if data.ndim == 0 or data.shape[-1] < 2:
+            raise ValueError(f"a release needs at least two values, along the last axis, got shape {data.shape}")
+        outside = (data < low) | (data > high)
+        if outside.any():
+            raise ValueError(f"values must lie within bounds={bounds}, got {data[outside][0]}")
+        labels = Labels.of(values).before(1)
+        mean, variance = (labels.put_on(x) for x in (data.mean(-1), data.var(-1, ddof=1)))
+        exact = cls(mean, variance, data.shape[-1], epsilon, bounds, rho)
+        generator = np.random.default_rng(rng)
+        draw = generator.laplace if rho is None else generator.normal
+        first, second = (draw(0.0, np.broadcast_to(scale, exact.shape)) for scale in exact.unit_scales)
+        return exact.shifted(first, second)
+
+    def shifted(self, first: Floats, second: Floats) -> BoundedRelease:
+        """The same with so much noise on [0, 1] added to mean and variance: for simulations, which go without the
+        warning about units."""
+        mean, variance = as_array(self.mean) + self.width * first, as_array(self.variance) + self.width**2 * second
+        noisy = {"mean": self.labels.put_on(mean), "variance": self.labels.put_on(variance)}
+        return self.having(self.numbers | noisy)
+
+
+def _check_bounds(bounds: Any) -> tuple[float, float]:
+    ends = np.asarray(bounds, dtype=np.float64)
+    if ends.shape != (2,) or not np.isfinite(ends).all():
+        raise ValueError(f"bounds must be two finite numbers (a, b), got {bounds!r}")
+    if ends[0] >= ends[1]:
+        raise ValueError(f"bounds must be (a, b) with a < b, got {bounds!r}")
+    return float(ends[0]), float(ends[1])

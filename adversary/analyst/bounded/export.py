@@ -1,0 +1,107 @@
+"""A posterior as labelled arrays: independent draws, and its marginals on grids with a table of numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, as_array, check_whole, seed_sequence
+
+if TYPE_CHECKING:
+    from adversary.analyst.bounded.bounded_posterior import Posterior
+
+GRID = 201
+_TAIL = 1e-4
+_MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
+
+
+def drawn(posterior: Posterior, draws: int, rng: Any) -> xr.DataTree:
+    """Independent draws in one chain: mu, sigma2 and sigma, in the units of the data.
+
+    A cell of the joint grid is drawn by its weight, then a place within it: mu by inversion of its marginal between the
+    cell's edges in probability, sigma2 likewise. The dependence is that of the grid, the marginals are exact.
+    """
+    size = int(check_whole("draws", draws, minimum=1))
+    seed = seed_sequence(rng)
+    generator = np.random.default_rng(seed)
+    _, _, weights = posterior.solution.joint(0)
+    table = np.clip(weights, 0.0, None)
+    cells = np.searchsorted(np.cumsum(table.ravel()), generator.random(size) * table.sum(), side="right")
+    rows, columns = np.unravel_index(np.minimum(cells, table.size - 1), table.shape)
+    mean_shares = _within(table.sum(1), rows, generator)
+    variance_shares = _within(table.sum(0), columns, generator)
+    solution = posterior.solution
+    unit_mu = solution.mean.quantiles(mean_shares)[0]
+    unit_v = solution.variance.quantiles(variance_shares)[0]
+    if posterior.constrained:
+        unit_v = np.minimum(unit_v, unit_mu * (1.0 - unit_mu))
+    low, width = posterior.release.bounds[0], posterior.release.width
+    mu, sigma2 = low + width * unit_mu, width**2 * unit_v
+    values = {"mu": mu, "sigma2": sigma2, "sigma": np.sqrt(sigma2)}
+    found = xr.Dataset({name: (("chain", "draw"), x[None]) for name, x in values.items()})
+    found = found.assign_coords(chain=[0], draw=np.arange(size)).assign_attrs(
+        sampling="independent draws by quadrature"
+    )
+    return xr.DataTree.from_dict({"posterior": found})
+
+
+def _within(shares: Floats, cells: Any, generator: np.random.Generator) -> Floats:
+    """A probability uniform within the drawn cell of a marginal."""
+    ends = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
+    return np.asarray(ends[cells] + generator.random(len(cells)) * (ends[cells + 1] - ends[cells]))
+
+
+def exported(posterior: Posterior) -> xr.DataTree:
+    """Groups `density` (marginals on grids of GRID points), `summary` (measure by parameter) and `release`."""
+    names = ("mu", "sigma2", "sigma")
+    labels = posterior.labels.over(len(posterior.shape))
+    dims, grids = labels.dims, {name: _grid(posterior, name) for name in names}
+    density = xr.Dataset(
+        {name: ((*dims, f"{name}_grid"), as_array(posterior.density(name, x))) for name, x in grids.items()},
+        {**labels.coords, **{f"{name}_grid": x for name, x in grids.items()}},
+    )
+    summary = xr.Dataset(
+        {name: ((*dims, "measure"), _measures(posterior, name)) for name in names},
+        {**labels.coords, "measure": list(_MEASURES)},
+    )
+    predictive = posterior.predictive()
+    for name in ("mean", "sd", "below", "above"):
+        summary[f"predictive_{name}"] = (dims, as_array(getattr(predictive, name)))
+    summary["log_evidence"] = (dims, as_array(posterior.log_evidence))
+    summary["quadrature_error"] = (dims, as_array(posterior.quadrature_error))
+    release = posterior.release
+    seen = {"mean": release.mean, "variance": release.variance, "n": release.n}
+    shown = xr.Dataset(
+        {k: (dims, np.broadcast_to(as_array(v), posterior.shape)) for k, v in seen.items() if v is not None},
+        labels.coords,
+    )
+    attrs = {
+        "constrained": int(posterior.constrained),
+        "feasibility": posterior.feasibility,
+        "noise": release.noise,
+        "budgets": str(release.budgets),
+        "bounds": list(release.bounds),
+        "prior": repr(posterior.prior),
+        "prob": 0.95,
+    }
+    tree = {"density": density, "summary": summary, "release": shown}
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
+
+
+def _grid(posterior: Posterior, name: str) -> Floats:
+    """Points over what nearly all of every posterior holds; with none at all, over what the bounds allow."""
+    low, high = (as_array(posterior.quantile(name, q)) for q in (_TAIL, 1.0 - _TAIL))
+    width = posterior.release.width
+    ends = {"mu": posterior.release.bounds, "sigma": (0.0, width / 2.0), "sigma2": (0.0, width**2 / 4.0)}[name]
+    if low.size:
+        ends = float(low.min()) if name == "mu" else 0.0, float(high.max())
+    return np.linspace(*ends, GRID)
+
+
+def _measures(posterior: Posterior, name: str) -> Floats:
+    """mean, sd, mode and both intervals, along a last axis."""
+    single = [as_array(getattr(posterior, measure)(name)) for measure in ("mean", "sd", "mode")]
+    pairs = [as_array(getattr(posterior, interval)(name)) for interval in ("hdi", "eti")]
+    return np.concatenate([np.stack(single, axis=-1), *pairs], axis=-1)

@@ -1,0 +1,160 @@
+r"""What an analyst believes about the mean and variance of the data before a release, and when that is too little.
+
+Informative: :math:`\sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2)`,
+:math:`\mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)`. Flat: :math:`p(\mu, \sigma^2) \propto 1`. A prior
+proportional to :math:`1/\sigma^2` has an improper posterior, with or without the bounds (Theorem 17): the likelihood of
+the release tends to a positive constant as :math:`\sigma^2 \to 0`.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from adversary._core import Floats, Labels, as_array, check_number, common_shape, paired
+from adversary.analyst.bounded.bounded_release import BoundedRelease
+
+__all__ = ["Flat", "NormalInverseGamma", "Prior", "as_prior", "together"]
+
+LogDensity = Callable[[Floats, Floats], Any]
+IMPROPER = (
+    "improper posterior: with a prior proportional to 1/sigma2 the likelihood of the release tends to a positive "
+    "constant as sigma2 -> 0, so that the posterior has infinite mass there, with or without the bounds (Theorem 17)"
+)
+_WEAK = 0.1
+_IMPROPER_NAMES = ("jeffreys", "reference", "1/sigma2", "improper")
+
+
+@dataclass(frozen=True)
+class Flat:
+    """p(mu, sigma2) proportional to 1; over the feasible region a proper prior, mean of sigma2 0.1, mu ~ Beta(2, 2)."""
+
+    def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
+        """Log density, up to a constant: 0."""
+        return np.zeros(np.broadcast_shapes(np.shape(mu), np.shape(sigma2)))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalInverseGamma:
+    r"""The conjugate prior, in the units of the data: mean near `mu0`, standard deviation near `s0`.
+
+    .. math:: \sigma^2 \sim IG(\nu_0/2, \nu_0 s_0^2/2), \quad \mu \mid \sigma^2 \sim N(\mu_0, \sigma^2/\kappa_0)
+
+    Parameters
+    ----------
+    mu0 : centre of the mean
+    kappa0 : worth of that centre, in values; positive
+    nu0 : worth of s0, in values; positive (below 0.1 the prior nears the improper one, and a warning says so)
+    s0 : typical standard deviation; positive
+
+    Arrays are many priors at once, and broadcast against releases; with labels (xarray) by names of dimensions.
+    """
+
+    mu0: ArrayLike
+    kappa0: ArrayLike
+    nu0: ArrayLike
+    s0: ArrayLike
+
+    def __post_init__(self) -> None:
+        if not np.isfinite(check_number("mu0", self.mu0)).all():
+            raise ValueError(f"mu0 must be finite, got {self.mu0!r}")
+        for name in ("kappa0", "nu0", "s0"):
+            value = check_number(name, getattr(self, name))
+            if not (np.isfinite(value) & (value > 0.0)).all():
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}: {IMPROPER}")
+        if (as_array(self.nu0) < _WEAK).any():
+            warnings.warn(
+                f"nu0 = {np.min(as_array(self.nu0)):g} is below {_WEAK:g}: the prior nears one whose posterior is "
+                "improper (Theorem 17), and the answer is mostly about values of sigma2 near 0",
+                stacklevel=3,
+            )
+        self._set(paired(self.numbers))
+        _ = self.shape
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The four of them by name."""
+        return {"mu0": self.mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": self.s0}
+
+    def having(self, numbers: Mapping[str, Any]) -> NormalInverseGamma:
+        """The same with other `numbers`, which are not checked again."""
+        found = copy.copy(self)
+        found._set(numbers)
+        return found
+
+    def _set(self, numbers: Mapping[str, Any]) -> None:
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Common shape of the four numbers."""
+        return common_shape(self.numbers)
+
+    @property
+    def labels(self) -> Labels:
+        """Of what was given with labels; none for plain numbers and arrays."""
+        return Labels.of(*self.numbers.values())
+
+    def log_prob(self, mu: ArrayLike, sigma2: ArrayLike) -> Floats:
+        """Log density at mu and sigma2, in the units of the data; it integrates to 1 over all mu and sigma2 > 0."""
+        distance, v = as_array(mu) - as_array(self.mu0), as_array(sigma2)
+        kappa, half, s2 = as_array(self.kappa0), as_array(self.nu0) / 2.0, as_array(self.s0) ** 2
+        variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+        return np.asarray(variance + 0.5 * np.log(kappa / (2.0 * np.pi * v)) - kappa * distance**2 / (2.0 * v))
+
+    def on_unit(self, bounds: tuple[float, float]) -> NormalInverseGamma:
+        """The same prior for data rescaled from `bounds` to [0, 1]: mu0 as a mean, s0 as a standard deviation."""
+        width = bounds[1] - bounds[0]
+        mu0, s0 = (as_array(self.mu0) - bounds[0]) / width, as_array(self.s0) / width
+        return self.having({"mu0": mu0, "kappa0": self.kappa0, "nu0": self.nu0, "s0": s0})
+
+
+Prior = Flat | NormalInverseGamma | LogDensity
+"""One of the two above, or a function (mu, sigma2) -> log density in the units of the data, up to a constant."""
+
+
+def as_prior(prior: Any) -> Prior:
+    """The prior a user named: "flat", an object of this module, or a log density.
+
+    Raises
+    ------
+    ValueError : a name that means an improper posterior (Theorem 17), or no known name
+    TypeError : something else
+    """
+    if isinstance(prior, str):
+        if prior == "flat":
+            return Flat()
+        if prior.casefold() in _IMPROPER_NAMES:
+            raise ValueError(f'prior="{prior}": {IMPROPER}')
+        near = get_close_matches(prior.casefold(), ("flat",), 1)
+        raise ValueError(
+            f'prior must be "flat", a NormalInverseGamma or a function (mu, sigma2) -> log density, got "{prior}"'
+            + (f'; did you mean "{near[0]}"?' if near else "")
+        )
+    if isinstance(prior, (Flat, NormalInverseGamma)) or callable(prior):
+        known: Prior = prior
+        return known
+    raise TypeError(f'prior must be "flat", a NormalInverseGamma or a log density, got {prior!r}')
+
+
+def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Prior, Labels]:
+    """Releases and priors broadcast by the names of dimensions, where there are any, and their common labels."""
+    if not isinstance(prior, NormalInverseGamma):
+        return release, prior, release.labels
+    if release.shape == () == prior.shape:
+        return release, prior, Labels()
+    if release.labels.dims or prior.labels.dims:
+        found = paired(release.numbers | prior.numbers)
+        release = release.having({name: found[name] for name in release.numbers})
+        prior = prior.having({name: found[name] for name in prior.numbers})
+    common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})
+    return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())

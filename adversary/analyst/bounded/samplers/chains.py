@@ -1,0 +1,300 @@
+r"""Compiled loops of the Gibbs samplers on [0, 1], their full conditionals, and exact draws from truncated laws.
+
+A prior is five numbers (mu0, kappa0, power, scale, pull), of the density
+
+.. math:: (\sigma^2)^{-power} \exp(-(scale + \kappa_0 (\mu - \mu_0)^2) / (2 \sigma^2))
+
+with `pull` the kappa0 that the update of sigma2 knows of: kappa0 itself, or 0 as the thesis prints it (erratum E1).
+Flat is all zeros. Everything compiled is in one file, because numba's cache does not notice changes in another one.
+
+References: the thesis, equations 4.27 to 4.58; Robert (1995), Simulation of truncated normal variables; Michael,
+Schucany and Haas (1976) for the inverse Gaussian.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+
+from adversary._core import Floats
+
+Size = tuple[int, int, int]
+"""Draws kept, sweeps left out before them, and sweeps per draw."""
+Four = tuple[float, float, float, float]
+Prior = tuple[float, float, float, float, float]
+FLAT: Prior = (0.0, 0.0, 0.0, 0.0, 0.0)
+_TINY = 1e-300
+_TRIES = 100_000
+
+
+def compiled[F: Callable[..., object]](function: F) -> F:
+    """The function as machine code, kept on disk; it holds no lock, so that chains run in threads; 1 / 0 is inf."""
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+@compiled
+def truncated_normal(centre: float, sd: float, low: float, high: float, rng: Generator) -> float:
+    """One draw of N(centre, sd^2) on [low, high], which may be infinite: exact at any distance from the centre."""
+    a, b = (low - centre) / sd, (high - centre) / sd
+    flipped = b < 0.0
+    if flipped:
+        a, b = -b, -a
+    z = a
+    if a <= 0.0 and b - a > 2.5:
+        while True:
+            z = rng.standard_normal()
+            if a <= z <= b:
+                break
+    else:  # uniform proposals for a short interval around the centre, exponential ones for a tail
+        rate = 0.0 if a <= 0.0 else min(0.5 * (a + math.sqrt(a * a + 4.0)), b)
+        mass = math.expm1(-rate * (b - a)) if rate > 0.0 else 0.0
+        while True:
+            u = rng.random()
+            z = a + u * (b - a) if rate == 0.0 else a - math.log1p(u * mass) / rate
+            if not rng.standard_exponential() < 0.5 * (z - rate) ** 2:
+                break
+    return min(max(centre + sd * (-z if flipped else z), low), high)
+
+
+@compiled
+def truncated_normals(centre: Floats, sd: Floats, low: Floats, high: Floats, rng: Generator) -> Floats:
+    """One draw for each; 0 where rounding leaves no interval."""
+    drawn = np.zeros(low.size)
+    for i in np.flatnonzero(low < high):
+        drawn[i] = truncated_normal(centre[i], sd[i], low[i], high[i], rng)
+    return drawn
+
+
+@compiled
+def _height(t: float, logs: bool, power: float, beta: float, rate: float, tau: float) -> float:
+    x = math.exp(t) if logs else t
+    climb = 0.0 if power == 0.0 else power * (t if logs else math.log(t) if t > 0.0 else -math.inf)
+    return climb - beta * x - rate * abs(x - tau)
+
+
+@compiled
+def _slope(t: float, logs: bool, power: float, fall: float) -> float:
+    return power - fall * math.exp(t) if logs else (power / t if power != 0.0 else 0.0) - fall
+
+
+@compiled
+def _reach(t: float, logs: bool, power: float, fall: float) -> float:
+    """Distance over which the log density falls by about 1 from its mode at t, on the side where the rate is `fall`."""
+    slope = abs(_slope(t, logs, power, fall))
+    bend = fall * math.exp(t) if logs else power / (t * t) if power != 0.0 else 0.0
+    return 2.0 / max(slope + math.sqrt(slope * slope + 2.0 * max(bend, 0.0)), _TINY)
+
+
+@compiled
+def tilted_gamma(alpha: float, beta: float, rate: float, tau: float, low: float, high: float, rng: Generator) -> float:
+    """One draw of the law with kernel x^(alpha-1) exp(-beta x - rate |x - tau|) on [low, high]: exact, by rejection.
+
+    A truncated gamma where rate is 0, the truncated gamma mixture of the thesis (Definition 7) otherwise. The kernel
+    is log-concave in x for alpha >= 1, whatever the sign of beta - rate, and in log x for smaller alpha (also below 0,
+    if low > 0) and beta >= rate. Its hat is flat at the mode, with a tangent on either side; some nine proposals in ten
+    are accepted, also where [low, high] lies far in a tail. NaN if a number given is NaN.
+    """
+    logs = alpha < 1.0
+    power = alpha if logs else alpha - 1.0
+    first, last = (math.log(low) if low > 0.0 else -math.inf, math.log(high)) if logs else (low, high)
+    early = max(power, 0.0) / (beta + rate)
+    late = max(power, 0.0) / (beta - rate) if beta > rate else math.inf
+    peak = min(max(min(max(tau, early), late), low), high)
+    mode = math.log(peak) if logs else peak
+    top = _height(mode, logs, power, beta, rate, tau)
+    left, left_slope, left_mass = first, 0.0, 0.0
+    if mode > first:
+        fall = beta - rate if peak <= tau else beta + rate
+        t = max(mode - _reach(mode, logs, power, fall), mode - 0.75 * (mode - first))
+        left_slope = _slope(t, logs, power, beta - rate if (math.exp(t) if logs else t) < tau else beta + rate)
+        if left_slope > 0.0:
+            left = min(max(t + (top - _height(t, logs, power, beta, rate, tau)) / left_slope, first), mode)
+            left_mass = -math.expm1(-left_slope * (left - first)) / left_slope
+    right, right_slope, right_mass = last, 0.0, 0.0
+    if mode < last:
+        fall = beta + rate if peak >= tau else beta - rate
+        t = min(mode + _reach(mode, logs, power, fall), mode + 0.75 * (last - mode))
+        if logs:  # exp(t) outgrows the parabola
+            t = min(t, max(mode + 1.0, 0.5 - math.log(beta + rate)))
+        right_slope = -_slope(t, logs, power, beta - rate if (math.exp(t) if logs else t) < tau else beta + rate)
+        if right_slope > 0.0:
+            right = max(min(t - (top - _height(t, logs, power, beta, rate, tau)) / right_slope, last), mode)
+            right_mass = -math.expm1(-right_slope * (last - right)) / right_slope
+    for _ in range(_TRIES):
+        t, hat = left + (right - left) * rng.random(), 0.0
+        where = rng.random() * (left_mass + (right - left) + right_mass)
+        if where < left_mass:
+            hat = math.log1p(-left_slope * where)
+            t = left + hat / left_slope
+        elif where > left_mass + (right - left):
+            hat = math.log1p(-right_slope * (where - left_mass - (right - left)))
+            t = right - hat / right_slope
+        if -rng.standard_exponential() <= _height(t, logs, power, beta, rate, tau) - top - hat:
+            return min(max(math.exp(t) if logs else t, low), high)
+    return math.nan
+
+
+@compiled
+def inverse_gaussian(mean: float, shape: float, rng: Generator) -> float:
+    """One draw, without the cancellation of the usual form when mean / shape is large."""
+    a = mean * rng.standard_normal() ** 2 / (2.0 * shape)
+    root = 1.0 + a + math.sqrt(a * (2.0 + a))
+    return mean / root if rng.random() * (1.0 + root) <= root else mean * root
+
+
+@compiled
+def mean_conditional(ybar: float, sigma2: float, n: int, mu0: float, kappa0: float) -> tuple[float, float]:
+    """Centre and variance of the normal law of mu given the rest."""
+    return (n * ybar + kappa0 * mu0) / (n + kappa0), sigma2 / (n + kappa0)
+
+
+@compiled
+def variance_conditional(mu: float, ybar: float, s2: float, n: int, prior: Prior) -> tuple[float, float]:
+    """Shape and scale of the inverse gamma law of sigma2 given the rest."""
+    mu0, _, power, scale, pull = prior
+    squares = scale + (n - 1) * s2 + n * (ybar - mu) ** 2 + pull * (mu - mu0) ** 2
+    return 0.5 * n + power - 1.0, 0.5 * squares
+
+
+@compiled
+def sample_mean_conditional(mu: float, sigma2: float, precision: float, n: int, ystar: float) -> tuple[float, float]:
+    """Centre and variance of the normal law of Ybar given the rest; precision is 1 / w2, of the noise."""
+    total = precision + n / sigma2
+    return (precision * ystar + n / sigma2 * mu) / total, 1.0 / total
+
+
+@compiled
+def sample_variance_conditional(sigma2: float, n: int) -> tuple[float, float]:
+    """alpha and beta of the truncated gamma mixture of S2 given the rest; its rate and tau are those of the release."""
+    return 0.5 * (n - 1), 0.5 * (n - 1) / sigma2
+
+
+@compiled
+def precision_conditional(ybar: float, ystar: float, rate: float) -> tuple[float, float]:
+    """Mean and shape of the inverse Gaussian law of 1 / w2, w2 the variance of the noise of the mean."""
+    return rate / max(abs(ystar - ybar), 1e-12), rate * rate
+
+
+@compiled
+def _means(variance: float, constrained: bool) -> tuple[float, float]:
+    """1/2 -+ sqrt(1/4 - variance), the lower end without cancellation; everything without constraints."""
+    if not constrained:
+        return -math.inf, math.inf
+    high = 0.5 + math.sqrt(max(0.25 - variance, 0.0))
+    return min(variance / high, 0.5), high
+
+
+@compiled
+def _log_mass(mu: float, sigma2: float) -> float:
+    """Log of Z, the mass that N(mu, sigma2) has on [0, 1], for a mean inside."""
+    root = math.sqrt(2.0 * sigma2)
+    return math.log1p(-0.5 * math.erfc(mu / root) - 0.5 * math.erfc((1.0 - mu) / root))
+
+
+@compiled
+def _draw_moments(
+    state: Four, n: int, prior: Prior, constrained: bool, cap: float, power: float, rng: Generator
+) -> tuple[float, float]:
+    """mu, then sigma2 in (0, top] through its precision, a gamma law above 1 / top.
+
+    A new value stands with probability min(1, (Z old / Z new)^power), Z the mass of N(mu, sigma2) on [0, 1].
+    """
+    mu, sigma2, ybar, s2 = state
+    centre, variance = mean_conditional(ybar, sigma2, n, prior[0], prior[1])
+    low, high = _means(sigma2, constrained)
+    new = truncated_normal(centre, math.sqrt(variance), low, high, rng)
+    if power == 0.0 or -rng.standard_exponential() <= power * (_log_mass(mu, sigma2) - _log_mass(new, sigma2)):
+        mu = new
+    top = max(min(mu * (1.0 - mu), cap), _TINY) if constrained else cap
+    shape, scale = variance_conditional(mu, ybar, s2, n, prior)
+    new = 1.0 / tilted_gamma(shape, max(scale, _TINY), 0.0, 0.0, 1.0 / top, math.inf, rng)
+    if power == 0.0 or -rng.standard_exponential() <= power * (_log_mass(mu, sigma2) - _log_mass(mu, new)):
+        sigma2 = new
+    return mu, sigma2
+
+
+@compiled
+def statistics_chain(
+    rng: Generator, size: Size, n: int, release: Four, prior: Prior, constrained: bool, cap: float
+) -> Floats:
+    """Draws (draw, variable) of mu, sigma2, Ybar, S2 on [0, 1].
+
+    `release` is the noisy mean and variance, then the rates n epsilon of their noise; `cap` the largest sigma2. Draws
+    that could not be made are NaN, and so are all after them.
+    """
+    draws, burn, thin = size
+    ystar, sstar, rate1, rate2 = release
+    kept = np.full((draws, 4), np.nan)
+    mu = ybar = min(max(ystar, 0.0), 1.0)
+    sigma2 = s2 = min(max(sstar, 1e-4), 0.2499)
+    precision, largest = 0.5 * rate1 * rate1, math.inf
+    for sweep in range(burn + draws * thin):
+        mu, sigma2 = _draw_moments((mu, sigma2, ybar, s2), n, prior, constrained, cap, 0.0, rng)
+        centre, variance = sample_mean_conditional(mu, sigma2, precision, n, ystar)
+        low, high = _means((n - 1) * s2 / n, constrained)
+        ybar = truncated_normal(centre, math.sqrt(variance), low, high, rng)
+        if constrained:
+            largest = max(n * ybar * (1.0 - ybar) / (n - 1), _TINY)
+        alpha, beta = sample_variance_conditional(sigma2, n)
+        s2 = tilted_gamma(alpha, beta, rate2, sstar, 0.0, largest, rng)
+        mean, shape = precision_conditional(ybar, ystar, rate1)
+        precision = inverse_gaussian(mean, shape, rng)
+        if math.isnan(sigma2 + s2):
+            break
+        if sweep >= burn and (sweep - burn) % thin == thin - 1:
+            kept[(sweep - burn) // thin] = (mu, sigma2, ybar, s2)
+    return kept
+
+
+@compiled
+def _statistics(y: Floats) -> tuple[float, float]:
+    ybar = y.mean()
+    return ybar, ((y - ybar) ** 2).sum() / (y.size - 1)
+
+
+@compiled
+def _redraw_records(
+    y: Floats, mu: float, sd: float, release: Four, constrained: bool, rng: Generator
+) -> tuple[float, float, int]:
+    """Every record proposed anew, in place; Ybar, S2, and how many proposals were accepted."""
+    n, accepted = y.size, 0
+    ybar, s2 = _statistics(y)
+    ystar, sstar, rate1, rate2 = release
+    misfit = rate1 * abs(ystar - ybar) + rate2 * abs(sstar - s2)
+    for i in range(n):
+        new = mu + sd * rng.standard_normal()
+        if constrained and not 0.0 <= new <= 1.0:
+            continue
+        mean = ybar + (new - y[i]) / n
+        variance = s2 + (new - y[i]) * (new + y[i] - mean - ybar) / (n - 1)
+        trial = rate1 * abs(ystar - mean) + rate2 * abs(sstar - variance)
+        if trial <= misfit or rng.random() < math.exp(misfit - trial):
+            y[i], ybar, s2, misfit = new, mean, max(variance, 0.0), trial
+            accepted += 1
+    return ybar, s2, accepted
+
+
+@compiled
+def records_chain(
+    rng: Generator, size: Size, n: int, release: Four, prior: Prior, constrained: bool, normalised: bool, cap: float
+) -> Floats:
+    """As `statistics_chain`, with every record in the state; a fifth column holds the share of records that moved."""
+    draws, burn, thin = size
+    kept = np.full((draws, 5), np.nan)
+    y = rng.random(n)
+    ybar, s2 = _statistics(y)
+    mu, sigma2 = ybar, min(max(0.5 * ybar * (1.0 - ybar), 1e-4), cap)
+    power = float(n) if normalised else 0.0
+    for sweep in range(burn + draws * thin):
+        mu, sigma2 = _draw_moments((mu, sigma2, ybar, s2), n, prior, constrained, cap, power, rng)
+        ybar, s2, accepted = _redraw_records(y, mu, math.sqrt(sigma2), release, constrained, rng)
+        if math.isnan(sigma2 + s2):
+            break
+        if sweep >= burn and (sweep - burn) % thin == thin - 1:
+            kept[(sweep - burn) // thin] = (mu, sigma2, ybar, s2, accepted / n)
+    return kept

@@ -1,0 +1,1 @@
+from .coverage import coverage_study as coverage_study

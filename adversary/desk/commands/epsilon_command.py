@@ -1,0 +1,44 @@
+"""`adversary epsilon`: from the risk an agency tolerates, in a profile file, to the largest epsilon that keeps it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adversary.desk.answers import epsilon_answer as budgets
+from adversary.desk.commands.options import Json, directory, told, whole
+from adversary.desk.files import load_profile_file
+from adversary.desk.kit import tell
+
+
+def epsilon_command(
+    profile: Annotated[Path, typer.Argument(help="Profile file (TOML).", metavar="PROFILE.toml")],
+    statistic: Annotated[
+        str | None,
+        typer.Option(help='"any": anything may be published; "count": one count only. Else as the file says.'),
+    ] = None,
+    round_down: Annotated[
+        str | None, typer.Option(help="Decimals to keep of epsilon; else as the file says.", metavar="N")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for figures, SVG and PNG, and budget.nc.", metavar="DIR")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
+    with told(profile), directory(out) as folder:
+        digits = None if round_down is None else whole("--round-down", round_down)
+        answer = budgets.work_out(load_profile_file(profile).asked(statistic, digits))
+        found = budgets.summary(answer)
+        if folder is not None:
+            from adversary.desk.answers import figure_files as exhibits
+
+            exhibits.write(budgets.figures(answer), folder, budgets.data(answer), "budget.nc")
+    tell(found, budgets.show, as_json)
+    if out is not None:
+        if missing := budgets.left_out(answer):
+            print(missing, file=sys.stderr)
+        print(f"figures and data in {out}", file=sys.stderr)

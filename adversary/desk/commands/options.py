@@ -1,0 +1,153 @@
+"""What the commands take: their common options, the numbers and directories given to them, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adversary.desk.answers import LEVELS, PRIORS
+from adversary.desk.files import Scenario, load_scenario
+from adversary.desk.kit import printable
+
+SEED = 2020
+"""Where none is given: a run that is repeated, or resumed, gives the same numbers."""
+
+
+def _usual(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Priors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prior",
+        help="A reader's prior, such as 0.1 or 1/864; may be repeated.",
+        metavar="P",
+        show_default=_usual(PRIORS),
+    ),
+]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level",
+        help="Probability of a false alarm of a test; may be repeated.",
+        metavar="P",
+        show_default=_usual(LEVELS),
+    ),
+]
+Truths = Annotated[
+    list[str] | None,
+    typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
+]
+Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
+Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
+Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
+Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Dask scheduler to work on, such as tcp://10.0.0.1:8786.", metavar="ADDRESS")
+]
+
+
+LONGEST = 1000
+"""Characters of an error, at most: a value it quotes may be as long as its file."""
+
+
+@contextmanager
+def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
+    """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
+
+    So for Ctrl-C, and for workers that died, with what to do then.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"interrupted{': ' * bool(interrupted)}{interrupted}", file=sys.stderr)
+        raise typer.Exit(130) from None
+    except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
+        text += f" ({interrupted})" if interrupted and isinstance(error, ChildProcessError) else ""
+        named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
+        words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
+        cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
+        print(printable(f"error: {cut}"), file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def number(option: str, text: str) -> float:
+    """ "0.1" or "1/864" as a number."""
+    try:
+        top, *bottom = map(float, text.split("/", 1))
+        return top / bottom[0] if bottom else top
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{option} must be a number such as 0.1 or 1/864, got {text!r}") from None
+
+
+def several(option: str, texts: list[str] | None, usual: Sequence[float]) -> list[float]:
+    """The numbers of an option that may be repeated, or the usual ones."""
+    return [number(option, text) for text in texts] if texts else list(usual)
+
+
+def whole(option: str, text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """What needs an extra that is not installed is an error in the input, which names the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+
+
+@contextmanager
+def directory(out: Path | None) -> Iterator[Path | None]:
+    """A directory to write into, if any; folders made for it are removed again, if empty, when nothing comes of it."""
+    if out is None:
+        yield None
+        return
+    from adversary.desk.report import check_directory
+
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        yield check_directory(out)
+    except BaseException:
+        remove_empty(made)
+        raise
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Those of the folders that are empty, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def read_scenario(path: Path, changes: list[str] | None) -> Scenario:
+    """A scenario file, with the true counts that `--truth` replaces."""
+    scenario = load_scenario(path)
+    return scenario.with_truth(dict(map(_count, changes))) if changes else scenario
+
+
+def _count(text: str) -> tuple[str, Any]:
+    """ "block group=10" as ("block group", 10), and "block=1,34" as ("block", [1, 34])."""
+    name, sign, value = text.partition("=")
+    try:
+        numbers = [json.loads(part) for part in value.split(",")]
+    except json.JSONDecodeError:
+        numbers = []
+    if not sign or not name.strip() or not numbers:
+        raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
+    return name.strip(), numbers if len(numbers) > 1 else numbers[0]

@@ -1,0 +1,192 @@
+"""Figures of what follows from a noisy mean and variance: marginals, the feasible region, the next value.
+
+Every function takes posteriors by name, the one to be looked at first, and gives a matplotlib `Figure` with the finding
+in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from adversary._core import Floats, as_array, percent
+from adversary.analyst.bounded import Posterior
+from adversary.desk.figures.joint_density import joint_density, next_value
+from adversary.desk.figures.prior_marginal import prior_marginal
+from adversary.desk.kit import BLUE, BOUND, COLOURS, GREY, INK, LIGHT, panel_title, styled, title
+from adversary.desk.kit.bounded_words import NAMES, span
+
+Posteriors = Mapping[str, Posterior]
+POINTS = 801
+"""Of a curve."""
+CELLS = 120
+"""Of a predictive density; half of the points along either axis of a joint one."""
+LEVELS = (0.5, 0.95)
+"""Probabilities of the regions of a joint density."""
+TAIL = 0.002
+"""Probability left out at either end of an axis."""
+
+
+@styled
+def marginals(
+    posteriors: Posteriors, prob: float = 0.95, *, quantity: str = "", unit: str = "", prior: bool = True
+) -> Figure:
+    """Densities of the mean and of the standard deviation; of the first, the shortest interval shaded.
+
+    Parameters
+    ----------
+    posteriors : by name, of one release each
+    prob : of the shaded interval
+    quantity, unit : of the values, for words and axes
+    prior : draw what the first one believed before, dashed, where that is a density
+    """
+    first = next(iter(posteriors.values()))
+    figure, more = Figure(figsize=(11.0, 4.6), layout="constrained"), dict[str, Artist]()
+    for ax, name in zip(figure.subplots(1, 2), ("mu", "sigma"), strict=True):
+        x = np.linspace(*_range(posteriors, name), POINTS)
+        lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
+        for (called, line), colour in zip(lines.items(), cycle(COLOURS), strict=False):
+            ax.plot(x, line, color=colour, gid=f"{name} {called}")
+        low, high = (float(end) for end in first.hdi(name, prob))
+        inside = np.linspace(max(low, x[0]), min(high, x[-1]), POINTS)
+        ax.fill_between(inside, first.density(name, inside), color=BLUE, alpha=0.18, lw=0, gid=f"interval {name}")
+        before = prior_marginal(first.prior, name, x, first.release.bounds, constrained=first.constrained)
+        if prior and before is not None:
+            ax.plot(x, before, color=GREY, lw=1.3, ls=BOUND, gid=f"prior {name}")
+            more["prior"] = Line2D([], [], color=GREY, lw=1.3, ls=BOUND, label="prior")
+        tops = [float(line.max()) for line in lines.values()]
+        if _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0])):
+            more["grey"] = Patch(color=LIGHT, lw=0, label="impossible")
+        ax.set_xlabel(_axis(NAMES[name], quantity, unit))
+        panel_title(ax, f"{NAMES[name]}: {span((low, high))} with probability {percent(prob)}")
+    shaded = Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest interval, {percent(prob)}, {next(iter(posteriors))}")
+    _key(figure, posteriors, [shaded, *more.values()])
+    ends = [f"{span(one.hdi('mu', prob))} {name}" for name, one in posteriors.items()]
+    title(figure, f"With probability {percent(prob)} the {_of('mean', quantity)} is {', '.join(ends)}")
+    return figure
+
+
+@styled
+def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+    r"""Mean and standard deviation together, and the region that data within the bounds can have.
+
+    The smallest regions with 50 % and 95 % of each posterior, those of the first filled. The dark curve is
+    :math:`\sigma^2 = (\mu - a)(b - \mu)`; beyond it nothing is feasible. The cross is the release.
+    """
+    first = next(iter(posteriors.values()))
+    a, b = (float(end) for end in first.release.bounds)
+    figure = Figure(figsize=(9.6, 5.8), layout="constrained")
+    ax = figure.add_subplot()
+    means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
+    ax.set(xlim=means, ylim=(0.0, deviations[1]))
+    mu, sigma = np.linspace(*means, 2 * CELLS), np.linspace(deviations[1] / 2e3, deviations[1], 2 * CELLS)
+    edge = np.linspace(a, b, POINTS)
+    most = np.sqrt((edge - a) * (b - edge))
+    ax.set_facecolor(LIGHT)
+    ax.fill_between(edge, most, color="white", lw=0, zorder=0.5)
+    ax.plot(edge, most, color=INK, lw=1.4, gid="boundary")
+    for i, ((name, one), colour) in enumerate(_coloured(posteriors)):
+        density = joint_density(one, mu, sigma)
+        levels = _levels(density)
+        if i == 0:
+            for level in levels:
+                ax.contourf(mu, sigma, density.T, [level, density.max()], colors=[colour], alpha=0.22)
+        style = "-" if i == 0 else "--"
+        lines = ax.contour(mu, sigma, density.T, levels, colors=[colour], linewidths=1.5, linestyles=style)
+        lines.set_gid(name)
+    _cross(ax, first)
+    ax.set(xlabel=_axis("mean", quantity, unit), ylabel=_axis("standard deviation", quantity, unit))
+    dark = Line2D([], [], color=INK, lw=1.4, label="largest that the bounds allow")
+    _key(figure, posteriors, [dark, Line2D([], [], color=INK, ls="", marker="x", label="released")])
+    lost = [f"{percent(round(float(one.infeasible), 6))} {name}" for name, one in posteriors.items()]
+    title(figure, f"Means and deviations that no such data have: {', '.join(lost)}")
+    panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
+    return figure
+
+
+@styled
+def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figure:
+    """Density of one more value, the first one filled; grey are values that the bounds rule out."""
+    first = next(iter(posteriors.values()))
+    a, b = (float(end) for end in first.release.bounds)
+    figure = Figure(figsize=(8.8, 4.6), layout="constrained")
+    ax = figure.add_subplot()
+    wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
+    reach = min(wide, b - a) if np.isfinite(wide) else b - a
+    x = np.union1d(np.linspace(a - reach, b + reach, CELLS + 1), [a, b])
+    tops = []
+    for i, ((name, one), colour) in enumerate(_coloured(posteriors)):
+        density = next_value(one, x)
+        ax.stairs(density, x, color=colour, lw=2.0, gid=name)
+        tops.append(float(density.max()))
+        if i == 0:
+            ax.stairs(density, x, color=colour, alpha=0.18, lw=0, fill=True)
+    _plain_density(ax, (a, b), "mu", x, max(tops))
+    ax.set_xlabel(_axis("a new value", quantity, unit))
+    _key(figure, posteriors, [Patch(color=LIGHT, lw=0, label="impossible")])
+    outside = [f"{percent(float(one.predictive().outside))} {name}" for name, one in posteriors.items()]
+    title(figure, f"New values outside {a:g} to {b:g}: {', '.join(outside)}")
+    return figure
+
+
+def _coloured(posteriors: Posteriors) -> Iterator[tuple[tuple[str, Posterior], str]]:
+    return zip(posteriors.items(), cycle(COLOURS), strict=False)
+
+
+def _range(posteriors: Posteriors, name: str) -> tuple[float, float]:
+    """Where nearly all of every posterior lies, at most one width beyond what is possible."""
+    ends = [[float(one.quantile(name, q)) for q in (TAIL, 1.0 - TAIL)] for one in posteriors.values()]
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    a, b = (float(end) for end in next(iter(posteriors.values())).release.bounds)
+    if name == "mu":
+        return max(low, 2.0 * a - b), min(high, 2.0 * b - a)
+    return (low if low > high / 3.0 else 0.0), min(high, 1.5 * (b - a))
+
+
+def _plain_density(ax: Axes, bounds: tuple[float, float], name: str, x: Floats, top: float) -> bool:
+    """An axis without a scale, as densities need, grey where the bounds allow nothing; whether there is any of that."""
+    a, b = bounds
+    ends = (a, b) if name == "mu" else (-np.inf, (b - a) / 2.0)
+    grey = [(low, high) for low, high in ((x[0], ends[0]), (ends[1], x[-1])) if low < high]
+    for low, high in grey:
+        ax.axvspan(low, high, color=LIGHT, lw=0, zorder=0, gid="impossible")
+    ax.set(xlim=(x[0], x[-1]), ylim=(0.0, 1.08 * top), yticks=[], ylabel="density")
+    ax.spines["left"].set_visible(False)
+    return bool(grey)
+
+
+def _levels(density: Floats) -> list[float]:
+    """Density at the edge of the smallest region with each of LEVELS, the lowest first; one where they are the same."""
+    ordered = np.sort(density.ravel())[::-1]
+    inside = np.cumsum(ordered) / ordered.sum()
+    found = {float(ordered[np.searchsorted(inside, prob)]) for prob in LEVELS}
+    return sorted(level for level in found if level < ordered[0]) or [0.5 * float(ordered[0])]
+
+
+def _cross(ax: Axes, one: Posterior) -> None:
+    """The released mean and standard deviation, where both are there and the latter is not below zero."""
+    mean, variance = one.release.mean, one.release.variance
+    if mean is not None and variance is not None and float(as_array(variance)) >= 0.0:
+        ax.plot(float(as_array(mean)), float(as_array(variance)) ** 0.5, "x", color=INK, ms=8, mew=2, gid="released")
+
+
+def _key(figure: Figure, posteriors: Posteriors, more: list[Artist]) -> None:
+    lines: list[Artist] = [Line2D([], [], color=colour, label=name) for (name, _), colour in _coloured(posteriors)]
+    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=len(lines) + len(more), frameon=False)
+
+
+def _axis(what: str, quantity: str, unit: str) -> str:
+    return _of(what, quantity) + (f" ({unit})" if unit else "")
+
+
+def _of(what: str, quantity: str) -> str:
+    return (
+        f"{what} of {quantity}" if quantity and what != "a new value" else f"{what}{f', {quantity}' * bool(quantity)}"
+    )

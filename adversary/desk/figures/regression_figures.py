@@ -1,0 +1,103 @@
+"""Figures of what follows from the noisy sums of a regression: densities of its numbers, and the line itself.
+
+Every function takes draws by name, the reading to be looked at first, and gives a matplotlib `Figure` with the finding
+in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from adversary._core import Floats, percent
+from adversary.analyst.regression import RegressionRelease
+from adversary.desk.kit import BLUE, BOUND, COLOURS, LIGHT, of_what, panel_title, shortest, styled, title
+from adversary.desk.kit.bounded_words import span
+from adversary.desk.kit.regression_words import NAMES
+
+Draws = Mapping[str, xr.Dataset]
+CELLS = 70
+"""Of a density."""
+POINTS = 61
+"""Along a line."""
+
+
+@styled
+def marginals(draws: Draws, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
+    """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
+
+    Parameters
+    ----------
+    draws : by name; intercept, slope and sigma, dims (chain, draw)
+    prob : of the shaded interval
+    x, y : what the variables are, for words
+    """
+    figure = Figure(figsize=(12.0, 4.2), layout="constrained")
+    for ax, name in zip(figure.subplots(1, 3), NAMES, strict=True):
+        values = {called: np.ravel(one[name].values) for called, one in draws.items()}
+        edges = np.linspace(*_range(list(values.values())), CELLS + 1)
+        low, high = shortest(next(iter(values.values())), prob)
+        ax.axvspan(low, high, color=BLUE, alpha=0.12, lw=0, gid=f"interval {name}")
+        for (called, drawn), colour in zip(values.items(), cycle(COLOURS), strict=False):
+            height, _ = np.histogram(drawn, edges)
+            ax.stairs(height / (drawn.size * np.diff(edges)), edges, color=colour, lw=1.8, gid=f"{name} {called}")
+        ax.set(xlim=(edges[0], edges[-1]), yticks=[], ylabel="density", xlabel=NAMES[name])
+        ax.spines["left"].set_visible(False)
+        panel_title(ax, f"{span((low, high))} with probability {percent(prob)}")
+    _key(figure, draws, [Patch(color=BLUE, alpha=0.12, lw=0, label=f"shortest interval, {percent(prob)}")])
+    ends = [f"{span(shortest(np.ravel(one.slope.values), prob))} {name}" for name, one in draws.items()]
+    title(figure, f"With probability {percent(prob)} the slope{of_what(x, y)} is {', '.join(ends)}")
+    return figure
+
+
+@styled
+def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
+    """The line over the range of x: its median, and the band that holds each height with probability `prob`.
+
+    Grey is beyond the bounds of y.
+    """
+    figure = Figure(figsize=(8.8, 5.0), layout="constrained")
+    ax = figure.add_subplot()
+    at, (low, high) = np.linspace(*release.x_bounds, POINTS), release.y_bounds
+    tails = np.array([(1.0 - prob) / 2.0, 0.5, (1.0 + prob) / 2.0])
+    bands: dict[str, Floats] = {}
+    for i, ((name, one), colour) in enumerate(zip(draws.items(), cycle(COLOURS), strict=False)):
+        heights = np.ravel(one.intercept.values)[:, None] + np.ravel(one.slope.values)[:, None] * at
+        bands[name] = below, middle, above = np.quantile(heights, tails, axis=0)
+        if i == 0:
+            ax.fill_between(at, below, above, color=colour, alpha=0.18, lw=0, gid=f"band {name}")
+        ax.plot(at, middle, color=colour, gid=name)
+        for edge in (below, above):
+            ax.plot(at, edge, color=colour, lw=1.2, ls="-" if i == 0 else BOUND)
+    floor, roof = (float(pick(list(bands.values()))) for pick in (np.min, np.max))
+    room = 0.04 * (high - low)
+    ax.set(xlim=(at[0], at[-1]), ylim=(min(floor, low) - room, max(roof, high) + room))
+    for start, end in ((ax.get_ylim()[0], low), (high, ax.get_ylim()[1])):
+        ax.axhspan(start, end, color=LIGHT, lw=0, zorder=0, gid="impossible")
+    ax.set(xlabel=x or "x", ylabel=y or "y")
+    more: list[Any] = [Patch(color=BLUE, alpha=0.18, lw=0, label=f"band, {percent(prob)} at each x")]
+    for name, colour in zip(list(draws)[1:], cycle(COLOURS[1:]), strict=False):
+        more.append(Line2D([], [], color=colour, lw=1.2, ls=BOUND, label=f"band {name}"))
+    _key(figure, draws, [*more, Patch(color=LIGHT, lw=0, label="beyond the bounds")])
+    up = [f"{percent(round(float((one.slope > 0.0).mean()), 2))} {name}" for name, one in draws.items()]
+    title(figure, f"Probability that the line{of_what(x, y)} rises: {', '.join(up)}")
+    return figure
+
+
+def _range(values: list[Floats]) -> tuple[float, float]:
+    """Where nearly all draws lie."""
+    ends = np.quantile(values, [0.001, 0.999], axis=1)
+    return float(ends[0].min()), float(ends[1].max())
+
+
+def _key(figure: Figure, draws: Draws, more: list[Any]) -> None:
+    shown = [Line2D([], [], color=colour, label=name) for name, colour in zip(draws, cycle(COLOURS), strict=False)]
+    columns = min(len(shown) + len(more), int(figure.get_figwidth() / 2.6))
+    figure.legend(handles=[*shown, *more], loc="outside lower center", ncols=columns, frameon=False)

@@ -1,0 +1,246 @@
+"""Figures of a whole spine: the risk of every block, what the posterior makes of noisy counts, errors, worst blocks.
+
+Every function takes results by column (`spine_results`), or what was made of them, and gives a matplotlib `Figure` with
+the finding in its title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from adversary._core import Floats, check_positive, figure_of, outward, percent
+from adversary.desk.kit import (
+    BLUE,
+    BOUND,
+    COLOURS,
+    GREY,
+    INK,
+    LIGHT,
+    in_percent,
+    panel_title,
+    plain_log_axis,
+    styled,
+    title,
+)
+from adversary.nmf.runs import Columns, LevelFindings, blocks, column, levels_of, worst_rows
+
+ORANGE = COLOURS[1]
+BINS = 60
+CLOUD = 4000
+"""Points of a panel above which they are drawn as pixels, so that a page stays small."""
+
+
+@styled
+def risk(
+    table: Columns,
+    bounds: tuple[float, float] | None = None,
+    threshold: float | None = None,
+    failure: float = 0.0,
+    unit: str = "block",
+) -> Figure:
+    """The ratio of posterior to prior over all blocks: how they are spread, and the share beyond any ratio.
+
+    Parameters
+    ----------
+    table : with `ratio`, and `status` if there is one: only proven answers count, ratios of 0 among them, which a
+        logarithmic axis cannot show; with `protected` as well, shares beyond the bounds are of the blocks it says
+    bounds : least and largest ratio that the promise allows, dashed
+    threshold : a ratio to read a share off at
+    failure : with which the bounds may fail
+    unit : what a leaf is called
+    """
+    everywhere = blocks(table, "ratio")
+    ratio = everywhere[everywhere > 0]
+    if not ratio.size:
+        raise ValueError(f"no {unit} has a proven ratio" + " above zero" * bool(everywhere.size))
+    inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
+    figure = Figure(figsize=(11.0, 4.8), layout="constrained")
+    spread, beyond = figure.subplots(1, 2, sharex=True)
+    least, most = bounds or (float(ratio.min()), float(ratio.max()))
+    reach = [
+        ratio.min(),
+        ratio.max(),
+        *([threshold] if threshold else []),
+        *([x for x in (least, most) if 0 < x < np.inf]),
+    ]
+    low, high = 0.93 * min(reach), 1.07 * max(reach)
+    spread.set(xscale="log", xlim=(low, high), ylabel=f"{unit}s", xlabel="posterior over prior")
+    spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=BLUE, alpha=0.75, lw=0, gid="blocks")
+    spread.yaxis.set_major_locator(MaxNLocator(integer=True))
+    at = np.sort(ratio)
+    share = np.arange(at.size, 0, -1) / everywhere.size
+    beyond.plot(at, share, color=BLUE, drawstyle="steps-pre", gid="beyond")
+    beyond.set(
+        yscale="log",
+        ylim=(0.7 / everywhere.size, 1.4),
+        ylabel=f"share of {unit}s at or above",
+        xlabel="posterior over prior",
+    )
+    for ax in (spread, beyond):
+        ax.axvline(1.0, color=GREY, lw=1.0, zorder=0, gid="unmoved")
+        for end, name in ((least, "least"), (most, "largest")):
+            if bounds and 0 < end < np.inf:
+                ax.axvline(end, color=INK, lw=1.4, ls=BOUND, gid=name)
+                side = -1 if name == "largest" else 1
+                ax.annotate(
+                    f"{name} promised, {outward(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
+                    ha="right" if side < 0 else "left", va="top",
+                )  # fmt: skip
+    said = f"{percent(float((inside > most).mean()))} of {unit}s above the bound" if bounds and inside.size else ""
+    if threshold is not None:
+        check_positive("threshold", threshold)
+        over = float((everywhere >= threshold).mean())
+        if over > 0:
+            beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
+        said = f"{percent(over)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
+    plain_log_axis(spread, "x", lambda x: f"{x:g}")
+    plain_log_axis(beyond, "y", percent)
+    panel_title(spread, "grey: a reader who learns nothing")
+    panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
+    if not said:
+        half, rare = (figure_of(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
+        said = f"half of all {unit}s above {half}, one in a hundred above {rare}"
+    title(figure, f"A person's presence, {unit} by {unit}: {said}")
+    return figure
+
+
+@styled
+def shrinkage(table: Columns | Mapping[str, LevelFindings]) -> Figure:
+    """Posterior mean against noisy count, level by level, with the diagonal; axes are linear about zero, then log.
+
+    `table` has `level`, `noisy`, `mean`, and `variance` if exact counts, 0 there, are to be left out; or is what was
+    found level by level, as `Findings` have it. Units that were not measured are left out, and levels of one unit.
+    """
+    levels = _levels(table)
+    shown = {name: one for name, one in levels.items() if one.measured > 1}
+    if not shown:
+        raise ValueError("no level has two units that were measured")
+    rows = -(-len(shown) // 3)
+    columns = -(-len(shown) // rows)
+    figure = Figure(figsize=(max(3.9 * columns, 6.0), 0.6 + 3.9 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, (name, one) in zip(grid, shown.items(), strict=False):
+        _cloud(ax, one.points, name, one.measured)
+    for ax in grid[len(shown) :]:
+        ax.set_axis_off()
+    grid[0].set_ylabel("posterior mean, people")
+    name, last = list(shown.items())[-1]
+    title(
+        figure,
+        f"{name} counts move by {figure_of(float(np.sqrt(last.squares / last.measured)))} people (root mean square); "
+        f"{percent(last.below / last.measured)} of them were published below zero",
+    )
+    return figure
+
+
+def _levels(table: Any) -> Mapping[str, LevelFindings]:
+    first = next(iter(table.values()), None) if isinstance(table, Mapping) else None
+    return table if isinstance(first, LevelFindings) else levels_of(table)
+
+
+def _cloud(ax: Axes, points: Floats, name: str, measured: int) -> None:
+    """One level, (noisy, mean): an asinh axis in both directions, with ticks at round numbers."""
+    noisy, mean = points
+    width = max(float(np.median(np.abs(noisy))) / 2.0, 2.0)
+    low, high = min(float(noisy.min()), 0.0), max(float(noisy.max()), float(mean.max()), 1.0)
+    ax.set_xscale("asinh", linear_width=width)
+    ax.set_yscale("asinh", linear_width=width)
+    ax.plot([low, high], [low, high], color=GREY, lw=1.0, zorder=1, gid="diagonal")
+    ax.axhline(0.0, color=LIGHT, lw=1.0, zorder=0)
+    alpha = float(np.clip(40.0 / np.sqrt(noisy.size) / 2.0, 0.12, 0.8))
+    ax.plot(
+        noisy, mean, "o", ms=3, mew=0, color=BLUE, alpha=alpha, zorder=2, gid=name, rasterized=noisy.size > CLOUD,
+    )  # fmt: skip
+    ticks = _round_ticks(low, high, width)
+    ax.set_xticks(ticks, [f"{t:,.0f}" for t in ticks])
+    ax.set_yticks(ticks, [f"{t:,.0f}" for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("noisy count, people")
+    panel_title(ax, f"{name}, {measured:,} measured")
+
+
+def _round_ticks(low: float, high: float, width: float) -> list[float]:
+    """Zero and powers of ten that an asinh axis of this width keeps apart; where too few, halves of the range."""
+    size = 10.0 ** np.arange(0, 10)
+    size = size[size >= 0.8 * width]
+    ticks = [-float(t) for t in size[::-1] if -t >= low] + [0.0] + [float(t) for t in size if t <= high]
+    return ticks if len(ticks) > 2 else [*ticks, float(f"{high:.1g}")]
+
+
+@styled
+def accuracy(errors: xr.Dataset) -> Figure:
+    """Root mean square errors of estimates level by level, and how often their intervals hold the truth.
+
+    `errors` as `spine_results.errors` gives them. Filled: intervals that held the truth; hollow: what they claim.
+    """
+    levels, names = ([str(x) for x in errors[dim].values] for dim in ("level", "estimate"))
+    figure = Figure(figsize=(11.0, 1.6 + 0.24 * len(levels) * max(len(names), 2)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    rows = np.arange(len(levels))
+    offsets = np.linspace(-0.3, 0.3, len(names)) if len(names) > 1 else np.zeros(1)
+    coloured = list(zip(names, offsets, (COLOURS * len(names))[: len(names)], strict=True))
+    for name, offset, colour in coloured:
+        one = errors.sel(estimate=name)
+        left.plot(np.maximum(one["rmse"], 1e-12), rows + offset, "o", color=colour, ms=6, gid=name)
+        right.hlines(rows + offset, *np.sort([one["coverage"], one["claimed"]], axis=0), color=colour, lw=1.0)
+        right.plot(one["claimed"], rows + offset, "o", mfc="white", mec=colour, ms=6, gid=f"claimed {name}")
+        right.plot(one["coverage"], rows + offset, "o", color=colour, ms=6, gid=f"coverage {name}")
+    positive = errors["rmse"].values[errors["rmse"].values > 1e-9]
+    if positive.size:
+        left.set(xscale="log", xlim=(0.85 * positive.min(), 1.15 * positive.max()))
+        plain_log_axis(left, "x", lambda x: f"{x:g}")
+    left.set(yticks=rows, yticklabels=levels, xlabel="root mean square error, people", ylim=(len(levels) - 0.5, -0.5))
+    right.axvline(float(errors.attrs["prob"]), color=GREY, lw=1.0, zorder=0, gid="nominal")
+    right.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    in_percent(right.xaxis)
+    right.set_xlabel(f"{percent(float(errors.attrs['prob']))} intervals that hold the truth")
+    handles = [Line2D([], [], color=colour, marker="o", ls="", label=name) for name, _, colour in coloured]
+    handles.append(Line2D([], [], mfc="white", mec=INK, color=INK, marker="o", ls="", label="probability claimed"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), frameon=False)
+    lowest = errors.isel(level=-1)["rmse"]
+    said = [f"{name} {figure_of(float(x))}" for name, x in zip(names, lowest.values, strict=True)]
+    title(figure, f"Error of {levels[-1]} counts: {', '.join(said)}")
+    return figure
+
+
+@styled
+def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
+    """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
+
+    `table` has `geocode`, `ratio`, `noisy`, `mean` and `hdi_lower` and `hdi_upper`, or `sd`.
+    """
+    rows = worst_rows(table, count)
+    ratio, noisy, mean = (column(table, name)[rows].astype(np.float64) for name in ("ratio", "noisy", "mean"))
+    if "hdi_lower" in table:
+        low, high = (column(table, name)[rows].astype(np.float64) for name in ("hdi_lower", "hdi_upper"))
+    else:
+        sd = column(table, "sd")[rows].astype(np.float64)
+        low, high = np.maximum(mean - sd, 0.0), mean + sd
+    y = np.arange(rows.size)
+    figure = Figure(figsize=(11.0, 1.5 + 0.3 * rows.size), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.axvline(1.0, color=GREY, lw=1.0, zorder=0)
+    left.hlines(y, 1.0, ratio, color=BLUE, lw=1.0, zorder=1)
+    left.plot(ratio, y, "o", color=BLUE, ms=6, gid="ratio")
+    if bounds and np.isfinite(bounds[1]):
+        left.axvline(bounds[1], color=INK, lw=1.4, ls=BOUND, gid="largest")
+    left.set(yticks=y, yticklabels=column(table, "geocode")[rows].tolist(), xlabel="posterior over prior")
+    left.set_ylim(rows.size - 0.4, -0.6)
+    right.hlines(y, low, high, color=BLUE, lw=2.0, gid="interval")
+    right.plot(mean, y, "o", color=BLUE, ms=6, gid="mean", label="posterior mean and interval")
+    right.plot(noisy, y, "x", color=ORANGE, ms=6, mew=1.6, gid="noisy", label="noisy count")
+    right.set_xlabel("people in the cell")
+    figure.legend(loc="outside lower right", ncols=2, frameon=False)
+    panel_title(left, "dashed: the largest that is promised" if bounds and np.isfinite(bounds[1]) else "")
+    ends = figure_of(float(ratio[-1])), figure_of(float(ratio[0]))
+    title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
+    return figure

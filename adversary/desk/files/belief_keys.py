@@ -1,0 +1,146 @@
+"""Beliefs about other people as a scenario file writes them: "uniform", or a table of one kind.
+
+| table | belief |
+|---|---|
+| `{ upper = 10 }` | `Uniform(10)` |
+| `{ total = 25 }` | `Point(25)` |
+| `{ probabilities = [0.5, 0.3, 0.2] }` | `Others` with that pmf over 0, 1, 2, ... |
+| `{ law = "poisson", mu = 2 }` | `Others` with that law |
+| `{ law = "gamma poisson", shape = 3, rate = 1, exposure = 27 }` | `GammaPoisson` |
+| `{ law = "beta binomial", n = 40, alpha = 1, beta = 9 }` | `BetaBinomial` |
+| `{ each = "uniform" }`, `{ each = [0.5, 0.5] }`, `{ each = { law = "poisson", mu = 2 } }` | `Each` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adversary.desk.files.keys import Keys
+from adversary.privacy.mechanisms import MOST_VALUES
+from adversary.reader.beliefs import LAW_MASS, Belief, BetaBinomial, Each, GammaPoisson, Others, Point, Uniform
+
+LAWS = (
+    "poisson",
+    "binom",
+    "nbinom",
+    "geom",
+    "betabinom",
+    "betanbinom",
+    "hypergeom",
+    "randint",
+    "zipf",
+    "logser",
+    "planck",
+    "boltzmann",
+    "bernoulli",
+)
+"""Discrete laws of `scipy.stats` a scenario may name, with scipy's own parameter names."""
+INVERTED = ("poisson", "binom", "nbinom", "geom", "randint", "planck", "boltzmann")
+"""Those whose quantiles have closed forms."""
+MOST_ADDED = 100_000
+"""Counts of any other: scipy adds up all from 0 on for each of its quantiles."""
+DEVIATIONS = 40.0
+"""Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare."""
+RATES = ("gamma poisson", "beta binomial")
+"""Laws with an unknown rate, with the parameters of `GammaPoisson` and `BetaBinomial`."""
+KINDS = ("upper", "total", "probabilities", "law", "each")
+
+
+def read_beliefs(table: Keys) -> dict[str, Belief]:
+    """Beliefs by level."""
+    return {name: table.build(name, partial(read_belief, table, name)) for name in table.values}
+
+
+def read_belief(parent: Keys, name: str) -> Belief:
+    """The belief under one key."""
+    if parent.values[name] == "uniform":
+        parent.has(name)
+        return Uniform()
+    if isinstance(parent.values[name], str):
+        raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
+    table = parent.table(name)
+    if "law" not in table.values:
+        table.only(*KINDS)
+    kinds = [kind for kind in KINDS if table.has(kind)]
+    if len(kinds) != 1:
+        raise ValueError(
+            "a belief table has exactly one of upper (uniform), total (point), probabilities (pmf), law or each, got "
+            f"{kinds}"
+        )
+    makers: dict[str, Callable[[], Belief]] = {
+        "upper": lambda: Uniform(table.get("upper", int, "a whole number")),
+        "total": lambda: Point(table.get("total", int, "a whole number")),
+        "probabilities": lambda: Others(table.get("probabilities", list, "a list of probabilities")),
+        "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else Others(_law(table)),
+        "each": lambda: Each(_one_sibling(table)),
+    }
+    made = makers[kinds[0]]()
+    table.finish()
+    return made
+
+
+def _one_sibling(table: Keys) -> Any:
+    """The law of one sibling's count: None where flat."""
+    given = table.get("each", (str, list, dict), '"uniform", a list of probabilities, or a law')
+    if isinstance(given, str):
+        if given != "uniform":
+            raise ValueError(f'each must be "uniform", a list of probabilities, or a law, got {given!r}')
+        return None
+    return given if isinstance(given, list) else _law(table.table("each"))
+
+
+def _law(table: Keys) -> Any:
+    """A frozen law of `scipy.stats`."""
+    law = table.get("law", str, f"one of {(*LAWS, *RATES)}")
+    if law not in LAWS:
+        raise ValueError(f"law must be one of {(*LAWS, *RATES)}, got {law!r}")
+    import scipy.stats
+
+    parameters = {key: float(table.measure(key)) for key in table.values if key != "law"}
+    try:
+        frozen = getattr(scipy.stats, law)(**parameters)
+    except TypeError:
+        shapes = getattr(scipy.stats, law).shapes or ""
+        raise ValueError(f"law {law!r} takes the parameters {shapes} (and loc), got {sorted(parameters)}") from None
+    if not frozen.support()[0] >= 0:
+        raise ValueError(f"law {law!r} with {parameters} is not a law of a count")
+    _check_spread(law, parameters, frozen)
+    return frozen
+
+
+def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
+    """ValueError for a law with mass on more counts than can be listed."""
+    low, high = frozen.support()
+    with np.errstate(all="ignore"):
+        if law in INVERTED:
+            most, got = MOST_VALUES, float(np.fmin(DEVIATIONS * frozen.std(), high - low))
+        else:
+            beyond = np.isinf(high) and frozen.sf(MOST_ADDED) > LAW_MASS
+            most, got = MOST_ADDED, float("inf") if beyond else float(high) if np.isfinite(high) else 0.0
+    if not got <= most:
+        said = f"about {got:.3g}" if np.isfinite(got) else "more, as scipy adds it up"
+        raise ValueError(f"law {law!r} with {parameters} must have its mass on at most {most:,} counts, got {said}")
+
+
+def _unknown_rate(table: Keys) -> Belief:
+    """A count whose rate is unknown."""
+    if table.get("law", str, "text") == RATES[0]:
+        table.only("law", "shape", "rate", "exposure")
+        return _listable(
+            GammaPoisson(*(float(table.measure(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1))))
+        )
+    table.only("law", "n", "alpha", "beta")
+    people = table.get("n", int, "a whole number of people")
+    return _listable(BetaBinomial(people, float(table.measure("alpha")), float(table.measure("beta"))))
+
+
+def _listable(belief: GammaPoisson | BetaBinomial) -> Belief:
+    """The belief, or ValueError for mass on more counts than can be listed."""
+    low, high = belief.bulk()
+    if high - low > MOST_VALUES:
+        raise ValueError(f"{belief!r} must have its mass on at most {MOST_VALUES:,} counts, got {high - low + 1:.3g}")
+    return belief

@@ -1,0 +1,167 @@
+"""The `[plan]` of a scenario file: levels, their noise, what is done to the numbers afterwards, and repeated releases.
+
+A level that is published several times is several levels of the same people: "block", "block, release 2", ..., with no
+siblings between them. The siblings' own counts are published once, with the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from adversary._core import check_whole
+from adversary.desk.files.keys import Keys
+from adversary.privacy.mechanisms import (
+    DiscreteGaussian,
+    Exact,
+    Gaussian,
+    Geometric,
+    IntegerNoise,
+    Laplace,
+    Mechanism,
+    RandomizedResponse,
+    listable,
+)
+from adversary.reader.plans import Level, Plan
+from adversary.reader.postprocessing import RULES, LeastSquares, NonNegative, Postprocessing, clamped, rounded
+
+NOISES = {
+    "discrete gaussian": ("rho", "sigma"),
+    "gaussian": ("rho", "sigma"),
+    "geometric": ("epsilon",),
+    "laplace": ("epsilon", "scale"),
+    "randomized response": ("epsilon",),
+    "exact": (),
+}
+"""Noise a level may have, with the parameters that fix it, one at a time."""
+PARAMETERS = ("rho", "sigma", "epsilon", "scale")
+MOST_RELEASES = 1000
+"""Of one level: every one of them is a level of the plan."""
+MOST_NOISE = 100_000
+"""Values over which the noise of a file may spread: an audit lists them, many times over and within seconds."""
+MOST_SIBLINGS = 5000
+"""Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
+MOST_CATEGORIES = 1000
+"""Of randomized response: every answer is listed for every count."""
+ADJUSTMENTS = ("least squares", "nonnegative")
+
+
+def read_plan(table: Keys, neighbours: str) -> Plan:
+    """The plan, every key checked."""
+    table.only("cells", "level", "postprocessing")
+    cells = table.get("cells", int, "1 or 2", 1)
+    rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
+    levels: list[Level] = []
+    for i, row in enumerate(rows):
+        part = Keys(row, table.file, f"plan.level[{i + 1}]")
+        levels += part.build("", partial(_levels, part, neighbours))
+        part.finish()
+    adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
+    table.finish()
+    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours))
+    return made
+
+
+def origins(document: Mapping[str, Any]) -> dict[str, str]:
+    """The level of the file behind every published one, lowest first."""
+    found: dict[str, str] = {}
+    for row in document["plan"]["level"]:
+        found |= dict.fromkeys(_published(row["name"], row.get("releases", 1)), row["name"])
+    return found
+
+
+def sequences(document: Mapping[str, Any]) -> dict[str, int]:
+    """How often a level is published, for those published more than once."""
+    return {row["name"]: row["releases"] for row in document["plan"]["level"] if row.get("releases", 1) > 1}
+
+
+def _published(name: str, releases: int) -> list[str]:
+    return [name] + [f"{name}, release {k}" for k in range(2, releases + 1)]
+
+
+def check_releases(given: Any) -> int:
+    """How often a level or table is released, or ValueError."""
+    releases = int(check_whole("releases", given, minimum=1))
+    if releases > MOST_RELEASES:
+        raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")
+    return releases
+
+
+def check_siblings[T: int | None](where: str, siblings: T) -> T:
+    """The siblings of a level, or ValueError for too many."""
+    if siblings is not None and siblings > MOST_SIBLINGS:
+        raise ValueError(f"{where}: must be at most {MOST_SIBLINGS:,}, got {siblings:,}")
+    return siblings
+
+
+def _levels(table: Keys, neighbours: str) -> list[Level]:
+    table.only(
+        "name", "noise", *PARAMETERS, "sensitivity", "categories", "siblings", "clamp", "round", "ties", "releases"
+    )
+    name = table.get("name", str, "text")
+    mechanism = _processed(table, read_noise(table, neighbours))
+    siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
+    releases = check_releases(table.get("releases", int, "a whole number", 1))
+    names = _published(name, releases)
+    return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
+
+
+def read_noise(table: Keys, neighbours: str) -> Mechanism:
+    """The noise of a table with the one parameter that fixes it."""
+    noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
+    if noise not in NOISES:
+        raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}")
+    given = [key for key in PARAMETERS if table.has(key)]
+    wanted = NOISES[noise]
+    if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
+        raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
+    value: Any = table.measure(given[0]) if given else None
+    moved = 2 if neighbours == "bounded" else 1
+    categories = table.get("categories", int, "a whole number", 2) if noise == "randomized response" else 2
+    if categories > MOST_CATEGORIES:
+        raise ValueError(f"{table.where('categories')}: must be at most {MOST_CATEGORIES:,}, got {categories:,}")
+    sensitivity = table.measure("sensitivity", 1)
+    makers: dict[tuple[str, str | None], Callable[[], Mechanism]] = {
+        ("discrete gaussian", "rho"): lambda: DiscreteGaussian.from_rho(value, sensitivity, moved),
+        ("discrete gaussian", "sigma"): lambda: DiscreteGaussian(value),
+        ("gaussian", "rho"): lambda: Gaussian.from_rho(value, sensitivity, moved),
+        ("gaussian", "sigma"): lambda: Gaussian(float(value)),
+        ("geometric", "epsilon"): lambda: Geometric.from_epsilon(float(value), sensitivity, moved),
+        ("laplace", "epsilon"): lambda: Laplace.from_epsilon(float(value), sensitivity, moved),
+        ("laplace", "scale"): lambda: Laplace(float(value)),
+        ("randomized response", "epsilon"): lambda: RandomizedResponse(float(value), categories),
+        ("exact", None): Exact,
+    }
+    made = makers[noise, given[0] if given else None]()
+    if isinstance(made, IntegerNoise):
+        table.build(given[0], lambda: listable(made, made.reach(), MOST_NOISE))
+    return made
+
+
+def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
+    """The noise with what is done to its numbers: first clamped, then rounded."""
+    if table.has("clamp"):
+        bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
+        if isinstance(bounds, list) and len(bounds) != 2:
+            raise ValueError(f"clamp must be a smallest value, or [smallest, largest], got {bounds!r}")
+        mechanism = clamped(mechanism, *(bounds if isinstance(bounds, list) else [bounds]))
+    ties = table.one_of("ties", RULES, None)
+    if table.has("round"):
+        base = table.get("round", int, "a whole number of people, such as 5")
+        return rounded(mechanism, base, ties or RULES[0])
+    if ties is not None:
+        raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
+    return mechanism
+
+
+def _postprocessing(table: Keys) -> Postprocessing:
+    kind = table.one_of("kind", ADJUSTMENTS)
+    keys = ("kind", "rounding", *(("own_weight", "sibling_weight") if kind == ADJUSTMENTS[0] else ()))
+    table.only(*keys)
+    rounding = table.one_of("rounding", RULES, RULES[0])
+    if kind == ADJUSTMENTS[1]:
+        return NonNegative(rounding)
+    weights = [table.number(key, 1) for key in keys[2:]]
+    made: Postprocessing = table.build("", partial(LeastSquares, rounding, *weights))
+    return made

@@ -1,0 +1,165 @@
+"""Profile files: TOML in, the risk an agency tolerates out, checked; what `adversary epsilon` reads.
+
+A file holds one `[profile]` or several `[profiles.NAME]`, as `profile_keys` reads them, and says what else is wanted:
+other definitions that are not certain (`failure`, `delta`), so many releases of the same data, and what the noise would
+do to a published rate (`[utility]`). Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._core import check_non_negative, check_probability, check_whole
+from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.plan_keys import check_releases
+from adversary.desk.files.profile_keys import read_profile
+from adversary.policy.budget import NOISES, STATISTICS, RiskProfile
+
+DELTA = 1e-6
+FAILURE = 0.05
+"""What is assumed where a file says nothing."""
+
+DIGITS = 15
+"""Decimals that can be asked for, at most."""
+
+_TEXTS = ("title", "description", "source")
+_NUMBERS = ("statistic", "round_down", "failure", "delta", "releases")
+_TABLES = ("profile", "profiles", "utility")
+
+
+@dataclass(frozen=True)
+class Utility:
+    """A rate that will be published with noise, and compared with a target.
+
+    Parameters
+    ----------
+    base : people or events the rate is out of, known exactly
+    target : the rate it is compared with
+    deviations : how far the true rate may lie from the target, each a row of the answer
+    noise : one of `adversary.policy.budget.forms.NOISES`
+    """
+
+    base: int
+    target: float | Fraction
+    deviations: tuple[float | Fraction, ...]
+    noise: str = "geometric"
+
+
+@dataclass(frozen=True)
+class ProfileFile:
+    """A profile file, read and checked.
+
+    `profiles` has the name "" for a single one. `releases` is None where the file speaks of one release only; `named`
+    says whether the file names its profiles.
+    """
+
+    profiles: dict[str, RiskProfile]
+    named: bool
+    title: str
+    description: str
+    source: str
+    statistic: str
+    round_down: int | None
+    failure: float
+    delta: float
+    releases: int | None
+    utility: Utility | None
+    path: Path
+    document: Mapping[str, Any]
+
+    def asked(self, statistic: str | None = None, round_down: int | None = None) -> ProfileFile:
+        """The same file with another statistic or rounding, where one is given, checked as in a file."""
+        if statistic is not None and statistic not in STATISTICS:
+            raise ValueError(f"statistic must be one of {STATISTICS}, got {statistic!r}")
+        digits = self.round_down if round_down is None else _digits("round_down", round_down)
+        return replace(self, statistic=statistic or self.statistic, round_down=digits)
+
+
+def load_profile_file(path: str | Path) -> ProfileFile:
+    """Read a profile file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    document = read_toml(file)
+    top = Keys(document, file, "")
+    if top.has("plan"):
+        raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
+    top.only(*_TEXTS, *_NUMBERS, *_TABLES)
+    texts = {name: top.text(name) for name in _TEXTS}
+    failure = float(_given(top, "failure", FAILURE, check_probability))
+    delta = float(_given(top, "delta", DELTA, _delta))
+    return ProfileFile(
+        _profiles(top), top.has("profiles"), **texts, statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
+        round_down=_given(top, "round_down", None, _digits), failure=failure, delta=delta,
+        releases=_given(top, "releases", None, lambda _, given: check_releases(given)),
+        utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
+        document=document,
+    )  # fmt: skip
+
+
+def _profiles(top: Keys) -> dict[str, RiskProfile]:
+    """One profile under the name "", or the named ones."""
+    found = top.one_or_many("profile", "profiles", _profile)
+    return found if top.has("profiles") else {"": found}
+
+
+def _profile(table: Keys) -> RiskProfile:
+    many, _, name = table.key.partition(".")
+    if not name.isprintable():
+        raise ValueError(f"{table.file}: {many}: names must be without control characters, got {name!r}")
+    return read_profile(table)
+
+
+def _utility(table: Keys) -> Utility:
+    table.only("base", "target", "deviations", "noise")
+    base = _given(table, "base", ..., _count)
+    target = _given(table, "target", ..., check_probability)
+    deviations = table.numbers("deviations")
+    for deviation in deviations:
+        table.build("deviations", partial(check_non_negative, "deviations", _plain(deviation)))
+        if _plain(target) + _plain(deviation) > 1.0:
+            raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
+        if deviations.count(deviation) > 1:
+            raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
+    return Utility(base, target, tuple(deviations), table.one_of("noise", tuple(NOISES), Utility.noise))
+
+
+def _given(table: Keys, key: str, default: Any, check: Callable[[str, Any], Any]) -> Any:
+    """A number as the file has it; for whole numbers as an int, for what is missing the default."""
+    given = table.number(key, default)
+    if given is None:
+        return None
+    found = table.build(key, partial(check, key, _plain(given)))
+    return found if isinstance(found, int) else given
+
+
+def _plain(number: float | Fraction) -> float:
+    return float(number) if isinstance(number, Fraction) else number
+
+
+def _count(name: str, given: Any) -> int:
+    return int(check_whole(name, given, minimum=1))
+
+
+def _digits(name: str, given: Any) -> int:
+    """Decimals, no more than a double has."""
+    digits = int(check_whole(name, given, minimum=0))
+    if digits > DIGITS:
+        raise ValueError(f"{name} must be at most {DIGITS}, got {digits}")
+    return digits
+
+
+def _delta(name: str, given: Any) -> float:
+    if not 0.0 < given < 1.0:
+        raise ValueError(f"{name} must be in (0, 1), got {given}")
+    return float(given)

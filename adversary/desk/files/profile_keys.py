@@ -1,0 +1,122 @@
+"""How a risk profile is written in a file: one table with a `kind` and its numbers, the same everywhere.
+
+```toml
+[profile]
+kind = "ratio or absolute"       # or "constant", "box", "difference", "point", "minimum"
+ratio = 2                        # numbers, or fractions as text: "6/5"
+absolute = 0.25
+value = 1                        # whom it is about: a number, or from where to where, as in [0.1, 1]
+```
+
+`inclusion` and `value` name the readers a profile is about, by their priors; left out, it is about all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from adversary.desk.files.keys import Keys
+from adversary.policy.budget import RiskProfile
+
+_WHOM = ("inclusion", "value")
+_RANGE = 'a number such as 0.05 or "1/20", or two, from where to where, as in [0.1, 1]'
+
+
+def read_profile(table: Keys) -> RiskProfile:
+    """The risk profile of one table.
+
+    Keys that belong to something else must have been asked for before: whatever else is left is refused.
+
+    Raises
+    ------
+    ValueError : a key is unknown, missing, of the wrong kind or out of range; file, key, rule and value are named
+    """
+    kind = _kind(table)
+    names, make = _KINDS[kind]
+    table.only("kind", *names, *_WHOM)
+    return table.build("", partial(make, table))  # type: ignore[no-any-return]
+
+
+def _kind(table: Keys) -> str:
+    choices = tuple(_KINDS)
+    kind = table.get("kind", str, f"one of {choices}")
+    if kind not in choices:
+        near = get_close_matches(kind.casefold().replace("_", " "), choices, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{table.where('kind')}: must be one of {choices}, got {kind!r}{hint}")
+    return str(kind)
+
+
+def _constant(table: Keys) -> RiskProfile:
+    return _about(table, RiskProfile.constant(_number(table, "ratio")))
+
+
+def _ratio_or_absolute(table: Keys) -> RiskProfile:
+    inclusion, value = (_whom(table, name) for name in _WHOM)
+    return RiskProfile.ratio_or_absolute(_number(table, "ratio"), _number(table, "absolute"), inclusion, value)
+
+
+def _box(table: Keys) -> RiskProfile:
+    inclusion, value = (_whom(table, name, required=True) for name in _WHOM)
+    return RiskProfile.box(_number(table, "ratio"), inclusion, value)
+
+
+def _difference(table: Keys) -> RiskProfile:
+    by = _number(table, "by")
+    if not 0.0 < by < 1.0:
+        points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
+        raise ValueError(f"{table.where('by')}: must be a difference of probabilities in (0, 1), got {by:g}{points}")
+    return _about(table, RiskProfile.difference(by))
+
+
+def _point(table: Keys) -> RiskProfile:
+    return RiskProfile.point(*(_number(table, name) for name in ("ratio", *_WHOM)))
+
+
+def _minimum(table: Keys) -> RiskProfile:
+    rule = 'a list of profiles, such as [{ kind = "constant", ratio = 3 }, { kind = "difference", by = 0.2 }]'
+    rows = table.get("of", list, rule)
+    if not rows:
+        raise ValueError(f"{table.where('of')}: must be {rule}, got []")
+    first, *others = (read_profile(Keys(row, table.file, f"{_below(table)}of[{i}]")) for i, row in enumerate(rows, 1))
+    return _about(table, first.minimum(*others) if others else first)
+
+
+_KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
+    "constant": (("ratio",), _constant),
+    "ratio or absolute": (("ratio", "absolute"), _ratio_or_absolute),
+    "box": (("ratio",), _box),
+    "difference": (("by",), _difference),
+    "point": (("ratio",), _point),
+    "minimum": (("of",), _minimum),
+}
+
+
+def _below(table: Keys) -> str:
+    return f"{table.key}." if table.key else ""
+
+
+def _number(table: Keys, key: str) -> float:
+    return float(table.number(key))
+
+
+def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
+    """None, a number, or (from, to)."""
+    if not table.has(key) and not required:
+        return None
+    given = table.get(key, (int, float, str, list), _RANGE)
+    if not isinstance(given, list):
+        return _number(table, key)
+    if len(given) != 2:
+        raise ValueError(f"{table.where(key)}: must be {_RANGE}, got {given!r}")
+    low, high = map(float, table.numbers(key))
+    return low, high
+
+
+def _about(table: Keys, profile: RiskProfile) -> RiskProfile:
+    """The profile for the readers that the table names, if it names any."""
+    given = {name: whom for name in _WHOM if (whom := _whom(table, name)) is not None}
+    return profile.within(**given) if given else profile

@@ -1,0 +1,133 @@
+"""Release files of a regression: TOML in, noisy sums of pairs (x, y) and how to read them out.
+
+`[regression]` holds the published sums, `[prior]` what was believed of the line before, `[posterior]` how the two are
+put together. Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from adversary._core import check_whole
+from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
+from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.release_file import (
+    PRIORS,
+    PROB,
+    ReleaseFile,
+    check_prob,
+    checked,
+    load_release_file,
+    opened,
+    plain,
+    two,
+    whole,
+    yes,
+)
+
+DRAWS = 3000
+"""Of each chain, where a file says nothing."""
+
+_TEXTS = ("title", "description", "source")
+_BOUNDS = "[lowest, highest] of any value"
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionFile:
+    """A release file of a regression, read and checked.
+
+    Parameters
+    ----------
+    release : what was published
+    prior : what was believed before, in the units of the data; None for `RegressionLaw()` of the rescaled data
+    constrained, region, draws : as `adversary.analyst.regression.gibbs` takes them
+    prob : probability of every interval
+    title, description, source, x, y : words, which may be empty; `x` and `y` are what the variables are
+    """
+
+    release: RegressionRelease
+    prior: RegressionLaw | None
+    constrained: bool
+    region: Region
+    draws: int
+    prob: float
+    title: str
+    description: str
+    source: str
+    x: str
+    y: str
+    path: Path
+
+    def asked(self, prior: Any = None, prob: float | None = None, constrained: bool | None = None) -> RegressionFile:
+        """The same file with another probability or reading, where one is given, checked as in a file.
+
+        Raises
+        ------
+        ValueError : a prior is given, which for a line takes more than one word; a probability that is none
+        """
+        if prior is not None:
+            raise ValueError(f"--prior is for a mean and a variance: {self.path} has [regression], and takes [prior]")
+        return replace(
+            self,
+            prob=self.prob if prob is None else check_prob("prob", prob),
+            constrained=self.constrained if constrained is None else constrained,
+        )
+
+
+def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
+    """Read a release file of either kind: with `[release]`, of a mean and variance; with `[regression]`, of a line.
+
+    Raises
+    ------
+    OSError, ValueError : as of `load_release_file`; the file has both tables
+    """
+    document = read_toml(Path(path))
+    if "regression" not in document:
+        return load_release_file(path)
+    if "release" in document:
+        raise ValueError(f"{path}: give either a table 'release' or a table 'regression': both are there")
+    return _regression_file(Path(path), document)
+
+
+def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
+    top, reading, texts = opened(file, document, _TEXTS)
+    table = top.table("regression")
+    table.only("x", "y", "sums", "moments", "n", "epsilon", "x_bounds", "y_bounds")
+    reading.only("constrained", "region", "prob", "draws")
+    return RegressionFile(
+        _release(table), _prior(top.table("prior")) if top.has("prior") else None,
+        constrained=yes(reading, "constrained", True), region=_region(reading),
+        draws=reading.build("draws", lambda: int(check_whole("draws", reading.number("draws", DRAWS), minimum=8))),
+        prob=checked(reading, "prob", check_prob, PROB), **texts, x=table.text("x"), y=table.text("y"), path=file,
+    )  # fmt: skip
+
+
+def _release(table: Keys) -> RegressionRelease:
+    found: dict[str, Any] = {"sums": _named(table, "sums", SUMS[1:]), "moments": _named(table, "moments", MOMENTS[1:])}
+    found |= {"n": whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
+    found |= {name: two(table, name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
+    return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
+
+
+def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
+    """Numbers that the file gives by name, in their order."""
+    numbers = table.table(key)
+    numbers.only(*names)
+    return [float(numbers.number(name)) for name in names]
+
+
+def _region(table: Keys) -> Region:
+    return table.one_of("region", get_args(Region), "weak")  # type: ignore[return-value]
+
+
+def _prior(table: Keys) -> RegressionLaw:
+    table.one_of("kind", PRIORS[1:])
+    table.only("kind", "mu0", "Lambda0", "a0", "b0")
+    rows = table.get("Lambda0", list, "two rows of two numbers")
+    found: dict[str, Any] = {"mu0": two(table, "mu0", "(intercept, slope)")}
+    found["Lambda0"] = [two(Keys({"Lambda0": row}, table.file, table.key), "Lambda0", "a row") for row in rows]
+    found |= {name: plain(table.number(name)) for name in ("a0", "b0")}
+    return table.build("", partial(RegressionLaw, **found))  # type: ignore[no-any-return]

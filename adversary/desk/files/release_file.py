@@ -1,0 +1,221 @@
+"""Release files: TOML in, a noisy mean and variance and how to read them out; what `adversary infer` reads.
+
+`[release]` holds the published numbers, `[prior]` what was believed before (flat where there is none), `[posterior]`
+how the two are put together. A file with `[regression]` instead is for `regression_files`. Nothing in a file is
+executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from adversary._core import check_positive
+from adversary.analyst.bounded import FEASIBILITIES, IMPROPER, BoundedRelease, Flat, NormalInverseGamma, as_prior
+from adversary.desk.files.keys import Keys, read_toml
+
+PROB = 0.95
+"""Probability of an interval where a file says nothing."""
+
+PRIORS = ("flat", "normal-inverse-gamma")
+HYPERPARAMETERS = ("mu0", "kappa0", "nu0", "s0")
+
+_TEXTS = ("title", "description", "source", "quantity", "unit")
+_TABLES = ("release", "regression", "prior", "posterior")
+_OTHERS = {
+    "plan": "a scenario file, which adversary audit reads",
+    "profile": "a profile file, which adversary epsilon reads",
+    "profiles": "a profile file, which adversary epsilon reads",
+    "table": "a table file, which adversary invariants reads",
+}
+
+
+@dataclass(frozen=True)
+class ReleaseFile:
+    """A release file, read and checked.
+
+    Parameters
+    ----------
+    release, prior : what was published, and what was believed before
+    constrained, feasibility, cap : as `adversary.analyst.bounded.posterior` takes them
+    prob : probability of every interval
+    title, description, source, quantity, unit : words, which may be empty; `quantity` is what the values are of
+    """
+
+    release: BoundedRelease
+    prior: Flat | NormalInverseGamma
+    constrained: bool
+    feasibility: str
+    prob: float
+    cap: float | None
+    title: str
+    description: str
+    source: str
+    quantity: str
+    unit: str
+    path: Path
+
+    def asked(
+        self, prior: Flat | NormalInverseGamma | None = None, prob: float | None = None, constrained: bool | None = None
+    ) -> ReleaseFile:
+        """The same file with another prior, probability or reading, where one is given, checked as in a file."""
+        return replace(
+            self,
+            prior=self.prior if prior is None else prior,
+            prob=self.prob if prob is None else check_prob("prob", prob),
+            constrained=self.constrained if constrained is None else constrained,
+        )
+
+
+def load_release_file(path: str | Path) -> ReleaseFile:
+    """Read a release file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range; the message names
+        file, key, rule and value
+    """
+    file = Path(path)
+    top, reading, texts = opened(file, read_toml(file), _TEXTS)
+    release = _release(top.table("release"))
+    reading.only("constrained", "feasibility", "prob", "cap")
+    return ReleaseFile(
+        release, _believed(top) if top.has("prior") else Flat(),
+        constrained=yes(reading, "constrained", True),
+        feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
+        prob=checked(reading, "prob", check_prob, PROB), cap=checked(reading, "cap", _cap, None), **texts, path=file,
+    )  # fmt: skip
+
+
+def opened(file: Path, document: dict[str, Any], texts: Sequence[str]) -> tuple[Keys, Keys, dict[str, str]]:
+    """The file, its table of how to read the release (empty where there is none), and its words, these checked."""
+    for key, what in _OTHERS.items():
+        if key in document:
+            raise ValueError(f"{file}: {key}: this is {what}; a release file has none")
+    top = Keys(document, file, "")
+    top.only(*texts, *_TABLES)
+    reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
+    return top, reading, {name: top.text(name) for name in texts}
+
+
+def parse_prior(text: str) -> Flat | NormalInverseGamma:
+    """A prior in one word: "flat", or mu0, kappa0, nu0 and s0.
+
+    >>> parse_prior("12.5, 1, 1, 3.8")
+    NormalInverseGamma(mu0=12.5, kappa0=1.0, nu0=1.0, s0=3.8)
+
+    Raises
+    ------
+    ValueError : it is neither, or has an improper posterior
+    """
+    word = text.strip()
+    if word == PRIORS[0]:
+        return Flat()
+    _refuse_improper("--prior: ", word)
+    try:
+        mu0, kappa0, nu0, s0 = map(float, word.split(","))
+    except ValueError:
+        names, near = ",".join(HYPERPARAMETERS), get_close_matches(word.casefold(), PRIORS[:1], 1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f'--prior must be "flat" or {names}, such as 12.5,1,1,3.8, got {text!r}{hint}') from None
+    return NormalInverseGamma(mu0, kappa0, nu0, s0)
+
+
+def _release(table: Keys) -> BoundedRelease:
+    table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
+    found = {name: plain(table.number(name, None)) for name in ("mean", "variance")}
+    found |= {"n": whole(table, "n"), "bounds": two(table, "bounds", "[lowest, highest] of any value")}
+    found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}
+    return table.build("", partial(BoundedRelease, **found))  # type: ignore[no-any-return]
+
+
+def whole(table: Keys, key: str) -> Any:
+    """How many values: a number and no text, whose range is checked with all the rest."""
+    return plain(table.get(key, (int, float), "a whole number, of how many values there are"))
+
+
+def _budgets(table: Keys, key: str) -> Any:
+    """Of the mean and of the variance; one number where one of the two was released."""
+    if isinstance(table.values.get(key), list):
+        return two(table, key, "[of the mean, of the variance]")
+    return plain(table.number(key, None))
+
+
+def two(table: Keys, key: str, what: str) -> tuple[float, float]:
+    """A list of two numbers."""
+    found = [plain(x) for x in table.numbers(key)]
+    if len(found) != 2:
+        raise ValueError(f"{table.where(key)}: must be two numbers, {what}, got {found}")
+    return found[0], found[1]
+
+
+def _believed(top: Keys) -> Flat | NormalInverseGamma:
+    given = top.values["prior"]
+    if isinstance(given, str):
+        rule = f"must be a table, such as [prior] with kind = {PRIORS[0]!r}"
+        raise ValueError(f"{top.where('prior')}: {rule}, got {given!r}")
+    return _prior(top.table("prior"))
+
+
+def _prior(table: Keys) -> Flat | NormalInverseGamma:
+    if _kind(table) == PRIORS[0]:
+        table.only("kind")
+        return Flat()
+    table.only("kind", *HYPERPARAMETERS)
+    numbers = {name: plain(table.number(name)) for name in HYPERPARAMETERS}
+    return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
+
+
+def _kind(table: Keys) -> str:
+    kind = str(table.get("kind", str, f"one of {PRIORS}"))
+    if kind not in PRIORS:
+        _refuse_improper(f"{table.where('kind')}: ", kind)
+        near = get_close_matches(kind.casefold().replace("_", "-").replace(" ", "-"), PRIORS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{table.where('kind')}: must be one of {PRIORS}, got {kind!r}{hint}")
+    return kind
+
+
+def _refuse_improper(where: str, kind: str) -> None:
+    """ValueError for a kind of prior that is known, and known to be improper."""
+    try:
+        as_prior(kind)
+    except ValueError as error:
+        if IMPROPER in str(error):
+            raise ValueError(f"{where}{kind!r} gives an {IMPROPER}") from None
+
+
+def checked(table: Keys, key: str, check: Callable[[str, Any], float], default: float | None) -> Any:
+    """A number that `check(name, number)` has passed, or None."""
+    given = plain(table.number(key, default))
+    return None if given is None else table.build(key, partial(check, key, given))
+
+
+def check_prob(name: str, prob: float) -> float:
+    """The probability of an interval, or ValueError."""
+    if not 0.0 < prob < 1.0:
+        raise ValueError(f"{name} must be between 0 and 1, both excluded, got {prob}")
+    return float(prob)
+
+
+def _cap(name: str, cap: float) -> float:
+    """The largest variance allowed, in the units of the data; infinite for none."""
+    return cap if cap == float("inf") else float(check_positive(name, cap))
+
+
+def yes(table: Keys, key: str, default: bool) -> bool:
+    """True or false."""
+    value = table.values.get(key, default)
+    if not isinstance(value, bool):
+        raise ValueError(f"{table.where(key)}: must be true or false, got {value!r}")
+    return value
+
+
+def plain(number: Any) -> Any:
+    """A fraction as a float; what is missing, and whole numbers, as they are."""
+    return number if number is None or isinstance(number, int) else float(number)

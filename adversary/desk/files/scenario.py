@@ -1,0 +1,239 @@
+"""Scenario files: TOML in, checked plan, reader, truth and guarantee out.
+
+Nothing in a file is executed. Every key is known, typed and checked; an error names the file, the key, the rule and
+the value, and suggests the key that was probably meant. What a plan, a reader, a belief and a range are written as is
+said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys`, `profile_keys`, `guarantee_keys` and `invariant_keys`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from adversary._core import check_probability
+from adversary.desk.files.adversary_keys import read_adversary
+from adversary.desk.files.guarantee_keys import read_guarantees, spent
+from adversary.desk.files.invariant_keys import Published, check_agreement, read_invariants
+from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.plan_keys import origins, read_plan, sequences
+from adversary.desk.files.profile_keys import read_profile
+from adversary.desk.files.sweep_keys import Ranges, read_ranges
+from adversary.policy.budget import STATISTICS, RiskProfile
+from adversary.privacy import Guarantee
+from adversary.privacy.invariants import Margins
+from adversary.reader.beliefs import Each
+from adversary.reader.path import Adversary, settle_truth
+from adversary.reader.plans import NEIGHBOURS, Plan
+
+_TEXTS = ("title", "description", "source")
+_TOP = (*_TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")
+_ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario file, read and checked.
+
+    `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each promise to it, or is
+    None where the file makes none; `sensitivity` is what the file asks to be gone over, or None. `profile` is the risk
+    the agency tolerates, or None, and `statistic` what it says is published: "any" thing, or one "count" of those it
+    would harm. `invariants` are margins published exactly, where the file states them.
+    """
+
+    plan: Plan
+    adversary: Adversary | dict[str, Adversary]
+    truth: dict[str, Any]
+    guarantee: dict[str, Guarantee] | None
+    title: str
+    description: str
+    source: str
+    failure: float
+    path: Path
+    document: Mapping[str, Any]
+    sensitivity: Ranges | None = None
+    profile: RiskProfile | None = None
+    statistic: str = "any"
+    invariants: Published | None = None
+
+    @property
+    def margins(self) -> Margins | None:
+        """The margins published exactly, where the file states them; for `audit`."""
+        return None if self.invariants is None else self.invariants.margins
+
+    @property
+    def neighbours(self) -> str:
+        """Which neighbours the budget speaks of: "unbounded" or "bounded"."""
+        return self.plan.neighbours
+
+    @property
+    def sequences(self) -> dict[str, int]:
+        """How often a level is published, for those published more than once."""
+        return sequences(self.document)
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """The level of the file behind every level of the plan: another where one is published several times."""
+        return origins(self.document)
+
+    def with_neighbours(self, neighbours: str, cells: int = 1) -> Scenario:
+        """The same scenario and budget, had it been meant for the other neighbours and read in so many cells.
+
+        Where one cell is left of two, what is known and true of the second is dropped.
+        """
+        document = {**self.document, "neighbours": neighbours, "plan": {**self.document["plan"], "cells": cells}}
+        if cells == 1:
+            named = {"adversaries", "truths"} & set(document)
+            for key in {"adversary", "truth"} & set(document):
+                document[key] = _first_cell(document[key])
+            for key in named:
+                document[key] = {name: _first_cell(table) for name, table in document[key].items()}
+        return _scenario(document, self.path)
+
+    def with_truth(self, counts: Mapping[str, Any]) -> Scenario:
+        """The same scenario with some true counts replaced, checked as in a file."""
+        key = "truths" if "truths" in self.document else "truth"
+        old = self.document[key]
+        new = {name: {**one, **counts} for name, one in old.items()} if key == "truths" else {**old, **counts}
+        return _scenario({**self.document, key: new}, self.path)
+
+    def with_releases(self, level: str, releases: int) -> Scenario:
+        """The same scenario with a level published so many times."""
+        rows = [
+            {**row, "releases": releases} if row["name"] == level else row for row in self.document["plan"]["level"]
+        ]
+        return _scenario({**self.document, "plan": {**self.document["plan"], "level": rows}}, self.path)
+
+
+def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A reader's or truth's table with the first of every list of counts."""
+    found = {
+        key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()
+    }
+    if isinstance(table.get("siblings"), Mapping):
+        pairs = table["siblings"].items()
+        found["siblings"] = {name: [one[0] if isinstance(one, list) else one for one in each] for name, each in pairs}
+    return found
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """Read a scenario file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range, or the truth is
+        impossible; the message names file, key, rule and value
+    """
+    file = Path(path)
+    document = read_toml(file)
+    if "plan" not in document and "table" in document:
+        raise ValueError(f"{file}: plan: is missing: this is a table file, which adversary invariants reads")
+    if "plan" not in document and {"profile", "profiles"} & set(document):
+        raise ValueError(f"{file}: plan: is missing: this is a profile file, which adversary epsilon reads")
+    scenario = _scenario(document, file)
+    if scenario.statistic == "count" and scenario.plan.cells > 1:
+        raise ValueError(f"{file}: profile.statistic: must be 'any' where the reader watches two cells, got 'count'")
+    return scenario
+
+
+def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
+    top = Keys(document, file, "")
+    top.only(*_TOP, *_ONE_OR_MANY)
+    texts = {name: top.get(name, str, "text", "") for name in _TEXTS}
+    neighbours = top.one_of("neighbours", NEIGHBOURS)
+    failure = float(top.build("failure", lambda: check_probability("failure", top.number("failure", 0.05))))
+    plan = read_plan(top.table("plan"), neighbours)
+    published = origins(document)
+    readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
+    truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
+    promises = read_guarantees(top.table("guarantee"), partial(spent, plan)) if top.has("guarantee") else None
+    every = list(readers.values()) if isinstance(readers, dict) else [readers]
+    ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
+    published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
+    profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
+    top.finish()
+    _check_siblings(top, plan, readers, truths)
+    for reader in every:
+        for name, truth in _each(truths):
+            top.build(f"truths.{name}" if name else "truth", partial(settle_truth, plan, reader, truth))
+    for _, truth in _each(truths):
+        if published_exactly is not None:
+            check_agreement(top.table("invariants"), published_exactly, plan, truth)
+    return Scenario(
+        plan,
+        readers,
+        truths,
+        promises,
+        **texts,
+        failure=failure,
+        path=file,
+        document=document,
+        sensitivity=ranges,
+        profile=profile,
+        statistic=statistic,
+        invariants=published_exactly,
+    )
+
+
+def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any]) -> None:
+    """ValueError where siblings have to be read one by one, and a reader or a truth cannot: a sum of numbers that are
+    clamped or rounded one by one has no law of its own."""
+    rows = [row["name"] for row in top.values["plan"]["level"]]
+    published = origins(top.values)
+    for i, (level, above) in enumerate(pairwise(plan.names)):
+        count = plan.levels[i].siblings
+        if not count or plan.postprocessing is not None or plan.sibling_noise(i) is not None:
+            continue
+        place = f"plan.level[{rows.index(published[level]) + 1}]"
+        rule = (
+            f"releases of {place} do not add up, being clamped, rounded or randomized response, so that its siblings "
+            f"({place}.siblings = {count}) are read one by one"
+        )
+        for name, reader in readers.items() if isinstance(readers, dict) else [("", readers)]:
+            belief = reader.beliefs.get(above)
+            if not all(isinstance(one, Each) for one in (belief if isinstance(belief, tuple) else (belief,))):
+                whose = f"adversaries.{name}" if name else "adversary"
+                raise ValueError(
+                    f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, "
+                    f"a law of one sibling's count: {rule}"
+                )
+        for name, truth in _each(truths):
+            if level not in truth.get("siblings", {}):
+                whose = f"truths.{name}" if name else "truth"
+                raise ValueError(
+                    f"{top.where(whose)}.siblings.{published[level]}: is required, a list of {count} counts in a table "
+                    f"[{whose}.siblings], and missing: {rule}"
+                )
+
+
+def _each(truths: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    several = all(isinstance(value, dict) for value in truths.values())
+    return list(truths.items()) if several else [("", truths)]
+
+
+def _profile(table: Keys) -> tuple[RiskProfile, str]:
+    """The risk that is tolerated, and what is published."""
+    statistic = table.one_of("statistic", STATISTICS, "any")
+    return read_profile(table), statistic
+
+
+def _truth(table: Keys, plan: Plan, published: Mapping[str, str]) -> dict[str, Any]:
+    """True counts of every published level, and of the siblings one by one where the file gives them."""
+    levels = tuple(dict.fromkeys(published.values()))
+    table.only(*levels, "in", "siblings")
+    counts = {name: table.get(name, (int, list), "a whole number, or one per cell") for name in levels}
+    truth: dict[str, Any] = {name: counts[level] for name, level in published.items()}
+    if table.has("in"):
+        truth["in"] = table.get("in", int, "a whole number")
+    if table.has("siblings"):
+        last = {level: name for name, level in published.items()}
+        part = table.table("siblings")
+        part.only(*levels)
+        truth["siblings"] = {last[name]: part.get(name, list, "a list of counts") for name in part.values}
+        table.build("siblings", partial(plan.sibling_counts, truth))
+    table.finish()
+    return truth

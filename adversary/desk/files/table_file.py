@@ -1,0 +1,188 @@
+"""Table files: TOML in, a table of counts with margins published exactly and its noise out.
+
+`[invariants]` holds the margins, `[table]` the noise and, if there is one, the released table and what the reader
+knows already, `[prior]` what the reader believes of a record (every cell alike without it), and `[guarantee]` what was
+promised for a change of one record, beside noise that was not made for the margins. Nothing in a file is executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._core import check_probability
+from adversary.desk.files.guarantee_keys import read_guarantees
+from adversary.desk.files.invariant_keys import Published, read_invariants
+from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.plan_keys import NOISES, PARAMETERS, check_releases, read_noise
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
+from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensitivity_space
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.conditioned import Dirichlet, Independent, TablePrior, table_prior, unknown_margins
+
+MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
+"""Noise made for the margins, with its parameter."""
+CELLS = tuple(name for name in NOISES if name not in ("exact", "randomized response"))
+"""Noise of every cell on its own."""
+PRIORS = ("cells", "odds_ratio", "concentration")
+MOVED = 2
+"""Cells in which a table changes when one record does."""
+MOST_RECORDS = 3
+"""Records of the largest change for which noise is made."""
+
+_TEXTS = ("title", "description", "source")
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table file, read and checked.
+
+    Parameters
+    ----------
+    invariants : the two margins, rows and columns
+    mechanism : of every cell on its own, or of the whole table, made for the margins
+    guarantees : of a change of one record, on all databases, by name; none where the noise is made for the margins
+    made_for : records of which the noise made for the margins covers a change; None for other noise
+    prior : of one record, and of the table
+    released, known : tables, or None
+    releases : how often such a table is released beside the same margins, each with its promise; one of them is read
+    failure : probability with which a bound that is not certain may fail
+    title, description, source : words, which may be empty
+    """
+
+    invariants: Published
+    mechanism: Mechanism | VectorNoise
+    guarantees: dict[str, Guarantee]
+    made_for: int | None
+    prior: TablePrior
+    released: list[list[float]] | None
+    known: list[list[int]] | None
+    releases: int
+    failure: float
+    title: str
+    description: str
+    source: str
+    path: Path
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.invariants.margins.counts
+        return len(rows), len(columns)
+
+
+def load_table_file(path: str | Path, failure: float | None = None) -> TableFile:
+    """Read a table file; `failure` replaces that of the file.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, or a key is unknown, missing, of the wrong kind or out of range, or no database can
+        have these margins and what is known; the message names file, key, rule and value
+    """
+    file = Path(path)
+    top = Keys(read_toml(file), file, "")
+    top.only(*_TEXTS, "failure", "invariants", "table", "prior", "guarantee")
+    published = read_invariants(top.table("invariants"))
+    table = top.table("table")
+    if len(published.features) != 2:
+        raise ValueError(
+            f"{file}: invariants.margins: must be two, of the rows and of the columns of the table, got "
+            f"{len(published.features)}"
+        )
+    shape = tuple(len(counts) for counts in published.margins.counts)
+    made_for, mechanism = table.build("", partial(_mechanism, table, published))
+    released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
+    given = table.get("releases", int, "a whole number", 1)
+    times = table.build("releases", partial(check_releases, given))
+    table.finish()
+    prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
+    if known is not None:
+        table.build("known", partial(unknown_margins, published.margins, known))
+    if top.has("guarantee") and made_for is not None:
+        raise ValueError(
+            f"{file}: guarantee: must be left out where the noise is made for the margins, which has a promise of its "
+            f"own, got {mechanism!r}"
+        )
+    promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
+    chance = top.number("failure", 0.05) if failure is None else failure
+    chance = float(top.build("failure", lambda: check_probability("failure", chance)))
+    texts = {name: top.text(name) for name in _TEXTS}
+    return TableFile(
+        published, mechanism, promises, made_for, prior, released, known, int(times), chance, **texts, path=file
+    )
+
+
+def _margins(published: Published) -> tuple[Any, Any]:
+    rows, columns = (np.asarray(counts) for counts in published.margins.counts)
+    return rows, columns
+
+
+def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism | VectorNoise]:
+    """(records that noise made for the margins covers, noise)."""
+    table.only("noise", "mu", "records", "releases", "released", "known", *PARAMETERS)
+    noise = table.one_of("noise", (*MADE, *CELLS))
+    if noise not in MADE:
+        given = [key for key in ("mu", "records") if table.has(key)]
+        if given:
+            raise ValueError(f"{given[0]} is for noise made for the margins, {' or '.join(MADE)}, got {noise!r}")
+        return None, read_noise(table, "bounded")
+    given = [key for key in ("mu", *PARAMETERS) if table.has(key)]
+    if given != [MADE[noise]]:
+        raise ValueError(f"{noise} noise takes {MADE[noise]}, got {given or 'nothing'}")
+    default = min(max(published.margins.semi_adjacency, 1), MOST_RECORDS)
+    records = table.get("records", int, "2 or 3", default)
+    rows, columns = published.margins.counts
+    space = sensitivity_space(rows, columns, records)
+    if space.rank == 0:
+        raise ValueError("the margins settle the table: there is nothing left to add noise to")
+    value = float(table.number(MADE[noise]))
+    return records, KNorm(space, value) if noise == "k-norm" else SpanGaussian(space, value)
+
+
+def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
+    """What noise of every cell promises for a change of one record, which moves two cells."""
+    if made_for is not None:
+        return {}
+    certain = mechanism.privacy_loss(1, MOVED).loss_bound(0.0)
+    if np.isfinite(certain):
+        return {"pure DP": PureDP(float(certain))}
+    return {"zCDP": ZeroConcentratedDP(MOVED * float(mechanism.rho))}
+
+
+def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:
+    """A list of rows of numbers, or None."""
+    rows = table.get(key, list, "a list of rows of numbers", None)
+    if rows is None:
+        return None
+    whole = kind is int
+    right = len(rows) == shape[0] and all(isinstance(row, list) and len(row) == shape[1] for row in rows)
+    if not right or not all(
+        isinstance(x, int if whole else (int, float)) and not isinstance(x, bool) for row in rows for x in row
+    ):
+        numbers = "whole numbers" if whole else "numbers"
+        raise ValueError(f"{table.where(key)}: must be {shape[0]} rows of {shape[1]} {numbers}, got {rows!r}")
+    return [[kind(x) for x in row] for row in rows]
+
+
+def _prior(table: Keys, published: Published) -> TablePrior:
+    """A law of one record, one way out of three."""
+    table.only(*PRIORS)
+    given = [key for key in PRIORS if table.has(key)]
+    if len(given) != 1:
+        raise ValueError(f"{table.file}: {table.key}: give exactly one of {', '.join(PRIORS)}, got {given or 'none'}")
+    key = given[0]
+    if key == "odds_ratio":
+        odds_ratio = float(table.number(key))
+        made = table.build(key, lambda: Independent.from_odds_ratio(odds_ratio))
+    else:
+        shape = tuple(len(counts) for counts in published.margins.counts)
+        cells = np.array(_table(table, key, shape, float))
+        made = table.build(key, lambda: (Independent if key == "cells" else Dirichlet)(cells))
+    checked: TablePrior = table.build(key, lambda: table_prior(made, *_margins(published)))
+    return checked

@@ -1,0 +1,102 @@
+"""The parts of an audit by name, and its numbers in words, for tables, figures and the report.
+
+Numbers are written by `policy.phrases`, whose functions are here under the same names: bounds are rounded outward.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import PERCENT as PERCENT
+from adversary._core import between as between
+from adversary._core import figure_of as figure_of
+from adversary._core import give_or_take as give_or_take
+from adversary._core import outward as outward
+from adversary._core import outward_percent as outward_percent
+from adversary._core import percent as percent
+from adversary._core import share as share
+from adversary.desk.files import Scenario
+from adversary.driver import UNRELIABLE as UNRELIABLE
+from adversary.reader.path import Adversary
+
+STATUS = {
+    "holds": "holds",
+    "exceeded": "exceeded: this reader's beliefs are mistaken or improper; the promise is true",
+    "violated": "violated: the promise is false; the plan's own privacy loss exceeds it",
+    "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
+}
+"""What the status of a bound means."""
+
+
+def readers_of(scenario: Scenario) -> dict[str, Adversary]:
+    """Every reader by name; a single one has the name ""."""
+    named = scenario.adversary if isinstance(scenario.adversary, Mapping) else {"": scenario.adversary}
+    return {str(name): reader for name, reader in named.items()}
+
+
+def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The part of a group that is about one reader."""
+    return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
+
+
+def truths(scenario: Scenario) -> dict[str, Scenario]:
+    """The scenario with one truth at a time, by the truth's name; a single truth has the name ""."""
+    if "truths" not in scenario.document:
+        return {"": scenario}
+    found = {}
+    for name, truth in scenario.truth.items():
+        document = {key: value for key, value in scenario.document.items() if key != "truths"}
+        document = {**document, "truth": scenario.document["truths"][name]}
+        found[str(name)] = replace(scenario, truth=truth, document=document)
+    return found
+
+
+def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr.DataTree]]:
+    """(name, scenario, audit) of every truth; a single truth has the name ""."""
+    found = []
+    for name, one in truths(scenario).items():
+        if not name:
+            return [("", scenario, tree)]
+        groups = {group: node.to_dataset() for group, node in tree.children.items()}
+        parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
+        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()})
+        part.attrs.update(tree.attrs)
+        found.append((name, one, part))
+    return found
+
+
+def warnings(tree: xr.DataTree) -> list[str]:
+    """What to know before the averages of an audit are believed."""
+    return [str(line) for line in json.loads(tree.attrs.get("warnings", "[]"))]
+
+
+def unreliable(risk: xr.Dataset) -> bool:
+    """Whether the sampler's diagnostics failed, so that a reader's averages must not be told."""
+    return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
+
+
+def stated(risk: xr.Dataset, text: str) -> str:
+    """The text of a reader's number, or the word "unreliable" in its place."""
+    return UNRELIABLE if unreliable(risk) else text
+
+
+def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
+    """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
+    return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
+
+
+def called(name: str) -> str:
+    """A definition as a reader should see it."""
+    return "the plan's own loss" if name == "privacy loss" else name
+
+
+def beyond(p: float) -> str:
+    """A probability in percent, rounded up; the word "unreliable" where a sampler could not give it."""
+    if np.isnan(p):
+        return UNRELIABLE
+    return (outward_percent(p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT

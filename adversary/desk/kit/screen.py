@@ -1,0 +1,84 @@
+"""What every command prints with: tables for the screen, and numbers as JSON can hold them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from adversary.desk.kit.safe_text import printable
+
+WIDTH = 120
+"""Of what is not printed on a terminal."""
+
+
+class Screen(Console):
+    """A console on which texts of other people move no cursor and turn no line."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Every piece of text, as it is about to be written."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(printable(text), style, control)
+
+
+def console() -> Console:
+    """Standard output, as wide as the terminal."""
+    return Screen(width=None if sys.stdout.isatty() else WIDTH)
+
+
+def table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
+    """An empty table with columns of words, then columns of numbers."""
+    made = Table(title=Text(title), title_justify="left", title_style="", box=None, pad_edge=False, header_style="bold")
+    for head in texts:
+        made.add_column(Text(head))
+    for head in numbers:
+        made.add_column(Text(head), justify="right")
+    return made
+
+
+def add(to: Table, *cells: str) -> None:
+    """A row of plain text: nothing in it is read as markup."""
+    to.add_row(*map(Text, cells))
+
+
+def put(made: Table, to: Console) -> None:
+    """A table after a blank line and its title, which may be wider than the table."""
+    to.print("", Text(str(made.title)), sep="\n")
+    made.title = None
+    to.print(made)
+
+
+def show_warnings(lines: Sequence[str], to: Console) -> None:
+    """What to know before the numbers are believed; last, where the eye ends."""
+    for line in lines:
+        to.print(Text(f"Take care. {line}", style="bold"))
+
+
+def finite(x: Any) -> float | None:
+    """A number JSON can hold: None for what is not finite, and no negative zero."""
+    return float(x) + 0.0 if np.isfinite(x) else None
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Every number of an array or a pair, as `finite`."""
+    return [finite(value) for value in np.ravel(values)]
+
+
+def tell(answer: Any, show: Callable[[Any, Console], None], as_json: bool) -> None:
+    """Print an answer: one JSON object, or its tables."""
+    if as_json:
+        print(json_text(answer))
+    else:
+        show(answer, console())
+
+
+def json_text(answer: Any) -> str:
+    """One JSON object, without NaN or infinity."""
+    return json.dumps(answer, indent=2, allow_nan=False)

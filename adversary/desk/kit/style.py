@@ -1,0 +1,158 @@
+"""The look of every figure: colours, style, and labels that stand beside what they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from textwrap import fill
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from adversary.desk.kit.safe_text import printable
+
+BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
+COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
+"""For readers: after Okabe and Ito, distinct to every common form of colour blindness."""
+BOUND_COLOURS = ("#D55E00", "#CC79A7", "#A6761D", "#009E73", "#5B4B9E", INK)
+
+STYLE: Any = {
+    "font.size": 10.5,
+    "axes.titlesize": 12.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 12.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "lines.linewidth": 2.0,
+    "text.parse_math": False,
+    "svg.hashsalt": "adversary",
+}
+
+
+ROOM = 0.96
+"""Share of a figure's width that a line of its title may take; fonts of SVG and PNG differ by a percent or two."""
+
+
+LETTER, LINE = 6.6, 13.0
+"""Points that a letter and a line of a tick label take, with a gap."""
+
+
+def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
+    """A figure function drawn in the house style, whatever style is set outside, its texts safe to show."""
+
+    @wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Figure:
+        with mpl.rc_context(STYLE):
+            figure = function(*args, **kwargs)
+            _make_printable(figure)
+            return figure
+
+    return wrapped
+
+
+def _make_printable(figure: Figure) -> None:
+    """Texts, and the names that marks bear in an SVG, without control characters."""
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            named = axis.get_major_formatter()
+            if isinstance(named, FuncFormatter):  # also of ticks that have names
+                named.func = partial(_printable_tick, named.func)
+    for one in figure.findobj():
+        if isinstance(one, Text) and not one.get_text().isprintable():
+            one.set_text(printable(one.get_text()))
+        if isinstance(name := one.get_gid(), str):
+            one.set_gid(printable(name))
+
+
+def _printable_tick(text: Callable[[float, Any], str], value: float, place: Any) -> str:
+    return printable(text(value, place))
+
+
+def edge_labels(ax: Axes, labels: list[tuple[float, str, str]], x: float, *, offset: float) -> None:
+    """Labels of curves at one edge of the axes, pushed apart where they would overlap, with a line to their curve."""
+    height = float(ax.figure.get_size_inches()[1]) * 72.0 * 0.72  # type: ignore[union-attr]
+    scale = ax.transAxes.inverted()
+    low, high = sorted(ax.get_ylim())
+    ends = [float(scale.transform(ax.transData.transform((x, min(max(y, low), high))))[1]) for y, _, _ in labels]
+    sizes = [12.5 * (text.count("\n") + 1) / height for _, text, _ in labels]
+    places = apart(ends, sizes)
+    moved = np.abs(np.subtract(places, ends)) > 0.012
+    beside = offset + np.copysign(8.0, offset) * moved.any()  # of all, so that no line crosses another label
+    line_of: dict[str, Any] = {"arrowstyle": "-", "lw": 0.7, "shrinkA": 1, "shrinkB": 0, "relpos": (offset < 0, 0.5)}
+    for (_, text, colour), end, place, line in zip(labels, ends, places, moved, strict=True):
+        ax.annotate(
+            text, (1.0 if offset > 0 else 0.0, end), xycoords="axes fraction",
+            xytext=(beside, (place - end) * height),
+            textcoords="offset points", va="center", ha="left" if offset > 0 else "right",
+            color=colour, fontsize=9.5, annotation_clip=False,
+            arrowprops={"color": colour, **line_of} if line else None,
+        )  # fmt: skip
+
+
+def apart(places: Sequence[float], sizes: Sequence[float]) -> list[float]:
+    """Places moved as little as a few sweeps need so that no two labels overlap, in the same order."""
+    order = np.argsort(places, kind="stable")
+    place, size = np.array(places, dtype=float)[order], np.array(sizes, dtype=float)[order]
+    for _ in range(200):
+        overlap = (size[1:] + size[:-1]) / 2 - np.diff(place)
+        if not (overlap > 1e-4).any():
+            break
+        push = np.maximum(overlap, 0.0) / 2
+        place[:-1] -= push
+        place[1:] += push
+    result = np.empty_like(place)
+    result[order] = place
+    return [float(p) for p in result]
+
+
+def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
+    """Ticks of a log axis as plain numbers, at 1, 2 and 5 where the axis is short and has room for them."""
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    low, high = ax.get_xlim() if which == "x" else ax.get_ylim()
+    ends = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1
+    dense: list[tuple[tuple[float, ...], int]] = [((1.0, 2.0, 5.0), 1)] * bool(high / low < 10.0**2.6)
+    for steps, decades in (*dense, *(((1.0,), every) for every in (1, 2, 3, 5, 10, 20, 50, 100, 200))):
+        ticks = [m * 10.0**e for e in range(*ends) if e % decades == 0 for m in steps]
+        ticks = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+        if _legible(ax, which, np.log10(np.divide(ticks, low)) / np.log10(high / low), list(map(text, ticks))):
+            break
+    axis.set_ticks(ticks)
+    axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))
+    axis.set_minor_formatter(NullFormatter())
+    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
+
+
+def _legible(ax: Axes, which: str, places: Any, texts: Sequence[str]) -> bool:
+    """Whether tick labels at these shares of an axis have room beside one another, whatever a layout takes from it."""
+    assert isinstance(ax.figure, Figure)
+    box = ax.get_position()
+    across = which == "x"
+    length = 72.0 * float(ax.figure.get_size_inches()[0 if across else 1]) * (box.width if across else box.height)
+    sizes = np.array([LETTER * len(text) if across else LINE for text in texts])
+    return bool((0.75 * length * np.diff(places) >= (sizes[1:] + sizes[:-1]) / 2.0).all())
+
+
+def finding(figure: Figure, text: str) -> None:
+    """The figure's title: what it shows, as a sentence, on as many lines as it needs."""
+    text = printable(text)
+    title = figure.suptitle(text, x=0.01, ha="left", fontsize=12.0, fontweight="bold")
+    room, letters = ROOM * figure.bbox.width, len(text)
+    while (wide := title.get_window_extent().width) > room and letters > 1:
+        letters = min(letters - 1, int(letters * room / wide) + 1)
+        title.set_text(fill(text, letters))
+
+
+def panel_title(ax: Axes, text: str) -> None:
+    """A quieter title for one of several axes."""
+    ax.set_title(text, fontsize=10.5, fontweight="normal")

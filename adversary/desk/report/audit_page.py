@@ -1,0 +1,196 @@
+"""The HTML report of an audit, in plain words, with its figures inside; and the audit itself as NetCDF beside it.
+
+The words live in `report.html.j2`; what they speak of is gathered by one module for each part of the page. Everything
+from a scenario file is escaped.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from adversary.desk.answers import exact_adversaries as exact_readers
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Section, naming, netcdf, printable, readers_of
+from adversary.desk.kit import audit_words as words
+from adversary.desk.report import (
+    descriptions as portraits,
+)
+from adversary.desk.report import (
+    diagnostics_section as diagnostics,
+)
+from adversary.desk.report import (
+    empirical_epsilon_section as capabilities,
+)
+from adversary.desk.report import (
+    explain_answer as explained,
+)
+from adversary.desk.report import (
+    other_neighbours as alternatives,
+)
+from adversary.desk.report import (
+    postprocessing_section as adjustments,
+)
+from adversary.desk.report import (
+    profile_section as profile_sections,
+)
+from adversary.desk.report import (
+    repeated_releases as repeats,
+)
+from adversary.desk.report import (
+    report_text as summaries,
+)
+from adversary.desk.report import (
+    results_section as learned,
+)
+from adversary.desk.report import (
+    sensitivity_section as sensitivities,
+)
+from adversary.reader.path import settle_truth
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+NAMES = ("report.html", "audit.nc")
+SECTIONS = (
+    exact_readers.section,
+    capabilities.section,
+    profile_sections.section,
+    profile_sections.readers,
+    repeats.section,
+    adjustments.section,
+    sensitivities.section,
+    diagnostics.section,
+)
+"""Parts of the page about one truth, each there only where it applies."""
+
+
+def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -> tuple[Path, Path]:
+    """Write `audit.nc`, then `report.html`, into a directory, which is made if need be.
+
+    Each is written under a temporary name there and renamed. The numbers come first: they took long to compute, and
+    stay where the page cannot be made. The report needs nothing outside itself.
+
+    Raises
+    ------
+    OSError : the directory cannot be written, said before any figure is drawn
+    """
+    folder = check_directory(directory)
+    with temporary(folder, NAMES) as (html, data):
+        with naming(folder / NAMES[1]):
+            data.write_bytes(netcdf(tree))
+        numbers = data.replace(folder / NAMES[1])
+        try:
+            page = render(scenario, tree)
+            with naming(folder / NAMES[0]):
+                html.write_text(page, encoding="utf-8")
+        except Exception as error:
+            error.add_note(f"(the numbers are in {numbers}, without a page)")
+            raise
+        return html.replace(folder / NAMES[0]), numbers
+
+
+def check_directory(directory: str | Path) -> Path:
+    """The directory, made if need be and known to be writable; OSError otherwise."""
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise OSError(f"cannot write into {folder}: {why}") from None
+
+
+def check_replaced(folder: Path, scenario: str) -> None:
+    """FileExistsError where a directory has the report of another scenario than the one named in its data."""
+    if any((folder / name).exists() for name in NAMES):
+        try:
+            with xr.open_datatree(folder / NAMES[1], engine="h5netcdf") as tree:
+                same = tree.attrs.get("scenario") == scenario
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise FileExistsError(
+                f"{folder} has the report of another scenario; give another directory, or --force to replace it"
+            )
+
+
+@contextmanager
+def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
+    """Hidden paths in a directory to write to and rename; what is left of them is removed."""
+    paths = [folder / f".{os.getpid()}-{name}" for name in names]
+    try:
+        yield paths
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+def template(name: str) -> Template:
+    """One of the page templates of this directory; everything put into it is escaped, nothing may be missing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    return made.get_template(name)
+
+
+def _shown(value: Any) -> Any:
+    """What is put into a page; what a macro made of such values is there already."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def render(scenario: Scenario, tree: xr.DataTree) -> str:
+    """The report as one HTML page."""
+    page = template("report.html.j2")
+    every = words.cases(scenario, tree)
+    other, inapplicable = alternatives.alternatives(every[0][1], every[0][2])
+    return page.render(
+        title=scenario.title or scenario.path.name,
+        description=scenario.description,
+        source=scenario.source.rstrip("."),
+        summary=[*_summary(every), *profile_sections.summary(scenario, tree)],
+        published=summaries.published(every[0][1]),
+        levels=summaries.levels(scenario),
+        readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
+        warnings=words.warnings(tree),
+        neighbours=alternatives.neighbours(scenario, every[0][0]),
+        alternatives=other,
+        inapplicable=inapplicable,
+        cases=[_case(name, one, part) for name, one, part in every],
+        reading=summaries.reading(scenario, tree),
+        words=explained.page(scenario, tree),
+        words_notes=explained.notes(scenario),
+        provenance=summaries.provenance(scenario, tree),
+    )
+
+
+def _summary(every: list[tuple[str, Scenario, xr.DataTree]]) -> list[str]:
+    """What came out under every truth."""
+    return [line for name, one, part in every for line in summaries.summary(name, one, part)]
+
+
+def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
+    """One truth: results, bounds, figures, and the sections that apply."""
+    first = next(iter(readers_of(scenario).values()))
+    target = settle_truth(scenario.plan, first, scenario.truth).target
+    return {
+        "name": name,
+        "truth": portraits.truth(scenario, target),
+        "results": learned.results(scenario, tree),
+        "notes": learned.notes(scenario, tree),
+        "bounds": learned.bounds(scenario, tree),
+        "figures": learned.figures(scenario, tree),
+        "sections": _sections(scenario, tree),
+    }
+
+
+def _sections(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
+    return [made for section in SECTIONS if (made := section(scenario, tree)) is not None]

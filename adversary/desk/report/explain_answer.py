@@ -1,0 +1,279 @@
+"""What `adversary explain` and the report say in words: the texts of `policy.explain`, about a file or a promise.
+
+A scenario has several things to explain: every promise it makes (or, without one, what its noise delivers), the risk it
+tolerates, whether that is kept, and what the audit found. Each is a `Subject` with the topics that fit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+from rich.console import Console
+from rich.text import Text
+
+from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.files import ProfileFile, Scenario
+from adversary.desk.kit import audit_words as words
+from adversary.desk.report import descriptions as portraits
+from adversary.driver import OWN
+from adversary.policy.budget import BOUNDED, USUAL, Promise, Recommendation, check_word, promise, recommend_epsilon
+from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
+from adversary.privacy import Guarantee
+from adversary.reader.path import settle_truth
+
+EVERYONE = "all"
+FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "technical": "For whoever keeps the data"}
+"""What a text is called, by its audience."""
+
+ON_THE_PAGE = ("lay", "technical")
+"""Audiences whose texts the report has."""
+
+_BELOW_ONE = 1.0 - 2.0**-53
+"""The largest failure a text can speak of."""
+
+
+USES: dict[str, frozenset[str]] = {
+    "guarantee": frozenset({"priors", "failure"}),
+    "pure or approximate": frozenset({"failure"}),
+    "composition": frozenset({"releases", "priors", "failure"}),
+    "audit": frozenset({"failure"}),
+    "budget": frozenset({"priors"}),
+    "tolerance": frozenset({"priors"}),
+}
+"""Which options a text on a topic makes use of."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
+
+    `kept` is false of a promise that the noise does not keep; `uses` are further options that the thing was made with,
+    and `failure` is of a promise about a profile, whatever is asked.
+    """
+
+    name: str
+    title: str
+    thing: Any
+    topics: tuple[str, ...]
+    kept: bool = True
+    uses: frozenset[str] = frozenset()
+    failure: float | None = None
+
+    def takes(self, topic: str | None) -> frozenset[str]:
+        """Options that its text on a topic makes use of."""
+        told = [one for one in self.topics if one == topic]
+        if topic is None:
+            told = ["guarantee", "composition"] if self.topics == OF_GUARANTEES else [self.topics[0]]
+        return self.uses.union(*(USES[one] for one in told))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """To whom to explain, and of what numbers; the options of `policy.explain.explain`. None: not asked."""
+
+    audience: str = "lay"
+    topic: str | None = None
+    priors: Sequence[float] | None = None
+    failure: float | None = None
+    releases: int | None = None
+    given: tuple[str, ...] = ()
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """One audience by its first name, or all of them."""
+        if self.audience == EVERYONE:
+            return AUDIENCES
+        return (ALSO.get(check_word("audience", self.audience, (*AUDIENCES, *ALSO, EVERYONE)), self.audience),)
+
+    def text(self, subject: Subject, audience: str) -> str:
+        """One text."""
+        topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
+        made = isinstance(subject.thing, Promise)
+        options: dict[str, Any] = {
+            "topic": topic,
+            "priors": self.priors,
+            "failure": subject.failure if made else self.failure,
+        }
+        releases = None if made else self.releases
+        return explain(subject.thing, audience, **options, releases=releases, kept=subject.kept)
+
+
+ONLY_TOLERATED = ("budget", "tolerance")
+"""Topics of a profile of which only what is tolerated is told: a verdict, or promises, say the rest."""
+
+
+def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
+    """A promise, and whether the noise keeps it."""
+    broken = "" if true else ", which the noise does not keep"
+    return Subject(name, f"What {name} promises{broken}", guarantee, OF_GUARANTEES, true)
+
+
+def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
+    """The promises of a scenario, its profile if it has one, and, where there is one, its audit.
+
+    What the noise itself delivers is told where nothing is promised, or something that the noise does not keep.
+    """
+    promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
+    true = {name: one.is_kept_by(loss) for name, one in promised.items()}
+    found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
+    if not all(true.values()) or not promised:
+        found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
+    found += _of_profile(scenario, failure)
+    return found if tree is None else [*found, Subject("audit", "What the audit found", tree, ("audit",))]
+
+
+def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
+    """The profile of a scenario, and the verdict that settles whether it is kept."""
+    if scenario.profile is None:
+        return []
+    best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
+    found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
+    if profile_verdicts.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
+        return found
+    own = profile_verdicts.own_judgement(scenario, failure)
+    return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
+
+
+def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> list[Subject]:
+    """The profiles of a file, with what keeps each.
+
+    Parameters
+    ----------
+    releases : how many releases together are to keep it; None where one alone is
+    others : whether to tell also of definitions that may fail, with the failure and the delta of the file
+    """
+    found = []
+    for name, profile in file.profiles.items():
+        best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
+        bounded = best.status == BOUNDED
+        alone = ("budget", *(OF_GUARANTEES if bounded else ()), "tolerance")
+        topics = alone if releases is None else ONLY_TOLERATED
+        named = f": {name}" if name else ""
+        found.append(Subject(name or "profile", f"The risk that is tolerated{named}", best, topics))
+        if bounded:
+            for made in _promises(file, best, releases, others):
+                each = f" in each of {made.releases:,} releases" if made.releases > 1 else ""
+                found.append(
+                    Subject(
+                        f"{name or 'profile'}, {made.definition}",
+                        f"How {made.definition}{each} would keep it{named}",
+                        made,
+                        ("budget", *OF_GUARANTEES) if made.guarantee is not None else ("budget",),
+                        uses=frozenset({"failure", "releases"}),
+                        failure=min(file.failure, _BELOW_ONE),
+                    )
+                )
+    return found
+
+
+def _promises(file: ProfileFile, best: Recommendation, releases: int | None, others: bool) -> list[Promise]:
+    """Pure DP of each release, for certain; and what may fail."""
+    n, failure = releases or 1, file.failure
+    found = [] if releases is None else [promise(best, "pure DP", releases=n, composition="basic")]
+    if others and 0.0 < failure < 1.0:
+        if file.delta < failure:
+            found.append(promise(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        found.append(promise(best, "zCDP", failure=failure, releases=n))
+    return found
+
+
+def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
+    """What the texts about a scenario leave to be said: neighbours, readers that are not covered, the truth assumed."""
+    found = [REPLACED] if scenario.neighbours == "bounded" else []
+    if names := profile_verdicts.tied(scenario):
+        found.append(
+            f"{profile_verdicts.depends(names)} The limits told here are not about such beliefs: for them a promise "
+            f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
+        )
+        if scenario.profile is not None:
+            found.append(NOT_OF_PROFILE)
+    if tree is not None:
+        found += words.warnings(tree)
+        for name, one, _ in words.cases(scenario, tree):
+            target = settle_truth(one.plan, next(iter(words.readers_of(one).values())), one.truth).target
+            found.append(f"{f'Under truth “{name}”: ' if name else ''}{portraits.truth(one, target)}")
+    return found
+
+
+NOT_OF_PROFILE = (
+    "Nor is the profile about such beliefs: a release may take them further than it tolerates though it is kept."
+)
+
+REPLACED = (
+    "The promises of this scenario are about a record that is replaced by another. Where a text speaks of data that "
+    "are used or not, of a record that is in the data or not, read: data that say one thing or another."
+)
+
+
+def answer(title: str, subjects: Sequence[Subject], asked: Asked, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Every text as one JSON object, by subject and audience; of those subjects that the topic fits.
+
+    Parameters
+    ----------
+    notes : what holds for all of them
+
+    Raises
+    ------
+    ValueError : the topic or the audience is unknown, or the topic fits nothing here, or an option that was given
+        changes none of the texts
+    """
+    fitting = subjects
+    if asked.topic is not None:
+        check_word("topic", asked.topic, TOPICS)
+        check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
+        fitting = [one for one in subjects if asked.topic in one.topics]
+    _all_used(fitting, asked)
+    return {
+        "title": title,
+        "topic": asked.topic,
+        "notes": list(notes),
+        "texts": {
+            one.name: {"title": one.title, **{audience: asked.text(one, audience) for audience in asked.audiences}}
+            for one in fitting
+        },
+    }
+
+
+def _all_used(subjects: Sequence[Subject], asked: Asked) -> None:
+    """An option that no text makes use of is refused, not dropped."""
+    used = frozenset[str]().union(*(one.takes(asked.topic) for one in subjects))
+    for name in asked.given:
+        if name not in used:
+            what = f"topic {asked.topic!r}" if asked.topic else "what is told"
+            raise ValueError(f"--{NAMES.get(name, name)} does not apply to {what} here: leave it out")
+
+
+NAMES = {"priors": "prior"}
+"""Options that go by another name on the command line."""
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """The texts of an `answer`, under the names of what they are about and for whom they are."""
+    console.print(Text(found["title"], style="bold"))
+    for note in found["notes"]:
+        console.print(Text(note))
+    for texts in found["texts"].values():
+        for audience in (one for one in AUDIENCES if one in texts):
+            console.print()
+            console.print(Text(f"{texts['title']}. {FOR[audience]}", style="bold"))
+            for paragraph in texts[audience].split("\n\n"):
+                console.print(Text(f"\n{paragraph}"))
+
+
+def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:
+    """What the report explains: each subject with its title and, for each audience, the paragraphs."""
+    failure = min(float(tree.attrs.get("failure", scenario.failure)), _BELOW_ONE)
+    asked = Asked(failure=failure if "failure" in scenario.document or failure != USUAL else None)
+    return [
+        {
+            "title": one.title,
+            "texts": [
+                {"audience": FOR[audience], "paragraphs": asked.text(one, audience).split("\n\n")}
+                for audience in ON_THE_PAGE
+            ],
+        }
+        for one in of_scenario(scenario, tree, failure)
+    ]

@@ -1,0 +1,377 @@
+"""The HTML page about every block of a spine: what was read and promised, how the risk is spread, the worst blocks.
+
+It is laid out like the report of an audit and needs nothing outside itself. Geocodes and everything else from files are
+escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adversary._core import __version__, between, figure_of, percent, share
+from adversary.desk.kit import Section, Table, shown
+from adversary.desk.report.audit_page import check_directory, template, temporary
+from adversary.nmf.runs import (
+    FAILURE,
+    PROVEN,
+    QUANTILES,
+    Columns,
+    Findings,
+    Question,
+    Run,
+    cells_of,
+    column,
+    description,
+    findings,
+    of_cell,
+)
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NAME = "spine.html"
+DRAWN = 12
+"""Rows of the figure of blocks."""
+NOTED = 12
+"""Notes on what was read."""
+
+MEANING = {
+    "ok": "found, and proven to the tolerance",
+    "rerun": "found and proven in a second run, with windows about what the reader knows",
+    "certain": "settled by counts that are published exactly; no noise protects it",
+    "impossible": "what the reader is said to know contradicts the exact counts",
+    "unresolved": "not proven, so that no number is given",
+    "loose": "more may have been left out than the tolerance allows",
+}
+"""What a block's status means."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a page is about.
+
+    Parameters
+    ----------
+    table : results by column, see `spine_units.COLUMNS`, of one cell; or what was found in them, as `findings` gives it
+    source, query, cell : where the counts came from, the query, and its cell in words
+    prior : of the reader about the one person
+    known : whom the reader is taken to know, in words
+    leaf_prior : what is believed of the other blocks' counts, in words
+    dropped, tolerance : the proven bound on what was left out, None where it was not kept; and what was asked for
+    failure : with which the bounds of the promise may fail
+    thresholds : ratios of posterior to prior to read shares off at
+    prob : of the intervals of counts
+    errors : `spine_results.errors`, where the truth is known
+    notes : what else to say of what was read
+    synthetic : whether nobody in it exists
+    """
+
+    table: Columns | Findings
+    source: str
+    query: str
+    cell: str = ""
+    prior: float = 0.1
+    known: str = "nobody else in the cell"
+    leaf_prior: str = ""
+    dropped: float | None = None
+    tolerance: float = 1e-10
+    failure: float = FAILURE
+    thresholds: Sequence[float] = (1.25, 1.5, 2.0, 3.0)
+    prob: float = 0.9
+    errors: xr.Dataset | None = None
+    notes: Sequence[str] = ()
+    synthetic: bool = False
+
+
+def write_report(account: Account, directory: str | Path, name: str = NAME) -> Path:
+    """Write the page into a directory, which is made if need be, under a temporary name at first.
+
+    Raises
+    ------
+    OSError : the directory cannot be written, said before any figure is drawn
+    """
+    folder = check_directory(directory)
+    page = render(account)
+    with temporary(folder, (name,)) as (html,):
+        html.write_text(page, encoding="utf-8")
+        return html.replace(folder / name)
+
+
+def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | None = None, **more: Any) -> list[Path]:
+    """A page for every cell of a run over a Noisy Measurement File, `spine.html` or `spine-<cell>.html`, beside it.
+
+    Parameters
+    ----------
+    question, run : what was asked and what `spine_runs.run` made; of its Parquet files one cell is read at a time
+    cell_names : cells in words, by number
+    more : fields of `Account`, such as failure and thresholds
+    """
+    files = run.files
+    cells = cells_of(files)
+    made = []
+    for cell in cells:
+        found = of_cell(files, cell, more.get("failure", FAILURE))
+        named = _named(cell, run.shape) if len(cells) > 1 or question.cells is not None else ""
+        account = _account(question, run, found, (cell_names or {}).get(cell, named), **more)
+        made.append(write_report(account, run.out, NAME if len(cells) == 1 else f"spine-{cell}.html"))
+    return made
+
+
+def warnings(question: Question, run: Run, found: Findings, failure: float = FAILURE) -> list[str]:
+    """What to know before the numbers of a cell are believed: as the page has it."""
+    return list(_warnings(_account(question, run, found, "", failure=failure), found))
+
+
+def _account(question: Question, run: Run, found: Findings, cell: str, **more: Any) -> Account:
+    fields: dict[str, Any] = {
+        "prior": question.prior,
+        "prob": question.prob,
+        "synthetic": run.synthetic,
+        "known": f"{question.known:,} others" if question.known else "nobody else in the cell",
+        "leaf_prior": _told(description(question.leaf_prior)),
+        "tolerance": question.tolerance,
+        "dropped": found.dropped,
+        "notes": found.notes,
+    }
+    return Account(found, str(question.directory), question.query, cell, **fields | more)
+
+
+def _named(cell: int, shape: Sequence[int]) -> str:
+    """A cell's number, and its place on each axis where the query has several of some length."""
+    place = [int(i) for i, n in zip(np.unravel_index(cell, tuple(shape)), shape, strict=True) if n > 1] if shape else []
+    return f"cell {cell}" + (f", {tuple(place)} of {' x '.join(str(n) for n in shape if n > 1)}" * (len(place) > 1))
+
+
+def _told(prior: Mapping[str, Any]) -> str:
+    """A prior's kind and parameters in a row."""
+    kind, *rest = prior.items()
+    parts = [
+        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
+    ]
+    return "; ".join([str(kind[1]), *parts])
+
+
+def render(account: Account) -> str:
+    """The page as HTML."""
+    found = account.table
+    if not isinstance(found, Findings):
+        found = findings([found], account.failure)
+    parts = [_read(account, found), _promised(account, found), _spread(account, found), _worst(account, found)]
+    parts.append(_counts(found))
+    if account.errors is not None:
+        parts.append(_errors(account.errors))
+    return template("spine_report.html.j2").render(
+        title=f"Every block: {account.query}{f', {account.cell}' if account.cell else ''}",
+        summary=list(_summary(account, found)),
+        warnings=list(_warnings(account, found)),
+        sections=[*parts, _reading()],
+        provenance=list(_provenance(account)),
+    )
+
+
+def _summary(account: Account, found: Findings) -> Iterator[str]:
+    ratio = found.ratios
+    if not ratio.size:
+        yield "No block has an answer that is proven."
+        return
+    yield (
+        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, and starts at "
+        f"{share(account.prior)}. The release multiplies that by {figure_of(float(ratio.min()))} at least and "
+        f"{figure_of(float(ratio.max()))} at most; in half of the blocks by less than "
+        f"{figure_of(float(np.median(ratio)))}."
+    )
+    if found.protected.any():
+        low, high = found.promised.ratio(account.prior)
+        over = sum(found.beyond(account.prior))
+        yield (
+            f"The noise promises {between(low, high)}, for any one person in all but {percent(account.failure)} of "
+            f"releases. {share(over)} of the blocks it is about go beyond it, which leaves room for "
+            f"{percent(account.failure)}."
+        )
+
+
+def _warnings(account: Account, found: Findings) -> Iterator[str]:
+    if account.synthetic:
+        yield "This population is made up. Nobody in it exists, and no number here is about a real place."
+    if account.dropped is not None and account.dropped > account.tolerance:
+        yield (
+            f"What was left out is proven to be below {account.dropped:.1e} only, not below the "
+            f"{account.tolerance:.1e} that was asked for."
+        )
+    if found.unprotected:
+        yield (
+            f"No noise protects {_blocks(found.unprotected)}: counts that are published exactly settle whether one "
+            "more person is there. The promise leaves such blocks out; ratios below are of all blocks, shares beyond "
+            "the promise of the others."
+        )
+    over = sum(found.beyond(account.prior))
+    if over > account.failure:
+        yield (
+            f"{share(over)} of blocks are beyond the bounds, more than the {percent(account.failure)} they may fail "
+            "in. The promise is about a reader who is right about everybody else; this one is taken to know "
+            f"{account.known}, in every block, and is mistaken in many."
+        )
+    lost = sum(n for name, n in found.status.items() if name not in PROVEN)
+    if lost:
+        yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
+
+
+def _blocks(number: int) -> str:
+    return f"{number:,} block{'s' * (number != 1)}"
+
+
+def _read(account: Account, found: Findings) -> Section:
+    """Levels, units, and how well each is measured."""
+    table = Table(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
+    for name, one in found.levels.items():
+        span = sorted({figure_of(float(x)) for x in np.sqrt(one.variance)}, key=float) if one.measured else ["none"]
+        table.add(name, f"{one.units:,}", f"{one.measured:,}", f"{one.exact:,}", " to ".join(span))
+    cell = f", {account.cell}," if account.cell else ","
+    lines = [
+        f"The query {account.query}{cell} in every unit of the tree. Units that are not measured are in the tree all "
+        "the same: their counts are the sums of what lies in them."
+    ]
+    notes = [*account.notes[:NOTED], *[f"and {len(account.notes) - NOTED:,} more"] * (len(account.notes) > NOTED)]
+    return Section("What was read", lines, table, notes)
+
+
+def _promised(account: Account, found: Findings) -> Section:
+    made = found.promised
+    if not np.isfinite(made.rho):
+        text = "Exact counts settle what is asked in all blocks, so that nothing is promised about them."
+        return Section("What was promised", [text])
+    lines = [
+        f"A person more or less in a block moves one count in every unit above it. The noise of those counts is "
+        f"zero-concentrated DP with rho = {figure_of(made.rho)} on the weakest path"
+        + (
+            f"; because one count of the path is exact, somebody else must make up for the person, two paths change, "
+            f"and rho doubles to {figure_of(made.total)}."
+            if made.records > 1
+            else "."
+        ),
+        "This is about the one cell that was read. Other queries of the same release tell more, and the promise for "
+        "all of them together is weaker.",
+    ]
+    table = Table(["prior", "posterior", "ratio"], texts=0)
+    for prior in sorted({0.01, 0.1, 0.5, account.prior}):
+        ends = made.posterior(prior), made.ratio(prior)
+        table.add(share(prior), between(*ends[0], percent=True), between(*ends[1]), used=prior == account.prior)
+    note = f"Bounds, rounded outward, that hold in all but {percent(made.failure)} of releases for any one person."
+    return Section("What was promised", lines, table, [note])
+
+
+def _spread(account: Account, found: Findings) -> Section:
+    """Quantiles of the risk, and shares of blocks beyond thresholds."""
+    from adversary.desk.figures import spine_figures
+
+    ratio, bounds = found.ratios, found.promised.ratio(account.prior)
+    section = Section("How the risk is spread over the blocks")
+    if ratio.size:
+        table = Table(["share of blocks at or below", "ratio", "posterior"], texts=0)
+        for q in QUANTILES:
+            at = float(np.quantile(ratio, q))
+            table.add(percent(q), figure_of(at), share(min(at * account.prior, 1.0)))
+        section.table = table
+        said = "; ".join(f"{x:g} or more: {share(found.at_least(x))}" for x in account.thresholds)
+        section.lines = [f"Ratio of posterior to prior, shares of blocks at {said}."]
+        if found.protected.any():
+            below, above = found.beyond(account.prior)
+            section.lines[0] += f" Above the bound of {between(*bounds)}: {share(above)}; below it: {share(below)}."
+    marked = next((x for x in account.thresholds if ratio.size and x <= ratio.max()), None)
+    limits = bounds if found.protected.any() else None
+    table_of = {"ratio": ratio, "protected": found.protected}
+    draw = partial(spine_figures.risk, table_of, limits, marked, account.failure)
+    section.figures = [shown(draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio.")]
+    section.notes = [f"{name}: {_blocks(count)}, {MEANING.get(name, name)}." for name, count in found.status.items()]
+    return section
+
+
+def _worst(account: Account, found: Findings) -> Section:
+    from adversary.desk.figures import spine_figures
+
+    section = Section("The blocks where most is learned")
+    if not found.ratios.size:
+        return section
+    heads = ["block", "noisy count", "posterior mean", f"{percent(account.prob)} set", "posterior", "ratio"]
+    section.table = Table(heads)
+    names = ("geocode", "noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
+    columns = {name: column(found.worst, name) for name in names}
+    for i in range(len(columns["ratio"])):
+        noisy, mean, low, high, posterior, ratio = (float(columns[name][i]) for name in names[1:])
+        counted = f"{noisy:,.0f}" if np.isfinite(noisy) else "none"
+        numbers = (f"{mean:,.2f}", f"{low:,.0f} to {high:,.0f}", share(posterior), figure_of(ratio))
+        section.table.add(str(columns["geocode"][i]), counted, *numbers)
+    limits = found.promised.ratio(account.prior) if found.protected.any() else None
+    draw = partial(spine_figures.worst, found.worst, DRAWN, limits)
+    text = "Left: the ratio. Right: the count; the cross is what was published, the bar the set with most probability."
+    section.figures = [shown(draw, text)]
+    section.notes = [
+        "The count and its set come from everything that was published, under the prior of all blocks. The posterior "
+        "of the one person is that of a reader who knows the others in the block."
+    ]
+    return section
+
+
+def _counts(found: Findings) -> Section:
+    from adversary.desk.figures import spine_figures
+
+    text = (
+        "Each point is a unit. On the diagonal the posterior mean repeats the noisy count; off it, the other levels "
+        "and the rule that no count is negative have moved it."
+    )
+    if any(one.points.shape[1] < one.measured for one in found.levels.values()):
+        text += " Of levels with many units some are drawn."
+    draw = partial(spine_figures.shrinkage, found.levels)
+    return Section("What the posterior makes of the noisy counts", figures=[shown(draw, text)])
+
+
+def _errors(errors: xr.Dataset) -> Section:
+    from adversary.desk.figures import spine_figures
+
+    names = [str(x) for x in errors["estimate"].values]
+    covered = [name for name in names if np.isfinite(errors["coverage"].sel(estimate=name)).any()]
+    table = Table(["level", *(f"{name}: error" for name in names), *(f"{name}: covers" for name in covered)])
+    for level in errors["level"].values:
+        one = errors.sel(level=level)
+        rates = [percent(float(x)) if np.isfinite(x) else "none" for x in one["coverage"].sel(estimate=covered).values]
+        table.add(str(level), *(figure_of(float(x)) for x in one["rmse"].values), *rates)
+    lines = [
+        "The truth is known here. Root mean square error in people, and how often the "
+        f"{percent(float(errors.attrs['prob']))} intervals hold the truth, level by level."
+    ]
+    drawn = shown(partial(spine_figures.accuracy, errors), "The same as a figure.")
+    return Section("Beside the truth", lines, table, figures=[drawn])
+
+
+def _reading() -> Section:
+    lines = [
+        "Posterior: the probability that the person is in the block's cell, for a reader who knows everybody else "
+        "there. Ratio: posterior over prior; 1 means that nothing was learned.",
+        "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
+        "the noisy counts of all levels at once.",
+        "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most what they may "
+        "fail in, on average over releases, for readers who are right about everybody else.",
+    ]
+    return Section("How to read the numbers", lines)
+
+
+def _provenance(account: Account) -> Iterator[tuple[str, str]]:
+    yield "read from", account.source
+    yield "query and cell", f"{account.query}{f', {account.cell}' if account.cell else ''}"
+    yield "the reader", f"prior {share(account.prior)}; knows {account.known}"
+    if account.leaf_prior:
+        yield "prior of the blocks' counts", account.leaf_prior
+    if account.dropped is not None:
+        state = "within" if account.dropped <= account.tolerance else "beyond"
+        yield (
+            "what was left out",
+            f"counts off their windows have a probability of {account.dropped:.1e} at most, {state} the tolerance of "
+            f"{account.tolerance:.1e}; it bounds the error of every probability above",
+        )
+    yield "adversary", __version__

@@ -1,0 +1,10 @@
+from . import sensitivity as sensitivity
+from .case import OWN as OWN
+from .posteriors import UNRELIABLE as UNRELIABLE
+from .run_audit import ENGINES as ENGINES
+from .run_audit import audit as audit
+from .run_audit import child_seed as child_seed
+from .sensitivity import TRUTHS as TRUTHS
+from .sensitivity import each_alone as each_alone
+from .sensitivity import extremes as extremes
+from .sensitivity import sweep as sweep

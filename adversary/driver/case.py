@@ -1,0 +1,266 @@
+"""One plan, one reader, one truth: posteriors of every release, what they average to, and the bounds beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.privacy.losses import PrivacyLoss
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.beliefs import Each
+from adversary.reader.conditioned import ExactTotals, exact_totals
+from adversary.reader.path import Adversary, Truth
+from adversary.reader.plans import Plan, observed
+from adversary.reader.risk import DRAWS, FactorLaw, factor_law, invariant_factor, release_table, risk_summary
+
+OWN = "privacy loss"
+"""Definition under which the plan's own loss is shown beside every promise."""
+
+MODEL_REACH = 50
+"""An improper belief is cut, for PyMC, this many nats of noise beyond the largest count a release suggests."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One plan, one reader, one truth."""
+
+    plan: Plan
+    reader: Adversary
+    truth: Truth
+    failure: float
+    totals: ExactTotals | None = None
+
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
+        """Groups of the audit; `how` is progress, store and scheduler of the simulated or fitted work."""
+        draws = DRAWS if draws is None else draws
+        reader = self.reader
+        invariant = invariant_factor(self.plan, reader, self.truth)
+        odds = reader.prior_log_odds
+        prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
+        if engine == "exact":
+            readings = self._recursive(prior, draws, seed)
+            law = factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, **how)
+            risk = risk_summary(law, invariant, prior.base)
+        else:
+            if engine == "enumerate":
+                readings = self._listed(prior, draws, seed)
+            else:
+                readings = self._swept(prior, draws, seed, **how)
+            law, risk = readings.law, readings.risk()
+        if exact_totals(self.plan) and "invariant_ratio" not in risk:
+            risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
+        bounds = Bounds(
+            self.plan, reader.records(self.plan), reader.moved(self.plan), self.failure, reader.shift, self.totals
+        )
+        return groups_of(readings, risk, bounds.table(promises, law, readings))
+
+    def _recursive(self, prior: Prior, draws: int, seed: int) -> Readings:
+        """By the exact engine."""
+        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
+        posterior = self.reader.posterior(self.plan, release, counts=False)
+        return Readings(release, weight, posterior, prior, self.truth.target, 0, "exact recursion over levels")
+
+    def _listed(self, prior: Prior, draws: int, seed: int) -> Readings:
+        """By enumerating the PyMC model of the same story."""
+        from adversary.models.enumeration import enumerate_posterior
+
+        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
+        found = enumerate_posterior(*self._modelled(release))["probability"]
+        posterior = posterior_dataset(self.reader.prior, found.sel({"in": 1}).values, found.sel({"in": 0}).values)
+        simulated = 0 if weight.attrs["direction"] == "exact" else draws
+        return Readings(
+            release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
+        )
+
+    def _swept(self, prior: Prior, draws: int, seed: int, **how: Any) -> Readings:
+        """By the Gibbs step of the PyMC model of the same story."""
+        if any(isinstance(level.mechanism, Exact) for level in self.plan.levels[1:]):
+            raise ValueError(
+                'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
+                'others: use "exact" or "enumerate"'
+            )
+        from adversary.models.fitting import refit_by_gibbs
+
+        release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
+        fits = refit_by_gibbs(*self._modelled(release), rng=seed, **how)
+        return from_fits(fits, release, weight, prior, self.truth.target, draws)
+
+    def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
+        """The PyMC model of plan and reader, and the releases as it names them."""
+        from adversary.models.stories import hierarchical_counts, postprocessed
+
+        cells = range(self.plan.cells)
+        upper = largest_total(self.plan, self.reader, release)
+        apart = "siblings" in release and any(
+            isinstance(belief, Each) for cell in cells for belief in self.reader.chain(self.plan, cell)
+        )
+        if self.plan.postprocessing is not None:
+            model = postprocessed(self.plan, self.reader, upper=upper)
+        else:
+            model = hierarchical_counts(self.plan, self.reader, upper=upper, individually=apart)
+        data = observed(release) | observed(release, individually=apart)
+        return model, {name: value for name, value in data.items() if name in model.named_vars}
+
+
+def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior, target: int, draws: int) -> Readings:
+    """Readings from the draws of many fits."""
+    found = fits.estimate
+    start = float(expit(prior.log_odds))
+    posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
+    posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
+    groups = {"posterior": fits.draws, "prior": fits.prior}
+    if fits.diverging is not None:
+        groups["sample_stats"] = fits.diverging.assign_coords({k: fits.draws[k] for k in ("chain", "draw")})
+    simulated = 0 if weight.attrs["direction"] == "exact" else draws
+    return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups, fits.advice)
+
+
+def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups:
+    """Every group of an audit of one case."""
+    posterior = "estimate" if readings.sampled else "exact"
+    return {
+        **readings.groups,
+        "release": readings.release.assign(weight=readings.weight),
+        posterior: readings.described(),
+        "risk": risk,
+        "bound": bound,
+    }
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What promises leave open to a reader whose hypotheses differ in `records` records.
+
+    `moved` is the largest number of people by whom a count differs, and `failure` the probability with which a bound
+    that is not certain may fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes,
+    and `totals` what is published exactly: who reads a promise for the former forgets the latter.
+    """
+
+    plan: Plan
+    records: int
+    moved: int
+    failure: float
+    alone: int = 1
+    totals: ExactTotals | None = None
+
+    def table(self, promises: dict[str, Guarantee], law: FactorLaw, readings: Readings) -> xr.Dataset:
+        """The bound group. `law` is that of the log Bayes factor over all releases.
+
+        Of sampled posteriors only those three standard errors beyond a bound count as outside it; where fits failed,
+        `outside` is not a number.
+        """
+        rows = {name: (one.group(self.records), _kept(one, self.plan)) for name, one in promises.items()}
+        rows[OWN] = (_own_loss(self.plan, self.moved), True)
+        table = [self._row(one, kept, law, readings) for one, kept in rows.values()]
+        columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
+        result = xr.Dataset(
+            {name: (("definition", "side"), values) for name, values in columns.items()},
+            coords={"definition": list(rows), "side": ["lower", "upper"]},
+        )
+        for name in ("loss_bound", "outside", "failure", "k", "status"):
+            values = [self.records if name == "k" else row[name] for row in table]
+            result[name] = ("definition", np.array(values))
+        for name in ("posterior", "ratio", "difference", "loss_bound"):
+            result[name].attrs["direction"] = "lower and upper, by side" if name != "loss_bound" else "upper"
+        direction = "estimate" if law.simulated or readings.sampled else "exact"
+        result["outside"].attrs["direction"] = direction
+        if self.totals is not None:
+            result = result.assign(self._beside(self.totals, promises, law, readings, direction))
+        return result
+
+    def _beside(
+        self,
+        totals: ExactTotals,
+        promises: dict[str, Guarantee],
+        law: FactorLaw,
+        readings: Readings,
+        direction: str,
+    ) -> dict[str, Any]:
+        """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
+        one = {name: promise.group(totals.each * self.alone) for name, promise in promises.items()}
+        one[OWN] = _own_loss(self.plan, self.alone)
+        beside = {name: totals.promised(promise) for name, promise in promises.items()}
+        beside[OWN] = NoPrivacy() if totals.disclosed else _own_loss(self.plan, totals.semi_adjacency)
+        naive = [self._limit(promise) for promise in one.values()]
+        passed = [self._passed(limit, failure, law, readings) for failure, limit in naive]
+        upper = {"direction": "upper"}
+        return {
+            "naive_loss_bound": ("definition", [limit for _, limit in naive], {"direction": "not a bound"}),
+            "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
+            "naive_broken": ("definition", [int(broken) for _, broken in passed]),
+            "semi_loss_bound": ("definition", [self._limit(promise)[1] for promise in beside.values()], upper),
+            "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
+        }
+
+    def _row(self, guarantee: Guarantee, kept: bool, law: FactorLaw, readings: Readings) -> dict[str, Any]:
+        prior = readings.prior
+        failure, loss_bound = self._limit(guarantee)
+        bound = _within(loss_bound)
+        outside, exceeded = self._passed(loss_bound, failure, law, readings)
+        judged = UNRELIABLE if readings.failed else "exceeded" if exceeded else "holds"
+        return {
+            "posterior": bound.posterior_bounds(prior.base),
+            "ratio": bound.ratio_bounds(prior.base),
+            "difference": bound.difference_bounds(prior.base),
+            "loss_bound": loss_bound,
+            "outside": outside,
+            "failure": failure,
+            "status": judged if kept else "violated",
+        }
+
+    def _limit(self, guarantee: Guarantee) -> tuple[float, float]:
+        """(failure, largest loss, nats): for certain where there is such a limit."""
+        failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
+        return failure, _loss_bound(guarantee, failure)
+
+    def _passed(self, limit: float, failure: float, law: FactorLaw, readings: Readings) -> tuple[float, bool]:
+        """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
+        prior = readings.prior
+        outside, error = (
+            readings.clearly_outside(_within(limit).posterior_bounds(prior.base))
+            if readings.sampled
+            else law.outside(limit, prior.invariant)
+        )
+        exceeded = bool(outside > failure + 3.0 * error + 1e-12)
+        return (np.nan if readings.failed else outside), exceeded and not readings.failed
+
+
+def _within(loss_bound: float) -> Guarantee:
+    """The promise of a largest loss."""
+    return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
+
+
+@lru_cache(maxsize=64)
+def _own_loss(plan: Plan, records: int) -> PrivacyLoss:
+    return plan.privacy_loss(records)
+
+
+@lru_cache(maxsize=256)
+def _loss_bound(guarantee: Guarantee, failure: float) -> float:
+    return guarantee.loss_bound(failure)
+
+
+@lru_cache(maxsize=256)
+def _kept(guarantee: Guarantee, plan: Plan) -> bool:
+    return guarantee.is_kept_by(plan.neighbour_loss())
+
+
+def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
+    """Where to cut improper beliefs so that the cut does not show: beyond what any of these releases suggests."""
+    if all(belief.proper for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
+        return None
+    sums, known = release["sibling_sum"], max(np.atleast_1d(reader.known))
+    top = float(release["noisy"].max())
+    rise = float(np.nansum(np.maximum(sums.max([dim for dim in sums.dims if dim != "level"]), 0.0)))
+    reach = max(np.sqrt(level.mechanism.variance) for level in plan.levels) * np.sqrt(2.0 * MODEL_REACH)
+    if all(isinstance(level.mechanism, Exact) for level in plan.levels[1:]):
+        return int(max(top, known + 1))
+    return int(np.ceil(max(top, known + 1 + (rise if len(plan.levels) > 2 else 0.0), 0.0) + reach))

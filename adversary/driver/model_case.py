@@ -1,0 +1,278 @@
+"""One plan, one `pymc.Model`, one truth: any model whose release is left free is an adversary.
+
+The model's released variables are those that the plan publishes, under the names of `observed`: `noisy[level]`,
+`sibling_sum[level]`, `siblings[level]`, or plain `noisy` where the plan has one level. It may leave some unread. Where
+its latents are discrete and finitely many, posteriors are exact, by enumeration; otherwise the discrete ones are summed
+out and the continuous ones sampled, release by release, with one compile.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import as_array
+from adversary.driver.case import Bounds, from_fits, groups_of
+from adversary.driver.posteriors import Groups, Prior, Readings, first_of_each, posterior_dataset, releases_to_fit
+from adversary.privacy import Guarantee
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.conditioned import ExactTotals
+from adversary.reader.path import Truth
+from adversary.reader.plans import Plan, observed
+from adversary.reader.postprocessing import is_continuous
+from adversary.reader.risk import DRAWS, release_table
+
+FITS = 1000
+"""Simulated releases, unless told, where each distinct one is fitted by a sampler."""
+
+_RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
+
+
+def is_model(value: Any) -> bool:
+    """Whether this is a `pymc.Model`; PyMC is not imported for it."""
+    pymc = sys.modules.get("pymc")
+    return pymc is not None and isinstance(value, pymc.Model)
+
+
+def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Truth:
+    """True counts and target of a truth that names both; a model does not say which counts it holds possible."""
+    keys = [key for key in dict.fromkeys((target, "in")) if key in truth]
+    if not keys:
+        raise ValueError(f"truth must say whether the target is in: add {target!r} = 1 or 0 to the truth")
+    for key in keys:
+        if truth[key] not in (0, 1):
+            raise ValueError(f'truth: "{key}" must be 0 or 1, got {truth[key]!r}')
+    if len({int(truth[key]) for key in keys}) > 1:
+        raise ValueError(f'truth: "{target}" and "in" are the same target, got {truth[target]!r} and {truth["in"]!r}')
+    levels = {name: value for name, value in truth.items() if name not in keys}
+    return Truth(plan.counts(levels), int(truth[keys[0]]), plan.sibling_counts(levels))
+
+
+@dataclass(frozen=True)
+class ModelCase:
+    """One plan, one model, one truth.
+
+    `records` is the number of people whose records differ between the model's two hypotheses, which no model says;
+    `support` the values of latents without a finite support of their own, and `prior_seed` that of draws of what the
+    model holds before any release, the same for every plan and truth.
+    """
+
+    plan: Plan
+    model: Any
+    truth: Truth
+    failure: float
+    target: str = "in"
+    records: int = 1
+    support: Mapping[str, ArrayLike] = field(default_factory=dict)
+    prior_seed: int = 0
+    totals: ExactTotals | None = None
+
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
+        """Groups of the audit; `how` is progress, store and scheduler of the fits.
+
+        Where `support` was given, `risk` has `edge_mass`: the posterior probability, averaged over releases, that some
+        latent sits where its given values end and its law does not. A support that is too short makes it large. Latents
+        of which that cannot be told are named in its attribute `not_checked`; it is NaN if that is all of them.
+        """
+        names = released_names(self.plan, self.model, self.truth)
+        continuous = self._checked_latents(names)
+        if engine == "enumerate" and continuous:
+            raise ValueError(
+                f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous: use "exact" '
+                'or "mcmc", which sum out the discrete latents and sample the continuous ones'
+            )
+        if engine == "mcmc" or continuous:
+            readings = self._sampled(names, bool(continuous), FITS if draws is None else draws, seed, **how)
+        else:
+            readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
+        both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
+        bounds = Bounds(self.plan, self.records * (2 if both else 1), self.records, self.failure, totals=self.totals)
+        risk = readings.risk()
+        if self.support:
+            sampled = readings.sampled or bool(readings.draws)
+            mass, attrs = self._edge_mass(readings)
+            risk["edge_mass"] = ((), mass, {"direction": "estimate" if sampled else "exact", **attrs})
+        return groups_of(readings, risk, bounds.table(promises, readings.law, readings))
+
+    def _edge_mass(self, readings: Readings) -> tuple[float, dict[str, str]]:
+        """Average over releases of the posterior probability of an open end of a given support, and its attributes."""
+        weight = readings.weight.values
+        if not readings.sampled:
+            edge = readings.posterior["edge_mass"]
+            return float((weight * edge.values).sum()), dict(edge.attrs)
+        from adversary.models.enumeration import Ends
+
+        draws = readings.groups["posterior"]
+        sizes = tuple(draws.sizes[dim] for dim in ("chain", "draw", "release"))
+        points = {str(name): v.values.reshape(-1, *v.shape[3:]) for name, v in draws.data_vars.items()}
+        moving = {*self.model.basic_RVs}
+        found = {name: Ends.of(self.model[name], v, moving).reached(points) for name, v in self.support.items()}
+        unchecked = [name for name, flags in found.items() if flags is None]
+        known = [flags for flags in found.values() if flags is not None]
+        share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
+        return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
+
+    def _checked_latents(self, names: list[str]) -> list[str]:
+        """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
+        from pymc.vartypes import discrete_types
+
+        latents = [rv for rv in self.model.free_RVs if rv.name not in names]
+        if not latents:
+            raise ValueError(
+                "the model has no latents besides its release: nothing is unknown to this reader. Make the target a "
+                f"random variable, for instance pm.Bernoulli({self.target!r}, 0.5)"
+            )
+        known = [*(rv.name for rv in latents), *(v.name for v in self.model.deterministics)]
+        if self.target not in known:
+            near = difflib.get_close_matches(self.target, known, 1)
+            hint = f"; did you mean target={near[0]!r}?" if near else f"; name one of {known} with target="
+            raise ValueError(f"target {self.target!r} is not in the model{hint}")
+        variable = self.model[self.target]
+        if variable.ndim:
+            raise ValueError(
+                f"target {self.target!r} has {variable.ndim} dimension{'s' * (variable.ndim > 1)}, and an audit is "
+                f'about one person: name one of its cells, for instance pm.Deterministic("in", {self.target}[0])'
+            )
+        return [rv.name for rv in latents if rv.dtype not in discrete_types]
+
+    def _read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
+        """What the model reads of these releases, under its own names; one number may be a vector of length one."""
+        data = observed(release) | observed(release, individually=True)
+        if "noisy" in names:
+            data["noisy"] = data[f"noisy[{self.plan.names[0]}]"]
+        vectors = [name for name in names if self.model[name].ndim == data[name].ndim == 1]
+        return {name: data[name][:, None] if name in vectors else data[name] for name in names}
+
+    def _settled(self, names: list[str]) -> list[str]:
+        """Released variables of exact levels, which condition the prior."""
+        exact = [level.name for level in self.plan.levels if isinstance(level.mechanism, Exact)]
+        return [name for name in names if _level(self.plan, name) in exact]
+
+    def _enumerated(self, names: list[str], draws: int, seed: int) -> Readings:
+        """Exact posteriors, each distinct release once."""
+        from adversary.models.enumeration import compile_enumerator
+
+        run = compile_enumerator(self.model, names, self.target, self.support)
+        values = run.targets[0].values
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(f"target {self.target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
+        release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
+        data = self._read(release, names)
+        first, place = first_of_each([as_array(array).reshape(weight.size, -1) for array in data.values()])
+        once = {name: array[first] for name, array in data.items()}
+        found = run(once)
+        chances = [found["probability"].reindex({self.target: [value]}, fill_value=0.0) for value in (1, 0)]
+        present, out = (chance.values.ravel()[place] for chance in chances)
+        before, settled = float(found["prior"].values.ravel()[0]), self._settled(names)
+        after = before
+        if settled:
+            given = compile_enumerator(self.model, names, self.target, self.support, settled)
+            after = float(given({name: array[:1] for name, array in once.items()})["prior"].values.ravel()[0])
+        posterior = posterior_dataset(before, present, out)
+        if self.support:
+            edge = found["edge_mass"]
+            posterior = posterior.assign(edge_mass=("release", edge.values[place], edge.attrs))
+        prior = Prior.from_chances((before, 0.0), (after, 0.0))
+        simulated = 0 if weight.attrs["direction"] == "exact" else draws
+        return Readings(release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the model")
+
+    def _sampled(self, names: list[str], continuous: bool, draws: int, seed: int, **how: Any) -> Readings:
+        """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
+        from adversary.models.fitting import refit, refit_by_gibbs
+
+        settled = self._settled(names)
+        if settled and not continuous:
+            raise ValueError(
+                f'engine "mcmc" moves one latent at a time and may not cross the exact release {settled[0]!r}: use '
+                '"exact" or "enumerate"'
+            )
+        release, weight = releases_to_fit(
+            self.plan, self.truth, draws, seed, lambda release: self._without_unread(release, names)
+        )
+        told = (self.model, self._read(release, names), self.target)
+        options: dict[str, Any] = {"rng": seed, "support": self.support, "settled": settled, **how}
+        fits = refit(*told, prior_rng=self.prior_seed, **options) if continuous else refit_by_gibbs(*told, **options)
+        prior = Prior.from_chances(fits.before, fits.settled)
+        return from_fits(fits, release, weight, prior, self.truth.target, draws)
+
+    def _without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
+        """The release with NaN in place of every number the model does not read."""
+        result = release.copy()
+        for kind in result.data_vars:
+            unread = [name for name in self.plan.names if f"{kind}[{name}]" not in names]
+            if unread and not (kind == "noisy" and "noisy" in names):
+                hidden = result["level"].isin(unread)
+                result[kind] = result[kind].where(~hidden)
+        return result
+
+
+def released_names(plan: Plan, model: Any, truth: Truth) -> list[str]:
+    """The plan's released variables that the model leaves free; ValueError naming reason and remedy otherwise."""
+    expected = [f"noisy[{name}]" for name in plan.names]
+    expected += [f"sibling_sum[{name}]" for i, name in enumerate(plan.names) if plan.sibling_noise(i) is not None]
+    expected += [f"siblings[{name}]" for name in plan.names if name in truth.siblings]
+    accepted = [*expected, *["noisy"] * (len(plan.names) == 1)]
+    free = {rv.name: rv for rv in model.free_RVs}
+    for name in model.named_vars:
+        if _RELEASED.fullmatch(name):
+            _check_name(plan, model, name, accepted, free)
+    found = [name for name in accepted if name in free]
+    if not found:
+        raise ValueError(
+            f"the model leaves no release free. Its free variables are {list(free) or 'none'}; name those that the "
+            f"plan publishes {', '.join(accepted)}, and do not observe them: the audit draws its own releases"
+        )
+    if "noisy" in found and len(found) > 1 and f"noisy[{plan.names[0]}]" in found:
+        raise ValueError(f"the model has both noisy and {expected[0]}, which are the same release: keep one of them")
+    for name in found:
+        _check_kind(plan, name, free[name])
+    return found
+
+
+def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Mapping[str, Any]) -> None:
+    if name == "noisy" and len(plan.names) > 1:
+        raise ValueError(f"the model's noisy is the name for a plan with one level; this one publishes {accepted}")
+    if name not in accepted:
+        near = difflib.get_close_matches(name, accepted, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it publishes {', '.join(accepted)}"
+        raise ValueError(f"the model's released variable {name!r} is not in the plan: {hint}")
+    if name not in free:
+        if name in {rv.name for rv in model.observed_RVs}:
+            raise ValueError(
+                f"the model's released variable {name!r} is already observed: leave it free, without observed=; the "
+                "audit draws its own releases"
+            )
+        raise ValueError(
+            f"the model's released variable {name!r} is not random: give it the law of the release, for instance with "
+            "adversary.models.noise.released"
+        )
+
+
+def _check_kind(plan: Plan, name: str, variable: Any) -> None:
+    """A released variable is discrete just where its level publishes whole numbers."""
+    mechanism = plan.levels[plan.names.index(_level(plan, name))].mechanism
+    real, kind = is_continuous(mechanism), variable.dtype
+    if real and not kind.startswith("float"):
+        raise ValueError(
+            f"the model's {name!r} is discrete ({kind}), but the plan publishes real numbers there ({mechanism}): use "
+            f"adversary.models.noise.released({name!r}, mechanism, value)"
+        )
+    if not real and kind.startswith("float"):
+        raise ValueError(
+            f"the model's {name!r} is continuous ({kind}), but the plan publishes whole numbers there ({mechanism}): "
+            f"use adversary.models.noise.released({name!r}, mechanism, value)"
+        )
+
+
+def _level(plan: Plan, name: str) -> str:
+    """The level of a released variable."""
+    match = _RELEASED.fullmatch(name)
+    return plan.names[0] if match is None or match[3] is None else match[3]

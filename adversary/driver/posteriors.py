@@ -1,0 +1,203 @@
+"""Posteriors of many releases, however they were found, and what they average to.
+
+A table of releases becomes a law of log Bayes factors, and that the risk group of an audit. Where posteriors are Monte
+Carlo estimates, averages carry the error of the fits as well as that of simulated releases; where a fit failed, they
+are the word "unreliable" instead of a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr
+
+from adversary._core import Floats, logit, posterior_ratio
+from adversary.reader.path import Truth
+from adversary.reader.plans import Plan
+from adversary.reader.risk import NOTHING, Atoms, FactorLaw, release_table, risk_summary
+
+UNRELIABLE = "unreliable"
+"""Status of a fit, or of an average over fits, that stands for no number."""
+
+MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
+
+Groups = dict[str, xr.Dataset]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What a reader holds before the noise is read.
+
+    Parameters
+    ----------
+    log_odds : of the target, before the release
+    invariant : log Bayes factor of the exact levels
+    base : probability of the target given these
+    error : Monte Carlo standard error of `base`, 0 where it is exact
+    """
+
+    log_odds: float
+    invariant: float
+    base: float
+    error: float = 0.0
+
+    @classmethod
+    def from_chances(cls, before: tuple[float, float], settled: tuple[float, float]) -> Prior:
+        """From (probability, its error) before the release, and given the exact levels."""
+        start, there = float(logit(before[0])), float(logit(settled[0]))
+        return cls(start, 0.0 if start == there or np.isinf(start) else there - start, *settled)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Posteriors of many releases of one truth.
+
+    Parameters
+    ----------
+    release, weight : the releases, and the share of each under the truth
+    posterior : per release `posterior`, `log_odds` and `ratio`, and what else is known of each
+    prior : what was held before
+    target : whether the target is in, in truth
+    draws : simulated releases the weights stand for, 0 where they are exact
+    method : how the posteriors were found
+    groups : draws, by the names of their groups; with any, posteriors are estimates with `mcse` and `status`
+    advice : what to do where a fit failed
+    """
+
+    release: xr.Dataset
+    weight: xr.DataArray
+    posterior: xr.Dataset
+    prior: Prior
+    target: int
+    draws: int
+    method: str
+    groups: Groups = field(default_factory=dict)
+    advice: str = ""
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the posteriors are Monte Carlo estimates."""
+        return "status" in self.posterior
+
+    @property
+    def failed(self) -> float:
+        """Share of the releases whose fit failed."""
+        bad = self.posterior["status"].values == UNRELIABLE if self.sampled else np.zeros(self.weight.shape, dtype=bool)
+        return float(self.weight.values[bad].sum())
+
+    @property
+    def law(self) -> FactorLaw:
+        """Law of the log Bayes factor over these releases, those without an answer left out."""
+        start, odds = self.prior.log_odds, self.posterior["log_odds"].values
+        known = ~np.isnan(odds)
+        factor = odds[known] - start if np.isfinite(start) else np.zeros(int(known.sum()))
+        weight = self.weight.values[known]
+        table = Atoms(factor, weight / weight.sum()) if factor.size else NOTHING
+        return FactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
+
+    def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
+        """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""
+        posterior = self.posterior["posterior"].values
+        slack = 3.0 * (self.posterior["mcse"].values + self.prior.error) + 1e-12
+        with np.errstate(invalid="ignore"):
+            beyond = (posterior - slack > limits[1]) | (posterior + slack < limits[0])
+        share = float(self.weight.values[beyond].sum())
+        return share, float(np.sqrt(share * (1.0 - share) / self.draws)) if self.draws else 0.0
+
+    def described(self) -> xr.Dataset:
+        """Posteriors with the target's pmf; ratios from the prior given exact levels, `invariant_ratio` to there."""
+        prior, posterior = self.prior, self.posterior
+        pmf = np.stack([1.0 - posterior["posterior"], posterior["posterior"]], axis=-1)
+        result = posterior.assign(pmf=(("release", "target"), pmf)).assign_coords(target=["out", "in"])
+        result = result.assign_attrs(method=self.method)
+        if not prior.invariant:
+            return result
+        odds, start = posterior["log_odds"].values, prior.log_odds
+        settled = np.isinf(prior.invariant) or np.isinf(start)
+        since = np.zeros_like(odds) if settled else odds - start - prior.invariant
+        ratio = ("release", posterior_ratio(prior.base, since))
+        return result.assign(ratio=ratio, invariant_ratio=float(posterior_ratio(expit(start), prior.invariant)))
+
+    def risk(self) -> xr.Dataset:
+        """The risk group; with draws, its errors are of releases and of fits, and `status` says whether it stands."""
+        summary = risk_summary(self.law, self.prior.invariant, self.prior.base)
+        return self._judged(self._with_errors(summary)) if self.sampled else summary
+
+    def _with_errors(self, summary: xr.Dataset) -> xr.Dataset:
+        """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature."""
+        weight, mcse = self.weight.values, self.posterior["mcse"].values
+        posterior, base = self.posterior["posterior"].values, self.prior.base
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wrong = ndtr(-np.abs(posterior - 0.5) / mcse)  # that more draws would turn a decision
+        noise = np.sqrt(np.nansum((weight * mcse) ** 2))
+        turned = np.sqrt(np.nansum(weight**2 * np.nan_to_num(wrong * (1.0 - wrong))))
+        of_ratio = np.hypot(noise, summary["ratio_mean"].item() * self.prior.error) / base if base > 0 else np.inf
+        fits = np.array([noise, of_ratio, np.hypot(noise, self.prior.error), turned, turned])
+        releases = summary["mcse"].values if "mcse" in summary else np.zeros(fits.size)
+        errors = np.append(np.hypot(fits, releases), self.prior.error)
+        result = summary.drop_vars(["mcse", "measure"], errors="ignore")
+        result = result.assign(mcse=("measure", errors)).assign_coords(measure=[*MEASURES, "prior"])
+        for name in result.data_vars:
+            exact = name == "prior" and not self.prior.error
+            result[name].attrs["direction"] = "exact" if exact else "estimate"
+        return result
+
+    def _judged(self, summary: xr.Dataset) -> xr.Dataset:
+        """With its status; without numbers where some fit failed."""
+        failed = self.failed
+        if failed:
+            kept = [name for name in summary.data_vars if name in ("prior", "invariant_ratio")]
+            summary = summary.assign(
+                {name: xr.full_like(summary[name], np.nan) for name in summary if name not in kept}
+            )
+            share = f"fits of releases with a share of {failed:.3g} failed, tried twice"
+            summary = summary.assign_attrs(reason=f"{share} ({self.method}): {self.advice}")
+        status = UNRELIABLE if failed else "ok"
+        return summary.assign(status=status, unreliable_mass=failed)
+
+
+def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:
+    """`posterior`, `log_odds` and `ratio` from P(target = 1 | release) and P(target = 0 | release)."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(present) - np.log(out)
+    factor = odds - float(logit(prior)) if 0 < prior < 1 else np.where(np.isnan(odds), np.nan, 0.0)
+    values = {"posterior": present, "log_odds": odds, "ratio": posterior_ratio(prior, factor)}
+    return xr.Dataset({name: ("release", value) for name, value in values.items()})
+
+
+def releases_to_fit(
+    plan: Plan, truth: Truth, draws: int, seed: int, read: Callable[[xr.Dataset], xr.Dataset] = lambda release: release
+) -> tuple[xr.Dataset, xr.DataArray]:
+    """Releases that are to be fitted one by one, and their shares: each distinct one once, as it is `read`.
+
+    Every release that matters, with its exact weight, if they are at most `draws`; otherwise so many simulated ones.
+    """
+    release, weight = release_table(plan, truth, draws=draws, rng=seed)
+    if weight.attrs["direction"] == "exact":
+        once = distinct(read(release), weight)
+        if once[1].size <= draws:
+            return once
+    drawn = plan.release(truth.by_level(plan), np.random.default_rng(seed), draws)
+    even = xr.DataArray(np.full(draws, 1.0 / draws), dims="release", attrs={"direction": "estimate", "mass": 1.0})
+    return distinct(read(drawn), even)
+
+
+def distinct(release: xr.Dataset, weight: xr.DataArray) -> tuple[xr.Dataset, xr.DataArray]:
+    """Each distinct release once, with the shares of all that are like it."""
+    first, place = first_of_each(
+        [array.transpose("release", ...).values.reshape(weight.size, -1) for array in release.values()]
+    )
+    total = np.bincount(place, weights=weight.values, minlength=first.size)
+    return release.isel(release=first), xr.DataArray(total, dims="release", attrs=weight.attrs)
+
+
+def first_of_each(columns: list[NDArray[np.float64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(where each distinct row first stands, which of these every row is like)."""
+    rows = np.concatenate(columns, axis=1)
+    rows = np.where(np.isnan(rows), np.inf, rows)  # of whole rows numpy finds no two alike where one has a NaN
+    _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, place.ravel()

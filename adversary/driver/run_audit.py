@@ -1,0 +1,278 @@
+"""One call from a plan, a reader and a truth to the risk averaged over releases, with the bounds beside it.
+
+Three engines answer: `exact` (the recursion of `reader.inference`), `enumerate` (the PyMC model's own log probability
+summed over its states) and `mcmc` (the model sampled). They must agree. A reader may be a `pymc.Model` of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import NAME, check_probability, check_whole, lent
+from adversary._core import blocks as runner
+from adversary.driver.case import OWN, Case
+from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
+from adversary.driver.posteriors import Groups
+from adversary.privacy import Guarantee
+from adversary.privacy.losses import way_to_loss
+from adversary.reader.conditioned import Conforming, exact_totals
+from adversary.reader.path import Adversary, settle_truth
+from adversary.reader.plans import Plan
+from adversary.reader.risk import DRAWS, cautions
+
+__all__ = ["ENGINES", "OWN", "audit"]
+
+ENGINES = ("exact", "enumerate", "mcmc")
+
+
+def audit(
+    plan: Plan | Mapping[str, Plan],
+    adversary: Any,
+    truth: Mapping[str, Any],
+    *,
+    guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
+    failure: float = 0.05,
+    engine: str = "exact",
+    target: str = "in",
+    support: Mapping[str, ArrayLike] | None = None,
+    records: int = 1,
+    invariants: Conforming | None = None,
+    draws: int | None = None,
+    rng: Any = None,
+    progress: bool = True,
+    store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> xr.DataTree:
+    """What a reader learns about the target, averaged over releases of a truth, and what the guarantee allows.
+
+    Parameters
+    ----------
+    plan, adversary, truth : one each, or a mapping of names for several; the names become dims "plan", "adversary",
+        "truth". A truth is a mapping of level name to count, with "in" where the counts do not settle the target.
+        An adversary is an `Adversary` or a `pymc.Model` with its release left free, under the names of `observed`
+    guarantee : what was promised, one or a mapping of names; the plan's own privacy loss is always shown beside it
+    failure : probability with which a bound that is not certain may fail
+    engine : "exact", "enumerate" or "mcmc". Of a model, "exact" enumerates where its latents are discrete and finite
+        and otherwise sums out the discrete ones and samples the continuous ones; "mcmc" samples in any case
+    target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
+        "in"). "in" for every Adversary
+    support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
+        known: `risk` then has `edge_mass`, the average posterior probability of ends of these values beyond which the
+        latent's law has mass, which is small where the values reach far enough (latents of whose law that cannot be
+        told are in its attribute `not_checked`), and `truncation_mass` among the attributes is NaN
+    records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
+    invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
+        levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
+    draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
+        one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
+    rng : seed
+    progress : show a bar with the time left on work of more than a few seconds
+    store : folder for finished blocks of simulated or fitted work, from which a later call goes on
+    scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786", whose workers do these blocks; they change
+        no number
+    workers : without an address: processes of a `LocalCluster` of Dask that do; this process where 1, or not given
+
+    Returns
+    -------
+    DataTree with groups `release` (noisy, sibling_sum, weight), `exact` (posterior, log_odds, ratio per release),
+    `risk` (averages) and `bound` (dims definition, side). A model's prior counts the side data observed in it. Beside
+    exact levels `risk` has `invariant_ratio`, what they alone taught, and `bound` has `semi_adjacency`, a(t), with the
+    limit of every promise for that many records (`semi_loss_bound`) and, as a warning, for the target's record alone
+    (`naive_loss_bound`): no bound, since nobody can change alone; `naive_outside` is how often releases pass it. Where
+    posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` (with continuous
+    latents also `k_hat`, of their weights under the prior) and `status` of
+    every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
+    "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
+    `reason` among its attributes. What to know before these averages are believed is in the attribute `warnings`, a
+    list as JSON.
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value
+    ImportError : several workers without Dask, naming the extra it comes with
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
+    check_probability("failure", failure)
+    plans, readers = _named(plan, "plan"), _named(adversary, "adversary")
+    _check_options(readers, target, support, records)
+    if not isinstance(truth, Mapping):
+        raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
+    several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
+    truths: Mapping[Any, Any] = truth if several else {None: truth}
+    size = None if draws is None else int(check_whole("draws", draws, minimum=1))
+    seed = runner.seed_sequence(rng)
+    promises = _named_guarantees(guarantee)
+    work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
+    by_plan = []
+    with lent(scheduler, workers) as address:
+        how = {"progress": progress, "store": store, "scheduler": address}
+        for plan_name, one_plan in plans.items():
+            by_truth = []
+            for truth_name, one_truth in truths.items():
+                cases = [(name, work.run(one_plan, one, one_truth, seed, how)) for name, one in readers.items()]
+                by_truth.append((truth_name, _stacked(cases, "adversary")))
+            by_plan.append((plan_name, _stacked(by_truth, "truth")))
+    groups = _stacked(by_plan, "plan")
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
+    return tree
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is asked of every plan, reader and truth."""
+
+    engine: str
+    failure: float
+    target: str
+    support: Mapping[str, ArrayLike]
+    records: int
+    promises: dict[str, Guarantee]
+    draws: int | None
+    invariants: Conforming | None = None
+
+    def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, how: Mapping[str, Any]) -> Groups:
+        """Groups of one case."""
+        case: Case | ModelCase
+        totals = exact_totals(plan, self.invariants)
+        if is_model(reader):
+            settled = settle_model_truth(plan, truth, self.target)
+            prior_seed = int(seed.generate_state(5)[-1])
+            of_model = (self.target, self.records, self.support, prior_seed)
+            case = ModelCase(plan, reader, settled, self.failure, *of_model, totals)
+        else:
+            case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
+        return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), **how)
+
+
+def _named(value: Any, name: str) -> dict[Any, Any]:
+    named = dict(value) if isinstance(value, Mapping) else {None: value}
+    if not named:
+        raise ValueError(f"{name} must not be an empty mapping")
+    for one in named.values():
+        if name == "plan" and not isinstance(one, Plan):
+            raise TypeError(f"plan must be a Plan or a mapping of names to them, got {one!r}")
+        if name == "adversary" and not (isinstance(one, Adversary) or is_model(one)):
+            raise TypeError(f"adversary must be an Adversary, a pymc.Model or a mapping of names to them, got {one!r}")
+    return named
+
+
+def _check_options(readers: Mapping[Any, Any], target: str, support: Any, records: Any) -> None:
+    """`target`, `support` and `records` speak of models; an Adversary settles them itself."""
+    models = [reader for reader in readers.values() if is_model(reader)]
+    if target != "in" and len(models) < len(readers):
+        raise ValueError(f'target must be "in", the target of every Adversary, got {target!r}')
+    check_whole("records", records, minimum=1)
+    if support is not None and not isinstance(support, Mapping):
+        raise TypeError(f"support must be a mapping of latent name to its values, got {support!r}")
+    for name, given in (("support", support), ("records", None if records == 1 else records)):
+        if given is not None and not models:
+            raise ValueError(f"{name} is for a pymc.Model; an Adversary says so itself, got {given!r}")
+
+
+def _named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
+    named = dict(guarantee) if isinstance(guarantee, Mapping) else {None: guarantee} if guarantee is not None else {}
+    for one in named.values():
+        if not isinstance(one, Guarantee):
+            raise TypeError(
+                f"guarantee must be a Guarantee or a mapping of names to them, got {one!r}{way_to_loss(one)}"
+            )
+    titled = {_title(one) if name is None else str(name): one for name, one in named.items()}
+    if OWN in titled:
+        raise ValueError(f"guarantee: the name {OWN!r} is kept for the plan's own loss; choose another")
+    return titled
+
+
+def _title(guarantee: Guarantee) -> str:
+    return f"promised {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
+
+
+def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
+    """A seed for one plan and truth that does not depend on what else is audited."""
+    text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
+    words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)
+    return int(
+        np.random.SeedSequence([*np.atleast_1d(seed.generate_state(4)), *words]).generate_state(2, np.uint64)[0] >> 1
+    )
+
+
+def _stacked(cases: list[tuple[Any, Groups]], dim: str) -> Groups:
+    """Groups of several cases along a new dim; a single unnamed case stays as it is.
+
+    A group that only some cases have is stacked over these. Readers of the same releases share one table of them.
+    """
+    if cases[0][0] is None:
+        return cases[0][1]
+    result = {}
+    for group in dict.fromkeys(name for _, groups in cases for name in groups):
+        names, parts = zip(*((str(name), groups[group]) for name, groups in cases if group in groups), strict=True)
+        if group == "release" and dim == "adversary" and all(part.equals(parts[0]) for part in parts):
+            result[group] = parts[0]
+            continue
+        if any("release" in part.dims for part in parts) and len({part.sizes.get("release") for part in parts}) > 1:
+            parts = tuple(part.assign_coords(release=np.arange(part.sizes["release"])) for part in parts)
+        joined = xr.concat(
+            list(_alike(parts)),
+            xr.DataArray(list(names), dims=dim, name=dim),
+            data_vars="all",
+            coords="minimal",
+            join="outer",
+            fill_value={"status": ""},
+            compat="override",
+            combine_attrs="override",
+        )
+        for name, array in joined.items():
+            if any(name in part and part[name].attrs.get("direction") == "estimate" for part in parts):
+                array.attrs["direction"] = "estimate"
+        result[group] = joined.assign(weight=joined["weight"].fillna(0.0)) if group == "release" else joined
+    return result
+
+
+def _alike(parts: tuple[xr.Dataset, ...]) -> Iterator[xr.Dataset]:
+    """The parts with the statuses that exact ones leave out: they are always "ok"."""
+    for part in parts:
+        missing = "status" not in part and any("status" in other and not other["status"].dims for other in parts)
+        yield part.assign(status="ok", unreliable_mass=0.0) if missing else part
+
+
+def _attributes(
+    plans: Mapping[Any, Plan], readers: Mapping[Any, Any], truths: Mapping[Any, Any], work: _Work, seed: Any, rng: Any
+) -> dict[str, Any]:
+    """What was done, in values that NetCDF can hold."""
+    allocation = {
+        str(name or "plan"): {
+            level.name: {"noise": repr(level.mechanism), "siblings": level.siblings} for level in one.levels
+        }
+        for name, one in plans.items()
+    }
+    named = {str(name or "truth"): dict(one) for name, one in truths.items()}
+    believers = [one for one in readers.values() if not is_model(one)]
+    warned = [line for plan in plans.values() for line in cautions(plan, believers, truths.values())]
+    shifts = (str(work.records if is_model(one) else one.shift) for one in readers.values())
+    packages = [NAME, "numpy", "scipy", "xarray"]
+    packages += ["pymc", "nutpie"] if work.engine != "exact" or any(is_model(one) for one in readers.values()) else []
+    return {
+        "engine": work.engine,
+        "target": work.target,
+        "failure": work.failure,
+        "draws": DRAWS if work.draws is None else work.draws,
+        "seed": str(seed.entropy if rng is None or isinstance(rng, (int, np.integer)) else "given as a generator"),
+        "neighbours": ", ".join(dict.fromkeys(one.neighbours for one in plans.values())),
+        "cells": ", ".join(dict.fromkeys(str(one.cells) for one in plans.values())),
+        "sensitivity": ", ".join(dict.fromkeys(shifts)),
+        "allocation": json.dumps(allocation),
+        "truth": json.dumps(named, default=lambda value: np.asarray(value).tolist()),
+        "truncation_mass": np.nan if work.support else 1e-12,
+        "warnings": json.dumps(list(dict.fromkeys(warned))),
+        "versions": json.dumps({name: version(name) for name in packages}),
+    }

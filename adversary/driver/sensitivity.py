@@ -1,0 +1,255 @@
+"""How much a reader's conclusions move with their prior, the noise, the siblings, and what they believe of others.
+
+One law of the log Bayes factor over releases serves every prior, so priors cost next to nothing; every other input asks
+for a law of its own. Both truths are always told: a belief that helps a reader under one of them hurts under the other,
+and one alone misleads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, check_probability, check_whole
+from adversary._core import blocks as runner
+from adversary.driver.sweep_inputs import Case, Range, case_at, named, ranges_of, several, sibling_dim
+from adversary.reader.path import Adversary, Truth, settle_truth
+from adversary.reader.plans import Plan
+from adversary.reader.risk import (
+    DRAWS,
+    QUANTILES,
+    at_prior,
+    coarse_law,
+    factor_law,
+    invariant_factor,
+    risk_summary,
+    total_rho,
+)
+
+TRUTHS = ("in", "out")
+MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
+_BY_QUANTILE = ("posterior_quantile", "ratio_quantile")
+
+
+def sweep(
+    plan: Plan,
+    reader: Adversary,
+    truth: Mapping[str, Any],
+    *,
+    prior: Any = None,
+    rho: Any = None,
+    siblings: Any = None,
+    beliefs: Mapping[str, Mapping[str, Any]] | None = None,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = True,
+    coarse: bool = False,
+) -> xr.Dataset:
+    """Risk averaged over releases at every combination of the inputs given, under both truths.
+
+    Parameters
+    ----------
+    plan, reader, truth : as in `adversary.audit`; what is not swept stays as it is there
+    prior : probabilities that the target is in
+    rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays
+    siblings : numbers of other units, for the lowest level; or a mapping of level name to such numbers, one dim each
+    beliefs : named mappings of level to belief, each in place of the reader's own
+    draws, rng : simulated releases and seed, where a law is simulated; every case sees the same random numbers
+    progress : show a bar on longer work
+    coarse : put each law on at most 2000 values first: faster, for figures, and good to about 1e-5 in averages
+
+    Returns
+    -------
+    Dataset with dims `prior`, `rho`, `siblings` (`siblings[level]` for a mapping) and `beliefs` as far as given, and
+    always `truth`: "in" and "out", everybody else as they truly are. Variables are those of the risk group of an audit:
+    `posterior_mean`, `ratio_mean`, `difference_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and
+    `ratio_quantile` (dim `quantile`), and `mcse` where anything was simulated. `possible` says which truths a reader
+    holds possible; where it is False there is no average (and the attribute `impossible` says why), so the entries of
+    the other variables are missing. Coordinate `budget` is the factor that makes each rho.
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value; also where neither truth is ever possible
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> from adversary.reader.plans import Level
+    >>> plan = Plan([Level("block", DiscreteGaussian.from_rho(0.1))])
+    >>> found = sweep(plan, Adversary(), {"block": 1}, prior=[0.1, 0.5])
+    >>> [round(float(p), 4) for p in found["posterior_mean"].sel(truth="in")]
+    [0.1169, 0.5238]
+    """
+    ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
+    priors = None if prior is None else several("prior", check_probability("prior", prior))
+    seed, size = runner.seed_sequence(rng), int(check_whole("draws", draws, minimum=1))
+    both = _both_truths(plan, reader, truth)
+    shape = tuple(len(one.values) for one in ranges)
+    work = [(*place, side) for place in np.ndindex(*shape) for side in range(2)]
+    table: dict[tuple[int, ...], list[xr.Dataset]] = {}
+    why: dict[tuple[int, ...], str] = {}
+    for place in runner.track(work, "laws of the sweep", enabled=progress and len(work) > 8):
+        chosen = [one.values[i] for one, i in zip(ranges, place[:-1], strict=True)]
+        case = case_at(Case(plan, reader), ranges, chosen)
+        try:
+            settled = settle_truth(case.plan, case.reader, both[TRUTHS[place[-1]]])
+        except ValueError as error:
+            why[place] = named(ranges, chosen) + f"truth {TRUTHS[place[-1]]!r}: {error}"
+            continue
+        law = factor_law(case.plan, case.reader, settled, draws=size, rng=seed)
+        law = coarse_law(law) if coarse else law
+        invariant = invariant_factor(case.plan, case.reader, settled)
+        every = [law] if priors is None else [at_prior(law, float(p)) for p in priors]
+        factors = law.quantiles(QUANTILES)
+        table[place] = [risk_summary(one, invariant, factors=factors) for one in every]
+    if not table:
+        raise ValueError(f"no truth is possible for any reader of the sweep: {next(iter(why.values()))}")
+    return _dataset(plan, reader, ranges, priors, table, why)
+
+
+def one_at_a_time(
+    plan: Plan,
+    reader: Adversary,
+    truth: Mapping[str, Any],
+    *,
+    prior: Any = None,
+    rho: Any = None,
+    siblings: Any = None,
+    beliefs: Mapping[str, Mapping[str, Any]] | None = None,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = True,
+) -> xr.Dataset:
+    """How far each measure moves as one input goes over its range, all others as they are: what a tornado draws.
+
+    The arguments are those of `sweep`, at least one input given.
+
+    Returns
+    -------
+    Dataset of the measures of `sweep`, dims (input, truth, end): `end` is "low" (the least value over the input's
+    range), "base" (the plan and reader as they are) and "high" (the largest); ends are never inside the base.
+    `at_<measure>` names the input's value at each end, "as it is" where the base itself is the end. Truths that a
+    reader holds impossible are left out of the range; one impossible at the base is missing throughout.
+    """
+    given = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs}
+    base, swept = each_alone(plan, reader, truth, **given, draws=draws, rng=rng, progress=progress)
+    return extremes(base, swept)
+
+
+def each_alone(
+    plan: Plan,
+    reader: Adversary,
+    truth: Mapping[str, Any],
+    *,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = True,
+    **inputs: Any,
+) -> tuple[xr.Dataset, dict[str, xr.Dataset]]:
+    """(the plan and reader as they are, {dim: sweep over that input alone}), each as `sweep` returns it.
+
+    The inputs are those of `sweep`, at least one given; a mapping of siblings is one input for each level.
+    """
+    asked = {name: values for name, values in inputs.items() if values is not None}
+    alone: dict[str, dict[str, Any]] = {}
+    for name, values in asked.items():
+        if name == "siblings" and isinstance(values, Mapping):
+            alone |= {sibling_dim(level): {name: {level: one}} for level, one in values.items()}
+        else:
+            alone[name] = {name: values}
+    if not alone:
+        raise ValueError("give at least one of prior, rho, siblings or beliefs to go over, got none")
+    seed = runner.seed_sequence(rng)
+
+    def over(**one: Any) -> xr.Dataset:
+        return sweep(plan, reader, truth, **one, draws=draws, rng=seed, progress=progress)
+
+    return over(), {dim: over(**one) for dim, one in alone.items()}
+
+
+def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """What `one_at_a_time` returns, from the answers of `each_alone`."""
+    rows = [_ends(base, one, dim) for dim, one in swept.items()]
+    found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
+    return found.assign_attrs(base.attrs)
+
+
+def _both_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The truth with the target in, and with the target out, everybody else as they are; neither yet held possible."""
+    settled = settle_truth(plan, reader, truth)
+    found = {}
+    for target, name in ((1, "in"), (0, "out")):
+        cells = [reader.contributions(cell) for cell in range(plan.cells)]
+        moved = np.array([pair[target] - pair[settled.target] for pair in cells])
+        found[name] = {**Truth(settled.counts + moved, target, settled.siblings).by_level(plan), "in": target}
+    return found
+
+
+def _dataset(
+    plan: Plan,
+    reader: Adversary,
+    ranges: Sequence[Range],
+    priors: Floats | None,
+    table: Mapping[tuple[int, ...], list[xr.Dataset]],
+    why: Mapping[tuple[int, ...], str],
+) -> xr.Dataset:
+    """Summaries laid out along the named dims."""
+    outer, first = ([] if priors is None else ["prior"]), next(iter(table.values()))[0]
+    dims = [*outer, *(one.dim for one in ranges), "truth"]
+    shape = ([] if priors is None else [priors.size]) + [len(one.values) for one in ranges] + [2]
+    simulated = any("mcse" in one for rows in table.values() for one in rows)
+    inner = {"posterior_quantile": "quantile", "ratio_quantile": "quantile", "mcse": "measure"}
+    variables: dict[str, Any] = {}
+    for name in (*MEASURES, *_BY_QUANTILE, *(["mcse"] if simulated else [])):
+        more = [inner[name]] if name in inner else []
+        width = [{"quantile": len(QUANTILES), "measure": len(MEASURES)}[dim] for dim in more]
+        values = np.full([*shape, *width], np.nan)
+        for place, rows in table.items():
+            for i, one in enumerate(rows):
+                at = place if priors is None else (i, *place)
+                values[at] = one[name].values if name in one else 0.0
+        variables[name] = ([*dims, *more], values, {"direction": "estimate" if simulated else "exact"})
+    possible = np.zeros(shape[len(outer) :], dtype=bool)
+    for place in table:
+        possible[place] = True
+    coords: dict[str, Any] = {one.dim: list(one.values) for one in ranges} | {"truth": list(TRUTHS)}
+    coords |= {"quantile": list(QUANTILES)} | ({} if priors is None else {"prior": priors})
+    coords |= {"measure": first["measure"].values} if simulated and "measure" in first.coords else {}
+    result = xr.Dataset({**variables, "possible": (dims[len(outer) :], possible)}, coords=coords)
+    if "rho" in result.dims:
+        result = result.assign_coords(budget=("rho", result["rho"].values / total_rho(plan)))
+    return result.assign_attrs(_base(plan, reader), impossible="; ".join(why.values()))
+
+
+def _base(plan: Plan, reader: Adversary) -> dict[str, Any]:
+    """What the inputs are where they are not swept."""
+    below = {"base_siblings": plan.levels[0].siblings} if len(plan.levels) > 1 else {}
+    return {"base_prior": reader.prior, "base_rho": total_rho(plan), **below}
+
+
+def _ends(base: xr.Dataset, swept: xr.Dataset, dim: str) -> xr.Dataset:
+    """Least and largest value of every measure over an input's range, and where they are."""
+    label = swept[dim].values
+    variables: dict[str, Any] = {}
+    for name in MEASURES:
+        ends = np.full((2, 3), np.nan)
+        where = np.full((2, 3), "as it is", dtype=object)
+        for i, truth in enumerate(TRUTHS):
+            start = float(base[name].sel(truth=truth))
+            over = swept[name].sel(truth=truth).values
+            known = np.flatnonzero(np.isfinite(over))
+            ends[i] = start
+            if not np.isfinite(start) or not known.size:
+                continue
+            for end, pick, better in ((0, np.argmin, np.less), (2, np.argmax, np.greater)):
+                at = known[pick(over[known])]
+                if better(over[at], start):
+                    ends[i, end], where[i, end] = over[at], _text(label[at])
+        variables[name] = (("truth", "end"), ends)
+        variables[f"at_{name}"] = (("truth", "end"), where.astype(str))
+    return xr.Dataset(variables, coords={"truth": list(TRUTHS), "end": ["low", "base", "high"]})
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, str) else f"{float(value):.6g}"

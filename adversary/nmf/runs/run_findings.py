@@ -1,0 +1,216 @@
+"""What a run over a whole spine found, taken together file by file: nothing of it grows with the units but the ratios.
+
+The summary and the page both speak from one `Findings`, so that they cannot disagree. A nation's is its blocks' ratios,
+eight bytes each; of everything else only sums, extremes, the worst blocks and a sample of points are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.nmf.file_layout import arrow
+from adversary.nmf.runs.block_results import (
+    FAILURE,
+    Columns,
+    Promise,
+    blocks,
+    column,
+    given,
+    promise,
+    statuses,
+    unprotected,
+    worst_rows,
+)
+from adversary.nmf.runs.county_runs import ABOVE
+from adversary.nmf.runs.unit_table import NOTES
+
+WORST = 20
+"""Blocks with the largest ratios that are kept."""
+POINTS = 20_000
+"""Units of a level that are kept as points, at most; every second is left out until so few are left."""
+KEPT = ("geocode", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio")
+"""Columns of the worst blocks."""
+NEEDED = (*KEPT, "level", "variance", "path_rho", "path_exact", "dropped")
+"""Columns that are read."""
+
+
+@dataclass
+class LevelFindings:
+    """Units of a level: how many, how many measured or exact, least and largest variance; and noisy counts and means.
+
+    `squares` sums (noisy - mean)^2 over measured units, `below` counts noisy counts below zero; `points` is a sample,
+    (noisy, mean), of all measured units where there are few.
+    """
+
+    units: int = 0
+    measured: int = 0
+    exact: int = 0
+    variance: tuple[float, float] = (np.inf, 0.0)
+    squares: float = 0.0
+    below: int = 0
+    points: Floats = field(default_factory=lambda: np.zeros((2, 0)))
+
+    def add(self, noisy: Floats, mean: Floats, variance: Floats) -> None:
+        """Take in some more units; NaN where there is no measurement."""
+        here = np.isfinite(noisy) & ~(variance == 0.0)
+        self.units += noisy.size
+        self.exact += int((variance == 0.0).sum())
+        self.measured += int(here.sum())
+        spread = variance[np.isfinite(variance) & (variance > 0.0)]
+        if spread.size:
+            self.variance = min(self.variance[0], float(spread.min())), max(self.variance[1], float(spread.max()))
+        self.squares += float(np.nansum((noisy - mean)[here] ** 2))
+        self.below += int((noisy[here] < 0.0).sum())
+        self.points = np.concatenate([self.points, np.stack([noisy[here], mean[here]])], axis=1)
+        while self.points.shape[1] > POINTS:
+            self.points = self.points[:, ::2]
+
+
+@dataclass
+class Findings:
+    """One cell of a spine.
+
+    Parameters
+    ----------
+    ratios : (block,) posterior over prior, of all blocks with an answer that is proven
+    protected : (block,) whether noise protects it: neither its count nor what the reader asks is settled exactly
+    status : blocks by status
+    levels : by name, from the top down
+    worst : the blocks with the largest ratios by column, the largest first
+    promised : the weakest promise of the protected blocks
+    leaves, dropped : number of blocks, and the largest bound on what was left out (None if it was not kept)
+    notes : what is to be said of what was read
+    """
+
+    promised: Promise
+    ratios: Floats = field(default_factory=lambda: np.zeros(0))
+    protected: Any = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    status: dict[str, int] = field(default_factory=dict)
+    levels: dict[str, LevelFindings] = field(default_factory=dict)
+    worst: dict[str, Any] = field(default_factory=dict)
+    leaves: int = 0
+    dropped: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unprotected(self) -> int:
+        """Proven blocks that no noise protects."""
+        return int((~self.protected).sum())
+
+    def at_least(self, ratio: float) -> float:
+        """Share of all proven blocks with this ratio or a larger one."""
+        return float((self.ratios >= ratio).mean()) if self.ratios.size else 0.0
+
+    def beyond(self, prior: float) -> tuple[float, float]:
+        """Shares of the protected blocks below and above what is promised."""
+        ratios, (low, high) = self.ratios[self.protected], self.promised.ratio(prior)
+        return (float((ratios < low).mean()), float((ratios > high).mean())) if ratios.size else (0.0, 0.0)
+
+
+def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterable[str] = ()) -> Findings:
+    """Everything of one cell, from its results by column, one part of the spine after the other.
+
+    Parameters
+    ----------
+    tables : with the columns `NEEDED`, `sd` and `dropped` where there are any
+    failure : with which the promise may fail
+    """
+    found = Findings(Promise(np.inf, 1, failure), notes=tuple(notes))
+    ratios, protected, worst = [], [], []
+    for table in tables:
+        promised = promise(table, failure)
+        if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
+            found.promised = promised
+        ratios.append(blocks(table, "ratio"))
+        protected.append(~unprotected(table)[given(table, "ratio")])
+        for name, count in statuses(table).items():
+            found.status[name] = found.status.get(name, 0) + count
+            found.leaves += count
+        levels_of(table, found.levels)
+        worst.append(_largest(table))
+        if "dropped" in table and column(table, "dropped").size:
+            largest = float(np.nanmax(column(table, "dropped").astype(np.float64)))
+            found.dropped = largest if found.dropped is None else max(found.dropped, largest)
+        if len(worst) > 50:
+            worst = [_largest(_joined(worst))]
+    found.ratios, found.protected = (
+        np.concatenate([np.zeros(0), *ratios]),
+        np.concatenate([[], *protected]).astype(bool),
+    )
+    found.worst = _largest(_joined(worst)) if worst else {}
+    found.status = dict(sorted(found.status.items()))
+    return found
+
+
+def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) -> dict[str, LevelFindings]:
+    """What is found level by level in a table, added to what was found before."""
+    found = {} if levels is None else levels
+    names, count = column(table, "level"), column(table, "level").size
+    noisy, mean = (column(table, name).astype(np.float64) for name in ("noisy", "mean"))
+    variance = column(table, "variance").astype(np.float64) if "variance" in table else np.full(count, np.nan)
+    for name in dict.fromkeys(names.tolist()):
+        here = names == name
+        found.setdefault(str(name), LevelFindings()).add(noisy[here], mean[here], variance[here])
+    return found
+
+
+def cells_of(files: Iterable[Path]) -> list[int]:
+    """Cells that are in the files of a run, in the order in which they were asked for."""
+    pa = arrow()
+    found: dict[int, None] = {}
+    for file in files:
+        with pa.parquet.ParquetFile(file) as opened:
+            found.update(dict.fromkeys(cell for cell, _ in _groups(opened)))
+    return list(found)
+
+
+def of_cell(files: Iterable[Path], cell: int, failure: float = FAILURE) -> Findings:
+    """`findings` of one cell from the files of a run: of each file only the rows of the cell are read."""
+    pa, above, within, parts = arrow(), dict[str, int](), dict[str, int](), 0
+
+    def tables() -> Iterator[Columns]:
+        nonlocal parts
+        for file in files:
+            with pa.parquet.ParquetFile(file) as opened:
+                here = [group for one, group in _groups(opened) if one == cell]
+                table = opened.read_row_groups(here, columns=list(NEEDED))
+                parts += file.name != ABOVE
+                said = above if file.name == ABOVE else within
+                for note in _notes(opened.schema_arrow.metadata):
+                    said[note] = said.get(note, 0) + 1
+            if table.num_rows:
+                yield {name: table[name].to_numpy() for name in table.column_names}
+
+    found = findings(tables(), failure)
+    some = (f"{note}{f' (in {n:,} of {parts:,} parts)' * (n < parts)}" for note, n in within.items())
+    found.notes = (*above, *some)
+    return found
+
+
+def _groups(opened: Any) -> Iterator[tuple[int, int]]:
+    """(cell, row group) of every row group of a file; a row group has one cell."""
+    place = opened.schema_arrow.get_field_index("cell")
+    for group in range(opened.num_row_groups):
+        limits = opened.metadata.row_group(group).column(place).statistics
+        yield int(limits.min), group
+
+
+def _notes(metadata: Mapping[bytes, bytes] | None) -> list[str]:
+    text = (metadata or {}).get(NOTES.encode(), b"").decode()
+    return text.split("\n") if text else []
+
+
+def _joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
+
+
+def _largest(table: Columns) -> dict[str, Any]:
+    """Rows of the proven blocks with the largest ratios; ties in the order of the table."""
+    rows = worst_rows(table, WORST) if given(table, "ratio").any() else []
+    return {name: column(table, name)[rows] for name in KEPT if name in table}

@@ -1,0 +1,135 @@
+"""A solved tree as rows, one for every unit and cell, and those rows as Parquet."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.nmf.file_layout import arrow
+from adversary.reader import spine
+from adversary.reader.spine import Tree
+
+COLUMNS = {
+    "geocode": "of the unit",
+    "level": "of the spine",
+    "cell": "flat index in the query's shape",
+    "noisy": "published count; null where there is none",
+    "variance": "of its noise; 0 where it is exact, null where there is none",
+    "mean": "of the posterior, people",
+    "sd": "of the posterior, people",
+    "hdi_lower": "lowest count of the highest posterior density set",
+    "hdi_upper": "highest count of it",
+    "hdi_mass": "its probability",
+    "p_zero": "posterior probability that nobody is there",
+    "log_odds": "of one more person, for a reader who knows everybody else in this leaf; null where no leaf",
+    "posterior": "the same as a probability",
+    "ratio": "posterior to prior",
+    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds; see adversary.reader.spine.STATUS",
+    "dropped": "bound on the error of every probability of this posterior",
+    "path_rho": "sum of rho = 1 / (2 variance) of a leaf and of all above it, exact counts left out",
+    "path_exact": "whether an exact count is among them",
+}
+"""Of every row, with what it means."""
+NOTES = "notes"
+"""What is to be said of what was read: lines of text in a file's metadata."""
+TEXTS, WHOLE = ("geocode", "level", "status"), ("cell", "hdi_lower", "hdi_upper")
+
+
+def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats, Any]:
+    """(unit, cell) sums of finite rho from the root down to each unit, and whether an infinite one is among them.
+
+    rho : (unit, cell)
+    top : (2, cell) the same of what lies above the root
+    """
+    total, exact = np.where(np.isinf(rho), 0.0, rho), np.isinf(rho)
+    if top is not None:
+        total[0], exact[0] = total[0] + top[0], exact[0] | (top[1] > 0)
+    starts = np.searchsorted(tree.depth, np.arange(tree.depth[-1] + 2))
+    for start, stop in pairwise(starts[1:]):
+        parent = tree.parent[start:stop]
+        total[start:stop] += total[parent]
+        exact[start:stop] |= exact[parent]
+    return total, exact
+
+
+def unit_columns(found: spine.SpinePosterior, released: Floats, rho: Floats, prob: float, cells: Any) -> dict[str, Any]:
+    """Columns of all units, cell after cell; those of leaves are empty.
+
+    released, rho : (unit, cell), as the posterior was given them
+    """
+    tree = found.tree
+    sets = found.hdi(prob)
+    with np.errstate(divide="ignore"):
+        variance = np.where(rho > 0, 0.5 / rho, np.nan)
+    units = {
+        "noisy": np.where(rho > 0, released, np.nan),
+        "variance": variance,
+        "mean": found.mean.values,
+        "sd": found.sd.values,
+        "hdi_lower": sets["lower"].values,
+        "hdi_upper": sets["upper"].values,
+        "hdi_mass": sets["mass"].values,
+        "p_zero": np.stack([_p_zero(solution) for solution in found.solutions], axis=-1),
+        "status": np.broadcast_to(np.asarray(found.status), rho.shape),
+    }
+    columns = {name: np.ravel(values.T) for name, values in units.items()}
+    count = rho.shape[1]
+    columns["geocode"] = np.tile(tree.names.astype(object), count)
+    columns["level"] = np.tile(np.asarray(tree.levels, dtype=object)[tree.level], count)
+    columns["cell"] = np.repeat(np.asarray(cells, dtype=np.int64), len(tree))
+    nothing = np.full(columns["cell"].size, np.nan)
+    columns["dropped"] = np.repeat(np.atleast_1d(found.dropped), len(tree))
+    columns |= dict.fromkeys(("log_odds", "posterior", "ratio", "path_rho"), nothing)
+    return columns | {"path_exact": np.zeros(nothing.size, dtype=bool)}
+
+
+def with_leaves(columns: dict[str, Any], tree: Tree, members: Any, path: tuple[Floats, Any]) -> dict[str, Any]:
+    """The same with what a reader learns in every leaf: `SpinePosterior.membership`, and `path_rho`."""
+    made = dict(columns)
+    rows = np.ravel((np.arange(path[0].shape[1])[:, None] * len(tree)) + tree.leaves)
+    words = np.asarray(spine.STATUS, dtype=object)[members["status"].values]
+    answers = {name: members[name].values for name in ("log_odds", "posterior", "ratio")} | {"status": words}
+    answers |= {"path_rho": path[0][tree.leaves], "path_exact": path[1][tree.leaves]}
+    for name, values in answers.items():
+        made[name] = made[name].astype(object) if name == "status" else made[name].copy()
+        made[name][rows] = np.ravel(values.T)
+    return made
+
+
+def as_parquet(columns: dict[str, Any]) -> bytes:
+    """Columns as a Parquet file, the same bytes for the same columns; NaN becomes null.
+
+    A row group has one cell, so that a reader of one reads nothing of the others. `NOTES`, lines, go into the metadata.
+    """
+    pa = arrow()
+    arrays = [pa.array(columns[name], _kind(pa, name), from_pandas=True) for name in COLUMNS]
+    fields = [
+        pa.field(name, array.type, metadata={"is": COLUMNS[name]}) for name, array in zip(COLUMNS, arrays, strict=True)
+    ]
+    buffer = BytesIO()
+    table = pa.table(arrays, schema=pa.schema(fields, metadata={NOTES: "\n".join(columns.get(NOTES, ()))}))
+    cells = table["cell"].to_numpy()
+    with pa.parquet.ParquetWriter(buffer, table.schema, compression="zstd") as file:
+        for start, stop in pairwise([*np.flatnonzero(np.diff(cells, prepend=-1)), cells.size]):
+            file.write_table(table.slice(start, stop - start), row_group_size=max(stop - start, 1))
+    return buffer.getvalue()
+
+
+def _kind(pa: Any, name: str) -> Any:
+    if name in TEXTS:
+        return pa.string()
+    return pa.bool_() if name == "path_exact" else pa.int64() if name in WHOLE else pa.float64()
+
+
+def _p_zero(solution: Any) -> Floats:
+    """(unit,) posterior probability of 0."""
+    windows = solution.messages.windows
+    if not solution.resolved:
+        return np.full(windows.size, np.nan)
+    first = windows["place"]
+    mass = solution.messages.data[first] * solution.outer[first] / solution.mass
+    return np.where(windows["low"] == 0, mass, 0.0)

@@ -1,0 +1,188 @@
+"""What a synthetic Noisy Measurement File is made from: its size, its seeds, and the queries of the release of 2020.
+
+Persons are counted by four attributes; every query is a marginal of that histogram, and has at each level the budget
+that the redistricting release gave it (Kifer et al. 2022, Tables 3 to 5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from adversary._core import Integers, check_whole, seed_sequence
+from adversary.nmf.file_layout import Shape, bare
+from adversary.nmf.synthetic.population import county_blocks
+from adversary.policy.census import PERSONS, query_name
+from adversary.privacy.mechanisms import DiscreteGaussian
+
+LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
+AXES = ("hhgq", "votingage", "hispanic", "cenrace")
+SHAPE = (3, 2, 2, 7)
+"""Cells by default; (8, 2, 2, 63) is that of the release, at 24 times the size."""
+
+SPINES = ("optimized", "tabulation")
+STATE = "99"
+"""No state has this code."""
+
+CHUNK = 4096
+"""Blocks that are made together, with a seed of their own."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A marginal of the histogram of persons.
+
+    Parameters
+    ----------
+    name : as the Bureau spells it, such as "HISPANIC*CENRACE"
+    histogram : shape of the histogram
+    """
+
+    name: str
+    histogram: Shape
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of what is crossed; none for the total."""
+        return () if self.name == "TOTAL" else tuple(self.name.lower().split("*"))
+
+    @property
+    def detailed(self) -> bool:
+        """Whether this is the histogram itself."""
+        return set(self.attributes) == set(AXES)
+
+    @property
+    def file_name(self) -> str:
+        """As in a file, without suffix: "hispanic * cenrace", "detailed"."""
+        return "detailed" if self.detailed else bare(self.name)
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """What each attribute is in the query."""
+        if self.detailed:
+            return dict.fromkeys(AXES, "detailed")
+        inside = dict(zip(AXES, AXES, strict=True)) | {"hhgq": "hhinstlevels" if self._grouped else "hhgq"}
+        return {axis: inside[axis] if inside[axis] in self.attributes else "*" for axis in AXES}
+
+    @property
+    def _grouped(self) -> bool:
+        return "hhinstlevels" in self.attributes
+
+    @property
+    def _quarters(self) -> list[int]:
+        """Where each group of group quarters begins: households, institutions, others."""
+        kinds = self.histogram[0]
+        return sorted({start for start in (0, 1, 1 + kinds // 2) if start < kinds})
+
+    def of(self, people: Integers) -> Integers:
+        """(unit, ...) answers, with axes of length one where summed over."""
+        if self._grouped:
+            people = np.add.reduceat(people, self._quarters, axis=1)
+        over = tuple(1 + i for i, label in enumerate(self.axes.values()) if label == "*")
+        return people.sum(axis=over, keepdims=True)
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of the four axes."""
+        return self.of(np.zeros((1, *self.histogram), dtype=np.int64)).shape[1:]
+
+
+class Chunk(NamedTuple):
+    """Blocks of a county that are made together."""
+
+    county: int
+    number: int
+    blocks: int
+    seed: np.random.SeedSequence
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to make up.
+
+    Parameters
+    ----------
+    blocks, counties : numbers; about 4,000 blocks to a county where left out
+    seed : the same seed makes the same files
+    shape : categories of group quarters, age, ethnicity and race; households are the first of group quarters
+    queries : names of queries to measure, all eleven where left out
+    spine : "optimized", where geocodes of block groups tell nothing, and a tract with one block group or a block group
+        with one block is not measured but leaves its budget to it; or "tabulation", where the geocode of each unit
+        begins those of the units in it, and all are measured
+    """
+
+    blocks: int = 5000
+    counties: int | None = None
+    seed: int = 2020
+    shape: Shape = SHAPE
+    queries: tuple[str, ...] = ()
+    spine: str = SPINES[0]
+
+    def __post_init__(self) -> None:
+        check_whole("blocks", self.blocks, minimum=1)
+        seed_sequence(self.seed)
+        if self.spine not in SPINES:
+            raise ValueError(f"spine must be one of {', '.join(SPINES)}, got {self.spine!r}")
+        if len(self.shape) != len(AXES) or min(self.shape) < 1:
+            raise ValueError(f"shape must have a length >= 1 for {', '.join(AXES)}, got {self.shape}")
+        if max(self.shape[1:3]) > 2:
+            raise ValueError(f"shape must have at most two ages and two ethnicities, got {self.shape}")
+        asked = int(check_whole("counties", 1 if self.counties is None else self.counties, minimum=1))
+        if asked > min(self.blocks, 999):
+            raise ValueError(f"counties must be at most the blocks, and 999, got {asked} for {self.blocks} blocks")
+        for name in self.queries:
+            query_name(name)
+
+    @cached_property
+    def asked(self) -> tuple[Query, ...]:
+        """The queries, in the order of the release."""
+        names = {query_name(name) for name in self.queries} or set(PERSONS.queries)
+        return tuple(Query(name, self.shape) for name in PERSONS.queries if name in names)
+
+    @cached_property
+    def seeds(self) -> list[np.random.SeedSequence]:
+        """One for the state, then one for every county."""
+        return _children(seed_sequence(self.seed), 1 + self.county_number)
+
+    @property
+    def county_number(self) -> int:
+        """How many counties there are."""
+        if self.counties is not None:
+            return int(self.counties)
+        return min(max(1, round(self.blocks / 4000)), 999)
+
+    @cached_property
+    def chunks(self) -> list[list[Chunk]]:
+        """Chunks of every county, each with a seed of its own: what is in it depends on nothing made before it."""
+        rng = np.random.default_rng(_children(self.seeds[0], 2)[0])
+        sizes = county_blocks(self.blocks, self.county_number, rng)
+        found = []
+        for county, (blocks, seed) in enumerate(zip(sizes.tolist(), self.seeds[1:], strict=True)):
+            cuts = [min(CHUNK, blocks - start) for start in range(0, blocks, CHUNK)]
+            _, *seeds = _children(seed, 1 + len(cuts))
+            found.append([Chunk(county, i, n, s) for i, (n, s) in enumerate(zip(cuts, seeds, strict=True))])
+        if max(map(len, found)) > 99:
+            raise ValueError(f"a county may have {99 * CHUNK} blocks at most: ask for more than {len(found)} counties")
+        return found
+
+    def top_seed(self, county: int | None) -> np.random.SeedSequence:
+        """Of the noise of a county's own answers, or of the state's."""
+        return _children(self.seeds[0], 2)[1] if county is None else _children(self.seeds[1 + county], 1)[0]
+
+    def noise(self, query: Query, held: int, level: int) -> DiscreteGaussian | None:
+        """Noise of one answer by the budgets of the levels `held` to `level`; None if there is no budget."""
+        rho = sum((PERSONS.rho_star(name, query.name) for name in LEVELS[held : level + 1]), Fraction(0))
+        return DiscreteGaussian.from_rho(rho, cells=2) if rho else None
+
+    def partition(self, county: int | None) -> dict[str, str]:
+        """Where records of a county lie, or of the state."""
+        return {"State": STATE} | ({} if county is None else {"County": f"{2 * county + 1:03d}"})
+
+
+def _children(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+    """Children of a seed, the same whenever they are asked for."""
+    return seed_sequence(seed).spawn(number)

@@ -1,0 +1,2 @@
+from . import budget as budget
+from . import census as census

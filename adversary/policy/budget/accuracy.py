@@ -1,0 +1,220 @@
+"""What a choice of epsilon costs in accuracy: error, exact releases, and decisions that noise turns round.
+
+A count is released with noise, once, and a rate is decided on: is the released count at or below its target? For
+geometric noise at x = e^-epsilon the standard deviation is sqrt(2 x) / (1 - x), an exact release has the probability
+tanh(epsilon / 2), and a decision k steps from the target turns with x^k / (1 + x) (Kazan's thesis, Example 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import check_number, check_whole
+from adversary.policy.budget.allocate import promise
+from adversary.policy.budget.forms import NOISES
+from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
+from adversary.policy.budget.risk_bounds import check_word
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.privacy.decisions import over_labels
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
+from adversary.reader.postprocessing import Coarsened
+
+SIDES = ("above", "below")
+
+Rate = float | Fraction | str
+"""A rate as a number, a Fraction, or written as one: "6/1000"."""
+
+_SIMPLE = 10**9
+
+
+def noise_of(kind: str, parameter: float) -> Mechanism:
+    """Noise of a count that one person moves by 1, from the parameter it is sold with.
+
+    Parameters
+    ----------
+    kind : "geometric" or "laplace", from epsilon; "discrete gaussian" or "gaussian", from rho
+    parameter : > 0; infinite is no noise, `Exact()`
+    """
+    _, mechanism = NOISES[check_word("kind", kind, tuple(NOISES))]
+    return Exact() if parameter == np.inf else mechanism(parameter)
+
+
+def prob_exact(mechanism: Mechanism) -> float:
+    """P(release = value): tanh(epsilon / 2) for geometric noise, 0.0 for continuous noise."""
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
+    if isinstance(mechanism, Coarsened):
+        raise TypeError("the chance that a clamped or rounded count is exact depends on the count: ask its log_prob")
+    return 0.0 if isinstance(mechanism, ContinuousNoise) else float(np.exp(mechanism.log_prob(0, 0)))
+
+
+def rmse(mechanism: Mechanism) -> float:
+    """Root mean square error of a release, in people; its standard deviation, as noise is centred on the value."""
+    return float(np.sqrt(mechanism.variance))
+
+
+def switch_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayLike) -> Any:
+    """Probability that "release <= threshold" says something else than "truth <= threshold".
+
+    Parameters
+    ----------
+    mechanism : noise of the count
+    truth : true counts, whole
+    threshold : whole for noise on the whole numbers; any finite number for continuous noise
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(switch_probability(Geometric(np.log(9.0)), truth=25, threshold=24), 12)
+    0.1
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
+    check_whole("truth", truth)
+    if not isinstance(mechanism, ContinuousNoise):
+        check_whole("threshold", threshold)
+    elif not np.isfinite(given := check_number("threshold", threshold)).all():
+        raise ValueError(f"threshold must be finite, got {given[~np.isfinite(given)].ravel()[0]}")
+    return over_labels(
+        lambda t, m: np.where(t > m, mechanism.cdf(m, t), mechanism.sf(m, t)),
+        truth,
+        threshold,
+    )
+
+
+class RateCounts(NamedTuple):
+    """A rate decision in counts: the largest count at or below the target, and the true counts on either side of it.
+
+    `below` is None where the rate would be negative.
+    """
+
+    threshold: int
+    above: int
+    below: int | None
+
+
+def rate_counts(base: int, target: Rate, deviation: Rate) -> RateCounts:
+    """floor(target base), and (target +- deviation) base to the nearest whole number, halves to the even one.
+
+    Parameters
+    ----------
+    base : people the rate is of, such as births
+    target, deviation : rates per person, >= 0; a float is the nearest simple fraction, so that 0.29 of 100 is 29
+
+    >>> rate_counts(4012, "6/1000", "1/4000")
+    RateCounts(threshold=24, above=25, below=23)
+    """
+    people = int(check_whole("base", base, minimum=1))
+    rate, off = _fraction("target", target), _fraction("deviation", deviation)
+    below = round((rate - off) * people) if rate >= off else None
+    return RateCounts(int(rate * people), round((rate + off) * people), below)
+
+
+def switch_of_rate(mechanism: Mechanism, base: int, target: Rate, deviation: Rate) -> tuple[float, float]:
+    """Probability that noise turns "at or below target" round, for a true rate above the target and for one below it.
+
+    The released rate is at or below the target if the released count is at most floor(target base), or, with
+    continuous noise, at most target base. NaN below, where the rate would be negative. Arguments are those of
+    `rate_counts`.
+
+    >>> above, below = switch_of_rate(noise_of("geometric", np.log(9.0)), 4012, "6/1000", "1/4000")
+    >>> round(above, 12), round(below, 12)
+    (0.1, 0.011111111111)
+    """
+    whole, above, below = rate_counts(base, target, deviation)
+    threshold = float(_fraction("target", target) * base) if isinstance(mechanism, ContinuousNoise) else whole
+    over = switch_probability(mechanism, above, threshold)
+    under = float("nan") if below is None else switch_probability(mechanism, below, threshold)
+    return float(over), float(under)
+
+
+def tradeoff_table(
+    profiles: Mapping[str, RiskProfile],
+    *,
+    base: int,
+    target: Rate,
+    deviations: Iterable[Rate],
+    noise: str = "geometric",
+    statistic: str = "any",
+    round_down: int | None = None,
+    failure: float = 0.05,
+    releases: int = 1,
+) -> xr.Dataset:
+    """For several risk profiles: the epsilon each allows, and what it leaves of the accuracy of a count and its rate.
+
+    Parameters
+    ----------
+    profiles : risk profiles by name
+    base, target, deviations : of the rate, as in `rate_counts`
+    noise : kind of `noise_of`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of the
+        two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for `failure`
+    statistic, round_down : of `recommend_epsilon`; the rounded epsilon is the one that is kept
+    releases : of the same data, together within the profile (`promise`); accuracy is that of one of them
+
+    Returns
+    -------
+    Dataset of `epsilon`, `status`, `parameter`, `sd`, `rmse` and `prob_exact`, dims ("profile",); `switch`, dims
+    ("profile", "deviation", "side"), side "above" or "below" the target; `true_count`, dims ("deviation", "side").
+    Without a finite epsilon above 0, noise and probabilities are NaN, or those of no noise.
+    """
+    if not profiles or not isinstance(profiles, Mapping):
+        raise TypeError(f"profiles must be a mapping of names to risk profiles, not empty, got {profiles!r}")
+    unit, _ = NOISES[check_word("noise", noise, tuple(NOISES))]
+    rates = [_fraction("deviation", deviation) for deviation in deviations]
+    counts = [rate_counts(base, target, rate) for rate in rates]
+    found = {name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()}
+    parameters = [_parameter(one, noise, unit, failure, releases) for one in found.values()]
+    noises = [noise_of(noise, x) if x > 0.0 else None for x in parameters]
+    ways = [[switch_of_rate(m, base, target, rate) if m else (np.nan,) * 2 for rate in rates] for m in noises]
+    errors = [rmse(m) if m else np.nan for m in noises]
+    table = xr.Dataset(
+        {
+            "epsilon": ("profile", [one.epsilon for one in found.values()]),
+            "status": ("profile", [one.status for one in found.values()]),
+            "parameter": ("profile", parameters),
+            "sd": ("profile", errors),
+            "rmse": ("profile", errors),
+            "prob_exact": ("profile", [prob_exact(m) if m else np.nan for m in noises]),
+            "switch": (("profile", "deviation", "side"), np.reshape(ways, (len(noises), len(rates), len(SIDES)))),
+            "true_count": (
+                ("deviation", "side"),
+                [[np.nan if t is None else float(t) for t in (c.above, c.below)] for c in counts],
+            ),
+        },
+        coords={"profile": list(profiles), "deviation": [float(rate) for rate in rates], "side": list(SIDES)},
+        attrs={"noise": noise, "base": int(base), "target": float(_fraction("target", target)), "statistic": statistic},
+    )
+    table["parameter"].attrs["units"] = unit
+    threshold = rate_counts(base, target, 0.0).threshold
+    return table.assign_attrs(threshold=threshold, failure=float(failure), releases=int(releases))
+
+
+def _parameter(found: Recommendation, noise: str, unit: str, failure: float, releases: int) -> float:
+    """What a kind of noise is sold with under a recommendation."""
+    if not found.epsilon > 0.0 or (unit == "epsilon" and releases == 1):
+        return found.epsilon
+    return promise(replace(found, loss=found.epsilon), noise, failure=failure, releases=releases).parameter
+
+
+def _simple(rate: float) -> Fraction:
+    """The simple fraction that a float stands for: 1/3 of 0.3333333333333333; else the decimal as it is written."""
+    near = Fraction(rate).limit_denominator(_SIMPLE)
+    return near if float(near) == rate else Fraction(repr(rate))
+
+
+def _fraction(name: str, rate: Rate) -> Fraction:
+    """A rate as a fraction, or ValueError naming the argument; TypeError where it is no number."""
+    if isinstance(rate, bool) or not isinstance(rate, str | Fraction | float | int | np.floating | np.integer):
+        raise TypeError(f'{name} must be a rate, such as 0.006 or "6/1000", got {rate!r}')
+    try:
+        exact = Fraction(rate) if isinstance(rate, str | Fraction) else _simple(float(rate))
+    except (ValueError, OverflowError, ZeroDivisionError):
+        raise ValueError(f'{name} must be a rate, such as 0.006 or "6/1000", got {rate!r}') from None
+    if exact < 0:
+        raise ValueError(f"{name} must be non-negative, got {rate}")
+    return exact

@@ -1,0 +1,256 @@
+"""What a mechanism really lets a reader conclude, next to what its guarantee allows any mechanism.
+
+The release is that of `evidence`: noisy counts of the people in S and not in S, to a reader who knows everybody but the
+target, or the first count alone. With geometric or Laplace noise it attains Theorem 4; with other noise it shows how
+much of the budget the bound wastes. All of it is exact and of the release itself; what may be computed from it is the
+guarantee's matter. As throughout `policy`, the reader believes the same of everybody else's records whatever is true of
+the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, as_array, check_non_negative, check_probability, failure_of, outward
+from adversary.policy.budget.equivalents import equivalent_epsilon
+from adversary.policy.budget.evidence import TIE, TRUTHS, Evidence
+from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.risk_bounds import SIDES, check_prior, check_word, epsilon_of_room, relative_risk_bound
+from adversary.policy.budget.risk_profile import RiskProfile
+from adversary.privacy import TOLERANCE, Guarantee
+from adversary.privacy.decisions import over_labels
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
+from adversary.privacy.mechanisms import Exact, Geometric, Laplace, Mechanism, RandomizedResponse
+
+
+def attained_risk(
+    mechanism: Mechanism, inclusion: ArrayLike, value: ArrayLike, side: str = "upper", statistic: str = "any"
+) -> Any:
+    """Largest ("upper") or smallest ("lower") posterior over prior after any release that can happen.
+
+    For geometric and Laplace noise it is the bound of Theorem 4 itself; for Gaussian noise, of either kind, 1 / (p q)
+    and 0: some release tells all.
+
+    Parameters
+    ----------
+    mechanism : noise of each count
+    inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
+    statistic : "any" (two counts) or "count"
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(attained_risk(Geometric(0.5), 0.5, 0.1), 6), round(attained_risk(Geometric(0.5), 0.5, 0.1, "lower"), 6)
+    (1.927484, 0.476738)
+    """
+    law, upper = Evidence.of(mechanism, statistic), check_word("side", side, SIDES) == "upper"
+    check_prior("inclusion", inclusion)
+    check_prior("value", value)
+    return over_labels(lambda p, q: _inverse(p * q + law.extreme(p, q, upper)), inclusion, value)
+
+
+def _inverse(x: Floats) -> Floats:
+    """1 / x, infinite where a product of priors is too small for a double."""
+    with np.errstate(divide="ignore"):
+        return 1.0 / as_array(x)
+
+
+def attained_tail(
+    mechanism: Mechanism,
+    inclusion: ArrayLike,
+    value: ArrayLike,
+    ratio: ArrayLike,
+    truth: str = "in S",
+    statistic: str = "any",
+) -> Any:
+    """P(posterior over prior > ratio), over releases of one truth: exact sums, or quadrature to about 1e-13.
+
+    Of discrete Gaussian noise wider than some thousands only to about 1e-8, as its loss is not listed.
+
+    Parameters
+    ----------
+    ratio : >= 0, may be infinite; a release whose ratio agrees with it to rounding does not exceed it
+    truth : "in S", "not in S" or "out"
+    mechanism, inclusion, value, statistic : as in `attained_risk`
+    """
+    law = Evidence.of(mechanism, statistic)
+    check_word("truth", truth, TRUTHS)
+    check_prior("inclusion", inclusion)
+    check_prior("value", value)
+    check_non_negative("ratio", ratio, finite=False)
+
+    def tail(p: Floats, q: Floats, r: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = 1.0 / r - p * q  # r at most 1 / (p q): nothing is beyond that
+            s = np.maximum(-np.log(np.maximum(room, 0.0)), -1e300)
+            slack = np.where(r > 0.0, TIE / 4.0 * (1.0 / r + p * q) / room, 0.0)
+        return np.where(room > 0.0, law.beyond(np.where(room > 0.0, s + slack, 0.0), p, q, truth), 0.0)
+
+    return over_labels(tail, inclusion, value, ratio)
+
+
+def attained_ratio(
+    mechanism: Mechanism,
+    inclusion: ArrayLike,
+    value: ArrayLike,
+    failure: ArrayLike = 0.05,
+    statistic: str = "any",
+) -> Any:
+    """Smallest ratio that releases exceed with probability at most `failure`, whichever of the three truths holds.
+
+    The worst truth is always "in S". At failure 0 it is `attained_risk`; answers err upwards, by rounding only.
+    """
+    law = Evidence.of(mechanism, statistic)
+    check_prior("inclusion", inclusion)
+    check_prior("value", value)
+    check_probability("failure", failure)
+    return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
+
+
+def sold_as(mechanism: Mechanism) -> Guarantee:
+    """The definition a mechanism is sold under: pure DP where its loss is bounded, else zCDP with its rho."""
+    if isinstance(mechanism, Geometric | RandomizedResponse):
+        return PureDP(mechanism.epsilon)
+    if isinstance(mechanism, Laplace):
+        return PureDP(1.0 / mechanism.scale)
+    return mechanism.privacy_loss(1, 1) if isinstance(mechanism, Exact) else ZeroConcentratedDP(mechanism.rho)
+
+
+def attained_profile(
+    mechanism: Mechanism,
+    inclusion: ArrayLike,
+    value: ArrayLike,
+    *,
+    guarantee: Guarantee | None = None,
+    failure: float = 0.05,
+    statistic: str = "any",
+    two: Guarantee | None = None,
+) -> xr.Dataset:
+    """For a grid of readers: the ratio that the mechanism attains, the one that its guarantee allows, and the gap.
+
+    Parameters
+    ----------
+    mechanism, statistic : as in `attained_risk`
+    inclusion, value : vectors of priors in (0, 1]
+    guarantee : what the bound is derived from; what the mechanism is sold as (`sold_as`), where none is given
+    failure : probability with which either ratio may be exceeded
+    two : the guarantee for two records, where it is sharper than `guarantee.group(2)`
+
+    Returns
+    -------
+    Dataset, dims (inclusion, value): `attained` and `bound`, ratios; `attained_epsilon`, of the pure DP whose bound is
+    the attained ratio; `bound_epsilon`, which the bound was made with; `wasted` = 1 - attained_epsilon / bound_epsilon,
+    NaN where no epsilon is finite (certain readers; unbounded noise at failure 0).
+    """
+    law = Evidence.of(mechanism, statistic)
+    p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))
+    if p.ndim > 1 or q.ndim > 1:
+        raise ValueError(f"inclusion and value must be vectors, got {p.ndim} and {q.ndim} dimensions")
+    promise = sold_as(mechanism) if guarantee is None else guarantee
+    rows, columns = p[:, None], q[None, :]
+    room = np.exp(-law.quantile(check_probability("failure", failure), rows, columns))
+    values = (columns < 1.0) & (statistic == "any")
+    worth = {flag: equivalent_epsilon(promise, failure, values=flag, two=two) for flag in set(values.ravel().tolist())}
+    allowed = np.broadcast_to(np.where(values, worth.get(True, np.nan), worth.get(False, np.nan)), room.shape)
+    equivalent = np.where(room < np.inf, np.maximum(epsilon_of_room(rows, columns, room, statistic), 0.0), 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wasted = np.where(np.isfinite(equivalent), 1.0 - equivalent / allowed, np.nan)
+    found = {
+        "attained": 1.0 / (rows * columns + room),
+        "bound": as_array(relative_risk_bound(rows, columns, allowed, "upper", statistic)),
+        "attained_epsilon": equivalent,
+        "bound_epsilon": allowed,
+        "wasted": wasted,
+    }
+    return xr.Dataset(
+        {name: (("inclusion", "value"), values) for name, values in found.items()},
+        coords={"inclusion": p, "value": q},
+        attrs={
+            "mechanism": repr(mechanism),
+            "guarantee": promise.definition,
+            "failure": float(failure),
+            "statistic": statistic,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Attainment:
+    """Whether a mechanism keeps a profile at every reader looked at, and the reader at whom it comes closest or fails.
+
+    Parameters
+    ----------
+    kept : whether the attained ratio is nowhere above the tolerated one, but for a relative 1e-9
+    excess : the largest of attained over tolerated; 0 where nothing is tolerated less than everything
+    inclusion, value : the priors of that reader
+    attained, tolerated : the two ratios there
+    failure : probability with which the attained ratio may be exceeded
+    readers : how many were looked at
+    """
+
+    kept: bool
+    excess: float
+    inclusion: float
+    value: float
+    attained: float
+    tolerated: float
+    failure: float
+    readers: int
+
+    @property
+    def words(self) -> str:
+        """The finding in one sentence."""
+        chance = failure_of(self.failure)
+        if not self.excess:
+            return "Nothing is asked of this noise: every ratio is tolerated."
+        found = f"kept {chance}, by all {self.readers} readers looked at" if self.kept else f"not kept {chance}"
+        return (
+            f"The profile is {found}: with inclusion prior {self.inclusion:.4g} and value prior {self.value:.4g} the "
+            f"ratio reaches {outward(self.attained, True)}, and {outward(self.tolerated, False)} is tolerated."
+        )
+
+
+def attained_keeps(
+    mechanism: Mechanism,
+    profile: RiskProfile,
+    failure: float = 0.0,
+    *,
+    inclusion: ArrayLike | None = None,
+    value: ArrayLike | None = None,
+    statistic: str = "any",
+) -> Attainment:
+    """Does this noise keep the profile? Attained against tolerated ratio at every prior of a grid.
+
+    Parameters
+    ----------
+    failure : probability with which a release may exceed the tolerance
+    inclusion, value : vectors of priors in (0, 1]; where not given, 25 over the profile's domain, geometrically and
+        evenly spaced, and those of the reader who binds the recommended epsilon
+    """
+    if not isinstance(profile, RiskProfile):
+        raise TypeError(f"profile must be a RiskProfile, got {profile!r}")
+    law = Evidence.of(mechanism, statistic)
+    chance = check_probability("failure", failure)
+    binding = recommend_epsilon(profile, statistic=statistic) if inclusion is None or value is None else None
+    given = ((inclusion, "inclusion"), (value, "value"))
+    p, q = (
+        np.unique(check_prior(name, x)) if x is not None else _spread(ends, getattr(binding, name))
+        for (x, name), ends in zip(given, profile.domain, strict=True)
+    )
+    tolerated = as_array(profile(p[:, None], q[None, :]))
+    attained = 1.0 / (p[:, None] * q + np.exp(-law.quantile(chance, p[:, None], q[None, :])))
+    excess = attained / tolerated
+    i, j = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    most = float(excess[i, j])
+    at = float(p[i]), float(q[j]), float(attained[i, j]), float(tolerated[i, j])
+    return Attainment(most <= 1.0 + TOLERANCE, most, *at, float(failure), excess.size)
+
+
+def _spread(ends: tuple[float, float], binding: float) -> Floats:
+    """Priors from one end to the other and the binding one; from a 10 000th of the upper end on, where 0 is the end."""
+    low, high = max(ends[0], 1e-4 * ends[1]), ends[1]
+    every = np.concatenate([np.geomspace(low, high, 13), np.linspace(low, high, 12)])
+    return np.unique(np.append(np.clip(every, low, high), [binding] if binding > 0.0 else []))

@@ -1,0 +1,230 @@
+"""How far a guarantee lets any reader's belief move: a bound on the privacy loss, and how often it may fail.
+
+A limit is for certain where the guarantee has one that is; otherwise it holds but for a probability that somebody must
+name. Several releases together have a limit of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adversary._core import as_read, check_whole
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import (
+    GaussianDP,
+    NoPrivacy,
+    ProbabilisticDP,
+    PureDP,
+    RenyiDP,
+    ZeroConcentratedDP,
+    compose_basic,
+    worst_prior,
+)
+
+LARGEST = 1_000_000
+LARGEST_OF_LOSSES = 1_000
+"""Releases beyond which a threshold is not looked for: of definitions that add up, and of losses to be composed."""
+
+USUAL = 0.05
+"""A failure to speak of where none was asked for."""
+SMALLER = (0.01, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Failures to speak of instead, where nearly the same limit holds."""
+NEARLY = 1.01
+"""Limits are nearly the same if the loss of one is at most so many times the other's."""
+LARGER = (0.05, 0.1, 0.2, 0.5, 0.9, 0.99, 0.999999)
+"""Failures to speak of where nothing holds at the one that was asked for: the first of them at which something does."""
+
+CLEARLY = 0.99
+"""A limit counts as tighter than another if its loss is below this share of the other's."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A reader's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
+
+    Under both truths: whether the record is in the data or not. Infinite: nothing is promised.
+    """
+
+    loss: float
+    failure: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything is promised."""
+        return bool(np.isfinite(self.loss))
+
+    @property
+    def certain(self) -> bool:
+        """Whether it cannot fail."""
+        return self.failure == 0.0
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee whose bounds are those of the limit: they are the same at every failure."""
+        return PureDP(self.loss) if self.exists else NoPrivacy()
+
+    def posterior(self, prior: Any) -> tuple[Any, Any]:
+        """(lower, upper) posterior."""
+        return self.guarantee.posterior_bounds(prior)
+
+    def posterior_as_read(self, prior: float) -> tuple[float, float]:
+        """(lower, upper) posterior that holds at a prior as it is and as `in_100` writes it."""
+        both = self.posterior(np.array([prior, as_read(prior, self.finer)]))
+        return float(both[0].min()), float(both[1].max())
+
+    def ratio(self, prior: Any = None) -> Any:
+        """Largest posterior over prior; at every prior if none is given."""
+        return self.guarantee.ratio_bounds(prior)[1]
+
+    def ratio_as_read(self, prior: float) -> float:
+        """The same at a prior as it is and as it is written."""
+        return float(self.ratio(np.array([prior, as_read(prior, self.finer)])).max())
+
+    @property
+    def difference(self) -> float:
+        """Largest change of a belief, up or down, at every prior."""
+        return float(self.guarantee.difference_bounds()[1])
+
+    @property
+    def finer(self) -> int:
+        """Digits that a number near to another needs in addition, to show how far such a limit lets it move."""
+        return int(np.clip(np.ceil(-1.0 - np.log10(self.loss)), 0, 9)) if self.loss > 0.0 else 0
+
+    @property
+    def worst_prior(self) -> float:
+        """Prior of the largest rise; the largest fall has its mirror image."""
+        return worst_prior(self.loss)[0]
+
+
+def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
+    """The certain limit where there is one, and the one at `failure` where that is clearly tighter; one at least."""
+    return _worth_telling(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
+
+
+def usual_limit(guarantee: Guarantee) -> Limit | None:
+    """The limit at the usual failure, or at the first larger one that has a limit; None where nothing is promised."""
+    found = (limits_of(guarantee, failure)[0] for failure in LARGER)
+    return next((limit for limit in found if limit.exists), None)
+
+
+def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
+    """A limit that may fail, and those at failures 10, 100 and 1,000 times smaller, as far as there are any."""
+    for share in (1.0, 10.0, 100.0, 1000.0):
+        one = limit if share == 1.0 else limits_of(guarantee, limit.failure / share)[0]
+        if one.exists:
+            yield one
+
+
+def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
+    """A failure to speak of where none was asked for: the smallest at which nearly the usual limit holds.
+
+    What a small delta adds to epsilon, for instance, is nearly nothing down to failures not far above it.
+
+    >>> from adversary.privacy.definitions import ApproximateDP
+    >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
+    (0.0001, 0.05)
+    """
+    usual, found = limits_after(guarantee, releases, USUAL)[-1], USUAL
+    if usual.certain:
+        return USUAL
+    most = NEARLY * usual.loss
+    for failure in SMALLER:
+        if not limits_after(guarantee, releases, failure)[-1].loss <= most < np.inf:
+            break
+        found = failure
+    return found
+
+
+def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
+    """The same of so many releases with independent noise and this guarantee each, taken together.
+
+    For certain, losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
+    counts as the approximate DP that it implies, which composes.
+
+    Raises
+    ------
+    TypeError : a guarantee that does not compose with itself
+    """
+    n = int(check_whole("releases", releases, minimum=1))
+    once = float(guarantee.loss_bound(0.0))
+    certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
+    one = guarantee.implied if isinstance(guarantee, ProbabilisticDP) and n > 1 else guarantee
+
+    def at_failure() -> float:
+        with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
+            return min(certain, float((n * one).loss_bound(failure)))
+
+    return _worth_telling(certain, at_failure, failure)
+
+
+def _worth_telling(certain: float, at_failure: Callable[[], float], failure: float) -> tuple[Limit, ...]:
+    sure = [Limit(certain, 0.0)] if np.isfinite(certain) else []
+    if failure == 0.0:
+        return tuple(sure) or (Limit(np.inf, 0.0),)
+    other = Limit(at_failure(), failure)
+    if sure and not other.loss < CLEARLY * certain:
+        return tuple(sure)
+    return *sure, other
+
+
+class Composed(NamedTuple):
+    """What several releases promise together, for whoever tells of it.
+
+    `told` holds the limits at the failure asked for and, where none holds at it, those at the first larger `failure`
+    at which one does; it is empty where nothing is promised at all.
+    """
+
+    told: tuple[tuple[Limit, ...], ...]
+    failure: float
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether no belief moves at all."""
+        return self.told[0][0].loss == 0.0
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether some limit told of may fail."""
+        return not self.told[-1][0].certain or len(self.told[-1]) > 1
+
+
+def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
+    """Limits of so many releases with this guarantee each."""
+    asked = limits_after(guarantee, releases, failure)
+    if asked[0].exists:
+        return Composed((asked,), failure)
+    for larger in LARGER:
+        if larger > failure and (found := limits_after(guarantee, releases, larger))[0].exists:
+            return Composed((asked, found), larger)
+    return Composed((), failure)
+
+
+def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
+    """(releases, whether one more is too many): how many together keep a reader from `prior` at or below `threshold`.
+
+    By the tightest limit at this failure, which grows with every release. The search ends after `LARGEST` releases, or
+    `LARGEST_OF_LOSSES` where each number of them has to be composed for itself; then one more may do too.
+    """
+    adds_up = isinstance(guarantee, ZeroConcentratedDP | GaussianDP | RenyiDP)
+    most = LARGEST if adds_up else LARGEST_OF_LOSSES
+
+    def kept(n: int) -> bool:
+        return bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold)
+
+    if not kept(1):
+        return 0, True
+    low, high = 1, 2
+    while high <= most and kept(high):
+        low, high = high, 2 * high
+    if high > most:
+        if kept(most):
+            return most, False
+        high = most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low, True

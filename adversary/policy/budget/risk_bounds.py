@@ -1,0 +1,195 @@
+"""How far any release under epsilon-DP may move a reader who is unsure both of who is in the data and of what they are.
+
+A reader gives probability p = `inclusion` to "the target is in the data" and q = `value` to "their record is one of S,
+given that it is in"; S is what would do harm. The ratio r is their posterior of both over the prior p q. Three things
+can be true, in and in S, in and not in S, out, and the last two differ from the first by a factor e^(2 epsilon) and
+e^epsilon at most, so (Kazan's thesis, chapter 3, Theorem 4 and its lower companion)
+
+    1 / (p q + e^(2 epsilon) p (1 - q) + e^epsilon (1 - p))  <=  r  <=  1 / (p q + e^(-2 epsilon) p (1 - q)
+                                                                             + e^-epsilon (1 - p)).
+
+The noise is for unbounded neighbours (a record is added or removed). Everything here assumes that the reader knows the
+mechanism, and believes the same of everybody else's records whether the target is in, and whatever theirs is: without
+the second, learning about the population alone may move r without limit.
+
+`statistic` says what may be published: "any" thing at all, or only one "count" of the people in S, which a person
+outside S and an absent one move equally: r <= 1 / (p q + e^-epsilon (1 - p q)). Both bounds are attained by geometric
+noise, with two counts (in S, not in S) and with one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, as_array, check_non_negative, check_number
+from adversary.privacy.decisions import over_labels
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+STATISTICS = ("any", "count")
+SIDES = ("upper", "lower")
+GRID = 101
+"""Priors of a surface along either axis where none are given."""
+
+
+def relative_risk_bound(
+    inclusion: ArrayLike, value: ArrayLike, epsilon: ArrayLike, side: str = "upper", statistic: str = "any"
+) -> Any:
+    """Largest ("upper") or smallest ("lower") posterior over prior after any release under epsilon-DP; Theorem 4.
+
+    Of readers who know the mechanism, and believe the same of everybody else's records whatever is true of the target.
+
+    Parameters
+    ----------
+    inclusion, value : p and q, in (0, 1]
+    epsilon : nats, >= 0, may be infinite: 1 / (p q)
+    side, statistic : see the module; arrays broadcast, DataArrays keep their labels
+
+    >>> round(relative_risk_bound(0.5, 0.1, 0.5), 6), round(relative_risk_bound(0.5, 0.1, 0.5, "lower"), 6)
+    (1.927484, 0.476738)
+    """
+    sign = 1.0 if check_word("side", side, SIDES) == "upper" else -1.0
+    risk = _RISKS[check_statistic(statistic)]
+    check_prior("inclusion", inclusion)
+    check_prior("value", value)
+    check_non_negative("epsilon", epsilon, finite=False)
+    return over_labels(lambda p, q, e: risk(p, q, sign * e), inclusion, value, epsilon)
+
+
+def absolute_risk_bound(
+    inclusion: ArrayLike, value: ArrayLike, epsilon: ArrayLike, side: str = "upper", statistic: str = "any"
+) -> Any:
+    """Largest or smallest posterior of "in, and in S" after any release: p q `relative_risk_bound`, of its readers."""
+    bound = relative_risk_bound(inclusion, value, epsilon, side, statistic)
+    return over_labels(lambda p, q, r: np.minimum(p * q * r, 1.0), inclusion, value, bound)
+
+
+def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, statistic: str = "any") -> Any:
+    """Largest epsilon at which no release multiplies the belief of this reader by more than `ratio`; Theorem 5.
+
+    With c = 1 / ratio - p q, log(((1 - p) + sqrt((1 - p)^2 + 4 p (1 - q) c)) / (2 c)), and infinite where c <= 0: a
+    belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate. Readers are those of
+    `relative_risk_bound`.
+
+    Parameters
+    ----------
+    inclusion, value : p and q, in (0, 1]
+    ratio : > 0; 1 gives 0 (nothing may be learnt), and below 1 the answer is minus the epsilon whose lower bound it is
+    """
+    check_statistic(statistic)
+    check_prior("inclusion", inclusion)
+    check_prior("value", value)
+    asked = check_number("ratio", ratio)
+    if not (asked > 0.0).all():
+        raise ValueError(f"ratio must be positive, got {asked[~(asked > 0.0)].ravel()[0]}")
+    return over_labels(lambda p, q, r: epsilon_at(p, q, r, statistic), inclusion, value, ratio)
+
+
+def epsilon_at(p: Floats, q: Floats, ratio: Floats, statistic: str = "any") -> Floats:
+    """`epsilon_for_risk` unchecked, for priors in [0, 1]: at 0 the limit; -inf where no ratio can be as low."""
+    with np.errstate(divide="ignore"):
+        found = epsilon_of_room(p, q, 1.0 / np.asarray(ratio) - p * q, statistic)
+    if np.min(ratio, initial=np.inf) > 1.0:
+        return np.maximum(found, 0.0, out=found)  # rounding of a ratio just above 1
+    found = np.where((ratio == 1.0) & (p * q < 1.0), 0.0, found)
+    found = np.where(np.asarray(ratio) > 0.0, found, -np.inf)
+    return np.where((ratio > 1.0) & (found < 0.0), 0.0, found)
+
+
+def epsilon_of_room(p: Floats, q: Floats, room: Floats, statistic: str = "any") -> Floats:
+    """The same from c = 1 / ratio - p q, for callers who know it without the cancellation."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(room > 0.0, np.log(_GROWTHS[statistic](p, q, room)), np.inf)
+
+
+def _growth_any(p: Any, q: Any, room: Any) -> Any:
+    """e^epsilon of Theorem 5."""
+    out = 1.0 - p
+    return (out + np.sqrt(out * out + (4.0 * p * (1.0 - q)) * room)) / (2.0 * room)
+
+
+def _growth_count(p: Any, q: Any, room: Any) -> Any:
+    return (1.0 - p * q) / room
+
+
+def _risk_any(p: Any, q: Any, epsilon: Any) -> Any:
+    """1 / (p (q + x^2 (1 - q)) + x (1 - p)), x = e^-epsilon; a sum of positive terms, infinite x allowed."""
+    with np.errstate(over="ignore", divide="ignore"):
+        x = np.exp(-as_array(epsilon))
+        return 1.0 / (p * (q + weighed(1.0 - q, x * x)) + weighed(1.0 - p, x))
+
+
+def _risk_count(p: Any, q: Any, epsilon: Any) -> Any:
+    with np.errstate(over="ignore", divide="ignore"):
+        return 1.0 / (p * q + weighed(1.0 - p * q, np.exp(-as_array(epsilon))))
+
+
+def weighed(weight: Floats, size: Any) -> Floats:
+    """weight times size; what has no weight counts for nothing, however large."""
+    if np.isfinite(size).all():
+        return np.asarray(weight * size)
+    with np.errstate(invalid="ignore"):
+        return np.where(weight == 0.0, 0.0, weight * size)
+
+
+_RISKS = {"any": _risk_any, "count": _risk_count}
+_GROWTHS = {"any": _growth_any, "count": _growth_count}
+
+
+def risk_surface(
+    what: Any, inclusion: ArrayLike | None = None, value: ArrayLike | None = None, statistic: str = "any"
+) -> xr.Dataset:
+    """A grid of readers, those of `relative_risk_bound`: what an epsilon leaves open to each, or a profile tolerates.
+
+    Parameters
+    ----------
+    what : an epsilon, for the variables `ratio` and `posterior` (upper bounds); or a `RiskProfile`, for `tolerated` (a
+        ratio) and `epsilon` (the largest that keeps it for this reader alone, infinite where every one does)
+    inclusion, value : vectors of priors in (0, 1]; 101 of each, evenly spaced from 0.001 on, where none are given
+    """
+    import xarray as xr
+
+    check_statistic(statistic)
+    usual = np.linspace(0.001, 1.0, GRID)
+    p = np.atleast_1d(check_prior("inclusion", usual if inclusion is None else inclusion))
+    q = np.atleast_1d(check_prior("value", usual if value is None else value))
+    if p.ndim > 1 or q.ndim > 1:
+        raise ValueError(f"inclusion and value must be vectors, got {p.ndim} and {q.ndim} dimensions")
+    rows, columns = p[:, None], q[None, :]
+    if callable(what):
+        tolerated = what(rows, columns)
+        found = {"tolerated": tolerated, "epsilon": epsilon_at(rows, columns, tolerated, statistic)}
+    else:
+        ratio = _RISKS[statistic](rows, columns, float(check_non_negative("epsilon", what, finite=False)))
+        found = {"ratio": ratio, "posterior": np.minimum(rows * columns * ratio, 1.0)}
+    dims = ("inclusion", "value")
+    return xr.Dataset(
+        {name: (dims, values) for name, values in found.items()},
+        coords={"inclusion": p, "value": q},
+        attrs={"statistic": statistic},
+    )
+
+
+def check_prior(name: str, x: Any) -> Floats:
+    """Array of probabilities in (0, 1], or ValueError naming the argument: no ratio is defined at prior 0."""
+    array = check_number(name, x)
+    inside = (array > 0.0) & (array <= 1.0)
+    if not inside.all():
+        raise ValueError(f"{name} must be in (0, 1], got {array[~inside].ravel()[0]}")
+    return array
+
+
+def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
+    """One of a few words, or ValueError naming the argument."""
+    if word not in words:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {word!r}")
+    return word
+
+
+def check_statistic(statistic: str) -> str:
+    """ "any" or "count"."""
+    return check_word("statistic", statistic, STATISTICS)

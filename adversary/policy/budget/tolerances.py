@@ -1,0 +1,278 @@
+"""The kinds of risk profile: a ratio or a posterior, a difference, any function, and profiles made of profiles.
+
+The reader who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
+3.31, Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries of its cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adversary._core import PERCENT, Floats, as_array, plain
+from adversary.policy.budget.risk_bounds import epsilon_of_room
+from adversary.policy.budget.risk_profile import EVERYBODY, Binding, Range, RiskProfile, one_real, prior_range
+
+TINY = 5e-324
+"""The smallest prior there is."""
+
+
+@dataclass(frozen=True)
+class RatioOrAbsolute(RiskProfile):
+    """max(ratio, absolute / (p q)) on a rectangle of priors."""
+
+    ratio: float
+    absolute: float = 0.0
+    inclusion: Any = (0.0, 1.0)
+    value: Any = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        ratio, absolute = one_real("ratio", self.ratio), one_real("absolute", self.absolute)
+        if not ratio >= 1.0:
+            raise ValueError(f"ratio must be at least 1, got {ratio:g}: less than no information cannot be released")
+        if not 0.0 <= absolute <= 1.0:
+            raise ValueError(f"absolute must be a probability in [0, 1], got {absolute:g}")
+        object.__setattr__(self, "ratio", ratio)
+        object.__setattr__(self, "absolute", absolute)
+        object.__setattr__(self, "inclusion", prior_range("inclusion", self.inclusion))
+        object.__setattr__(self, "value", prior_range("value", self.value))
+
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.maximum(self.absolute / (p * q) if self.absolute else 0.0, self.ratio)
+
+    @property
+    def domain(self) -> tuple[Range, Range]:
+        return self.inclusion, self.value
+
+    @property
+    def decreasing(self) -> bool:
+        return True
+
+    @property
+    def of_product(self) -> bool:
+        return True
+
+    @property
+    def words(self) -> str:
+        ratio = f"no ratio above {plain(self.ratio, True, 6)}"
+        absolute = f"{plain(100.0 * self.absolute, True, 6)}{PERCENT}"
+        if not self.absolute:
+            return ratio + _readers(self.domain)
+        allowance = f" unless the posterior stays at or below {absolute}"
+        return f"{'no rise' if self.ratio == 1.0 else ratio}{allowance}{_readers(self.domain)}"
+
+    def closed(self, statistic: str) -> Binding:
+        """Where the two tolerances meet, p q = a / r, as far up in p as the rectangle goes; else a corner.
+
+        epsilon falls in both priors where the absolute tolerance rules (Lemma 8) and falls in p along the curve; where
+        the ratio rules it rises in q, and falls in p below q = 1 / (r + 1) only (Lemma 9).
+        """
+        if statistic == "count":
+            return self._of_product()
+        (p0, p1), (q0, q1) = self.domain
+        r, a = self.ratio, self.absolute
+        switch = a / r
+        if 0.0 < p1 * q1 <= switch:
+            return _binding(p1, q1, p1 * q1 * (1.0 - a) / a, max(a / (p1 * q1), r))
+        if p1 * q0 < switch:
+            return _binding(p1, min(switch / p1, q1), (1.0 - a) / r, r)
+        if q0 <= 1.0 / (r + 1.0):
+            return _binding(p1, q0, 1.0 / r - p1 * q0, r)
+        if p0 * q0 < switch:
+            return _binding(min(switch / q0, p1), q0, (1.0 - a) / r, r)
+        return _binding(p0, q0, 1.0 / r - p0 * q0, r)
+
+    def _of_product(self) -> Binding:
+        """One count tells of p q alone: the question of inclusion, at value 1, with that prior."""
+        (p0, p1), (q0, q1) = self.domain
+        product = RatioOrAbsolute(self.ratio, self.absolute, (p0 * q0, max(p1 * q1, TINY)), (1.0, 1.0)).closed("any")
+        return Binding(product.epsilon, *factors(product.inclusion, self.domain))
+
+
+@dataclass(frozen=True)
+class Difference(RiskProfile):
+    """1 + b / (p q): posterior minus prior at most b."""
+
+    b: float
+
+    def __post_init__(self) -> None:
+        b = one_real("b", self.b)
+        if not 0.0 < b < 1.0:
+            raise ValueError(f"b must be a difference of probabilities in (0, 1), got {b:g}")
+        object.__setattr__(self, "b", b)
+
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        with np.errstate(over="ignore", divide="ignore"):
+            return 1.0 + self.b / (p * q)
+
+    @property
+    def domain(self) -> tuple[Range, Range]:
+        return EVERYBODY
+
+    @property
+    def decreasing(self) -> bool:
+        return True
+
+    @property
+    def of_product(self) -> bool:
+        return True
+
+    @property
+    def words(self) -> str:
+        return f"no rise of more than {plain(100.0 * self.b, True, 6)} percentage points"
+
+    def closed(self, statistic: str) -> Binding:
+        """log((1 + b) / (1 - b)) at p = 1, q = (1 - b) / 2 (Equation 3.31); twice that for a single count."""
+        once = float(np.log1p(self.b) - np.log1p(-self.b))
+        return Binding(once if statistic == "any" else 2.0 * once, 1.0, 0.5 * (1.0 - self.b))
+
+
+@dataclass(frozen=True)
+class Custom(RiskProfile):
+    """A function's values."""
+
+    function: Callable[[Any, Any], Any]
+    falls: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"a custom profile must be a function of (inclusion, value), got {self.function!r}")
+
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        p, q = np.broadcast_arrays(p, q)
+        with np.errstate(all="ignore"):
+            found = self._values(np.array(p), np.array(q))
+        if found.shape not in ((), p.shape):
+            raise TypeError(f"a custom profile must return one ratio per prior, shape {p.shape}, got {found.shape}")
+        return found
+
+    def _values(self, p: Floats, q: Floats) -> Floats:
+        try:
+            found = self.function(p, q)
+        except (TypeError, ValueError):  # it takes single numbers: `if p > 0.5`, `math.log(p)`
+            found = np.array([self.function(float(a), float(b)) for a, b in zip(p.ravel(), q.ravel(), strict=True)])
+            found = found.reshape(p.shape) if found.ndim == 1 else found
+        if np.asarray(found).dtype.kind not in "iuf":
+            raise TypeError(f"a custom profile must return numbers, got {found!r}")
+        return as_array(found)
+
+    @property
+    def domain(self) -> tuple[Range, Range]:
+        return EVERYBODY
+
+    @property
+    def decreasing(self) -> bool:
+        return self.falls
+
+    @property
+    def words(self) -> str:
+        name = getattr(self.function, "__name__", "<")
+        return f"no ratio above what {'the given function' if name.startswith('<') else name} says"
+
+
+@dataclass(frozen=True)
+class Within(RiskProfile):
+    """Another profile on a rectangle of priors."""
+
+    profile: RiskProfile
+    inclusion: Range
+    value: Range
+
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        return self.profile.tolerated(p, q)
+
+    @property
+    def domain(self) -> tuple[Range, Range]:
+        (p0, p1), (q0, q1) = (
+            (max(own[0], other[0]), min(own[1], other[1]))
+            for own, other in zip((self.inclusion, self.value), self.profile.domain, strict=True)
+        )
+        return (p0, p1), (q0, q1)
+
+    @property
+    def decreasing(self) -> bool:
+        return self.profile.decreasing
+
+    @property
+    def of_product(self) -> bool:
+        return self.profile.of_product
+
+    @property
+    def words(self) -> str:
+        return self.profile.words + _readers((self.inclusion, self.value))
+
+    @property
+    def parts(self) -> tuple[RiskProfile, ...]:
+        every = self.profile.parts
+        return (self,) if len(every) == 1 else tuple(Within(part, self.inclusion, self.value) for part in every)
+
+    def closed(self, statistic: str) -> Binding | None:
+        (p0, p1), (q0, q1) = self.domain
+        if p0 > p1 or q0 > q1:
+            return Binding(np.inf, np.nan, np.nan)
+        if isinstance(self.profile, RatioOrAbsolute):
+            return RatioOrAbsolute(self.profile.ratio, self.profile.absolute, *self.domain).closed(statistic)
+        found = self.profile.closed(statistic)
+        there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
+        return found if there else None
+
+
+@dataclass(frozen=True)
+class Least(RiskProfile):
+    """The least of several profiles."""
+
+    profiles: tuple[RiskProfile, ...]
+
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        return np.min([profile.ratios(p, q) for profile in self.profiles], axis=0)
+
+    @property
+    def domain(self) -> tuple[Range, Range]:
+        every = np.array([profile.domain for profile in self.profiles])
+        low, high = every[..., 0].min(0), every[..., 1].max(0)
+        return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
+
+    @property
+    def decreasing(self) -> bool:
+        return False
+
+    @property
+    def words(self) -> str:
+        return ", and ".join(profile.words for profile in self.profiles)
+
+    @property
+    def parts(self) -> tuple[RiskProfile, ...]:
+        return self.profiles
+
+    @property
+    def about_values(self) -> bool:
+        return any(profile.about_values for profile in self.profiles)
+
+
+def _binding(p: float, q: float, room: float, ratio: float) -> Binding:
+    """The reader (p, q) and their epsilon, room being 1 / ratio - p q; nobody where it is infinite."""
+    epsilon = float(epsilon_of_room(np.asarray(p), np.asarray(q), np.asarray(room)))
+    if epsilon == np.inf:
+        return Binding(np.inf, np.nan, np.nan)
+    return Binding(max(epsilon, 0.0) if ratio > 1.0 else 0.0, p, q)
+
+
+def factors(product: float, domain: tuple[Range, Range]) -> Range:
+    """Priors (p, q) in a rectangle with this product p q, the largest p of them; NaN of NaN."""
+    (p0, p1), (q0, q1) = domain
+    q = min(max(product / p1, q0), q1) if product == product else product
+    return (min(max(product / q, p0), p1) if q > 0.0 else p1 if q == q else q), q
+
+
+def _readers(domain: tuple[Range, Range]) -> str:
+    """Whom a profile is about, after a comma; nothing if it is everybody."""
+    named = [
+        f"{name} prior {low:.6g}" if low == high else f"{name} prior from {low:.6g} to {high:.6g}"
+        for name, (low, high) in zip(("inclusion", "value"), domain, strict=True)
+        if (low, high) != (0.0, 1.0)
+    ]
+    return f", for readers with {' and '.join(named)}" if named else ""

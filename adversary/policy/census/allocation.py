@@ -1,0 +1,223 @@
+"""Privacy budgets as tables: a global rho, split by geographic level, then by query, in exact fractions.
+
+Two allocations made the 2020 redistricting (PL 94-171) tables of the US Census: 2.56 on persons, 0.07 on housing units.
+Shares are those of Tables 3 to 5 of Kifer et al. 2022; a budget whose columns do not sum to one is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from os import PathLike
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats
+
+Shares = Mapping[str, Fraction]
+
+DETAILED = "HHGQ*VOTINGAGE*HISPANIC*CENRACE"
+"""The detailed histogram: the person query with a cell for every kind of record."""
+
+OCCUPANCY = "OCCUPANCY STATUS"
+"""The only housing query: occupied or vacant."""
+
+_LEVEL_SPELLINGS = {"cbg": "block group", "custom block group": "block group", "us": "nation"}
+_LEVEL_SPELLINGS |= {"usa": "nation", "united states": "nation"}
+_QUERY_SPELLINGS = {"detailed": DETAILED, "occupancy": OCCUPANCY}
+
+
+def plain(name: object) -> str:
+    """Lower case, single spaces for spaces and underscores."""
+    return " ".join(str(name).replace("_", " ").lower().split())
+
+
+def level_key(level: object) -> str:
+    """What the spellings of a level share: "CBG" and "Block_Group" mean "block group", "US" means "nation"."""
+    return _LEVEL_SPELLINGS.get(plain(level), plain(level))
+
+
+def query_key(query: object) -> frozenset[str]:
+    """What the spellings of a query share: its attributes, crossed by "*", "x" or a multiplication sign, in any order.
+
+    No attribute has an x in its name. "detailed" is the crossing of all four.
+    """
+    spelled = _QUERY_SPELLINGS.get(plain(query), plain(query).upper())
+    return frozenset(part.strip() for part in re.split("[*×X]", spelled))
+
+
+def named(kind: str, name: object, options: Iterable[str], key: Callable[[object], Hashable]) -> str:
+    """The option that `name` spells, or ValueError listing the options."""
+    options = list(options)
+    for option in options:
+        if key(option) == key(name):
+            return option
+    raise ValueError(f"{kind} must be one of {', '.join(options)}, got {name!r}")
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A global rho split by level, and within each level by query.
+
+    rho_star(level, query) = rho * level_share[level] * query_share[query][level]. Every cell of the query has discrete
+    Gaussian noise of sigma^2 = 1 / rho_star, so that two changed cells (bounded neighbours) cost rho_star.
+
+    Parameters
+    ----------
+    rho : zCDP of everything published, a Fraction >= 0
+    level_share : share of each level in rho; they sum to one
+    query_share : share of each query in each level's rho; over queries they sum to one at every level
+
+    References
+    ----------
+    Kifer et al. 2022, section 8.1.
+
+    >>> PERSONS.rho_star("Block", "detailed")
+    Fraction(1666368, 16793603)
+    """
+
+    rho: Fraction
+    level_share: Shares
+    query_share: Mapping[str, Shares]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level_share", MappingProxyType(dict(self.level_share)))
+        frozen = {query: MappingProxyType(dict(shares)) for query, shares in self.query_share.items()}
+        object.__setattr__(self, "query_share", MappingProxyType(frozen))
+        if not (isinstance(self.rho, Fraction) and self.rho >= 0):
+            raise ValueError(f"rho must be a Fraction and non-negative, got {self.rho!r}")
+        for query, shares in self.query_share.items():
+            if set(shares) != set(self.levels):
+                raise ValueError(f"{query} must have a share at {', '.join(self.levels)}, got {', '.join(shares)}")
+        _check_column("level_share", self.level_share)
+        for level in self.levels:
+            column = {query: shares[level] for query, shares in self.query_share.items()}
+            _check_column(f"query_share at {level}", column)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels, in the order they were given."""
+        return tuple(self.level_share)
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Names of the queries, in the order they were given."""
+        return tuple(self.query_share)
+
+    def rho_star(self, level: str, query: str) -> Fraction:
+        """rho of one query at one level, exactly; unknown names raise ValueError with the known ones."""
+        return self.exact[named("level", level, self.levels, level_key), named("query", query, self.queries, query_key)]
+
+    @cached_property
+    def exact(self) -> Mapping[tuple[str, str], Fraction]:
+        """Every rho_star by (level, query), queries of the first level first."""
+        level_rho = {level: self.rho * share for level, share in self.level_share.items()}
+        return MappingProxyType(
+            {(level, query): level_rho[level] * self.query_share[query][level] for level, query in self._pairs}
+        )
+
+    @property
+    def table(self) -> xr.DataArray:
+        """Every rho_star in float64, dims (query, level)."""
+        rho = np.array([float(self.exact[pair]) for pair in self._pairs])
+        return labelled_rho(rho.reshape(len(self.levels), -1).T, self.queries, self.levels)
+
+    @property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(product(self.levels, self.queries))
+
+
+def labelled_rho(values: Floats | np.ndarray[Any, Any], queries: Iterable[Any], levels: Iterable[str]) -> xr.DataArray:
+    """A table of rho with its labels: dims (query, level)."""
+    coords = {"query": list(queries), "level": list(levels)}
+    return xr.DataArray(values, coords, ("query", "level"), name="rho", attrs={"units": "zCDP"})
+
+
+def _check_column(column: str, shares: Shares) -> None:
+    for row, share in shares.items():
+        if not (isinstance(share, Fraction) and share >= 0):
+            raise ValueError(f"{column} must hold Fractions >= 0, got {share!r} for {row}")
+    if sum(shares.values()) != 1:
+        raise ValueError(f"{column} must sum to one exactly, got {sum(shares.values(), Fraction(0))}")
+
+
+def _fractions(rows: Mapping[str, tuple[int, ...]], denominators: Mapping[str, int]) -> dict[str, Shares]:
+    return {
+        query: {level: Fraction(n, d) for n, (level, d) in zip(row, denominators.items(), strict=True)}
+        for query, row in rows.items()
+    }
+
+
+_LEVELS = ("block", "block group", "tract", "county", "state", "nation")
+
+PERSONS = Allocation(
+    Fraction(64, 25),
+    {level: Fraction(n, 4099) for level, n in zip(_LEVELS, (165, 1256, 687, 447, 1440, 104), strict=True)},
+    _fractions(
+        {
+            "TOTAL": (5, 1705, 1567, 3126, 3773, 0),
+            "CENRACE": (9, 3, 8, 10, 6, 52),
+            "HISPANIC": (5, 3, 5, 10, 6, 26),
+            "VOTINGAGE": (5, 3, 5, 10, 6, 26),
+            "HHINSTLEVELS": (5, 3, 5, 10, 6, 26),
+            "HHGQ": (5, 3, 5, 10, 6, 26),
+            "HISPANIC*CENRACE": (21, 1055, 1933, 28, 12, 130),
+            "VOTINGAGE*CENRACE": (21, 9, 20, 28, 12, 130),
+            "VOTINGAGE*HISPANIC": (5, 3, 5, 10, 6, 26),
+            "VOTINGAGE*HISPANIC*CENRACE": (71, 24, 67, 101, 34, 442),
+            DETAILED: (3945, 1288, 482, 754, 230, 3213),
+        },
+        dict(zip(_LEVELS, (4097, 4099, 4102, 4097, 4097, 4097), strict=True)),
+    ),
+)
+"""The persons tables of the 2020 redistricting release, 2.56 (Kifer et al. 2022, Tables 3 to 5).
+
+"block group" is the custom ("optimized") one that lives inside the disclosure system, not the tabulation block group.
+"""
+
+HOUSING = Allocation(
+    Fraction(7, 100),
+    {level: Fraction(n, 4100) for level, n in zip(_LEVELS, (495, 1759, 1456, 350, 20, 20), strict=True)},
+    {OCCUPANCY: dict.fromkeys(_LEVELS, Fraction(1))},
+)
+"""The housing-unit tables of the same release, 0.07 (Kifer et al. 2022, Tables 3 to 5)."""
+
+
+def dhc_allocation(path: str | PathLike[str]) -> xr.DataArray:
+    """A table of per-query rho from a file, dims (query, level): Fractions, exactly as written, in an object array.
+
+    The first line names the levels; every further line is one query, numbered from 1, with a fraction ("31/1000") or a
+    decimal for each level. A bad entry is refused by its row and column. `.astype(float)` for arithmetic.
+    """
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        lines = [[entry.strip() for entry in line] for line in csv.reader(file) if line]
+    if len(lines) < 2:
+        raise ValueError(f"an allocation must have a line of levels and one for each query, got {len(lines)} lines")
+    levels, rows = lines[0], lines[1:]
+    if len(set(levels)) < len(levels) or not all(levels):
+        raise ValueError(f"levels must have distinct names, got {', '.join(levels)}")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(levels):
+            raise ValueError(f"row {number} must have {len(levels)} entries, got {len(row)}")
+    values = np.empty((len(rows), len(levels)), dtype=object)
+    for i, j in product(range(len(rows)), range(len(levels))):
+        values[i, j] = _entry(rows[i][j], f"row {i + 1}, column {levels[j]}")
+    return labelled_rho(values, range(1, len(rows) + 1), levels)
+
+
+def _entry(text: str, where: str) -> Fraction:
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{where} must be a fraction, got {text!r}") from None
+    if value < 0:
+        raise ValueError(f"{where} must be non-negative, got {text!r}")
+    return value

@@ -1,0 +1,244 @@
+"""Words for those who must trust a number: the person in the data, a regulator, and who keeps the data.
+
+What a guarantee promises, whether it can fail, what several releases tell together, why an epsilon was chosen, whether
+a promise keeps what was decided, what an audit found. Numbers are those of the library's own functions, rounded
+outward where they are bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import check_probability, check_whole, one_number
+from adversary.policy.budget import (
+    BOUNDED,
+    Promise,
+    Recommendation,
+    RiskProfile,
+    Verdict,
+    check_statistic,
+    check_word,
+    limits_of,
+    recommend_epsilon,
+    telling_failure,
+)
+from adversary.policy.explain import (
+    audit_text as findings,
+)
+from adversary.policy.explain import (
+    curator_text as curators,
+)
+from adversary.policy.explain import (
+    epsilon_text as reasons,
+)
+from adversary.policy.explain import (
+    outcomes,
+)
+from adversary.policy.explain import (
+    regulator_text as regulators,
+)
+from adversary.policy.explain import (
+    respondent_text as respondents,
+)
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import PureDP
+
+AUDIENCES = ("lay", "regulator", "technical")
+ALSO = {"respondent": "lay", "curator": "technical"}
+"""Other names of audiences."""
+
+TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
+OF_GUARANTEES = TOPICS[:3]
+
+SPEAKERS: dict[str, ModuleType] = {"lay": respondents, "regulator": regulators, "technical": curators}
+
+AUDITS: dict[str, Callable[[xr.DataTree], Iterator[str]]] = {
+    "lay": findings.audit_respondent,
+    "regulator": findings.audit_regulator,
+    "technical": findings.audit_curator,
+}
+BUDGETS: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
+    "lay": reasons.budget_respondent,
+    "regulator": reasons.budget_regulator,
+    "technical": reasons.budget_curator,
+}
+TOLERANCES: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
+    "lay": reasons.decided_respondent,
+    "regulator": reasons.decided_regulator,
+    "technical": reasons.decided_curator,
+}
+PROMISES: dict[str, Callable[[Promise, Sequence[float] | None], Iterator[str]]] = {
+    "lay": reasons.promise_respondent,
+    "regulator": reasons.promise_regulator,
+    "technical": reasons.promise_curator,
+}
+
+
+@dataclass(frozen=True)
+class _Options:
+    """To whom to speak, and of what numbers."""
+
+    audience: str
+    priors: list[float] | None
+    failure: float | None
+    threshold: float
+    kept: bool
+
+    def paragraphs(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
+        """The text of a subject, paragraph by paragraph."""
+        match subject:
+            case Guarantee():
+                yield from self._of_guarantee(subject, _fitting(topic, OF_GUARANTEES, "a guarantee"), releases)
+            case Recommendation() if topic in OF_GUARANTEES:
+                yield from self._of_guarantee(_recommended(subject), topic, releases)
+            case Recommendation():
+                _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
+                yield from (TOLERANCES if topic == "tolerance" else BUDGETS)[self.audience](subject, self.priors)
+            case Promise():
+                _fitting(topic, ("budget", *OF_GUARANTEES), "a promise")
+                yield from self._of_promise(subject, topic, releases)
+            case Verdict():
+                _fitting(topic, ("budget",), "a verdict")
+                yield from SPEAKERS[self.audience].verdict_told(subject)
+            case xr.DataTree():
+                _fitting(topic, ("audit",), "an audit")
+                yield from AUDITS[self.audience](_audited(subject))
+            case _:
+                raise TypeError(
+                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a Promise, a Verdict or the "
+                    f"DataTree of an audit, got {type(subject).__name__}"
+                )
+
+    def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
+        speaker = SPEAKERS[self.audience]
+        if topic == "composition" and releases is None:
+            raise ValueError("composition needs releases, the number of releases with this guarantee each")
+        if not self.kept:
+            yield from speaker.not_kept(guarantee)
+            return
+        if topic != "composition":
+            limits = limits_of(guarantee, self._failure(guarantee))
+            if topic == "pure or approximate":
+                yield from speaker.certainty_told(guarantee, limits)
+            else:
+                yield from speaker.guarantee_told(guarantee, limits, self.priors)
+        if topic == "composition" or (topic is None and releases is not None):
+            number = int(check_whole("releases", releases, minimum=1))
+            prior = self.priors[0] if self.priors else 0.5
+            failure = self._failure(guarantee, number)
+            yield from speaker.composition_told(guarantee, number, failure, prior, self.threshold)
+
+    def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
+        """The failure asked for, or one that suits the guarantee."""
+        return telling_failure(guarantee, releases) if self.failure is None else self.failure
+
+    def _of_promise(self, made: Promise, topic: str | None, releases: int | None) -> Iterator[str]:
+        """A promise by what it keeps; or, of the guarantee topics, one release and all of them."""
+        if releases not in (None, made.releases):
+            raise ValueError(f"releases of a Promise are its own, {made.releases}, got {releases}")
+        if topic not in OF_GUARANTEES:
+            yield from PROMISES[self.audience](made, self.priors)
+            return
+        one = outcomes.kept_by(made)
+        if one.guarantee is None:
+            raise ValueError(f"there is no promised guarantee to explain, the promise is {made.status}")
+        told = replace(self, failure=made.failure or None) if self.failure is None else self
+        several = made.releases if made.releases > 1 or topic == "composition" else None
+        if topic == "pure or approximate":
+            yield from told._of_guarantee(one.guarantee, topic, None)
+        else:
+            yield from told._of_guarantee(one.guarantee, None if topic == "guarantee" else topic, several)
+
+
+def explain(
+    subject: Any,
+    audience: str = "lay",
+    *,
+    topic: str | None = None,
+    priors: ArrayLike | None = None,
+    failure: float | None = None,
+    releases: int | None = None,
+    statistic: str = "any",
+    threshold: float = 0.8,
+    kept: bool = True,
+) -> str:
+    """A text about a guarantee, a recommendation, a promise, a verdict or an audit; a blank line between paragraphs.
+
+    Parameters
+    ----------
+    subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (its recommendation is told), a
+        `Promise` of one or several releases, a `Verdict`, or the DataTree of an `audit`
+    audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
+        "curator"): definitions, formulas, worst case
+    topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
+        where `releases` is given; of a recommendation or profile "budget" (what a release with that epsilon would do),
+        "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
+        recommends; of a promise "budget", or those of a guarantee, of each release and of all; of a verdict "budget";
+        of an audit "audit"
+    priors : where readers start, in [0, 1]; a few usual ones unless told
+    failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
+        at which nearly the same limit holds; of a `Promise` its own
+    releases : how many releases with this guarantee each are to be told of together
+    statistic : of a `RiskProfile`, as in `recommend_epsilon`
+    threshold : belief in (0, 1) of which is told after how many releases it may be passed, by a reader who starts at
+        the first of `priors`, or at 1/2
+    kept : whether the release keeps the guarantee; of one that it does not keep only that is told
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value
+
+    >>> explain(PureDP(1.0)).split("\\n\\n")[1].split(". ")[1]
+    'Someone who starts at 50 in 100 ends no lower than 26 and no higher than 74 in 100.'
+    """
+    who = check_word("audience", ALSO.get(audience, audience), AUDIENCES)
+    if topic is not None:
+        check_word("topic", topic, TOPICS)
+    starts = None if priors is None else [float(p) for p in np.ravel(check_probability("priors", priors))]
+    chance = None if failure is None else _share("failure", failure, zero=True)
+    options = _Options(who, starts or None, chance, _share("threshold", threshold), kept)
+    check_statistic(statistic)
+    if isinstance(subject, RiskProfile):
+        subject = recommend_epsilon(subject, statistic=statistic)
+    return "\n\n".join(options.paragraphs(subject, topic, releases))
+
+
+def explanations(subject: Any, **options: Any) -> dict[str, str]:
+    """The text of `explain` for every audience, by its name; options as there."""
+    if isinstance(subject, RiskProfile):
+        subject = recommend_epsilon(subject, statistic=options.get("statistic", "any"))
+    return {audience: explain(subject, audience, **options) for audience in AUDIENCES}
+
+
+def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | None:
+    if topic is not None and topic not in topics:
+        raise ValueError(f"topic of {subject} must be one of {', '.join(map(repr, topics))}, got {topic!r}")
+    return topic
+
+
+def _recommended(found: Recommendation) -> Guarantee:
+    """The pure DP that is recommended."""
+    if found.status != BOUNDED:
+        raise ValueError(f"there is no recommended guarantee to explain, the recommendation is {found.status}")
+    return PureDP(outcomes.unrounded(found).epsilon)
+
+
+def _audited(tree: xr.DataTree) -> xr.DataTree:
+    if missing := [name for name in ("risk", "bound") if name not in tree.children]:
+        raise ValueError(f"the tree is not an audit: it has no group {missing[0]!r}")
+    return tree
+
+
+def _share(name: str, x: Any, *, zero: bool = False) -> float:
+    """A probability below 1, and above 0 unless zero is allowed."""
+    p = float(check_probability(name, one_number(name, x)))
+    if p == 1.0 or (p == 0.0 and not zero):
+        raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {p:g}")
+    return p

@@ -1,0 +1,180 @@
+"""Prior odds: what a reader knows about a record before the release, from other records and from its past.
+
+A reader who knows all other records learns nothing more about the likelihood ratio from auxiliary information: it
+moves the prior odds only, r = (1 - pi) / pi against the positive value (Liu, He, Chanyaswad, Wang and Mittal 2019,
+sections 5.1 to 5.3). Exact conditional priors of a joint law come first here; the paper's three coefficients, which
+summarise the law by its worst ratios, stand beside them. A target rarer than one half has r > 1 and is never clipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, as_array, check_non_negative, check_probability, scalar_or_array
+
+SLACK = 1e-12
+"""Rounding allowed in a sum that must be one and in a product that must not fall below one."""
+
+
+def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments) on plain arrays that broadcast: scalars in, scalars out; DataArrays in, labels kept."""
+    answer = xr.apply_ufunc(function, *(x if hasattr(x, "coords") else as_array(x) for x in arguments))
+    return answer if hasattr(answer, "coords") else scalar_or_array(answer)
+
+
+def prior_odds(prior: Any) -> Any:
+    """Odds against the positive value, r = (1 - pi) / pi; infinite at pi = 0. Labels are kept.
+
+    >>> round(prior_odds(0.1), 12)
+    9.0
+    """
+    return over_labels(_against, prior)
+
+
+def prior_from_odds(odds: Any) -> Any:
+    """Prior of the positive value, pi = 1 / (1 + r)."""
+    return over_labels(lambda r: 1.0 / (1.0 + check_non_negative("odds", r, finite=False)), odds)
+
+
+def prior_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> Any:
+    """Prior of the likelier value, pi = 1 / ((2 - rho_p)(1 - rho_c)(1 - rho_t)); Equations 17, 20 and 23 there.
+
+    Parameters
+    ----------
+    rho_p : how uneven the prior is, 1 - min P(v1) / P(v2), in [0, 1]
+    rho_c : what correlated records add, 1 - min P(v) / P(v | them), in [0, 1]
+    rho_t : what the past adds to that, 1 - min P(v | them) / P(v | them and the past), in [0, 1]
+
+    Raises
+    ------
+    ValueError : where the three combine to a probability above one: worst cases of different values do not go together
+
+    >>> round(prior_from_coefficients(0.2, 0.1), 5)
+    0.61728
+    """
+    return prior_from_odds(odds_from_coefficients(rho_p, rho_c, rho_t))
+
+
+def odds_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> Any:
+    """Odds against the likelier value, r = (2 - rho_p)(1 - rho_c)(1 - rho_t) - 1; 0 where the value is certain.
+
+    ValueError where the product is below one: `largest_correlation` says how far the coefficients may go.
+
+    >>> round(odds_from_coefficients(0.2, 0.1, 0.1), 12)
+    0.458
+    """
+    return over_labels(_odds, rho_p, rho_c, rho_t)
+
+
+def _against(prior: Floats) -> Floats:
+    p = check_probability("prior", prior)
+    with np.errstate(divide="ignore"):
+        return (1.0 - p) / p
+
+
+def _odds(rho_p: Floats, rho_c: Floats, rho_t: Floats) -> Floats:
+    given = {"rho_p": rho_p, "rho_c": rho_c, "rho_t": rho_t}
+    p, c, t = np.broadcast_arrays(*(check_probability(name, x) for name, x in given.items()))
+    product = (2.0 - p) * (1.0 - c) * (1.0 - t)
+    for beyond in np.argwhere(product < 1.0 - SLACK):
+        i = tuple(beyond)
+        raise ValueError(
+            f"(2 - rho_p)(1 - rho_c)(1 - rho_t) must be at least 1, got {product[i]:.6g} "
+            f"at rho_p = {p[i]:.6g}, rho_c = {c[i]:.6g}, rho_t = {t[i]:.6g}"
+        )
+    return np.maximum(product - 1.0, 0.0)
+
+
+def largest_correlation(rho_p: float, other: float = 0.0) -> float:
+    """Largest rho_c (or rho_t) that goes with rho_p and with the other of the two: 1 - 1 / ((2 - rho_p)(1 - other)).
+
+    >>> round(largest_correlation(0.2), 5), round(largest_correlation(0.2, 0.1), 5)
+    (0.44444, 0.38272)
+    """
+    return 1.0 - float(prior_from_coefficients(rho_p, other))
+
+
+def coefficients_from_joint(joint: xr.DataArray) -> xr.Dataset:
+    """The three coefficients of a finite joint law, and the odds they imply beside the smallest true ones.
+
+    Parameters
+    ----------
+    joint : probabilities with a dimension "value" (of the target's record), optionally "past" (of its own past), and
+        any others (correlated records); they sum to one. Combinations of probability 0 are left out of every ratio.
+
+    Returns
+    -------
+    rho_p, rho_c, rho_t; `odds`, what Equations 17, 20 and 23 make of them, with `status` "attained", or NaN and
+    "unattainable" where they do not go together; `smallest_odds` of the rest against any value in any context, exact.
+    The implied odds are never above the smallest, and may be far below: the factors are worst for different values.
+    """
+    law = _joint(joint)
+    alone, informed, dated = (law.sum([d for d in law.dims if d not in keep]) for keep in _stages(law))
+    rho_p = 1.0 - float(alone.min() / alone.max())
+    rho_c = _largest_update(alone, informed)
+    rho_t = _largest_update(informed, dated)
+    feasible = (2.0 - rho_p) * (1.0 - rho_c) * (1.0 - rho_t) >= 1.0 - SLACK
+    odds = odds_from_coefficients(rho_p, rho_c, rho_t) if feasible else np.nan
+    found = {"rho_p": rho_p, "rho_c": rho_c, "rho_t": rho_t, "odds": odds}
+    smallest = float(conditional_priors(joint)["odds"].min())
+    status = "attained" if feasible else "unattainable"
+    return xr.Dataset({**found, "status": status, "smallest_odds": smallest})
+
+
+def conditional_priors(joint: xr.DataArray, pair: tuple[Any, Any] | None = None) -> xr.Dataset:
+    """Exact priors of every value in every context: `prior` and `odds` over (value, context), `context` probability.
+
+    Parameters
+    ----------
+    joint : as in `coefficients_from_joint`
+    pair : two values; the priors are then of a reader who knows that it is one of them. Otherwise the odds are those
+        of one value against all the rest, and the hypothesis "not this value" is a mixture unless values are two.
+
+    A context of probability 0 has prior NaN.
+    """
+    law = _joint(joint)
+    if pair is not None:
+        law = law.sel(value=list(pair))
+    context = law.sum("value")
+    prior = law / context.where(context > 0)
+    with np.errstate(divide="ignore"):
+        odds = (1.0 - prior) / prior
+    return xr.Dataset({"prior": prior, "odds": odds, "context": context})
+
+
+def mixture_weights(joint: xr.DataArray) -> xr.DataArray:
+    """P(everything else | value): what each hypothesis averages over for a reader who does not know the other records.
+
+    For that reader correlation changes the likelihood ratio too, p(o | v) = sum of these times p(o | v, the rest); the
+    prior odds are those of `joint` summed over the rest.
+    """
+    law = _joint(joint)
+    value = law.sum([d for d in law.dims if d != "value"])
+    return law / value.where(value > 0)
+
+
+def _joint(joint: xr.DataArray) -> xr.DataArray:
+    if not isinstance(joint, xr.DataArray) or "value" not in joint.dims:
+        raise TypeError(f'joint must be a DataArray with a dimension "value", got {type(joint).__name__}')
+    if joint.sizes["value"] < 2:
+        raise ValueError(f'joint must have at least two entries along "value", got {joint.sizes["value"]}')
+    total = float(np.sum(check_probability("joint", joint.values)))
+    if abs(total - 1.0) > 1e-9:
+        raise ValueError(f"joint must sum to 1, got {total}")
+    return joint.astype(np.float64) / total
+
+
+def _stages(law: xr.DataArray) -> tuple[set[Any], set[Any], set[Any]]:
+    """Dimensions known with nothing else, with correlated records, with those and the past."""
+    return {"value"}, set(law.dims) - {"past"}, set(law.dims)
+
+
+def _largest_update(before: xr.DataArray, after: xr.DataArray) -> float:
+    """1 - min of P(v | what was known) / P(v | what is known now), over all values and contexts that can occur."""
+    first, second = (law / law.sum("value").where(law.sum("value") > 0) for law in (before, after))
+    ratio = (first / second.where(second > 0)).values
+    return max(0.0, 1.0 - float(np.nanmin(ratio)))

@@ -1,0 +1,313 @@
+"""A reader who must decide: precision, recall and F-score of the best test, and the epsilon that keeps them low.
+
+Deciding "in" is a test of P against Q: its recall is the power T, its false alarms the level a, and at prior odds
+r = (1 - prior) / prior its precision is T / (T + r a). The best test at every recall thresholds the likelihood ratio
+(Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2), so every curve here is an image of `guarantee.power`: exact for
+a privacy loss, the largest possible for a definition.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, as_array, check_non_negative, check_positive, check_probability, check_whole
+from adversary.privacy.decisions.auxiliary import coefficients_from_joint as coefficients_from_joint
+from adversary.privacy.decisions.auxiliary import conditional_priors as conditional_priors
+from adversary.privacy.decisions.auxiliary import largest_correlation as largest_correlation
+from adversary.privacy.decisions.auxiliary import odds_from_coefficients as odds_from_coefficients
+from adversary.privacy.decisions.auxiliary import over_labels
+from adversary.privacy.decisions.auxiliary import prior_from_coefficients as prior_from_coefficients
+from adversary.privacy.decisions.auxiliary import prior_odds as prior_odds
+from adversary.privacy.decisions.calibration import classical_limit as classical_limit
+from adversary.privacy.decisions.calibration import gaussian_delta as gaussian_delta
+from adversary.privacy.decisions.calibration import gaussian_mu as gaussian_mu
+from adversary.privacy.decisions.calibration import gaussian_sigma as gaussian_sigma
+from adversary.privacy.decisions.targets import GaussianTarget as GaussianTarget
+from adversary.privacy.decisions.targets import Target as Target
+from adversary.privacy.decisions.targets import as_labelled
+from adversary.privacy.decisions.targets import confidence_limits as confidence_limits
+from adversary.privacy.decisions.targets import epsilon_from_f_score as epsilon_from_f_score
+from adversary.privacy.decisions.targets import epsilon_from_point as epsilon_from_point
+from adversary.privacy.decisions.targets import epsilon_from_posterior as epsilon_from_posterior
+from adversary.privacy.decisions.targets import epsilon_lower_bound as epsilon_lower_bound
+from adversary.privacy.decisions.targets import epsilon_lower_bound_from_counts as epsilon_lower_bound_from_counts
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss, check_guarantee
+
+CURVE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 401))
+"""Levels and recalls of a curve nobody chose points for: from 0 to 1, close together at both ends."""
+_FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
+
+
+def roc_curve(guarantee: Guarantee, level: Any = None) -> xr.Dataset:
+    """`power` and `miss` = 1 - power (the trade-off function) of the best test, over "level"."""
+    a = as_labelled("level", CURVE if level is None else level)
+    power = xr.apply_ufunc(check_guarantee("guarantee", guarantee).power, a)
+    return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=_said(guarantee))
+
+
+def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.Dataset:
+    """`precision` and `level` of the best test, over "recall", and "prior" where several are given.
+
+    Interpolate between points in level and recall, never in precision.
+    """
+    t = as_labelled("recall", CURVE if recall is None else recall)
+    precision = precision_at_recall(guarantee, t, as_labelled("prior", prior))
+    return xr.Dataset({"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=_said(guarantee))
+
+
+def precision_at_recall(guarantee: Guarantee, recall: Any, prior: Any = 0.5) -> Any:
+    """Largest precision at this recall, T / (T + r level(T)); at recall 0 its limit. Broadcasts and keeps labels."""
+    return over_labels(check_guarantee("guarantee", guarantee).precision, recall, prior)
+
+
+def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
+    """Integral of precision over recall from 0 to 1.
+
+    Exact where the trade-off is made of straight pieces, as every explicit lattice's; elsewhere chords of the curve are
+    integrated, twice, and what halving their length changed is extrapolated: an error below 1e-6.
+    """
+    corners = _corners(check_guarantee("guarantee", guarantee))
+    level, recall = (as_array(guarantee.level(_FINE)), _FINE) if corners is None else corners
+
+    def area(prior: float) -> float:
+        odds = float(prior_odds(prior))
+        if not np.isfinite(odds):
+            return 0.0
+        fine = _area(recall, level, odds)
+        if corners is not None:
+            return min(fine, 1.0)
+        return float(np.clip(fine + (fine - _area(recall[::2], level[::2], odds)) / 3.0, prior, 1.0))
+
+    return over_labels(np.vectorize(area, otypes=[np.float64]), prior)
+
+
+def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
+    """Least probability of a wrong decision at this prior: prior (1 - delta(log r)); never above min(prior, 1 - prior).
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> round(bayes_error(LaplaceLoss(1.0), 0.5), 6), round(bayes_error(LaplaceLoss(1.0), 0.1), 6)
+    (0.303265, 0.1)
+    """
+    check_guarantee("guarantee", guarantee)
+
+    def error(prior: Floats) -> Floats:
+        p = check_probability("prior", prior)
+        inside = (p > 0) & (p < 1)
+        log_odds = np.log(prior_odds(np.where(inside, p, 0.5)))
+        found = p * (1.0 - as_array(guarantee.delta(log_odds)))
+        return np.where(inside, np.minimum(found, np.minimum(p, 1.0 - p)), 0.0)
+
+    return over_labels(error, prior)
+
+
+def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
+    """F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall); 0 where both are."""
+
+    def score(precision: Floats, recall: Floats, beta: Floats) -> Floats:
+        p, t = check_probability("precision", precision), check_probability("recall", recall)
+        b2 = check_non_negative("beta", beta) ** 2
+        return (1.0 + b2) * p * t / np.where(b2 * p + t > 0, b2 * p + t, 1.0)
+
+    return over_labels(score, precision, recall, beta)
+
+
+def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.Dataset:
+    """The largest F_beta score of any test, and the test that has it.
+
+    Parameters
+    ----------
+    prior : in (0, 1); with `beta`, numbers, vectors (dimensions "prior", "beta") or DataArrays
+    beta : > 0; below 1 precision weighs more, above 1 recall
+
+    Returns
+    -------
+    f_score; posterior_threshold = F / (1 + beta^2): decide "in" where the posterior is at least this; loss_threshold,
+    the same for the log-likelihood ratio, log(r F / (1 + beta^2 - F)); recall, level and precision of that test; for
+    Laplace release_threshold, in sensitivities above the answer without the target (-inf: always decide "in").
+
+    References: Liu et al. 2019, Equation 12 (Laplace, closed form); elsewhere the best corner or the fixed point.
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> best = max_f_score(LaplaceLoss(2.0))
+    >>> [round(float(best[name]), 5) for name in ("f_score", "release_threshold", "recall", "level", "precision")]
+    [0.8191, 0.40854, 0.84681, 0.22086, 0.79314]
+    """
+    check_guarantee("guarantee", guarantee)
+    p, b = xr.broadcast(as_labelled("prior", prior), as_labelled("beta", beta))
+    check_positive("beta", b)
+    certain = (check_probability("prior", p) == 0) | (p.values == 1)
+    if certain.any():
+        raise ValueError(f"prior must be strictly between 0 and 1, got {p.values[certain][0]}")
+    r, b2 = prior_odds(p), b**2
+
+    def best(r: float, b2: float) -> tuple[float, float]:
+        return best_test(guarantee, float(r), float(b2))
+
+    recall, level = xr.apply_ufunc(best, r, b2, output_core_dims=[[], []], vectorize=True)
+    score = (1.0 + b2) * recall / (recall + r * level + b2)
+    found = {
+        "f_score": score,
+        "posterior_threshold": score / (1.0 + b2),
+        "loss_threshold": np.log(r * score / (1.0 + b2 - score)),
+        "recall": recall,
+        "level": level,
+        "precision": recall / (recall + r * level),
+    }
+    if isinstance(guarantee, LaplaceLoss):
+        found["release_threshold"] = laplace_threshold(level, guarantee.epsilon0)
+    return xr.Dataset(found, attrs=_said(guarantee))
+
+
+@singledispatch
+def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
+    """(recall, level) of the test with the largest F_beta, at prior odds against and beta squared.
+
+    Of a worst pair where the definition has one; otherwise the best point of the trade-off, found on ever finer grids.
+    """
+    try:
+        return best_test(guarantee.worst_pair, odds, b2)
+    except TypeError:
+        recall = CURVE[1:]
+    for _ in range(4):
+        level = as_array(guarantee.level(recall))
+        best = int(np.argmax(_scores(recall, level, odds, b2)))
+        found = float(recall[best]), float(level[best])
+        recall = np.linspace(recall[max(best - 1, 0)], recall[min(best + 1, recall.size - 1)], CURVE.size)
+    return found
+
+
+@best_test.register
+def _(guarantee: PrivacyLoss, odds: float, b2: float) -> tuple[float, float]:
+    """The fixed point: decide "in" where the posterior is at least F / (1 + beta^2), F being that test's own score."""
+    score = float(guarantee.f_score(1.0 / (1.0 + odds), np.sqrt(b2)))
+    recall, level = guarantee.tail(np.log(odds * score / (1.0 + b2 - score)))
+    always = _scores(1.0, 1.0, odds, b2) >= _scores(recall, level, odds, b2)
+    return (1.0, 1.0) if always else (float(recall), float(level))
+
+
+@best_test.register
+def _(guarantee: LatticeLoss, odds: float, b2: float) -> tuple[float, float]:
+    """The best corner: along each straight piece of the trade-off F rises or falls throughout."""
+    level, recall = guarantee.corners
+    best = int(np.argmax(_scores(recall, level, odds, b2)))
+    return float(recall[best]), float(level[best])
+
+
+@best_test.register
+def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
+    """s / (s + 1) and beta^2 / (r (s - 1)) with s = sqrt(1 + 4 beta^2 e^epsilon / r); always "in" below the turn.
+
+    Both times e^(-epsilon / 2), which does not overflow; beta^2 / (r (s - 1)) is (s + 1) e^-epsilon / 4.
+    """
+    if guarantee.epsilon0 <= np.log1p(b2 / odds):
+        return 1.0, 1.0
+    one = float(np.exp(-guarantee.epsilon0 / 2.0))
+    s = float(np.sqrt(one**2 + 4.0 * b2 / odds))
+    return s / (s + one), (s + one) * one / 4.0
+
+
+def laplace_threshold(level: Any, epsilon: Any) -> Any:
+    """Release threshold of the best Laplace test at this level, in sensitivities above the answer without the target.
+
+    -log(2 a) / epsilon up to a = 1/2, log(2 (1 - a)) / epsilon beyond; decide "in" above it. Theorem 3 there.
+    """
+
+    def threshold(level: Floats, epsilon: Floats) -> Floats:
+        a, e = check_probability("level", level), check_positive("epsilon", epsilon)
+        with np.errstate(divide="ignore"):
+            return np.where(a <= 0.5, -np.log(2.0 * a), np.log(2.0 * (1.0 - a))) / e
+
+    return over_labels(threshold, level, epsilon)
+
+
+def laplace_loss_threshold(level: Any, epsilon: Any) -> Any:
+    """Log-likelihood ratio at that threshold, epsilon (2 threshold - 1), which cannot leave [-epsilon, epsilon].
+
+    Equation 8 there, with the clamp that it lacks: outside e^-epsilon / 2 <= a <= 1/2 one ratio serves many levels.
+    """
+    return over_labels(lambda a, e: np.clip(e * (2.0 * laplace_threshold(a, e) - 1.0), -e, e), level, epsilon)
+
+
+def laplace_rates(threshold: Any, epsilon: Any) -> tuple[Any, Any]:
+    """(recall, level) of deciding "in" above a release threshold, in sensitivities above the answer without the target.
+
+    Laplace tails of noise epsilon (threshold - 1) and epsilon threshold; Equations 9 and 10 there, signs corrected.
+    """
+
+    def beyond(x: Floats) -> Floats:
+        outer = 0.5 * np.exp(-np.abs(x))
+        return np.where(x >= 0, outer, 1.0 - outer)
+
+    recall = over_labels(lambda t, e: beyond(check_positive("epsilon", e) * (t - 1.0)), threshold, epsilon)
+    return recall, over_labels(lambda t, e: beyond(e * t), threshold, epsilon)
+
+
+def plausible_deniability(log_likelihoods: Any, source: int, gamma: float) -> int:
+    """Largest k for which this release is (k, gamma)-plausibly deniable.
+
+    As many records, the source among them, as have likelihoods within a factor gamma of one another pairwise. Under
+    epsilon-DP between every two of n records, all n do at gamma = e^epsilon.
+
+    Parameters
+    ----------
+    log_likelihoods : of the release, given each record of the data set
+    """
+    x, i = np.ravel(as_array(log_likelihoods)), int(check_whole("source", source, minimum=0))
+    if i >= x.size:
+        raise ValueError(f"source must be one of the {x.size} records, got {source}")
+    if not float(check_positive("gamma", gamma)) >= 1.0:
+        raise ValueError(f"gamma must be at least 1, got {gamma}")
+    reach = float(np.log(gamma)) + 1e-12  # rounding must not deny it
+    starts = x[(x <= x[i]) & (x >= x[i] - reach)]
+    return int(max(((x >= start) & (x <= start + reach)).sum() for start in starts))
+
+
+def _scores(recall: Any, level: Any, odds: float, b2: float) -> Any:
+    return (1.0 + b2) * recall / (recall + odds * level + b2)
+
+
+def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
+    """(level, recall) between which the trade-off is straight, from (0, 0) on, where they can be listed.
+
+    The levels are the pair's own: where recall is near 1 they cannot be read off it.
+    """
+    try:
+        pair = guarantee.worst_pair
+    except TypeError:
+        return None
+    if not isinstance(pair, LatticeLoss):
+        return None
+    level, recall = (np.append(0.0, ends) for ends in pair.corners)
+    return level, recall
+
+
+def _area(recall: Floats, level: Floats, odds: float) -> float:
+    """Integral of T / (T + r a) over T with a linear between the points.
+
+    Where T + r a rises from c by x c, and T from t by w, the mean is t / c f + w / (x c) (1 - f), f = log(1 + x) / x.
+    """
+    t, width = recall[:-1], np.diff(recall)
+    start, rise = t + odds * level[:-1], width + odds * np.diff(level)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        x = np.minimum(rise / start, 1e300)
+        f = np.where(x > 0.0, np.log1p(x) / x, 1.0)
+        mean = np.where(start > 0.0, t / start * f, 0.0) + width / rise * np.where(start > 0.0, _rest(x, f), 1.0)
+    return float((width * np.where(width > 0.0, mean, 0.0)).sum())
+
+
+def _rest(x: Floats, f: Floats) -> Floats:
+    """1 - f, f = log(1 + x) / x, without cancellation."""
+    return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
+
+
+def _said(guarantee: Guarantee) -> dict[str, str]:
+    """Whose curve, and whether a test has it or none exceeds it."""
+    return {
+        "definition": guarantee.definition,
+        "direction": "exact" if isinstance(guarantee, PrivacyLoss) else "upper",
+    }

@@ -1,0 +1,211 @@
+"""How much noise: Gaussian noise for an (epsilon, delta) promise, and any family's noise for one point of a trade-off.
+
+mu = sensitivity / sigma says everything about a Gaussian release, and its profile is exact. The classical
+mu = epsilon / sqrt(2 log(1.25 / delta)) is proved for epsilon < 1 only, wasteful there, and too weak beyond
+`classical_limit(delta)`; Liu, He, Chanyaswad, Wang and Mittal (2019, section 4.3) use it at every epsilon. A
+`NoiseFamily` says which parameter puts the best test at a given point, F-score or posterior: what targets ask.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from adversary._core import Floats, check_non_negative, check_positive, check_probability, solve_decreasing
+from adversary.privacy.decisions.auxiliary import over_labels
+from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import GaussianLoss
+
+SLACK = 1e-12
+"""A target this little (relatively) below what no mechanism can beat counts as equal to it: it was rounded."""
+
+
+def gaussian_delta(mu: Any, epsilon: Any) -> Any:
+    """Exact profile of a Gaussian release, Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu); broadcasts."""
+    return over_labels(_profiles, mu, epsilon)
+
+
+def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
+    """Largest mu whose Gaussian release is (epsilon, delta)-DP; broadcasts.
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1); no Gaussian noise attains 0, so mu is 0 there
+    method : "exact", a root found from the safe side (the delta of the answer never exceeds the one asked for), or
+        "classical", epsilon / sqrt(2 log(1.25 / delta)), whose true delta may be far below, or above
+    """
+    return over_labels(lambda e, d: 1.0 / _scales(e, d, method), epsilon, delta)
+
+
+def gaussian_sigma(epsilon: Any, delta: Any, sensitivity: float = 1.0, method: str = "exact") -> Any:
+    """Smallest standard deviation that is (epsilon, delta)-DP at this L2 sensitivity: sensitivity / mu.
+
+    Infinite where delta is 0.
+
+    >>> round(gaussian_sigma(1.0, 1e-5), 6), round(gaussian_sigma(1.0, 1e-5, method="classical"), 6)
+    (3.730632, 4.844805)
+    """
+    check_positive("sensitivity", sensitivity)
+    return over_labels(lambda e, d: sensitivity * _scales(e, d, method), epsilon, delta)
+
+
+def classical_limit(delta: Any) -> Any:
+    """Epsilon beyond which the classical formula no longer gives (epsilon, delta)-DP: its exact delta passes delta."""
+    return over_labels(lambda d: _limits(_checked(check_positive("delta", d))), delta)
+
+
+def _scales(epsilon: Floats, delta: Floats, method: str) -> Floats:
+    """sigma / sensitivity = 1 / mu."""
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}")
+    scales = _METHODS[method](check_non_negative("epsilon", epsilon), _checked(delta))
+    return np.asarray(scales, dtype=np.float64)
+
+
+def _checked(delta: Floats) -> Floats:
+    d = check_probability("delta", delta)
+    if not (d < 1.0).all():
+        raise ValueError(f"delta must be in [0, 1), got {d.max()}")
+    return d
+
+
+def _exact(epsilon: float, delta: float) -> float:
+    if delta == 0.0:
+        return float("inf")
+    certain = 1.0 / (9.0 + np.sqrt(81.0 + 2.0 * epsilon))  # here the profile is 1 to rounding
+    return solve_decreasing(lambda scale: GaussianLoss(1.0 / scale).delta(epsilon) - delta, certain, 1.0)
+
+
+def _classical(epsilon: float, delta: float) -> float:
+    return float(np.sqrt(2.0 * np.log(1.25 / delta)) / epsilon) if delta > 0 and epsilon > 0 else float("inf")
+
+
+def _limit(delta: float) -> float:
+    def margin(epsilon: float) -> float:
+        return delta - float(GaussianLoss(1.0 / _classical(epsilon, delta)).delta(epsilon))
+
+    return solve_decreasing(margin, 1e-3, 1.0)
+
+
+_METHODS = {
+    name: np.vectorize(rule, otypes=[np.float64]) for name, rule in (("exact", _exact), ("classical", _classical))
+}
+_limits = np.vectorize(_limit, otypes=[np.float64])
+_profiles = np.vectorize(lambda mu, epsilon: GaussianLoss(mu).delta(epsilon), otypes=[np.float64])
+
+
+@dataclass(frozen=True)
+class NoiseFamily(ABC):
+    """A kind of noise with one parameter: the larger, the less protection. Formulas of Liu et al., inverted."""
+
+    delta: float = 0.0
+    unit: ClassVar[str] = "epsilon"
+
+    @abstractmethod
+    def through(self, level: Floats, power: Floats) -> Floats:
+        """Smallest parameter whose trade-off reaches `power` at `level`."""
+
+    @abstractmethod
+    def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
+        """Parameter at which the best F_beta is (1 + b2) o / (1 + (1 + b2) o), for odds o above the floor's."""
+
+    @abstractmethod
+    def guarantee(self, parameter: float) -> Guarantee:
+        """What noise with this parameter promises."""
+
+    def floor_odds(self, r: Floats, b2: Floats) -> Floats:
+        """The odds o of always saying "in"."""
+        return 1.0 / r
+
+    def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
+        """(parameter that caps every posterior, whether there is one)."""
+        ratio = r * cap / (1.0 - cap)
+        return np.log(ratio), ratio >= 1.0 - SLACK
+
+    def promise(self, parameter: float) -> Guarantee | None:
+        """The guarantee, where the parameter is a number."""
+        return self.guarantee(parameter) if np.isfinite(parameter) else None
+
+
+class LaplaceNoise(NoiseFamily):
+    """epsilon = sensitivity / scale."""
+
+    def through(self, level: Floats, power: Floats) -> Floats:
+        steep, shallow = np.log(power / level), np.log((1.0 - level) / (1.0 - power))
+        between = -np.log(4.0 * level * (1.0 - power))
+        return np.where(power <= 0.5, steep, np.where(level >= 0.5, shallow, between))
+
+    def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
+        return np.asarray(np.log(r * odds * (1.0 + b2 * odds)))
+
+    def guarantee(self, parameter: float) -> Guarantee:
+        return PureDP(parameter)
+
+
+class AnyNoise(NoiseFamily):
+    """The worst (epsilon, delta)-DP mechanism: power <= e^epsilon level + delta, and the same with labels swapped."""
+
+    def through(self, level: Floats, power: Floats) -> Floats:
+        steep = np.log(np.maximum(power - self.delta, 0.0) / level)
+        return np.fmax(steep, np.log(np.maximum(1.0 - self.delta - level, 0.0) / (1.0 - power)))
+
+    def floor_odds(self, r: Floats, b2: Floats) -> Floats:
+        """The odds of always saying "in" but when certain of "out", or of saying "in" only when certain."""
+        return np.maximum(1.0 / (r * (1.0 - self.delta)), self.delta / (b2 * (1.0 - self.delta)) if self.delta else 0.0)
+
+    def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
+        ratio = odds * (r + b2)
+        return np.asarray(np.log(ratio - self.delta * (1.0 + ratio)))
+
+    def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
+        found, possible = super().capped(cap, r)
+        return found, possible & (self.delta == 0.0)
+
+    def guarantee(self, parameter: float) -> Guarantee:
+        return ApproximateDP(parameter, self.delta) if self.delta else PureDP(parameter)
+
+
+class GaussianNoise(NoiseFamily):
+    """mu = sensitivity / sigma."""
+
+    unit = "mu"
+
+    def through(self, level: Floats, power: Floats) -> Floats:
+        return np.asarray(ndtri(power) - ndtri(level))
+
+    def from_odds(self, odds: Floats, r: Floats, b2: Floats) -> Floats:
+        """The mu whose profile at the best test's threshold t, e^t = r F / (1 + b2 - F), is b2 F / (1 + b2 - F).
+
+        With odds, e^t = r o / (1 + b2 o) and b2 o / (1 + b2 o); below t = 0 the mirrored profile, 1 - 1 / (r o) at -t.
+        """
+        t = np.log(r * odds / (1.0 + b2 * odds))
+        delta = np.where(t >= 0.0, b2 * odds / (1.0 + b2 * odds), np.maximum(1.0 - 1.0 / (r * odds), 0.0))
+        live = np.isfinite(t) & (delta < 1.0)
+        return np.where(live, gaussian_mu(np.where(live, np.abs(t), 0.0), np.where(live, delta, 0.0)), np.inf)
+
+    def capped(self, cap: Floats, r: Floats) -> tuple[Floats, Any]:
+        found, possible = super().capped(cap, r)
+        return np.zeros_like(found), possible
+
+    def guarantee(self, parameter: float) -> Guarantee:
+        return GaussianDP(parameter)
+
+
+_FAMILIES: dict[str, type[NoiseFamily]] = {"laplace": LaplaceNoise, "any": AnyNoise, "gaussian": GaussianNoise}
+
+
+def noise_family(mechanism: str, delta: float = 0.0) -> NoiseFamily:
+    """The family named "laplace", "gaussian" or "any"; a delta is for "any" alone."""
+    if mechanism not in _FAMILIES:
+        raise ValueError(f"mechanism must be one of {', '.join(map(repr, _FAMILIES))}, got {mechanism!r}")
+    if not float(check_probability("delta", delta)) < 1.0:
+        raise ValueError(f"delta must be in [0, 1), got {delta}")
+    if delta > 0.0 and mechanism != "any":
+        raise ValueError(f'delta must be 0 unless mechanism is "any", got {delta} for {mechanism!r}')
+    return _FAMILIES[mechanism](float(delta))

@@ -1,0 +1,232 @@
+"""Which epsilon keeps every reader below a target, and which epsilon an attack's success proves.
+
+A target caps a point of the precision-recall plane, an F-score or a posterior. Each is a question to one family of
+noise: the largest parameter whose best test stays below the target. Families are "laplace" (epsilon), "any" mechanism
+that is epsilon-DP or (epsilon, delta)-DP, and "gaussian", whose answer is a mu, as no epsilon describes it without a
+delta. Table 1 of Liu, He, Chanyaswad, Wang and Mittal (2019) is Laplace's: under other noise its epsilons are unsafe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+from scipy.special import betainccinv, betaincinv
+
+from adversary._core import Floats, as_array, check_non_negative, check_probability, check_whole
+from adversary.privacy.decisions.auxiliary import prior_odds
+from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_family
+from adversary.privacy.guarantee import Guarantee
+
+
+class Target(float):
+    """The answer to a target: an epsilon in nats, with a `status`; NaN where the target is unattainable.
+
+    status : "attained", the number is the largest that keeps the target; "unattainable", none does, not even 0;
+        "unconstrained", every one does, and the number is infinite
+    guarantee : the promise with this parameter; None where there is no number, or it is infinite
+    """
+
+    unit: ClassVar[str] = "epsilon"
+    status: str
+    guarantee: Guarantee | None
+
+    def __new__(cls, value: float, status: str = "attained", guarantee: Guarantee | None = None) -> Target:
+        """The number, what it means, and the guarantee with that parameter."""
+        target = super().__new__(cls, value)
+        target.status, target.guarantee = status, guarantee
+        return target
+
+    @property
+    def epsilon(self) -> float:
+        """The number itself."""
+        return float(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.unit} {float(self):.6g}, {self.status}>"
+
+
+class GaussianTarget(Target):
+    """A target answered in mu: `target.guarantee.epsilon(delta)` and `.delta(epsilon)` convert it exactly."""
+
+    unit = "mu"
+
+    @property
+    def mu(self) -> float:
+        """The number itself: sensitivity over standard deviation."""
+        return float(self)
+
+    @property
+    def epsilon(self) -> float:
+        """Refused: a Gaussian has an epsilon for every delta."""
+        raise ValueError("epsilon must be asked of Gaussian noise at a delta, as target.guarantee.epsilon(delta)")
+
+
+_TARGETS: dict[str, type[Target]] = {kind.unit: kind for kind in (Target, GaussianTarget)}
+
+
+def epsilon_from_f_score(
+    f: Any,
+    beta: Any = 1.0,
+    prior: Any = 0.5,
+    mechanism: str = "laplace",
+    allow_floor: bool = False,
+    *,
+    delta: float = 0.0,
+) -> Any:
+    """Largest epsilon at which no reader's F_beta score exceeds f.
+
+    Always saying "in" scores (1 + beta^2) / (1 + beta^2 + r), whatever is released: a target below that floor is
+    unattainable. With the odds o = f / ((1 + beta^2)(1 - f)) and r = (1 - prior) / prior,
+    Laplace: log(r o (1 + beta^2 o)); any epsilon-DP mechanism: log(o (r + beta^2)).
+
+    Parameters
+    ----------
+    f, beta, prior : numbers, for a Target; vectors (a dimension with the argument's name) or DataArrays, for a Dataset
+        of the parameter and its `status`
+    mechanism : "laplace", "any" or "gaussian" (a mu)
+    allow_floor : read a target below the floor as the floor, whose answer is log(1 + beta^2 / r)
+    delta : of "any": the mechanism is (epsilon, delta)-DP, and the floor higher
+
+    References: Liu et al. 2019, Table 1 and Equations 12, 18, 21, 24.
+
+    >>> epsilon_from_f_score(0.9, beta=1.0), epsilon_from_f_score(0.55, beta=0.5)
+    (<epsilon 3.20883, attained>, <epsilon nan, unattainable>)
+    """
+    family = noise_family(mechanism, delta)
+
+    def rule(f: Floats, beta: Floats, prior: Floats) -> tuple[Floats, Any, Any]:
+        f, prior = check_probability("f", f), check_probability("prior", prior)
+        b2, r = check_non_negative("beta", beta) ** 2, as_array(prior_odds(prior))
+        odds, floor = f / ((1.0 + b2) * (1.0 - f)), family.floor_odds(r, b2)
+        possible = (odds >= floor * (1.0 - SLACK)) | allow_floor
+        return family.from_odds(np.maximum(odds, floor), r, b2), possible, (f == 1.0) | (prior == 0.0)
+
+    return _answer(family, rule, f=f, beta=beta, prior=prior)
+
+
+def epsilon_from_point(
+    precision: Any, recall: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
+) -> Any:
+    """Largest epsilon at which no reader with this recall has more than this precision.
+
+    The point is the level a = recall (1 - precision) / (r precision) at power `recall`; the answer is the smallest
+    epsilon whose trade-off passes through it. A precision below the prior is unattainable; at recall 1 the precision is
+    the prior whatever epsilon; towards recall 0 the target is the cap of `epsilon_from_posterior`.
+
+    >>> epsilon_from_point(0.9, 0.9, 0.5, "laplace"), epsilon_from_point(0.9, 0.9, 0.5, "any")
+    (<epsilon 3.21888, attained>, <epsilon 2.19722, attained>)
+    """
+    family = noise_family(mechanism, delta)
+
+    def rule(precision: Floats, recall: Floats, prior: Floats) -> tuple[Floats, Any, Any]:
+        level, power, r = _levels(precision, recall, prior)
+        cap, capped = family.capped(as_array(precision), r)
+        reached = level <= np.maximum(power - family.delta, 0.0) * (1.0 + SLACK)
+        found, possible = np.where(power > 0, family.through(level, power), cap), np.where(power > 0, reached, capped)
+        return found, possible, (precision == 1.0) | (prior == 0.0) | (power == 1.0) & reached
+
+    return _answer(family, rule, precision=precision, recall=recall, prior=prior)
+
+
+def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
+    """Largest epsilon at which no release brings the posterior above the cap: logit(cap) - logit(prior).
+
+    Gaussian noise, and any delta above 0, allow every posterior: then only mu = 0 remains, or nothing.
+
+    >>> epsilon_from_posterior(0.75, 0.5)
+    <epsilon 1.09861, attained>
+    """
+    family = noise_family(mechanism, delta)
+
+    def rule(cap: Floats, prior: Floats) -> tuple[Floats, Any, Any]:
+        found, possible = family.capped(check_probability("cap", cap), as_array(prior_odds(prior)))
+        return found, possible, (cap == 1.0) | (prior == 0.0)
+
+    return _answer(family, rule, cap=cap, prior=prior)
+
+
+def epsilon_lower_bound(
+    precision: Any, recall: Any, prior: Any = 0.5, delta: float = 0.0, mechanism: str = "any"
+) -> Target:
+    """Smallest epsilon that the precision and recall of an attack leave possible: the true one is at least this.
+
+    Every point forces the epsilon whose best test passes through it; the answer is the largest over the points, which
+    is sharper than fitting a whole curve below them. Rates are taken as exact: `epsilon_lower_bound_from_counts` is for
+    those of an experiment. Points no better than guessing say nothing: "unconstrained", with 0.
+
+    References: Liu et al. 2019, section 5.3.1, sharpened.
+    """
+    level, power, _ = np.broadcast_arrays(*_levels(precision, recall, prior))
+    return _bound(noise_family(mechanism, delta), level, power)
+
+
+def epsilon_lower_bound_from_counts(
+    hits: Any,
+    positives: int,
+    false_alarms: Any,
+    negatives: int,
+    failure: float = 0.05,
+    delta: float = 0.0,
+    mechanism: str = "any",
+) -> Target:
+    """As `epsilon_lower_bound`, from counts, and too high with probability at most `failure`.
+
+    `hits` of `positives` trials with the target in, and `false_alarms` of `negatives` with it out, were decided "in".
+    Recall is replaced by its lower and the level by its upper Clopper-Pearson limit; the failure is shared equally over
+    both and over the points, which must not have been chosen after seeing the counts.
+    """
+    share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
+    power, level = confidence_limits(hits, positives, share)[0], confidence_limits(false_alarms, negatives, share)[1]
+    return _bound(noise_family(mechanism, delta), *np.broadcast_arrays(level, power))
+
+
+def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:
+    """(lower, upper) Clopper-Pearson limits of a probability, each wrong with probability at most `failure`."""
+    k, n = check_whole("successes", successes, minimum=0), check_whole("trials", trials, minimum=1)
+    if (k > n).any():
+        raise ValueError(f"successes must be at most trials, got {k.max()} of {n.max()}")
+    lower = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), n - k + 1.0, failure))
+    return lower, np.where(k == n, 1.0, betainccinv(k + 1.0, np.maximum(n - k, 1), failure))
+
+
+def _levels(precision: Any, recall: Any, prior: Any) -> tuple[Floats, Floats, Floats]:
+    """(level, power, prior odds) of points of the precision-recall plane; nothing is known at power 0."""
+    power, r = check_probability("recall", recall), as_array(prior_odds(as_array(prior)))
+    p = check_probability("precision", np.where(power > 0.0, as_array(precision), 1.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = np.where(p == 1.0, 0.0, power * (1.0 - p) / (r * p))
+    return level, power, r
+
+
+def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
+    """The largest parameter that any of the points rules out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
+    largest = float(np.max(found, initial=0.0))
+    return _TARGETS[family.unit](largest, "attained" if largest > 0.0 else "unconstrained", family.promise(largest))
+
+
+def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
+    """rule(arrays) -> (parameter, attainable, unconstrained), as a Target for scalars and a Dataset otherwise."""
+    given = xr.broadcast(*(as_labelled(name, x) for name, x in arguments.items()))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found, possible, free = xr.apply_ufunc(rule, *given, output_core_dims=[[], [], []])
+    value = np.maximum(found, 0.0).where(possible).where(~free, np.inf)
+    status = xr.full_like(value, "attained", dtype="U13")
+    status = status.where(~np.isinf(value), "unconstrained").where(~np.isnan(value), "unattainable")
+    if value.ndim:
+        return xr.Dataset({family.unit: value, "status": status})
+    return _TARGETS[family.unit](float(value), str(status.values), family.promise(float(value)))
+
+
+def as_labelled(name: str, x: Any) -> xr.DataArray:
+    """A DataArray as it is; a number without dimensions; a vector with its argument's name as dimension."""
+    if isinstance(x, xr.DataArray):
+        return x
+    values = check_non_negative(name, x)
+    if values.ndim > 1:
+        raise ValueError(f"{name} must be a number, a vector or a DataArray, got {values.ndim} dimensions")
+    return xr.DataArray(values, dims=[name] * values.ndim, coords={name: values} if values.ndim else None)

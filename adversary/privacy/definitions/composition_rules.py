@@ -1,0 +1,123 @@
+"""Composition theorems for (epsilon, delta)-DP, as plain functions of numbers: basic, advanced, optimal.
+
+`n * guarantee` composes optimally; these are the published totals beside it. Kairouz, Oh and Viswanath 2017, "The
+composition theorem for differential privacy"; theorems counted as in Chapter 5 of Kazan's thesis (Kazan et al. 2025,
+"Interpreting differential privacy in terms of disclosure risk", section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_whole,
+    log_sum_exp,
+    scalar_or_array,
+    solve_decreasing,
+)
+from adversary.privacy.definitions.conversions import check_delta
+
+
+def compose_basic(epsilons: Sequence[float] | Floats, deltas: ArrayLike = 0.0) -> tuple[float, float]:
+    """(sum of epsilons, sum of deltas) of releases with (epsilon_j, delta_j)-DP each; delta is at most 1."""
+    e, d = _spent(epsilons, deltas)
+    return float(e.sum()), min(1.0, float(d.sum()))
+
+
+def compose_advanced(
+    epsilons: Sequence[float] | Floats, delta: float, deltas: ArrayLike = 0.0, *, variant: str = "published"
+) -> float:
+    """Epsilon at this total delta by advanced composition, for delta > sum of deltas; Theorem 25.2.
+
+    sum e_j (exp(e_j) - 1) + sqrt(2 sum e_j^2 log(1 / (delta - sum delta_j))); it may exceed basic composition for few
+    releases. `n * PureDP(epsilon)` composes optimally.
+
+    Parameters
+    ----------
+    epsilons, deltas : of each release; one delta may stand for all
+    variant : "published"; "tight" has (e^e_j - 1) / (e^e_j + 1) instead of e^e_j - 1 (Kairouz, Oh and Viswanath 2017,
+        Theorem 3.4); "best" the smaller of "tight" and the sum of epsilons
+    """
+    e, d = _spent(epsilons, deltas)
+    room = float(check_delta("delta", delta, zero=False)) - float(d.sum())
+    if not room > 0.0:
+        raise ValueError(f"delta must be greater than the {d.sum()} already spent, got {delta}")
+    spread = float(np.sqrt(2.0 * (e @ e) * -np.log(room)))
+    tight = float(e @ np.tanh(e / 2.0)) + spread
+    with np.errstate(over="ignore"):
+        found = {"published": float(e @ np.expm1(e)) + spread, "tight": tight, "best": min(tight, float(e.sum()))}
+    if variant not in found:
+        raise ValueError(f"variant must be one of {', '.join(found)}, got {variant!r}")
+    return found[variant]
+
+
+def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
+    """Epsilon of `count` releases with (epsilon, delta_each)-DP at this total delta, as published: Theorem 25.3.
+
+    The smallest (count - 2 l) epsilon, l = 0, 1, ..., whose delta is within reach. `compose_optimal` is the same
+    theorem between those points.
+    """
+    e, n = _homogeneous(epsilon, count)
+    totals = (n - 2.0 * np.arange(n // 2 + 1)) * e
+    kept = as_array(optimal_profile(totals, e, n)) <= _needed(n, delta, delta_each)
+    return float(totals[kept].min())
+
+
+def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
+    """Smallest epsilon of `count` releases with (epsilon, delta_each)-DP each at this total delta: `optimal_profile`
+    inverted by bisection that ends on the safe side."""
+    e, n = _homogeneous(epsilon, count)
+    need = _needed(n, delta, delta_each)
+    if need == 0.0:
+        return n * e
+    return min(n * e, solve_decreasing(lambda total: optimal_profile(total, e, n) - need, 0.0, 1.0))
+
+
+def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: float = 0.0) -> Any:
+    """delta at any real `total` of `count` releases with (epsilon, delta_each)-DP each, the least that can be promised.
+
+    1 - (1 - delta_each)^n (1 - sum_j C(n, j) max(0, e^((n - j) epsilon) - e^(total + j epsilon)) / (1 + e^epsilon)^n):
+    n randomised responses, each of which tells all with probability delta_each (Kairouz, Oh and Viswanath 2017,
+    Theorem 3.3, written for every epsilon). The closed form of `(n * ApproximateDP(epsilon, delta_each)).delta`.
+    """
+    e, n = _homogeneous(epsilon, count)
+    kept = n * np.log1p(-float(check_delta("delta_each", delta_each)))
+    j = np.arange(n + 1.0)
+    log_p = gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0) + (n - j) * e - n * np.logaddexp(0.0, e)
+    gap = np.minimum(check_number("total", total)[..., None] - (n - 2.0 * j) * e, 0.0)
+    with np.errstate(divide="ignore"):
+        log_delta = log_sum_exp(log_p + np.log(-np.expm1(gap)))
+    delta = np.minimum(np.exp(log_delta), 1.0)
+    return scalar_or_array(-np.expm1(kept) + np.exp(kept) * delta)
+
+
+def _spent(epsilons: Any, deltas: ArrayLike) -> tuple[Floats, Floats]:
+    e = np.ravel(check_non_negative("epsilons", epsilons))
+    if e.size == 0:
+        raise ValueError("epsilons must not be empty: there is nothing to compose")
+    d = np.ravel(check_delta("deltas", deltas))
+    if d.size not in (1, e.size):
+        raise ValueError(f"deltas must be one or as many as the {e.size} epsilons, got {d.size}")
+    return e, np.broadcast_to(d, e.shape)
+
+
+def _homogeneous(epsilon: float, count: int) -> tuple[float, int]:
+    return float(check_non_negative("epsilon", epsilon)), int(check_whole("count", count, minimum=1))
+
+
+def _needed(count: int, delta: float, delta_each: float) -> float:
+    """What is left of the total delta for the finite losses: 1 - (1 - delta) / (1 - delta_each)^count."""
+    total, each = float(check_delta("delta", delta)), float(check_delta("delta_each", delta_each))
+    need = float(-np.expm1(np.log1p(-total) - count * np.log1p(-each)))
+    if need < -1e-15:
+        raise ValueError(f"delta must be at least what {count} releases of delta {each} already spend, got {delta}")
+    return max(need, 0.0)

@@ -1,0 +1,260 @@
+"""Published conversions between privacy definitions, as plain functions of numbers.
+
+Each is a formula of a paper under its usual name. Guarantees use the sharper rule where there is one, and these stay
+beside them for comparison. Kazan et al. 2025, "Interpreting differential privacy in terms of disclosure risk" (theorems
+counted as in Chapter 5 of Kazan's thesis); Kifer et al. 2022, "Bayesian and frequentist semantics for common variations
+of differential privacy".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._core import (
+    Floats,
+    check_non_negative,
+    check_probability,
+    posterior_ratio,
+    scalar_or_array,
+    solve_decreasing,
+)
+
+# Power and level under (epsilon, delta)-DP
+
+
+def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, Any]:
+    """(lower, upper) power of a test of exactly this level: Theorem 6.2 of Kifer et al.; 6.1 at delta 0.
+
+    upper = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)) and lower(a) = 1 - upper(1 - a), inside [0, 1].
+
+    >>> [round(float(side), 6) for side in power_bounds(1.0, 0.01, 0.05)]
+    [0.014715, 0.145914]
+    """
+    e, d = float(check_non_negative("epsilon", epsilon)), float(check_probability("delta", delta))
+    a = check_probability("level", level)
+    with np.errstate(divide="ignore"):
+        rise, fall = np.minimum(np.log(a) + e, 0.0), np.minimum(np.log1p(-a) + e, 0.0)
+    upper = np.minimum(np.exp(rise) + d, -np.expm1(-e) + np.exp(-e) * (a + d))
+    lower = np.maximum(-np.expm1(fall) - d, np.exp(-e) * (a - d))
+    return scalar_or_array(np.clip(lower, 0.0, a)), scalar_or_array(np.clip(upper, a, 1.0))
+
+
+def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:
+    """Smallest level at which (epsilon, delta)-DP allows this power: the upper bound of Theorem 6.2, inverted.
+
+    max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0).
+    """
+    return power_bounds(epsilon, delta, power)[0]
+
+
+# Approximate and probabilistic DP
+
+
+def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLike) -> Any:
+    """Smallest e' for which (epsilon, delta)-DP implies (e', failure)-probabilistic DP, for failure > delta.
+
+    e' = epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)); Theorem 35. At delta 0 it is epsilon.
+    """
+    e, d = check_non_negative("epsilon", epsilon), check_delta("delta", delta)
+    f = check_probability("failure", failure)
+    room = f - d
+    if (refused := (d > 0.0) & (room <= 0.0)).any():
+        raise ValueError("failure must be greater than delta, got {} and {}".format(*_first(refused, f, d)))
+    wide = room > 1e-15 * d
+    excess = np.log1p(d * (1.0 + np.exp(-e)) / np.where(wide, room, 1.0))
+    return scalar_or_array(e + np.where(d == 0.0, 0.0, np.where(wide, excess, np.inf)))
+
+
+def probabilistic_failure(epsilon: ArrayLike, delta: ArrayLike, loss: ArrayLike) -> Any:
+    """Smallest P(|L| > loss) that (epsilon, delta)-DP promises: delta (1 + e^-loss) / (1 - e^(epsilon - loss)).
+
+    The curve of Theorem 35 read the other way, for loss > epsilon. Trivial, 1, where nothing is promised.
+    """
+    e, d, z = check_non_negative("epsilon", epsilon), check_delta("delta", delta), check_non_negative("loss", loss)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        failure = d * (1.0 + np.exp(-z)) / -np.expm1(np.minimum(e - z, 0.0))
+    beyond = np.where(z > e, failure, np.where((d == 0.0) & (z == e), 0.0, 1.0))
+    return scalar_or_array(np.minimum(beyond, 1.0))
+
+
+def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -> Any:
+    """Largest epsilon whose (epsilon, delta)-DP keeps |L| <= loss but for probability `failure`: Theorem 35 inverted.
+
+    epsilon = loss + log1p(-delta (1 + e^-loss) / failure).
+
+    Raises
+    ------
+    ValueError : no epsilon >= 0 does
+    """
+    z, d, f = check_non_negative("loss", loss), check_delta("delta", delta), check_probability("failure", failure)
+    share = d * (1.0 + np.exp(-z)) / np.where(f > 0.0, f, 1.0)
+    attained = (share < 1.0) & ((f > 0.0) | (d == 0.0))
+    epsilon = z + np.log1p(-np.where(attained, share, 0.0))
+    if (refused := ~attained | (epsilon < -1e-14)).any():
+        raise ValueError("no epsilon >= 0 keeps |L| <= {} but for {} at delta {}".format(*_first(refused, z, f, d)))
+    return scalar_or_array(np.maximum(epsilon, 0.0))
+
+
+def approximate_from_difference(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """What "|posterior - prior| <= tanh(epsilon / 4) but for delta, at every prior" implies: two (epsilon, delta)-DPs.
+
+    (epsilon, 2 delta) and (log(3 e^(epsilon/2) - 1) - log(3 - e^(epsilon/2)), delta); Theorem 31.2. At delta 0 and
+    small epsilon the two tell the same.
+
+    Raises
+    ------
+    ValueError : epsilon >= 2 log 3, where the second does not exist (a limit the papers omit) and only
+        (epsilon, 2 delta) remains
+    """
+    e, d = float(check_non_negative("epsilon", epsilon)), float(check_delta("delta", delta))
+    if e >= 2.0 * np.log(3.0):
+        raise ValueError(f"epsilon must be below 2 log 3 = 2.1972, got {epsilon}; only (epsilon, 2 delta) remains")
+    step = float(np.expm1(e / 2.0))
+    return (e, min(1.0, 2.0 * d)), (float(np.log1p(1.5 * step) - np.log1p(-0.5 * step)), d)
+
+
+# Priors at which a bounded loss moves beliefs most
+
+
+def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, float]:
+    """(prior, value) at which a loss within [-loss, loss] moves a belief most; Lemma 30 and section 5.4.4.
+
+    Parameters
+    ----------
+    loss : bound on the privacy loss, in nats, may be infinite
+    criterion : "difference", posterior - prior, largest at 1 / (1 + e^(loss/2)); "fall", prior - posterior, largest
+        at the mirror image; "ratio", posterior / prior, e^loss as the prior tends to 0
+
+    >>> prior, rise = worst_prior(2.0)
+    >>> round(prior, 4), round(rise, 4)
+    (0.2689, 0.4621)
+    """
+    z = float(check_non_negative("loss", loss, finite=False))
+    low, high, most = float(expit(-z / 2.0)), float(expit(z / 2.0)), float(np.tanh(z / 4.0))
+    found = {"difference": (low, most), "fall": (high, most), "ratio": (0.0, float(posterior_ratio(0.0, z)))}
+    if criterion not in found:
+        raise ValueError(f"criterion must be one of {', '.join(found)}, got {criterion!r}")
+    return found[criterion]
+
+
+def two_sided_ratio(prior: ArrayLike, loss: ArrayLike) -> Any:
+    """Largest of X / p and (1 - X) / (1 - p) when absence is sensitive too, for a loss within [-loss, loss].
+
+    max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)); section 5.4.4.
+    """
+    p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
+    return scalar_or_array(np.maximum(posterior_ratio(p, z), posterior_ratio(1.0 - p, z)))
+
+
+def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
+    """Largest of X - p and p - X for a loss within [-loss, loss]; section 5.4.4."""
+    p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
+    step = -np.expm1(-z) * p * (1.0 - p)
+    up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p  # 0 only where the belief is certain
+    return scalar_or_array(np.maximum(step / np.where(up > 0.0, up, 1.0), step / np.where(down > 0.0, down, 1.0)))
+
+
+# Concentrated and Renyi DP
+
+
+def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
+    """rho + 2 sqrt(rho log(1 / delta)): the epsilon published for rho-zCDP; Theorem 24, Bun and Steinke 2016.
+
+    `ZeroConcentratedDP(rho).epsilon(delta)` is the tight one.
+
+    >>> round(simple_epsilon(2.63, 1e-10), 6)
+    18.193803
+    """
+    r, d = check_non_negative("rho", rho), check_delta("delta", delta, zero=False)
+    return scalar_or_array(r + 2.0 * np.sqrt(r * -np.log(d)))
+
+
+def published_loss_bound(rho: float, failure: float) -> float:
+    """The published bound on the loss of rho-zCDP: Theorem 35 after `simple_epsilon`, at the best delta < failure.
+
+    `ZeroConcentratedDP(rho).loss_bound(failure)` is sharper (Markov's inequality on the loss itself). The minimum is
+    found by golden section in log delta; any delta gives a valid bound.
+    """
+    from scipy.optimize import minimize_scalar
+
+    r, f = float(check_non_negative("rho", rho)), float(check_probability("failure", failure))
+    if f == 0.0:
+        raise ValueError("failure must be positive: zCDP bounds no loss with certainty, got 0.0")
+    if r == 0.0:
+        return 0.0
+
+    def bound(log_share: float) -> float:
+        delta = f * np.exp(log_share)
+        return float(probabilistic_epsilon(simple_epsilon(r, delta), delta, f))
+
+    best = minimize_scalar(bound, bounds=(-40.0, -1e-6), method="bounded", options={"xatol": 1e-9})
+    return float(best.fun)
+
+
+def direct_loss_bound(rho: float, failure: float) -> float:
+    """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure; inf at failure 0.
+
+    Markov's inequality on exp((alpha - 1) L), best alpha, in one tail, and e^-e times it in the other.
+    """
+    r, f = float(check_non_negative("rho", rho)), float(check_probability("failure", failure))
+    if r == 0.0 or f == 1.0:
+        return 0.0
+    if f == 0.0:
+        return float("inf")
+    return solve_decreasing(
+        lambda e: float(np.logaddexp(0.0, -e) - (e - r) ** 2 / (4.0 * r) - np.log(f)), r, 2.0 * r + 1.0
+    )
+
+
+def pbdp_delta_markov(epsilon: ArrayLike, *, rho: float | None = None, rdp: Any = None) -> Any:
+    """Published bound on P(L > epsilon) after any post-processing, by Markov's inequality; Kifer et al., section 5.3.
+
+    exp(-(epsilon - rho)^2 / (4 rho)) for rho-zCDP and epsilon > rho; exp((alpha - 1)(gamma - epsilon)) for Renyi DP
+    and epsilon > gamma, the best of the pairs given. Elsewhere the trivial 1.
+
+    Parameters
+    ----------
+    epsilon : threshold of the privacy loss, in nats, > 0 (the papers print e^epsilon: an erratum)
+    rho, rdp : exactly one of them; rdp is one pair (alpha, gamma) or several
+    """
+    e = check_non_negative("epsilon", epsilon)
+    if not (e > 0.0).all():
+        raise ValueError(f"epsilon must be positive for a probabilistic bound, got {e[e <= 0.0].ravel()[0]}")
+    if (rho is None) == (rdp is None):
+        raise ValueError("give exactly one of rho and rdp")
+    if rho is not None:
+        r = float(check_non_negative("rho", rho))
+        exponent = np.full_like(e, -np.inf) if r == 0.0 else -(np.maximum(e - r, 0.0) ** 2) / (4.0 * r)
+        return scalar_or_array(np.exp(exponent))
+    pairs = np.reshape(np.asarray(rdp, dtype=np.float64), (-1, 2))
+    alpha, gamma = check_order(pairs[:, 0]), check_non_negative("gamma", pairs[:, 1])
+    return scalar_or_array(np.exp(np.minimum((alpha - 1.0) * (gamma - e[..., None]), 0.0).min(-1)))
+
+
+# Checks
+
+
+def check_delta(name: str, delta: ArrayLike, *, zero: bool = True) -> Floats:
+    """Probabilities below one, and above zero unless zero is allowed, or ValueError naming the argument."""
+    d = check_probability(name, delta)
+    inside = (d < 1.0) & (zero | (d > 0.0))
+    if not inside.all():
+        raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {d[~inside].ravel()[0]}")
+    return d
+
+
+def check_order(alpha: ArrayLike) -> Floats:
+    """Renyi orders, finite and above 1, or ValueError naming the first that is not."""
+    order = check_non_negative("alpha", alpha)
+    if not (order > 1.0).all():
+        raise ValueError(f"alpha must be greater than 1, got {order[order <= 1.0].ravel()[0]}")
+    return order
+
+
+def _first(refused: Any, *arrays: Floats) -> list[float]:
+    """The values at the first refused place of arrays that broadcast together."""
+    return [float(array[refused].ravel()[0]) for array in np.broadcast_arrays(*arrays)]

@@ -1,0 +1,145 @@
+"""What pure and approximate DP promise for hypotheses several records apart: their trade-off, iterated.
+
+If one record is protected by the trade-off F (level to power), then k records are by F o ... o F, k times, and no more
+is promised (Dong, Roth and Su 2022, Theorem 2.14). For (epsilon, delta)-DP that is a broken line of k + 1 slopes, below
+the line of the usual (k epsilon, delta_k)-DP: the largest loss is the same, but most outcomes lose less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from adversary._core import Floats, as_array, check_whole, elementwise
+from adversary.privacy.definitions.pure_approximate import ApproximateDP, NoPrivacy, PureDP
+from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
+
+
+@dataclass(frozen=True)
+class Grouped(Attained):
+    """A pure or approximate guarantee for hypotheses that differ in `size` records; `base.group(size)` makes it.
+
+    power(level) = F(F(... F(level))), F the power curve of `base`. `epsilon0` and `delta0` say the same in two numbers,
+    more loosely: the largest loss, in nats, that is not infinite, and the probability of an infinite one.
+
+    Parameters
+    ----------
+    base : PureDP or ApproximateDP, epsilon > 0
+    size : records, >= 2, few enough that something is still promised
+
+    >>> two = PureDP(1.0).group(2)
+    >>> round(two.power(0.1), 6), round(PureDP(2.0).power(0.1), 6)
+    (0.732121, 0.738906)
+    >>> two.loss_bound(0.0)
+    2.0
+    """
+
+    base: PureDP | ApproximateDP
+    size: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.base, PureDP | ApproximateDP) or not self.base.epsilon0 > 0.0:
+            raise TypeError(f"base must be PureDP or ApproximateDP with a positive epsilon, got {self.base!r}")
+        object.__setattr__(self, "size", int(check_whole("size", self.size, minimum=2)))
+        if not self.worst_pair.losses.size:
+            raise ValueError(f"size must leave something promised, got {self.size} records for {self.base!r}")
+
+    @property
+    def definition(self) -> str:
+        return f"{self.base.definition}, groups of {self.size}"
+
+    @cached_property
+    def worst_pair(self) -> LatticeLoss:
+        """The pair that attains it: whole steps of 2 epsilon between -size epsilon and size epsilon.
+
+        For pure DP this is the geometric mechanism at a count moved by `size`.
+        """
+        return _pair(self.base.epsilon0, _delta(self.base), self.size)
+
+    @property
+    def epsilon0(self) -> float:
+        """Largest loss that is not infinite: size epsilon, or less where delta leaves room for no such loss."""
+        return float(self.worst_pair.losses[-1])
+
+    @property
+    def delta0(self) -> float:
+        """Probability of an infinite loss, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)) while that is small."""
+        return float(self.worst_pair.infinite_p)
+
+    @property
+    def implied(self) -> PureDP | ApproximateDP:
+        """The definition of the same kind that follows: a larger epsilon, and a larger delta."""
+        return PureDP(self.epsilon0) if _delta(self.base) == 0.0 else ApproximateDP(self.epsilon0, self.delta0)
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """The smaller of what the profile and what `implied` bounds; size epsilon at failure 0 of pure DP."""
+        return min(float(self.worst_pair.loss_bound(failure)), float(self.implied.loss_bound(failure)))
+
+    def group(self, size: int) -> Guarantee:
+        return self.base.group(int(check_whole("size", size, minimum=1)) * self.size)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        """A profile is convex in e^epsilon and this one straight between its losses: they are all there is to check."""
+        at = self.worst_pair.losses
+        most = as_array(self.delta(at)) * (1 + TOLERANCE) + 1e-15
+        return self.implied.is_kept_by(loss) and all(
+            bool(np.all(as_array(side.bracket.delta(at)[0]) <= most)) for side in loss.directions
+        )
+
+
+def iterated(base: PureDP | ApproximateDP, size: int) -> Guarantee:
+    """What `base` promises for `size` records: itself for one, `NoPrivacy` where some test is always right."""
+    k = int(check_whole("size", size, minimum=1))
+    epsilon, delta = base.epsilon0, _delta(base)
+    if k == 1 or epsilon == delta == 0.0:
+        return base
+    if epsilon == 0.0:
+        return ApproximateDP(0.0, k * delta) if k * delta < 1.0 else NoPrivacy()
+    return Grouped(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
+
+
+def _delta(base: PureDP | ApproximateDP) -> float:
+    return base.delta0 if isinstance(base, ApproximateDP) else 0.0
+
+
+_LEAST = 5e-324
+"""The smallest double: half of an epsilon of that size is no number above 0, but a mass of nothing has no logarithm."""
+
+
+def _pair(epsilon: float, delta: float, size: int) -> LatticeLoss:
+    """The pair whose power is the k-fold iterate of F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1).
+
+    F turns at c = (1 - delta) / (1 + e^epsilon), where it is 1 - c. The iterate turns at a_j = e^(-j epsilon) (c -
+    delta (1 + ... + e^((j - 1) epsilon))), those j < k where that is positive, m of them; between a_j and a_(j-1) the
+    loss is (2 j - k) epsilon, and j runs from k - m to m. The mass there is e^(w_j - j epsilon) under Q and
+    e^(w_j - (k - j) epsilon) under P, w_j = w_(k - j), so that neither tail is a difference of masses near one.
+    """
+    k = size
+    powers = epsilon * np.arange(k)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_sums = np.log(delta) + np.append(-np.inf, np.logaddexp.accumulate(powers))
+        log_corner = np.log1p(-delta) + log_expit(-epsilon)
+        room = 1.0 - np.exp(log_sums[:k] - log_corner)
+    m = int(np.count_nonzero(room > 0.0))
+    j = np.arange(k - m, m + 1)
+    inner = np.log(max(np.tanh(epsilon / 2.0) + 2.0 * delta * expit(-epsilon), _LEAST))
+    weight = np.full(j.size, inner)
+    if 2 * m > k:
+        weight[[0, -1]] = np.log1p(-delta) + log_expit(epsilon) + np.log(room[m - 1])
+    elif 2 * m == k:
+        twice = min(2.0 * float(np.exp(log_sums[m])), 1.0)
+        weight, j = (np.full(1, np.log1p(-twice)), j) if twice < 1.0 else (weight[:0], j[:0])
+    log_p, log_q = weight - (k - j) * epsilon, weight - j * epsilon
+    infinite = float(np.exp(log_sums[k])) if m == k else _rest(log_q)
+    if infinite >= 1.0:
+        j, log_p, log_q = j[:0], log_p[:0], log_q[:0]
+    return LatticeLoss(as_array((2.0 * j - k) * epsilon), log_p, log_q, infinite, infinite, blur=0.0)
+
+
+def _rest(log_mass: Floats) -> float:
+    return max(0.0, 1.0 - float(np.exp(log_mass).sum()))

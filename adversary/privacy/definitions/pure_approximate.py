@@ -1,0 +1,255 @@
+"""The privacy definitions, each a leaf of `Guarantee`: what it promises in a few formulas, and what would break it.
+
+Definitions and conversions: Kazan et al. 2025, sections 2 and 3; trade-offs: Kifer et al. 2022, Theorems 6.1 and
+6.2; worst pairs: Kairouz, Oh and Viswanath 2017. Those by moments of the loss, and Gaussian DP, are in `concentrated`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_expit
+
+from adversary._core import (
+    as_array,
+    check_non_negative,
+    check_number,
+    check_probability,
+    check_whole,
+    elementwise,
+    labelled,
+    one_number,
+    scalar_or_array,
+)
+from adversary.privacy.definitions.conversions import check_delta, least_level, power_bounds, probabilistic_epsilon
+from adversary.privacy.definitions.moments import GaussianDP as GaussianDP
+from adversary.privacy.definitions.moments import RenyiDP as RenyiDP
+from adversary.privacy.definitions.moments import ZeroConcentratedDP as ZeroConcentratedDP
+from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+
+
+def _delta_certified(loss: PrivacyLoss, epsilon: float) -> float:
+    """A lower bound on the profile, worse direction: what a mechanism certainly fails to keep below."""
+    return max(float(side.bracket.delta(epsilon)[0]) for side in loss.directions)
+
+
+def _outside_certified(loss: PrivacyLoss, epsilon: float) -> float:
+    """A lower bound on P(|L| > epsilon); exact where the law of the loss is."""
+    beyond, at_most = loss.bracket.tail(epsilon)
+    if beyond == at_most:
+        return float(beyond + loss.swapped.tail(epsilon)[1])
+    return float(beyond + 1.0 - loss.bracket.tail(-epsilon * (1.0 + TOLERANCE) - 1e-14)[1])
+
+
+@dataclass(frozen=True)
+class PureDP(Guarantee):
+    """Pure epsilon-DP: |L| <= epsilon always.
+
+    Parameters
+    ----------
+    epsilon0 : nats, >= 0
+
+    >>> PureDP(1.0).posterior_bounds(0.5)[1].__round__(6)
+    0.731059
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("epsilon", self.epsilon0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
+
+    @property
+    def definition(self) -> str:
+        return "pure DP"
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        e = check_number("epsilon", epsilon)
+        # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
+        inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
+        return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Theorem 6.1: min(e^epsilon a, 1 - e^-epsilon (1 - a))."""
+        return power_bounds(self.epsilon0, 0.0, level)[1]
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return least_level(self.epsilon0, 0.0, power)
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """Binary randomised response: epsilon with probability 1 / (1 + e^-epsilon) under P, else -epsilon."""
+        return ApproximateDP(self.epsilon0, 0.0).worst_pair
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        check_probability("failure", failure)
+        return float(self.epsilon0)
+
+    @property
+    def auc(self) -> float:
+        """e^epsilon / (1 + e^epsilon), that of randomised response."""
+        return self.worst_pair.auc
+
+    def group(self, size: int) -> Guarantee:
+        """The trade-off iterated; it implies size epsilon-DP and says more (`privacy.grouped`)."""
+        from adversary.privacy.definitions.group import iterated
+
+        return iterated(self, size)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
+
+
+@dataclass(frozen=True)
+class ApproximateDP(Guarantee):
+    """(epsilon, delta)-DP: P(S) <= e^epsilon Q(S) + delta for every event S.
+
+    Parameters
+    ----------
+    epsilon0 : nats, >= 0
+    delta0 : probability in [0, 1)
+    """
+
+    epsilon0: float
+    delta0: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("epsilon", self.epsilon0)
+        check_delta("delta", self.delta0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
+        object.__setattr__(self, "delta0", one_number("delta", self.delta0))
+
+    @property
+    def definition(self) -> str:
+        return "approximate DP"
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        return scalar_or_array(self.delta0 + (1.0 - self.delta0) * as_array(PureDP(self.epsilon0).delta(epsilon)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Theorem 6.2: min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta), 1)."""
+        return power_bounds(self.epsilon0, self.delta0, level)[1]
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return least_level(self.epsilon0, self.delta0, power)
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """Randomised response that tells all with probability delta: four outcomes, two under one truth only."""
+        e = float(self.epsilon0)
+        losses = np.array([-e, e] if e > 0.0 else [0.0])
+        log_p = np.log1p(-self.delta0) + (log_expit(losses) if e > 0.0 else losses)
+        return LatticeLoss(losses, log_p, log_p[::-1], float(self.delta0), float(self.delta0), blur=0.0)
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """Theorem 3.9: epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)), for failure > delta."""
+        failure = float(check_probability("failure", failure))
+        if self.delta0 > 0.0 and failure <= self.delta0:
+            return float("inf")
+        return float(probabilistic_epsilon(self.epsilon0, self.delta0, failure))
+
+    @property
+    def auc(self) -> float:
+        return self.worst_pair.auc
+
+    def group(self, size: int) -> Guarantee:
+        """The trade-off iterated; it implies (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
+        from adversary.privacy.definitions.group import iterated
+
+        return iterated(self, size)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        if self.delta0 == 0.0:
+            return PureDP(self.epsilon0).is_kept_by(loss)
+        return _delta_certified(loss, self.epsilon0) <= self.delta0 * (1 + TOLERANCE) + 1e-300
+
+
+@dataclass(frozen=True)
+class ProbabilisticDP(Guarantee):
+    """(epsilon, delta)-probabilistic DP: P(|L| > epsilon) <= delta under both truths, of the release itself.
+
+    Its bounds do not survive post-processing. It implies (epsilon, delta)-DP, which does.
+    """
+
+    epsilon0: float
+    delta0: float
+
+    def __post_init__(self) -> None:
+        checked = ApproximateDP(self.epsilon0, self.delta0)
+        object.__setattr__(self, "epsilon0", checked.epsilon0)
+        object.__setattr__(self, "delta0", checked.delta0)
+
+    @property
+    def definition(self) -> str:
+        return "probabilistic DP"
+
+    @property
+    def implied(self) -> ApproximateDP:
+        """(epsilon, delta)-DP, which survives post-processing: its profile and trade-off are the ones shown here."""
+        return ApproximateDP(self.epsilon0, self.delta0)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        return self.implied.delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.implied.power(level)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return self.implied.level(power)
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        return float(self.epsilon0) if float(check_probability("failure", failure)) >= self.delta0 else float("inf")
+
+    def group(self, size: int) -> Guarantee:
+        """Through (epsilon, delta)-DP: the probabilistic form itself does not compose over records."""
+        return self if check_whole("size", size, minimum=1) == 1 else self.implied.group(size)
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        edge = self.epsilon0 * (1 + TOLERANCE)
+        outside = max(_outside_certified(side, edge) for side in loss.directions)
+        return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
+
+
+@dataclass(frozen=True)
+class NoPrivacy(Guarantee):
+    """No promise at all: every posterior is possible."""
+
+    @property
+    def definition(self) -> str:
+        return "no privacy"
+
+    @property
+    def worst_pair(self) -> LatticeLoss:
+        """A release that tells all: infinite loss with probability one, under either truth."""
+        return LatticeLoss(np.zeros(0), np.zeros(0), np.zeros(0), 1.0, 1.0)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        return scalar_or_array(np.ones_like(check_number("epsilon", epsilon)))
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        return 0.0 if float(check_probability("failure", failure)) >= 1.0 else float("inf")
+
+    def group(self, size: int) -> NoPrivacy:
+        check_whole("size", size, minimum=1)
+        return self
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        return True

@@ -1,0 +1,414 @@
+"""What a privacy definition promises against every reader, and the bounds on beliefs that follow from it.
+
+A guarantee says two things: its profile `delta(epsilon)` and `loss_bound(failure)`, the smallest e such that the
+privacy loss stays within [-e, e] with probability at least 1 - failure, under both truths and after any
+post-processing. Bounds on the posterior, the ratio and the difference follow (Kazan, Sharma, Zhang, Jiang and Yan 2025,
+"Interpreting differential privacy in terms of disclosure risk", Theorems 3.1 to 3.5 and 3.9). So does what a test can
+do: the profile and the trade-off `power(level)` are dual to each other (Dong, Roth and Su 2022, Proposition 2.13), and
+precision, F-score and probabilistic bounds are read off either. All of it is derived here once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, ndtr
+
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_probability,
+    elementwise,
+    labelled,
+    logit,
+    past_ties,
+    posterior_ratio,
+    scalar_or_array,
+    smallest,
+    solve_decreasing,
+    solve_decreasing_each,
+)
+from adversary.privacy.definitions import approximate_epsilon as approximate_epsilon
+from adversary.privacy.definitions import approximate_from_difference as approximate_from_difference
+from adversary.privacy.definitions import compose_advanced as compose_advanced
+from adversary.privacy.definitions import compose_basic as compose_basic
+from adversary.privacy.definitions import compose_lattice as compose_lattice
+from adversary.privacy.definitions import compose_optimal as compose_optimal
+from adversary.privacy.definitions import direct_loss_bound as direct_loss_bound
+from adversary.privacy.definitions import least_level as least_level
+from adversary.privacy.definitions import optimal_profile as optimal_profile
+from adversary.privacy.definitions import pbdp_delta_markov as pbdp_delta_markov
+from adversary.privacy.definitions import power_bounds as power_bounds
+from adversary.privacy.definitions import probabilistic_epsilon as probabilistic_epsilon
+from adversary.privacy.definitions import probabilistic_failure as probabilistic_failure
+from adversary.privacy.definitions import published_loss_bound as published_loss_bound
+from adversary.privacy.definitions import simple_epsilon as simple_epsilon
+from adversary.privacy.definitions import two_sided_difference as two_sided_difference
+from adversary.privacy.definitions import two_sided_ratio as two_sided_ratio
+from adversary.privacy.definitions import worst_prior as worst_prior
+
+if TYPE_CHECKING:
+    from adversary.privacy.losses import PrivacyLoss
+
+TOLERANCE = 1e-9
+"""Relative slack within which a promise counts as kept: rounding must never call a true promise false."""
+
+
+DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
+"""Said where invariants leave one database, whose semi-adjacency is 0."""
+
+
+class Invariants(Protocol):
+    """Statistics published exactly, as far as a guarantee asks of them."""
+
+    @property
+    def semi_adjacency(self) -> int:
+        """Records in which conforming databases must be allowed to differ, for any one record to be anyone's."""
+
+
+class Guarantee(ABC):
+    """A promise against every reader. Leaves say `delta`, `loss_bound`, `group`, `is_kept_by`; bounds are derived."""
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuses a parameter by another name with the names there are: epsilon and delta are methods."""
+        names = getattr(cls, "__dataclass_fields__", kwargs)
+        for given in kwargs:
+            if given not in names:
+                raise TypeError(f"{cls.__name__} takes {', '.join(names) or 'nothing'}, got {given}={kwargs[given]!r}")
+        return super().__new__(cls)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from adversary.privacy.losses import PrivacyLoss, asks_for, way_to_loss
+
+            told = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
+            raise AttributeError(f"{type(self).__name__} has no {name}{told}", name=name, obj=self)
+
+    @property
+    @abstractmethod
+    def definition(self) -> str:
+        """Name of the privacy definition, as tables and figures show it."""
+
+    @abstractmethod
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Privacy profile: the largest of P(S) - e^epsilon Q(S) over events S, at any real epsilon."""
+
+    @abstractmethod
+    def loss_bound(self, failure: float) -> float:
+        """Smallest e, in nats, with P(|L| > e) <= failure under both truths, after any post-processing; inf if none."""
+
+    @abstractmethod
+    def group(self, size: int) -> Guarantee:
+        """The guarantee for hypotheses that differ in `size` records."""
+
+    @abstractmethod
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
+
+    def given(self, invariants: Invariants) -> Guarantee:
+        """The guarantee beside statistics published exactly: `group(a)`, a the semi-adjacency of what conforms to them.
+
+        Of pairs of conforming databases at most a records apart, the release protects each as this says (Cho and Awan,
+        Proposition 15). Where a is 0 the statistics fix every record: `NoPrivacy`, with a warning, never "no loss".
+
+        Parameters
+        ----------
+        invariants : anything with a whole `semi_adjacency`, as `adv.invariants.Margins` or `Databases`
+        """
+        from adversary.privacy.definitions import NoPrivacy
+
+        if not hasattr(invariants, "semi_adjacency"):
+            raise TypeError(f"invariants must have a semi_adjacency, as Margins and Databases do, got {invariants!r}")
+        if invariants.semi_adjacency:
+            return self.group(invariants.semi_adjacency)
+        warnings.warn(DISCLOSED, RuntimeWarning, stacklevel=2)
+        return NoPrivacy()
+
+    @property
+    def swapped(self) -> Guarantee:
+        """The same promise with P and Q exchanged: itself, for a definition."""
+        return self
+
+    @property
+    def directions(self) -> tuple[Guarantee, ...]:
+        """What there is to check: the promise itself, as it is symmetric."""
+        return (self,)
+
+    @property
+    def worst_pair(self) -> PrivacyLoss:
+        """A privacy loss no mechanism with this guarantee exceeds; what optimal composition composes.
+
+        Raises
+        ------
+        TypeError : where there is no single worst pair (zCDP, Renyi, probabilistic DP)
+        """
+        raise TypeError(
+            f"{self.definition} has no worst pair: compose it with its own kind, or convert it first, "
+            "as ApproximateDP(g.epsilon(delta), delta)"
+        )
+
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon >= 0 with `delta(epsilon) <= delta`; inf where none is; at 0 the bound on the loss."""
+        return epsilon_from_profile(self, delta)
+
+    def worst_delta(self, epsilon: ArrayLike) -> Any:
+        """The profile in the worse direction; `delta` itself for a definition, which is symmetric."""
+        if self.swapped is self:
+            return self.delta(epsilon)
+        return scalar_or_array(np.maximum(self.delta(epsilon), self.swapped.delta(epsilon)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Largest power (probability of "in" under P) of a test whose level (the same under Q) is at most `level`.
+
+        The least of delta(e) + exp(e) level over real e: every e gives a valid bound, so errors are towards more risk.
+        """
+        a = check_probability("level", level)
+        positive, negative = self.delta, self.swapped.delta
+
+        def bound(e: Floats) -> Floats:
+            size = np.exp(-np.abs(e))
+            above = as_array(positive(np.abs(e))) + a[..., None] / size
+            below = 1.0 - size * (1.0 - a[..., None] - as_array(negative(np.abs(e))))
+            return np.where(e >= 0, above, below)
+
+        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest(bound, _LOSSES), a, 1.0)))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """Smallest level (probability of "in" under Q) at which a test can have this power under P; the inverse curve.
+
+        The largest of exp(-e) (power - delta(e)) over real e, relatively accurate however small; 0 up to the mass of
+        infinite losses.
+        """
+        return level_from_profile(self, power)
+
+    def profile_level(self, power: ArrayLike) -> Any:
+        """The same from the profile alone; it differs only where `power` and `level` have a sharper theorem."""
+        return self.level(power)
+
+    def log_level(self, power: float) -> float:
+        """Log of `profile_level`, for bounds on the loss; -inf at 0."""
+        level = float(self.profile_level(power))
+        return float(np.log(level)) if level > 0.0 else float("-inf")
+
+    @property
+    def advantage(self) -> float:
+        """Largest gap between power and level, delta(0): the total variation distance of a pair."""
+        return float(self.delta(0.0))
+
+    @property
+    def auc(self) -> float:
+        """Area under power against level, both hypotheses tested by the best score: 1/2 is no information."""
+        return area_under(self)
+
+    @labelled
+    def precision(self, recall: ArrayLike, prior: ArrayLike) -> Any:
+        """Largest P(in | decided "in") at this recall: p T / (p T + (1 - p) level(T)).
+
+        At recall 0 the limit, where level(T) / T is e^-(largest loss).
+
+        References: Liu, He, Chanyaswad, Wang and Mittal 2019, Theorem 2.
+        """
+        p, t = check_probability("prior", prior), check_probability("recall", recall)
+        share = np.where(t > 0.0, as_array(self.level(t)) / np.where(t > 0.0, t, 1.0), np.exp(-self.maximum))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            found = 1.0 / (1.0 + (1.0 - p) / p * share)
+        return scalar_or_array(np.where(p == 0.0, 0.0, np.maximum(found, p)))
+
+    @property
+    def maximum(self) -> float:
+        """Largest loss of P against Q, in nats; inf if none is."""
+        return self.loss_bound(0.0)
+
+    def f_score(self, prior: ArrayLike, beta: float = 1.0) -> Any:
+        """Largest F_beta of any test at this prior: (1 + beta^2) T / (T + r level + beta^2), r = (1 - p) / p.
+
+        The root F of (1 + beta^2 - F) delta(log(r F / (1 + beta^2 - F))) = beta^2 F: the best test decides "in" where
+        the posterior is at least F / (1 + beta^2).
+        """
+        b2 = float(check_non_negative("beta", beta)) ** 2
+
+        def best(p: float) -> float:
+            if p in (0.0, 1.0):
+                return p
+            r = (1.0 - p) / p
+
+            def excess(f: float) -> float:
+                left = 1.0 + b2 - f
+                if left <= 0.0 or f <= 0.0:
+                    return left if f > 0 else 1.0
+                return left * float(self.delta(np.log(r * f / left))) - b2 * f
+
+            return min(1.0, solve_decreasing(excess, (1.0 + b2) / (1.0 + b2 + r) * (1.0 - 1e-15), 1.0))
+
+        priors = check_probability("prior", prior)
+        found = np.array([best(float(p)) for p in priors.ravel()]).reshape(priors.shape)
+        return prior.copy(data=found) if hasattr(prior, "coords") else scalar_or_array(found)  # type: ignore[union-attr]
+
+    @labelled
+    def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
+        """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure). Priors 0 and 1 stay put."""
+        p, e = check_probability("prior", prior), self.loss_bound(failure)
+        lower = np.minimum(expit(_logit_shift(p, -e)), p)  # rounding must not carry a bound past the prior
+        upper = np.maximum(expit(_logit_shift(p, e)), p)
+        return scalar_or_array(lower), scalar_or_array(upper)
+
+    @labelled
+    def ratio_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
+        """(lower, upper) posterior over prior: 1 / (p + (1 - p) e^(+-e)); exp(-+e) at every prior if none is given."""
+        e = self.loss_bound(failure)
+        p = check_probability("prior", 0.0 if prior is None else prior)
+        return scalar_or_array(posterior_ratio(p, -e)), scalar_or_array(posterior_ratio(p, e))
+
+    @labelled
+    def difference_bounds(self, prior: ArrayLike | None = None, failure: Any = 0.0) -> tuple[Any, Any]:
+        """(lower, upper) posterior minus prior; -+tanh(e / 4) at every prior if none is given."""
+        if prior is None:
+            widest = np.tanh(as_array(self.loss_bound(failure)) / 4.0)
+            return scalar_or_array(-widest), scalar_or_array(widest)
+        lower, upper = self.posterior_bounds(prior, failure)
+        p = as_array(prior)
+        return scalar_or_array(lower - p), scalar_or_array(upper - p)
+
+    def never_exceeds(self, epsilon: float) -> bool:
+        """Whether no loss is above epsilon, in either direction; ties count as equal."""
+        return bool(past_ties(epsilon) >= self.loss_bound(0.0))
+
+    @elementwise
+    def pbdp_delta(self, epsilon: float) -> float:
+        """Post-processing-proof bound on P(L > epsilon), the worse direction: least delta(e) / (1 - e^(e - epsilon)).
+
+        Over e < epsilon; every e gives a valid bound. Probabilistic-bound DP (Kifer et al. 2022, Definition 5.2).
+        """
+        if not epsilon > 0.0:
+            raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
+        if epsilon == np.inf or self.never_exceeds(epsilon):
+            return float(self.worst_delta(np.inf))
+        return max(_tail_bound(side, epsilon) for side in self.directions)
+
+    @elementwise
+    def pbdp_epsilon(self, delta: float) -> float:
+        """Smallest e with P(L > e) <= delta after any post-processing: log(delta / level(delta)), the worse direction.
+
+        Infinite where delta is at most the mass of infinite losses; at 0, and at most, the largest possible loss.
+        """
+        target = float(check_probability("delta", delta))
+        if target == 0.0:
+            return self.loss_bound(0.0)
+        return min(self.loss_bound(0.0), max(_loss_at(side, target) for side in self.directions))
+
+    def __add__(self, other: Any) -> Any:
+        """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
+        from adversary.privacy.definitions import together
+
+        return together(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, times: int) -> Any:
+        """Composition of a whole number of releases with this guarantee each."""
+        from adversary.privacy.definitions import times as repeated
+
+        return repeated(times, self)
+
+    __rmul__ = __mul__
+
+
+_OUTER = np.geomspace(1e-9, 700.0, 240)
+_LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
+"""A first grid of losses, fine about 0 and reaching the far ends."""
+
+
+def epsilon_from_profile(guarantee: Guarantee, delta: ArrayLike) -> Any:
+    """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
+    target = check_probability("delta", delta)
+    wanted = target[target > 0.0]
+    found = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
+    if wanted.size:
+        found[target > 0.0] = solve_decreasing_each(lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size)
+    return scalar_or_array(found)
+
+
+def level_from_profile(guarantee: Guarantee, power: ArrayLike) -> Any:
+    """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
+    r = check_probability("power", power)
+    positive, negative = guarantee.delta, guarantee.swapped.delta
+
+    def bound(e: Floats) -> Floats:
+        size = np.exp(-np.abs(e))
+        above = size * (r[..., None] - as_array(positive(np.abs(e))))
+        below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
+        return -np.where(e >= 0, above, below)
+
+    return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
+
+
+def area_under(guarantee: Guarantee, points: int = 2601) -> float:
+    """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
+    z = np.linspace(-13.0, 13.0, points)
+    weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
+    return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
+
+
+def _tail_bound(side: Guarantee, epsilon: float) -> float:
+    """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
+
+    def bound(log_gap: Floats) -> Floats:
+        gap = np.exp(log_gap)
+        return np.asarray(as_array(side.delta(epsilon - gap)) / -np.expm1(-gap))
+
+    gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
+    return min(float(smallest(bound, np.log(gaps))), 1.0)
+
+
+def _logit_shift(prior: Any, shift: float) -> Any:
+    """logit(prior) + shift, where certainty is not moved even by an infinite shift."""
+    start = logit(prior)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(start), start, start + shift)
+
+
+def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
+    """Smallest e with (1 + e^-e) pbdp_delta(e) <= failure: the rule for a guarantee with no sharper theorem.
+
+    One tail of the loss is at most pbdp_delta(e), the other at most e^-e times it (proof of Theorem 3.9 there).
+    """
+    failure = float(check_probability("failure", failure))
+    if failure >= 1.0:
+        return 0.0
+    if failure == 0.0:
+        return float("inf")
+
+    def needed(e: float) -> float:
+        """pbdp_epsilon, one direction, at what is left for the upper tail."""
+        return _loss_at(guarantee, failure / (1.0 + np.exp(-e)))
+
+    low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
+    for _ in range(60):
+        if not high - low > 1e-15 * high:
+            break
+        secant = needed(high)
+        low, high = max(low, secant), min(high, needed(max(low, secant)))
+    return high
+
+
+def _loss_at(guarantee: Guarantee, share: float) -> float:
+    """log(share / level(share)), one direction: the last digits of the two logarithms towards more risk."""
+    start = float(np.log(share))
+    return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))
+
+
+def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:
+    """Profile of a symmetric definition at -|epsilon|: 1 - e^-|epsilon| (1 - delta(|epsilon|))."""
+    size = np.abs(epsilon)
+    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta_at_positive, delta_at_positive)

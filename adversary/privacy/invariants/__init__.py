@@ -1,0 +1,10 @@
+"""Statistics published exactly beside a noisy release: everything about them that concerns every reader, by one name.
+
+`Margins` are the databases that conform to published one-way margins and `semi_adjacency` how many records of them must
+be allowed to differ; `guarantee.given(margins)` is what a guarantee then promises. `sensitivity_space`, `KNorm` and
+`SpanGaussian` make noise for what can still change, `umpu` tests an odds ratio with it, and `compare` orders promises.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

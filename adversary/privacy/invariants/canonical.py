@@ -1,0 +1,234 @@
+"""Canonical noise: additive noise whose trade-off at a shift of one is the promised one, with nothing given away.
+
+A cdf F is a canonical noise distribution of a trade-off f (Awan and Vadhan 2023; Cho and Awan, Definition 35) if it is
+symmetric about 0, T(F, F(. - m)) >= f for shifts m up to 1, with equality at 1, and the best test of a shift rejects
+large values. Tests and estimates of a count lose least when they are built on it. Here f(u) = T(P, Q)(u) is the
+smallest type II error of tests of type I error 1 - u, in this package `guarantee.level(u)`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    as_array,
+    check_number,
+    check_whole,
+    scalar_or_array,
+    solve_decreasing_each,
+)
+from adversary.privacy.definitions import ApproximateDP, GaussianDP, NoPrivacy, PureDP
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import PrivacyLoss, composed, repeated
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, Gaussian, Mechanism, root_of
+
+_CELL = (np.arange(2048) + 0.5) / 2048 - 0.5
+_ASYMMETRY = 1e-9
+
+
+class CanonicalLaw(ContinuousNoise):
+    """Canonical noise for a count that one record moves by at most 1: unit of noise = unit of the count.
+
+    To write one: `promise`, `upper_quantile`, and what any continuous noise needs. Shifted by k it has the trade-off of
+    k records, f iterated: F(F^-1(u) - k).
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def promise(self) -> Guarantee:
+        """The guarantee it attains."""
+
+    @abstractmethod
+    def upper_quantile(self, mass: Floats) -> Floats:
+        """The x >= 0 with P(noise > x) = mass, for masses in (0, 1/2]."""
+
+    def ppf(self, probability: ArrayLike) -> Any:
+        """Quantile of the noise.
+
+        Raises
+        ------
+        ValueError : a probability that is not strictly between 0 and 1
+        """
+        u = check_number("probability", probability)
+        if not ((u > 0.0) & (u < 1.0)).all():
+            raise ValueError(f"probability must be strictly between 0 and 1, got {u[~((u > 0) & (u < 1))].ravel()[0]}")
+        size = self.upper_quantile(np.minimum(u, 1.0 - u))
+        return scalar_or_array(np.where(u < 0.5, -size, size))
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
+        """By inversion: a uniform mass of one tail, and a fair sign."""
+        size = self.upper_quantile(0.5 * (1.0 - rng.random(shape)))
+        return np.asarray(size * rng.choice((-1.0, 1.0), shape), dtype=np.float64)
+
+    def total(self, count: int) -> Mechanism:
+        n = int(check_whole("count", count, minimum=0))
+        if n > 1:
+            raise NotImplementedError(
+                f"the law of a sum of {n} canonical noises is not derived: give the total its own"
+            )
+        return self if n else Exact()
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """The worst pair of `promise` for that many records: at a whole shift nothing is given away."""
+        change, count = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", change, minimum=0))
+        return repeated(self.promise.group(shift).worst_pair if shift else composed([]), count)
+
+    @property
+    def rho(self) -> float:
+        """epsilon^2 / 2 under pure DP, mu^2 / 2 under Gaussian DP; elsewhere infinite, for want of a theorem."""
+        if isinstance(self.promise, GaussianDP):
+            return self.promise.mu**2 / 2.0
+        return self.promise.loss_bound(0.0) ** 2 / 2.0
+
+
+@dataclass(frozen=True)
+class CanonicalNoise(CanonicalLaw):
+    """The canonical noise every symmetric trade-off has, piece by piece (Lemma 36).
+
+    With c = (1 - advantage) / 2, the fixed point f(1 - c) = c, it is uniform with density 1 - 2c on [-1/2, 1/2], and
+    F(x) = f(F(x + 1)) to the left, 1 - f(1 - F(x - 1)) to the right.
+
+    Parameters
+    ----------
+    guarantee : one that is its trade-off (pure, approximate or Gaussian DP, their groups and compositions, none
+        at all) or the loss of a pair, if it is symmetric
+
+    Raises
+    ------
+    ValueError : nothing may be released, f(u) = u; or a loss of another law when P and Q are exchanged
+    TypeError : a definition that says more than its trade-off (zCDP, Renyi, probabilistic DP)
+
+    >>> noise = CanonicalNoise(GaussianDP(1.0))
+    >>> round(noise.cdf(1.0, 0), 6), round(noise.sf(0.5, 0), 6)
+    (0.841345, 0.308538)
+    """
+
+    guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        check_promise(self.guarantee)
+
+    @property
+    def promise(self) -> Guarantee:
+        return self.guarantee
+
+    @property
+    def _height(self) -> float:
+        """Density on [-1/2, 1/2], 1 - 2c."""
+        return self.promise.advantage
+
+    @property
+    def variance(self) -> float:
+        """Four times the integral of x P(noise > x) over x > 0, by the midpoint rule: to about 1e-7 of itself."""
+        mass, total, k = 0.5 - self._height * _CELL, 0.0, 0
+        half = _CELL > 0.0
+        total += float((_CELL * mass)[half].sum())
+        while mass[0] > 1e-18:
+            k, mass = k + 1, as_array(self.promise.level(mass))
+            total += float(((_CELL + k) * mass).sum())
+        return 4.0 * total / _CELL.size
+
+    def scaled(self, factor: float) -> CanonicalNoise:
+        root = root_of(factor)
+        match self.guarantee:
+            case PureDP(epsilon0):
+                return CanonicalNoise(PureDP(epsilon0 * root))
+            case ApproximateDP(epsilon0, delta0):
+                return CanonicalNoise(ApproximateDP(epsilon0 * root, min(delta0 * root, 1.0)))
+            case GaussianDP(mu):
+                return CanonicalNoise(GaussianDP(mu * root))
+        raise ValueError(
+            f"the canonical noise of {self.guarantee!r} has no budget to scale: give that of pure, approximate or "
+            "Gaussian DP"
+        )
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        """The first whole number of units at which the density has fallen that far, or nothing is left beyond."""
+        mass, lost, k = np.array([0.5]), 0.0, 0
+        while mass[0] > 0.0 and lost < nats:
+            lost += float(_loss_at(self.promise.worst_pair, mass)[0])
+            mass, k = as_array(self.promise.level(mass)), k + 1
+        return float(max(k, 1))
+
+    def log_survival(self, offset: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.log(self._survival(as_array(offset)))
+
+    def _survival(self, x: Floats) -> Floats:
+        beyond = self._chain(np.abs(x))[0]
+        return np.where(x >= 0.0, beyond, 1.0 - beyond)
+
+    def log_density(self, offset: Floats) -> Floats:
+        """log(1 - 2c) minus the loss of the best test at each step outwards, as f' = e^-loss."""
+        beyond, lost = self._chain(np.abs(as_array(offset)), losses=True)
+        return np.where(beyond > 0.0, np.log(self._height) - lost, -np.inf)
+
+    def _chain(self, x: Floats, *, losses: bool = False) -> tuple[Floats, Floats]:
+        """(P(noise > x), sum of the losses on the way) for x >= 0."""
+        steps = np.ceil(np.ravel(x) - 0.5)
+        mass, lost = 0.5 - self._height * (np.ravel(x) - steps), np.zeros(np.size(x))
+        done = 0
+        while (live := np.flatnonzero((steps > done) & (mass > 0.0))).size:
+            if losses:
+                lost[live] += _loss_at(self.promise.worst_pair, mass[live])
+            mass[live] = self.promise.level(mass[live])
+            done += 1
+        return mass.reshape(np.shape(x)), lost.reshape(np.shape(x))
+
+    def upper_quantile(self, mass: Floats) -> Floats:
+        c = 0.5 * (1.0 - self._height)
+        u, steps = np.ravel(as_array(mass)).copy(), np.zeros(np.size(mass))
+        while (live := np.flatnonzero(u < c)).size:
+            u[live] = np.maximum(self.promise.power(u[live]), np.nextafter(u[live], 1.0))
+            steps[live] += 1
+        return (steps + (0.5 - u) / self._height).reshape(np.shape(mass))
+
+
+def canonical_noise(promise: Guarantee) -> ContinuousNoise:
+    """Canonical noise of a guarantee in its best known form: `Tulap` for pure and approximate DP, and the uniform law
+    for none; N(0, 1 / mu^2) for Gaussian DP; the general construction for the rest.
+
+    >>> canonical_noise(GaussianDP(2.0)), canonical_noise(PureDP(1.0))
+    (Gaussian(sigma=0.5), Tulap(epsilon=1.0, delta=0.0))
+    """
+    from adversary.privacy.invariants.tulap import Tulap
+
+    if isinstance(promise, NoPrivacy):
+        return Tulap(0.0, 1.0)
+    check_promise(promise)
+    if isinstance(promise, PureDP | ApproximateDP):
+        return Tulap(promise.epsilon0, promise.delta0 if isinstance(promise, ApproximateDP) else 0.0)
+    return Gaussian(1.0 / promise.mu) if isinstance(promise, GaussianDP) else CanonicalNoise(promise)
+
+
+def check_promise(promise: Guarantee) -> None:
+    """Refuses what has no canonical noise: see `CanonicalNoise`."""
+    if not isinstance(promise, Guarantee):
+        raise TypeError(f"canonical noise is made for a Guarantee, got {promise!r}")
+    try:
+        promise.worst_pair  # noqa: B018
+    except TypeError:
+        raise TypeError(
+            f"{promise.definition} is not determined by its trade-off, and noise that attains it might break the "
+            "promise: give pure, approximate or Gaussian DP"
+        ) from None
+    if not promise.advantage > 0.0:
+        raise ValueError(f"{promise!r} allows no release that depends on the data: it has no canonical noise")
+    e = np.linspace(0.0, 30.0, 301)
+    if promise.swapped is not promise and np.abs(promise.delta(e) - promise.swapped.delta(e)).max() > _ASYMMETRY:
+        raise ValueError("the loss must have one law when P and Q are exchanged: its trade-off is not symmetric")
+
+
+def _loss_at(pair: PrivacyLoss, power: Floats) -> Floats:
+    """Loss at which the best test of this power (at most 1 - c, so it is not negative) stops rejecting."""
+    return solve_decreasing_each(lambda t: as_array(pair.tail(t)[0]) - power, power.size)

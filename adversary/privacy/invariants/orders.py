@@ -1,0 +1,126 @@
+"""Which of two promises is the stronger, and what several releases promise beside an invariant.
+
+A promise is a triple: a set of databases D, the number of records a in which two of them may differ, and a guarantee
+for each such pair. Parameters alone decide nothing: f-DP iterated a times on all databases, and on those that conform
+to an invariant, have the same parameters, and the first protects more pairs.
+
+References
+----------
+Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", Definitions 12, 19 and 20, Propositions 15 and 21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from adversary._core import check_whole
+from adversary.privacy.definitions import RenyiDP, ZeroConcentratedDP
+from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.invariants.margins import includes
+from adversary.privacy.invariants.spaces import Databases, Space
+from adversary.privacy.losses import check_guarantee
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A guarantee for every two databases of a space at most `adjacency` records apart; others are not protected.
+
+    Parameters
+    ----------
+    space : `Margins`, `Unrestricted`, `Databases`, or databases listed
+    adjacency : records, >= 0
+    guarantee : of one such pair; in what `compare` is asked about, with a worst pair, or of one kind on both sides
+
+    >>> from adversary.privacy.invariants import Margins, Unrestricted
+    >>> two = ZeroConcentratedDP(2.56).group(2)
+    >>> group = Promise(Unrestricted(3, [2, 2]), 2, two)
+    >>> compare(Promise(Margins([[2, 1], [2, 1]]), 2, two), group)
+    'weaker'
+    """
+
+    space: Space | Iterable[Any]
+    adjacency: int
+    guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.space, Space):
+            object.__setattr__(self, "space", Databases(self.space))
+        object.__setattr__(self, "adjacency", int(check_whole("adjacency", self.adjacency, minimum=0)))
+        check_guarantee("guarantee", self.guarantee)
+
+    def covers(self, other: Promise) -> bool:
+        """Whether every pair of databases that `other` protects is protected here."""
+        mine, theirs = self._space, other._space
+        return includes(mine, theirs) and theirs.reach(other.adjacency) <= self.adjacency
+
+    @property
+    def _space(self) -> Space:
+        assert isinstance(self.space, Space)
+        return self.space
+
+
+def compare(first: Promise, second: Promise) -> str | None:
+    """How the first promise stands to the second: "weaker", "stronger", "equal"; None if neither implies the other.
+
+    Weaker where it protects no pair that the second does not, and promises each no more.
+
+    Raises
+    ------
+    TypeError : guarantees of two kinds, one of them without a worst pair; the message says what to convert
+    """
+    weaker = second.covers(first) and implies(second.guarantee, first.guarantee)
+    stronger = first.covers(second) and implies(first.guarantee, second.guarantee)
+    if weaker and stronger:
+        return "equal"
+    return "weaker" if weaker else "stronger" if stronger else None
+
+
+def implies(guarantee: Guarantee, other: Guarantee) -> bool:
+    """Whether every release with this guarantee has the other one, up to rounding (relative 1e-9).
+
+    Where there is a worst pair: whether that pair keeps the other promise. Within zCDP, and within Renyi DP of one
+    order, the smaller parameter implies the larger.
+    """
+    match guarantee, other:
+        case ZeroConcentratedDP(), ZeroConcentratedDP():
+            return bool(guarantee.rho <= other.rho * (1 + TOLERANCE))
+        case RenyiDP(), RenyiDP() if guarantee.alpha == other.alpha:
+            return bool(guarantee.gamma <= other.gamma * (1 + TOLERANCE))
+    return other.is_kept_by(guarantee.worst_pair)
+
+
+def semi_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+    """Releases beside one invariant: each for `adjacency` records, then composed; Proposition 21.
+
+    f_1^a x ... x f_k^a, iterates and then products: never less than `compose_first` promises, and as much for Gaussian
+    DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
+
+    Parameters
+    ----------
+    adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> round(1.0 - semi_first([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    0.160417
+    >>> round(1.0 - compose_first([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    0.059261
+    """
+    return _sum(guarantee.group(adjacency) for guarantee in guarantees)
+
+
+def compose_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+    """Releases beside one invariant: composed, then for `adjacency` records; Proposition 21.
+
+    (f_1 x ... x f_k)^a, what is known where only the total over the releases was ever stated.
+    """
+    return _sum(guarantees).group(adjacency)
+
+
+def _sum(guarantees: Iterable[Guarantee]) -> Guarantee:
+    listed = list(guarantees)
+    if not listed:
+        raise ValueError("guarantees must have at least one, got none")
+    total: Guarantee = sum(listed[1:], start=listed[0])
+    return total

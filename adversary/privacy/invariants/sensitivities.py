@@ -1,0 +1,194 @@
+"""Which changes of a table the noise has to cover: sensitivity spaces, with and without published margins.
+
+A sensitivity space is the set of differences of a query over all pairs of adjacent databases. When an invariant is
+published only the conforming databases are compared, the set shrinks and no longer spans all cells: noise on its span
+is enough (Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", Definition 4 and Propositions 24 to 26).
+Here are the sets in general; those of tables with published margins are in `cells`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, Integers, check_number, check_whole, one_number
+from adversary.privacy.invariants.convex_hull import Hull
+
+MOST_ENTRIES = 20_000_000
+"""Numbers in the list of vectors of a table beyond which it is not written out."""
+
+_SNAP = 1e-9
+"""Distance from the span, relative to the vector or to 1, within which a vector counts as on it."""
+
+
+_ROUNDING = 1e-14
+"""The same, relative to the numbers of which the vector is the difference."""
+
+
+class Sensitivities(ABC):
+    """A bounded set of changes, symmetric about 0: what a leaf lists, and the span and the hull it has.
+
+    To write one: `shape`, `vectors`, `basis`, `norm(order)` and `contains(change)`.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one value of the query: (cells,), or (rows, columns) of a table."""
+
+    @property
+    @abstractmethod
+    def vectors(self) -> Integers | Floats:
+        """The changes, 0 among them, each once: (count, cells), a table row by row."""
+
+    @property
+    @abstractmethod
+    def basis(self) -> Floats:
+        """Independent changes that span all others: (rank, cells)."""
+
+    @abstractmethod
+    def norm(self, order: float) -> float:
+        """The sensitivity Delta_p: largest l_p norm of a change; p = `order` >= 1, infinity included."""
+
+    @abstractmethod
+    def contains(self, change: ArrayLike) -> bool:
+        """Whether this is one of the changes."""
+
+    @property
+    def cells(self) -> int:
+        """Number of entries of one value of the query."""
+        return prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span; 0 when the query is a function of the invariant."""
+        return len(self.basis)
+
+    @cached_property
+    def orthonormal(self) -> Floats:
+        """An orthonormal basis of the span: (rank, cells)."""
+        return np.asarray(np.linalg.qr(self.basis.T)[0].T, dtype=np.float64)
+
+    @property
+    def projection(self) -> Floats:
+        """Orthogonal projection onto the span: (cells, cells).
+
+        Noise P e protects as e does: P (value + e) is post-processing, and (I - P) value is the same for two adjacent
+        databases, so for a whole connected component of them (Proposition 26). P never lengthens a vector, in l_2.
+        """
+        return self.orthonormal.T @ self.orthonormal
+
+    def on_span(self, change: Floats, size: Any = 0.0) -> Any:
+        """Whether changes (..., cells) lie on the span, to the rounding of numbers of this size: truth values (...)."""
+        with np.errstate(invalid="ignore"):
+            off = np.abs(change - (change @ self.orthonormal.T) @ self.orthonormal).max(-1, initial=0.0)
+            return off <= _SNAP * np.maximum(1.0, np.abs(change).max(-1, initial=0.0)) + _ROUNDING * size
+
+    @cached_property
+    def hull(self) -> Hull:
+        """Convex hull of the changes in coordinates along `basis`; its gauge is the K-norm of Theorem 31."""
+        along = self.along(self.vectors)
+        return Hull(np.where(np.abs(along - np.rint(along)) < _SNAP, np.rint(along), along))
+
+    def along(self, change: Floats | Integers) -> Floats:
+        """Coordinates along `basis`: (..., cells) to (..., rank)."""
+        return np.asarray(change @ self._dual, dtype=np.float64)
+
+    @cached_property
+    def _dual(self) -> Floats:
+        return np.linalg.pinv(self.basis)
+
+    @staticmethod
+    def _whole(x: Floats) -> bool:
+        return bool((x == np.rint(x)).all())
+
+
+@dataclass(frozen=True, eq=False)
+class SensitivitySpace(Sensitivities):
+    """The sensitivity space {phi(X) - phi(Y) : X and Y adjacent}, listed.
+
+    Parameters
+    ----------
+    changes : (count, cells); 0 is added where it is missing, repeated ones are dropped: see `vectors`
+
+    Raises
+    ------
+    ValueError : none given, not finite, or a change without its opposite
+
+    >>> space = SensitivitySpace([[1, -1, 0], [-1, 1, 0]])
+    >>> space.rank, space.norm(1), space.contains([0, 0, 0])
+    (1, 2.0, True)
+    """
+
+    changes: ArrayLike
+
+    def __post_init__(self) -> None:
+        given = check_number("changes", self.changes)
+        if given.ndim != 2 or given.size == 0:
+            raise ValueError(f"changes must be a list of at least one change over the cells, got shape {given.shape}")
+        if not np.isfinite(given).all():
+            raise ValueError(f"changes must be finite, got {given[~np.isfinite(given)][0]}")
+        held = {tuple(one) for one in (given + 0.0).tolist()}
+        alone = [one for one in held if tuple(-x + 0.0 for x in one) not in held]
+        if alone:
+            raise ValueError(f"changes must hold the opposite of each, got {list(min(alone))} without its own")
+
+    @cached_property
+    def vectors(self) -> Integers | Floats:
+        given = check_number("changes", self.changes)
+        every = np.unique(np.vstack([np.zeros_like(given[:1]), given]) + 0.0, axis=0)
+        return every.astype(np.int64) if self._whole(every) else every
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (int(self.vectors.shape[1]),)
+
+    @cached_property
+    def basis(self) -> Floats:
+        """The first changes, longest first, that are independent of those before them: pivoted QR."""
+        from scipy.linalg import qr
+
+        _, r, order = qr(self.vectors.T.astype(np.float64), mode="economic", pivoting=True)
+        size = np.abs(np.diag(r))
+        rank = int((size > 1e-10 * max(float(size.max(initial=0.0)), 1e-300)).sum())
+        return np.asarray(self.vectors[order[:rank]], dtype=np.float64)
+
+    def norm(self, order: float) -> float:
+        return float(np.linalg.norm(self.vectors, ord=check_order(order), axis=1).max())
+
+    def contains(self, change: ArrayLike) -> bool:
+        return bool((self.vectors == np.ravel(check_number("change", change))).all(1).any())
+
+
+def group_space(cells: int, size: int = 1, records: int | None = None) -> SensitivitySpace:
+    """Changes of a table of counts when any `size` of its records change and nothing is published but their number.
+
+    All whole vectors that add up to 0 and whose positive part adds up to at most `size`: Delta_p = size 2^(1/p), and
+    `records` if fewer. At size 1 it is the space of ordinary differential privacy, at a(t) that of group privacy.
+
+    >>> [round(group_space(4, 3).norm(p), 6) for p in (1, 2, float("inf"))]
+    [6.0, 4.242641, 3.0]
+    """
+    n, most = int(check_whole("cells", cells, minimum=1)), int(check_whole("size", size, minimum=1))
+    if records is not None:
+        most = min(most, int(check_whole("records", records, minimum=1)))
+    taken = list(combinations_with_replacement(range(n), most))
+    if len(taken) ** 2 * n > MOST_ENTRIES:
+        raise ValueError(f"{len(taken) ** 2} changes of {n} cells are too many to list: Delta_p is size 2^(1/p)")
+    counts = np.array([np.bincount(one, minlength=n) for one in taken])
+    return SensitivitySpace((counts[:, None] - counts).reshape(-1, n))
+
+
+def check_order(order: float) -> float:
+    """p as a float, or ValueError below 1."""
+    p = one_number("order", order)
+    if not p >= 1.0:
+        raise ValueError(f"order must be at least 1, got {p}")
+    return p

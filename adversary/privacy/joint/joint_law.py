@@ -1,0 +1,182 @@
+"""A joint law of a few records, each with a few values: what a reader believes of a small database before the release.
+
+Everything a privacy framework compares is read from it: complete databases, the values of one record with the others
+averaged out or known, events about several records, and which records move together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import Floats, check_non_negative
+
+Event = Mapping[str, Any] | Callable[[tuple[Any, ...]], Any] | ArrayLike
+"""What may be true of a database: {record: value, ...}, a function of the tuple of values, or booleans over the law."""
+
+SUM_TOLERANCE = 1e-9
+"""How far probabilities may be from summing to one; they are then divided by their sum."""
+
+INDEPENDENT = 1e-9
+"""Relative rounding within which a law is the product of its margins; anything further counts as dependence."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointLaw:
+    """Joint law of the records: probability[x_1, x_2, ...], any dependence.
+
+    Parameters
+    ----------
+    probability : DataArray with one dim per record and the values it may take as coordinates, or a plain array (records
+        "record 0", "record 1", ... with values 0, 1, ...); non-negative, sums to 1 within 1e-9
+
+    >>> law = JointLaw([[0.4, 0.1], [0.1, 0.4]])
+    >>> law.mass({"record 0": 1}), law.blocks
+    (0.5, (('record 0', 'record 1'),))
+    """
+
+    probability: xr.DataArray
+
+    def __post_init__(self) -> None:
+        given = self.probability
+        if not isinstance(given, xr.DataArray):
+            plain = check_non_negative("probability", given)
+            given = xr.DataArray(plain, dims=[f"record {i}" for i in range(plain.ndim)])
+        p = check_non_negative("probability", given.values)
+        if p.ndim == 0 or p.size == 0:
+            raise ValueError(f"probability must have a dim for each record and a value for each, got shape {p.shape}")
+        total = float(p.sum())
+        if abs(total - 1.0) > SUM_TOLERANCE:
+            raise ValueError(f"probability must sum to 1 within {SUM_TOLERANCE}, got {total}")
+        values = {str(d): given[d].values if d in given.coords else np.arange(given.sizes[d]) for d in given.dims}
+        for name, v in values.items():
+            if len(set(v.tolist())) < v.size:
+                raise ValueError(f"values of {name!r} must be distinct, got {v.tolist()}")
+        labelled = xr.DataArray(p / total, coords=values, dims=list(values), name="probability")
+        object.__setattr__(self, "probability", labelled)
+
+    @classmethod
+    def independent(cls, records: Mapping[str, Mapping[Any, float] | Sequence[float]]) -> Self:
+        """Independent records: {name: {value: probability}} or {name: probabilities of 0, 1, ...}."""
+        laws = {name: law if isinstance(law, Mapping) else dict(enumerate(law)) for name, law in records.items()}
+        if not laws:
+            raise ValueError("records must name at least one record, got none")
+        coords = {name: list(law) for name, law in laws.items()}
+        margins = [check_non_negative(f"probability of {name!r}", list(law.values())) for name, law in laws.items()]
+        return cls(xr.DataArray(_outer(margins), coords=coords, dims=list(coords)))
+
+    @property
+    def array(self) -> Floats:
+        """The probabilities as a plain array."""
+        return np.asarray(self.probability.values, dtype=np.float64)
+
+    @property
+    def records(self) -> dict[str, list[Any]]:
+        """The values each record may take, by its name."""
+        return {str(name): self.probability[name].values.tolist() for name in self.probability.dims}
+
+    @property
+    def possible(self) -> NDArray[np.bool_]:
+        """Databases of positive probability."""
+        return self.array > 0
+
+    @property
+    def blocks(self) -> tuple[tuple[str, ...], ...]:
+        """The finest groups of records that are independent of one another: who moves with whom."""
+        names = list(self.records)
+        return tuple(tuple(names[i] for i in sorted(block)) for block in blocks(self.array))
+
+    def holds(self, event: Event, name: str = "event") -> NDArray[np.bool_]:
+        """Where an event is true: booleans of the law's shape."""
+        if isinstance(event, Mapping):
+            return self._agrees(event, name)
+        truth = self.over(event, name)
+        if truth.dtype != np.bool_:
+            raise TypeError(f"{name} must be true or false of each database, got {truth.ravel()[0]}")
+        return truth
+
+    def mass(self, event: Event) -> float:
+        """Probability of an event."""
+        return float(self.array[self.holds(event)].sum())
+
+    def given(self, event: Event) -> JointLaw:
+        """The law of the records given an event: another joint law, with the same values."""
+        inside = self.array * self.holds(event)
+        if not inside.any():
+            raise ValueError(f"event must be possible to be given, got {event!r} of probability 0")
+        return JointLaw(self.probability.copy(data=inside / inside.sum()))
+
+    def over(self, function: Any, name: str) -> NDArray[Any]:
+        """A function of the database (called with the tuple of values), or an array of its results, over the law."""
+        if callable(function):
+            results = [function(database) for database in product(*self.records.values())]
+            return np.asarray(results).reshape(self.array.shape)
+        if isinstance(function, xr.DataArray):
+            if set(function.dims) != set(self.probability.dims):
+                raise ValueError(f"{name} must have a dim for each of {list(self.records)}, got {list(function.dims)}")
+            function = xr.align(self.probability, function, join="exact", copy=False)[1]
+            function = function.transpose(*self.probability.dims).values
+        array = np.asarray(function)
+        if array.shape != self.array.shape:
+            raise ValueError(f"{name} must have the law's shape {self.array.shape}, got {array.shape}")
+        return array
+
+    def _agrees(self, wanted: Mapping[str, Any], name: str) -> NDArray[np.bool_]:
+        """Databases in which each named record has its value."""
+        if unknown := set(wanted) - set(self.records):
+            raise ValueError(f"{name} must name records among {list(self.records)}, got {min(map(str, unknown))!r}")
+        agrees = np.ones((), dtype=np.bool_)
+        for record, values in self.records.items():
+            if record in wanted and wanted[record] not in values:
+                raise ValueError(f"{name} must give {record!r} one of {values}, got {wanted[record]!r}")
+            hit = np.array([record not in wanted or value == wanted[record] for value in values])
+            agrees = np.logical_and.outer(agrees, hit)
+        return agrees
+
+
+def _outer(margins: Iterable[Floats]) -> Floats:
+    """Product law of independent margins."""
+    total = np.ones(())
+    for margin in margins:
+        total = np.multiply.outer(total, margin)
+    return total
+
+
+def blocks(weight: Floats) -> list[frozenset[int]]:
+    """The finest partition of the axes over which a non-negative array is a product, up to a relative 1e-9.
+
+    The sets that split off form an algebra, closed under intersection, so an axis' block is the smallest of them.
+    """
+    left, found = list(range(weight.ndim)), []
+    while left:
+        others = left[1:]
+        sizes = (c for size in range(len(left)) for c in combinations(others, size))
+        block = next(frozenset({left[0], *c}) for c in sizes if _splits(weight, (left[0], *c)))
+        found.append(block)
+        left = [axis for axis in left if axis not in block]
+    return found
+
+
+def _splits(weight: Floats, inside: tuple[int, ...]) -> bool:
+    """Whether the array is a product of a function of these axes and one of the rest."""
+    order = [*inside, *(axis for axis in range(weight.ndim) if axis not in inside)]
+    table = weight.transpose(order).reshape(prod(weight.shape[i] for i in inside), -1)
+    table = table / table.sum()
+    expected = np.multiply.outer(table.sum(1), table.sum(0))
+    return np.allclose(table, expected, rtol=INDEPENDENT, atol=0.0)
+
+
+def joined(*partitions: Iterable[frozenset[int]]) -> list[frozenset[int]]:
+    """The finest partition coarser than each of those given."""
+    merged: list[frozenset[int]] = []
+    for block in (block for partition in partitions for block in partition):
+        touching = [other for other in merged if other & block]
+        merged = [other for other in merged if not other & block] + [block.union(*touching)]
+    return merged

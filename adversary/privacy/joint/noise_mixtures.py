@@ -1,0 +1,245 @@
+"""What a release tells apart: mixtures of the noise laws of finitely many answers, compared without a grid of outputs.
+
+A hypothesis that leaves other records open is a mixture: it gives each answer of the query a weight, and the release
+has density sum_a weight_a f(o | a). Largest log ratios of two mixtures are exact, information is by quadrature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from scipy.special import kl_div
+
+from adversary._core import TAIL_NATS, Floats, as_array, check_whole, log_sum_exp
+from adversary.privacy.mechanisms import (
+    ContinuousNoise,
+    DiscreteGaussian,
+    DiscreteGaussianSum,
+    Exact,
+    Gaussian,
+    Geometric,
+    GeometricSum,
+    IntegerNoise,
+    Laplace,
+    LaplaceSum,
+    Mechanism,
+    RandomizedResponse,
+)
+
+RESOLUTION = 1e-12
+"""Absolute gap, in nats, at which the search for a largest log ratio under Gaussian noise stops."""
+
+_PANEL_NODES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """The releases of finitely many answers of a query.
+
+    Largest log ratio of two mixtures over all releases o:
+
+    - Laplace and geometric noise: between neighbouring answers both densities are A e^(-o/b) + B e^(o/b), a ratio of
+      linear functions of e^(2o/b) and so monotone; beyond the outermost answers it is constant. Attained at an answer.
+    - Gaussian and discrete Gaussian noise: the tails belong to the extreme answers, so it is infinite when the first
+      mixture reaches further out than the second, and otherwise found by branch and bound, see `_searched`.
+    - Randomised response, no noise and other finite mechanisms: all releases are enumerated.
+
+    Two answers that differ by d (no mixture): the noise laws are log-concave, so the tail decides, d times its rate.
+
+    Parameters
+    ----------
+    mechanism : any noise law; for sums of Laplace or geometric noise only single answers can be compared
+    answers : distinct answers, ascending, in units of the query
+    """
+
+    mechanism: Mechanism
+    answers: Floats
+
+    @classmethod
+    def of(cls, mechanism: Mechanism, answers: Any) -> tuple[Mixtures, Any]:
+        """The distinct answers of a query, and the place of each answer among them; answers must suit the noise."""
+        array = as_array(answers) if isinstance(mechanism, ContinuousNoise) else check_whole("query", answers)
+        if not np.isfinite(array).all():
+            raise ValueError(f"query must answer with finite numbers, got {array[~np.isfinite(array)].ravel()[0]}")
+        if isinstance(mechanism, RandomizedResponse):
+            mechanism.log_prob(0, array)  # refuses an answer that is no category
+        distinct, place = np.unique(array.astype(np.float64), return_inverse=True)
+        return cls(mechanism, distinct), place.reshape(array.shape)
+
+    @cached_property
+    def pairwise(self) -> Floats:
+        """Largest log f(o | a) / f(o | b) over releases o, for every two answers [a, b]."""
+        if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
+            distance = np.abs(self.answers[:, None] - self.answers)
+            return np.where(distance > 0, _tail_rate(self.mechanism) * np.maximum(distance, 1e-300), 0.0)
+        log_f = self._log_likelihood(self._turning_points)
+        return np.asarray(_log_ratio(log_f[:, :, None], log_f[:, None, :]).max(0), dtype=np.float64)
+
+    def largest(self, first: Floats, second: Floats) -> float:
+        """sup over releases of log(sum_a first_a f(o | a) / sum_a second_a f(o | a)), in nats; inf where unbounded."""
+        if np.count_nonzero(first) == np.count_nonzero(second) == 1:
+            return float(self.pairwise[np.argmax(first), np.argmax(second)])
+        if self.mechanism.parabola:
+            return self._searched(first, second)
+        with np.errstate(divide="ignore"):
+            v, w = np.log(first), np.log(second)
+        log_f = self._log_likelihood(self._turning_points)
+        return float(_log_ratio(log_sum_exp(log_f + v), log_sum_exp(log_f + w)).max())
+
+    def distance(self, first: Floats, second: Floats) -> float:
+        """sup over releases of the absolute log ratio, in nats."""
+        forward = self.largest(first, second)
+        return forward if np.isposinf(forward) else max(forward, self.largest(second, first))
+
+    def information(self, prior: Floats, weights: Floats) -> float:
+        """Mutual information, in nats, between the hypothesis (one row of `weights` each) and the release."""
+        return float(prior @ self._divergences(prior, weights))
+
+    def capacity(self, weights: Floats) -> float:
+        """The same under the worst prior over the hypotheses, from above (within about 1e-8 nats).
+
+        The largest divergence from the mixture under any prior is an upper bound, the mean one a lower bound, and
+        they meet at the worst prior (its Kuhn-Tucker conditions): the bound at the best prior found is returned.
+        """
+        from scipy.optimize import minimize
+
+        size = len(weights)
+        uniform = np.full(size, 1.0 / size)
+        scale = float(self._divergences(uniform, weights).max())
+        if scale <= 0.0:
+            return 0.0
+        found = minimize(
+            lambda prior: -(prior @ self._divergences(prior, weights)) / scale,
+            uniform,
+            jac=lambda prior: -self._divergences(prior, weights) / scale,
+            bounds=[(1e-15, 1.0)] * size,  # no hypothesis excluded: its divergence would be infinite
+            constraints={"type": "eq", "fun": lambda prior: prior.sum() - 1.0},
+            method="SLSQP",
+            options={"ftol": 1e-15},
+        )
+        prior = np.maximum(found.x, 1e-15)
+        return min(scale, float(self._divergences(prior / prior.sum(), weights).max()))
+
+    def _divergences(self, prior: Floats, weights: Floats) -> Floats:
+        """Kullback-Leibler divergence of each hypothesis' releases from their mixture under the prior."""
+        density, node_weight = self._density
+        each = weights @ density
+        return np.asarray(kl_div(each, prior @ each) @ node_weight, dtype=np.float64)
+
+    @cached_property
+    def _density(self) -> tuple[Floats, Floats]:
+        """Density of the release given each answer at the nodes of a quadrature, [answer, node], and their weights.
+
+        Integer noise: every release but 1e-18 of the mass. Continuous noise: Gauss-Legendre panels one standard
+        deviation long, with edges at every answer, as far as the density falls by 41.5 nats.
+        """
+        if isinstance(self.mechanism, ContinuousNoise):
+            unit = float(np.sqrt(self.mechanism.variance))
+            steps = unit * np.arange(
+                -np.ceil(self.mechanism.reach() / unit), np.ceil(self.mechanism.reach() / unit) + 1
+            )
+            edges = np.unique(self.answers[:, None] + steps)
+            x, w = leggauss(_PANEL_NODES)
+            half = np.diff(edges)[:, None] / 2.0
+            nodes, node_weight = (edges[:-1, None] + half * (1.0 + x)).ravel(), (half * w).ravel()
+        else:
+            nodes = np.unique(np.concatenate([self.mechanism.support(int(a)) for a in self.answers])).astype(np.float64)
+            node_weight = np.ones(nodes.size)
+        return np.exp(self._log_likelihood(nodes).T), node_weight
+
+    @cached_property
+    def _turning_points(self) -> Floats:
+        """Releases among which a largest ratio of mixtures is attained."""
+        if isinstance(self.mechanism, Laplace | Geometric | Exact):
+            return self.answers
+        if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
+            raise NotImplementedError(
+                f"largest ratios of mixtures are not derived for {self.mechanism!r}: ask one release's noise"
+            )
+        support = np.unique(np.concatenate([self.mechanism.support(int(a)) for a in self.answers]))
+        if not isinstance(self.mechanism, RandomizedResponse):
+            beyond = self._log_likelihood(as_array([support[0] - 1, support[-1] + 1]))
+            if not np.isneginf(beyond).all():
+                raise NotImplementedError(
+                    f"{self.mechanism!r} is neither additive noise nor finite: ask the noise inside it, "
+                    "which post-processing cannot exceed"
+                )
+        return support.astype(np.float64)
+
+    def _log_likelihood(self, releases: Floats) -> Floats:
+        """log f(o | a), [release, answer]."""
+        log_f = self.mechanism.log_likelihood(releases[:, None], self.answers[None, :])
+        return np.asarray(log_f, dtype=np.float64)
+
+    def _searched(self, first: Floats, second: Floats) -> float:
+        """Largest log ratio under log f = -rho (o - a)^2 + constant, up to 1e-12 nats, by branch and bound.
+
+        The log ratio g has g'(o) = 2 rho (E_first[a | o] - E_second[a | o]), and both means rise with o. On [s, t]
+        therefore g <= g(s) + 2 rho (t - s) max(0, E_first[a | t] - E_second[a | s]), and likewise from t. Nor is g
+        above its larger end by more than c (t - s)^2 / 8, c = (rho (max a - min a))^2 min(1, e^d - 1) where the
+        weights' log ratios lie within d of one another (g'' is 4 rho^2 times a difference of variances). Intervals
+        that cannot beat the best value seen are dropped, the others halved, down to neighbours for integer noise.
+        Outside the first interval the extreme answers hold all but e^-41.5 of either mixture: g is at its limit or,
+        where that is -inf, monotone.
+        """
+        assert self.mechanism.parabola is not None
+        rho, whole = self.mechanism.parabola[0], isinstance(self.mechanism, IntegerNoise)
+        used = (first > 0) | (second > 0)
+        a, v, w = self.answers[used], first[used], second[used]
+        best = max(_limit(a, v, w), _limit(-a[::-1], v[::-1], w[::-1]))
+        with np.errstate(divide="ignore"):
+            log_v, log_w = np.log(v), np.log(w)
+        top = float((log_v - log_w).max())
+        if best >= top - RESOLUTION:
+            return best
+        margin = (TAIL_NATS - min(log_v[v > 0].min(), log_w[w > 0].min())) / (2.0 * rho * np.diff(a).min())
+        curvature = (rho * (a[-1] - a[0])) ** 2 * np.expm1(min(np.log(2.0), np.ptp(log_v - log_w)))
+
+        def at(o: Floats) -> tuple[Floats, Floats, Floats]:
+            """(g, E_first[a | o], E_second[a | o]), exponents taken from the answer nearest to the release."""
+            near = a[np.abs(o[:, None] - a).argmin(1)][:, None]
+            nats = rho * (a - near) * (2.0 * o[:, None] - a - near)
+            top_v, top_w = log_sum_exp(nats + log_v), log_sum_exp(nats + log_w)
+            return top_v - top_w, np.exp(nats + log_v - top_v[:, None]) @ a, np.exp(nats + log_w - top_w[:, None]) @ a
+
+        s, t = np.array([np.floor(a[0] - margin)]), np.array([np.ceil(a[-1] + margin)])
+        while s.size:
+            (g_s, v_s, w_s), (g_t, v_t, w_t) = at(s), at(t)
+            best = max(best, float(g_s.max()), float(g_t.max()))
+            rise, fall = (2.0 * rho * (t - s) * np.maximum(0.0, gap) for gap in (v_t - w_s, w_t - v_s))
+            bulge = np.maximum(g_s, g_t) + curvature * (t - s) ** 2 / 8.0
+            bound = np.minimum(np.minimum(g_s + rise, g_t + fall), np.minimum(bulge, top))
+            middle = np.floor((s + t) / 2.0) if whole else (s + t) / 2.0
+            live = (bound > best + RESOLUTION) & (s < middle) & (middle < t)
+            s, t = np.append(s[live], middle[live]), np.append(middle[live], t[live])
+        return best
+
+
+def _tail_rate(noise: Mechanism) -> float:
+    """Nats by which far noise falls per unit of the query, in the limit."""
+    match noise:
+        case Laplace() | LaplaceSum():
+            return 1.0 / noise.scale
+        case Geometric() | GeometricSum():
+            return noise.epsilon
+        case Gaussian() | DiscreteGaussian() | DiscreteGaussianSum():
+            return float("inf")
+    raise NotImplementedError(f"the tail of {noise!r} is not known here")
+
+
+def _limit(answers: Floats, first: Floats, second: Floats) -> float:
+    """Limit of the log ratio far beyond the largest answer, Gaussian tails: the largest answer of each decides."""
+    i, j = np.flatnonzero(first)[-1], np.flatnonzero(second)[-1]
+    if i != j:
+        return float("inf") if answers[i] > answers[j] else float("-inf")
+    return float(np.log(first[i]) - np.log(second[j]))
+
+
+def _log_ratio(above: Floats, below: Floats) -> Floats:
+    """above - below, -inf (never a largest ratio) where the first is impossible."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(above), -np.inf, above - below)

@@ -1,0 +1,222 @@
+"""Losses of continuous noise: the Gaussian mechanism, and Laplace with its two atoms, both in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from adversary._core import (
+    Floats,
+    check_non_negative,
+    check_number,
+    check_probability,
+    exponential_excess,
+    labelled,
+    one_number,
+    past_ties,
+    scalar_or_array,
+)
+from adversary.privacy.guarantee import delta_at_negative
+from adversary.privacy.losses.loss import Expectation, PrivacyLoss
+
+_PANEL = 60.0
+"""Nats of a panel of 200 points: of a function with poles pi from the real line, as the posterior's, good to 1e-18."""
+
+_DEEPEST = 1490.0
+"""Nats below its largest at which the Laplace mechanism's density of losses, halving every 2 log 2, leaves doubles."""
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Floats, Floats]:
+    """Nodes and weights of Gauss and Legendre's rule of 200 points."""
+    return leggauss(200)
+
+
+_LEGENDRE_8 = leggauss(8)
+_END = 40.0
+"""Standard deviations beyond which a normal density is 0 in doubles."""
+
+
+@dataclass(frozen=True)
+class GaussianLoss(PrivacyLoss):
+    """Loss of a Gaussian mechanism: N(mu^2/2, mu^2) under P, N(-mu^2/2, mu^2) under Q; mu = sensitivity / sigma."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", one_number("mu", self.mu))
+
+    def _log_tail(self, threshold: Floats, sign: float) -> Floats:
+        if self.mu == 0.0:
+            return np.where(threshold < 0, 0.0, -np.inf)
+        with np.errstate(over="ignore"):
+            return np.asarray(log_ndtr(sign * self.mu / 2.0 - threshold / self.mu), dtype=np.float64)
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        t = check_number("threshold", threshold)
+        return scalar_or_array(np.exp(self._log_tail(t, 1.0))), scalar_or_array(np.exp(self._log_tail(t, -1.0)))
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu), the difference taken inside the logarithm.
+
+        For little mu, where the two nearly cancel, phi(a) times the integral of 1 - x R(x), R Mills' ratio, over x from
+        a = e/mu - mu/2 to a + mu: all terms positive.
+        """
+        e = check_number("epsilon", epsilon)
+        if self.mu == 0.0:
+            return scalar_or_array(np.maximum(0.0, -np.expm1(np.minimum(e, 0.0))))
+        if self.mu <= 1.0:
+            size = np.abs(e)
+            with np.errstate(over="ignore"):
+                start = np.minimum(size / self.mu - self.mu / 2.0, _END)
+            nodes, weights = _LEGENDRE_8
+            x = start[..., None] + self.mu * 0.5 * (1.0 + nodes)
+            falls = 1.0 - x * np.sqrt(np.pi / 2.0) * erfcx(x / np.sqrt(2.0))
+            positive = np.exp(-0.5 * start * start) / np.sqrt(2.0 * np.pi) * self.mu * (0.5 * weights * falls).sum(-1)
+            return scalar_or_array(delta_at_negative(e, positive))
+        e = np.clip(e, -1e300, 1e300)
+        upper, lower = self._log_tail(e, 1.0), e + self._log_tail(e, -1.0)
+        gap = np.where(np.isfinite(upper), lower - np.where(np.isfinite(upper), upper, 0.0), 0.0)
+        return scalar_or_array(np.exp(upper) * -np.expm1(np.minimum(gap, 0.0)))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """Phi(mu + Phi^-1(level))."""
+        a = check_probability("level", level)
+        return scalar_or_array(np.maximum(ndtr(self.mu + ndtri(a)), a))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """Phi(Phi^-1(power) - mu)."""
+        r = check_probability("power", power)
+        return scalar_or_array(np.minimum(ndtr(ndtri(r) - self.mu), r))
+
+    def log_level(self, power: float) -> float:
+        return float(log_ndtr(ndtri(power) - self.mu))
+
+    @property
+    def auc(self) -> float:
+        return float(ndtr(self.mu / np.sqrt(2.0)))
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        z = np.linspace(-13.0, 13.0, 5201)  # trapezium rule, spectrally accurate for smooth functions
+        weight = np.exp(-0.5 * z * z) * (26.0 / 5200.0) / np.sqrt(2 * np.pi)
+        centre = self.mu**2 / 2.0
+        under = (function(sign * centre + self.mu * z) @ weight for sign in (1.0, -1.0))
+        p, q = (scalar_or_array(value) for value in under)
+        return p, q
+
+    @property
+    def kl_divergence(self) -> float:
+        return self.mu**2 / 2.0
+
+    def log_moment(self, order: float) -> float:
+        return order * (order + 1.0) * self.mu**2 / 2.0
+
+    @property
+    def swapped(self) -> GaussianLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return float("inf") if self.mu > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(PrivacyLoss):
+    """Loss of a Laplace mechanism, e = sensitivity / scale.
+
+    Under P: e with probability 1/2, -e with probability e^-e / 2, density exp(-(e - z)/2)/4 between; mirrored under Q.
+    """
+
+    epsilon0: float
+
+    def __post_init__(self) -> None:
+        check_non_negative("epsilon", self.epsilon0)
+        object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        t, e = past_ties(check_number("threshold", threshold)), self.epsilon0
+        inside = np.clip(t, -e, e)
+        p = 1.0 - 0.5 * np.exp((inside - e) / 2.0)
+        q = 0.5 * np.exp(-(inside + e) / 2.0)
+        return (
+            scalar_or_array(np.where(t >= e, 0.0, np.where(t < -e, 1.0, p))),
+            scalar_or_array(np.where(t >= e, 0.0, np.where(t < -e, 1.0, q))),
+        )
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """1 - exp((epsilon - epsilon0) / 2) between -epsilon0 and epsilon0."""
+        e = check_number("epsilon", epsilon)
+        inside = -np.expm1((np.minimum(e, self.epsilon0) - self.epsilon0) / 2.0)
+        return scalar_or_array(np.where(e < -self.epsilon0, -np.expm1(np.minimum(e, 0.0)), inside))
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        """e^e a up to a = e^-e / 2, then 1 - e^-e / (4 a) up to 1/2, then 1 - e^-e (1 - a)."""
+        e, a = self.epsilon0, check_probability("level", level)
+        half = np.exp(min(e, 1400.0) / 2.0)  # beyond, no positive level is so small that e^e a is below 1/2
+        with np.errstate(over="ignore"):
+            first = a * half * half
+        middle, last = 1.0 - 0.25 / np.maximum(first, 0.5), 1.0 - np.exp(-e) * (1.0 - a)
+        return scalar_or_array(np.where(first <= 0.5, first, np.where(a <= 0.5, middle, last)))
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        """The inverse: e^-e r up to r = 1/2, then e^-e / (4 (1 - r)) up to 1 - e^-e / 2, then 1 - e^e (1 - r)."""
+        e, r = self.epsilon0, check_probability("power", power)
+        edge = max(np.exp(-e) / 2.0, 1e-300)
+        middle = np.exp(-e) / (4.0 * np.maximum(1.0 - r, edge))
+        last = 1.0 - np.minimum(1.0 - r, edge) / (2.0 * edge)
+        return scalar_or_array(np.where(r <= 0.5, np.exp(-e) * r, np.where(1.0 - r >= edge, middle, last)))
+
+    @property
+    def auc(self) -> float:
+        return float(1.0 - np.exp(-self.epsilon0) * (2.0 + self.epsilon0) / 4.0)
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        """Legendre's rule on panels from the end where the density is largest, as far as doubles hold it."""
+        e, depth = self.epsilon0, min(2.0 * self.epsilon0, _DEEPEST)
+        panels = max(1, int(np.ceil(depth / _PANEL)))
+        x, w = _legendre()
+        fallen = (depth / panels * (np.arange(panels)[:, None] + 0.5 * (1.0 - x))).ravel()  # below that end
+        density = np.tile(w, panels) * np.exp(-0.5 * fallen)
+        mass = density * (-0.5 * np.expm1(-e) / density.sum())
+        low, high = (function(np.array([end]))[..., 0] for end in (-e, e))
+        under_p = 0.5 * high + 0.5 * np.exp(-e) * low + function(e - fallen) @ mass
+        under_q = 0.5 * low + 0.5 * np.exp(-e) * high + function(fallen - e) @ mass
+        return scalar_or_array(under_p), scalar_or_array(under_q)
+
+    @property
+    def kl_divergence(self) -> float:
+        """e - 1 + exp(-e)."""
+        return float(exponential_excess(-self.epsilon0))
+
+    def log_moment(self, order: float) -> float:
+        s, e = max(order, -1.0 - order), self.epsilon0  # one value by symmetry: both laws are each other's mirror image
+        if s >= 0.0 and s * e <= 1.0:  # ((s + 1) e^(s e) + s e^(-(s + 1) e)) / (2 s + 1) is close to 1
+            excess = (s + 1.0) * exponential_excess(s * e) + s * exponential_excess(-(s + 1.0) * e)
+            return float(np.log1p(excess / (2.0 * s + 1.0)))
+        rate = abs(s + 0.5)  # the middle is exp(-e / 2) sinh(rate e) / (2 rate)
+        log_sinh = np.log(e) if rate * e < 1e-9 else rate * e + np.log(-np.expm1(-2 * rate * e)) - np.log(2 * rate)
+        terms = [np.log(0.5) + s * e, np.log(0.5) - e - s * e, np.log(0.5) - e / 2 + log_sinh]
+        return float(np.logaddexp.reduce(terms))
+
+    @property
+    def swapped(self) -> LaplaceLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return self.epsilon0

@@ -1,0 +1,12 @@
+from .products import GOAL as GOAL
+from .products import MAX_ATOMS as MAX_ATOMS
+from .products import MERGED as MERGED
+from .products import RESOLUTION as RESOLUTION
+from .products import Composition as Composition
+from .products import Family as Family
+from .products import gathered as gathered
+from .products import grid_convolution as grid_convolution
+from .products import merged as merged
+from .products import merged_within as merged_within
+from .products import powered as powered
+from .products import product as product

@@ -1,0 +1,431 @@
+"""The profile of composed discrete Gaussians by a contour sum, with a proved error: the certified engine.
+
+With l0 = eps + r the smallest lattice point above eps, h the lattice step and z = s + iu,
+
+    delta(eps) = (1 / 2 pi) integral over |u| <= pi / h of M(z) e^(-z l0) K(z) du,   s > 0,
+    K(z) = h [(1 - e^-r) + e^(-zh) (e^-r - e^-h)] / ((1 - e^(-zh)) (1 - e^(-(z+1)h))),
+
+and the same integral is -(1 - delta(eps)) for -1 < s < 0. Why the answer is certain, in three parts.
+
+Trapezium rule. F(u) = h sum over j of delta(eps + jh) e^((s+iu) j h), so a sum over one whole period with spacing
+2 pi / T is exactly the sum over m of delta(eps + mT) e^(s m T): never too small, and too large by at most the terms
+m != 0, bounded by Chernoff: delta(e) <= t^t / (1 + t)^(1 + t) exp(-(e - rho)^2 / (4 rho)), t = (e - rho) / (2 rho).
+
+Nodes left out. |F(u)| <= e^(rho s (s+1) - s eps + kappa h) Phi(u) / (|s (s+1)| + 4 u^2 / pi^2), kappa = s + 1/2 (1/2
+for s < 0), by Cauchy and Schwarz and |sin x| >= 2 |x| / pi. Where Phi(u) <= tau sqrt(1 + u^2 / u0^2) the sum of what is
+left out grows like a logarithm of the period only; `sieve` lists where Phi may be larger.
+
+Rounding. 2^-53 times the sum of absolute terms times a count of operations: a model, generous in every test.
+
+A Gaussian release of variance t multiplies M by e^(t z (z+1) / 2); the sum is then over the whole line, with the kernel
+1 / (z (z + 1)), and needs no lattice at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from adversary._core import Floats
+from adversary.privacy.losses.contour.revivals import (
+    MOST_WINDOWS,
+    Threshold,
+    TooManyRevivals,
+    Windows,
+    nodes_of,
+    revivals,
+)
+from adversary.privacy.losses.contour.wrapped_gaussian import curvature, twisted_product
+
+_FEW = 257
+_BLOCK = 32
+_KEPT = 6
+_UNIT = 2.0**-53
+
+
+class Sums(NamedTuple):
+    """One contour sum per epsilon: its value, how far it may lie above and below the truth."""
+
+    value: Floats
+    above: Floats
+    below: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Contour:
+    """Families of discrete Gaussian counts and a Gaussian release, composed.
+
+    Parameters
+    ----------
+    v, shift, count : arrays, one entry a family; v = 1 / sigma^2, shift in people
+    step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
+    variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
+    slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
+    most : windows of revivals that may be searched
+    """
+
+    v: Floats
+    shift: Floats
+    count: Floats
+    step: float | None
+    variance: float
+    slack: float = 1.0
+    most: int = MOST_WINDOWS
+
+    @cached_property
+    def rho(self) -> float:
+        """zCDP of the whole, half the variance its Gaussian shadow has."""
+        return float(self.count @ (self.shift**2 * self.v)) / 2.0 + self.variance / 2.0
+
+    def sums(self, eps: Floats, tol: float) -> tuple[Sums, Any]:
+        """delta(eps) where the second answer is True, 1 - delta(eps) where it is False, for eps >= 0.
+
+        The guess of the size is Gaussian; where it was too large for the goal (very coarse lattices), the sum is
+        repeated with the computed one.
+        """
+        s = self.tilts(eps)
+        beyond = s > 0.0
+        log_size = np.where(beyond, *self._shadow(eps))
+        found = self._summed(eps, s, log_size, tol)
+        for _ in range(3):
+            wide = np.flatnonzero((found.above + found.below > tol * np.abs(found.value)) & (found.value > 0.0))
+            lower = np.log(np.maximum(found.value[wide], 1e-300))
+            wide, lower = wide[lower < log_size[wide] - 0.3], lower[lower < log_size[wide] - 0.3]
+            if wide.size == 0:
+                break
+            log_size[wide] = lower
+            again = self._summed(eps[wide], s[wide], lower, tol)
+            found = Sums(*(_replaced(old, wide, new) for old, new in zip(found, again, strict=True)))
+        return found, beyond
+
+    def tail(self, eps: Floats, tol: float, kind: str, *, strict: bool = True) -> Sums:
+        """P(L > eps) (kind "p") or Q(L > eps) (kind "q") for eps >= 0, or at and beyond eps; same nodes as delta.
+
+        These kernels decay more slowly: the certificate is wide where the period is long.
+        """
+        s = np.abs(self.tilts(eps))  # 1/2 for -1/2: right of both poles
+        return self._summed(eps, s, self._shadow(eps)[0], tol, kind=kind, strict=strict)
+
+    def density(self, eps: Floats, tol: float) -> Floats:
+        """An upper bound on the density of L under P at eps >= 0; with a Gaussian release only."""
+        s = np.abs(self.tilts(eps))
+        found = self._summed(eps, s, self._shadow(eps)[0], tol, kind="density")
+        return np.asarray(np.maximum(found.value + found.below, 0.0))
+
+    def peak_density(self) -> float:
+        """An upper bound on the density of L under P anywhere: the integral of the size of its transform."""
+        spacing, log_tau = 2.0 * np.pi / (60.0 * np.sqrt(self.rho)), -20.0
+        grid = self._grid(np.inf, spacing, Threshold(log_tau, np.inf))
+        end = np.sqrt(-2.0 * log_tau / self.variance)
+        kept = np.abs(self._weighted_phi(grid, Fraction(0))).sum()  # of densities, one period apart: never too small
+        return float(kept + np.exp(log_tau) * (end + 1.0 / (self.variance * end)) / np.pi)
+
+    def tilts(self, eps: Floats) -> Floats:
+        """The contour's real part: near the saddle (eps - rho) / (2 rho), clear of the poles 0 and -1.
+
+        Whole for rho up to 6 and halves up to 16, where one Phi serves all; finer beyond, as rounding errors grow like
+        e^(rho (s - saddle)^2).
+        """
+        rho = self.rho
+        saddle = (eps - rho) / (2.0 * rho)
+        if rho <= 6.0:
+            s = np.rint(np.maximum(saddle, max(1.0, 1.0 / np.sqrt(rho))))
+            return np.asarray(np.where(rho * (1.0 - saddle) ** 2 > 4.0, np.where(saddle < 1.0, -0.5, s), s))
+        if rho <= 16.0:
+            return np.asarray(np.where(saddle < 0.0, -0.5, np.maximum(np.rint(2.0 * saddle) / 2.0, 0.5)))
+        part = 1.0 / np.ceil(2.0 * np.sqrt(rho))
+        s = np.rint(saddle / part) * part
+        return np.asarray(np.where(saddle < 0.0, np.clip(s, -1.0 + 2.0 * part, -2.0 * part), np.maximum(s, 2.0 * part)))
+
+    def _shadow(self, eps: Floats) -> tuple[Floats, Floats]:
+        """Logs of delta and 1 - delta of the Gaussian mechanism with the same rho."""
+        mu = np.sqrt(2.0 * self.rho)
+        upper, lower = log_ndtr(mu / 2 - eps / mu), eps + log_ndtr(-mu / 2 - eps / mu)
+        delta = upper + np.log(-np.expm1(np.minimum(lower - upper, -1e-12)))
+        miss = np.logaddexp(log_ndtr(eps / mu - mu / 2), lower)
+        return np.asarray(delta), np.asarray(miss)
+
+    def searchable(self, eps: Floats, tol: float) -> bool:
+        """Whether the line can be searched for revivals with this goal, at these values of epsilon."""
+        size, tilt = self._shadow(eps), self.tilts(eps)
+        asked = [self._nodes_for(eps, tilt, np.where(tilt > 0.0, *size), tol, "delta")]
+        for kind in () if self.step is not None else ("p", "q", "density"):
+            asked.append(self._nodes_for(eps, np.abs(tilt), size[0], tol, kind))
+        hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
+        try:
+            if asked[0].last > _FEW // 2:
+                self._windows(hardest)
+        except TooManyRevivals:
+            return False
+        return True
+
+    @cached_property
+    def _grids(self) -> dict[Any, _Grid]:
+        return {}
+
+    def _grid(self, last: float, spacing: float, threshold: Threshold) -> _Grid:
+        """Nodes where Phi may exceed tau(u); the last few grids are kept, as calls ask for the same ones."""
+        key = (spacing, threshold)
+        if key not in self._grids:
+            if len(self._grids) >= _KEPT:
+                self._grids.pop(next(iter(self._grids)))
+            n = np.arange(last + 1.0) if last <= _FEW // 2 else nodes_of(self._windows(threshold), spacing, last)
+            weight = np.full(n.size, spacing / np.pi)
+            weight[:1] *= 0.5
+            turn = n * spacing * (self.step or 0.0)
+            wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
+            self._grids[key] = _Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), _Blocks.of(n), {})
+        return self._grids[key]
+
+    @cached_property
+    def _found(self) -> dict[Threshold, Windows]:
+        return {}
+
+    def _windows(self, threshold: Threshold) -> Windows:
+        """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
+        for other, windows in self._found.items():
+            if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
+                return windows
+        if len(self._found) >= _KEPT:
+            self._found.pop(next(iter(self._found)))
+        weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
+        periods = 2.0 * np.pi / (self.shift * self.v)
+        end = np.pi / self.step if self.step else np.inf
+        found = revivals(periods, weights, threshold, end, self.variance / 2.0, self.most)
+        self._found[threshold] = found
+        return found
+
+    def _weighted_phi(self, grid: _Grid, residue: Fraction) -> Any:
+        """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
+        if residue not in grid.phi:
+            u = grid.n * grid.spacing
+            gaussian = np.exp(-0.5 * self.variance * u * u)
+            grid.phi[residue] = grid.weight * gaussian * twisted_product(self.v, self.shift, self.count, u, residue)
+        return grid.phi[residue]
+
+    def _summed(
+        self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str = "delta", *, strict: bool = True
+    ) -> Sums:
+        """The sum over nodes, and its certificate, for one kernel."""
+        grid, period, left_out = self._grid_for(eps, s, log_size, tol, kind)
+        value, rounding = self._total(eps, s, grid, kind, strict)
+        alias = self._alias(eps, s, period, kind)
+        return Sums(value, alias + left_out + rounding, left_out + rounding)
+
+    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[_Grid, float, Floats]:
+        """(nodes, period, bound on what is left out)."""
+        asked = self._nodes_for(eps, s, log_size, tol, kind)
+        grid = self._grid(asked.last, asked.spacing, asked.threshold)
+        return grid, asked.period, np.zeros_like(eps) if grid.whole else asked.left_out
+
+    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> _Asked:
+        """Period and threshold that reach the goal, in steps, so that grids are shared."""
+        rho, h = self.rho, self.step
+        saddle = (eps - rho) / (2.0 * rho)
+        nats = np.maximum(np.log(2.5 / tol) - log_size, 6.0)
+        off = s - saddle
+        right = 2.0 * rho * off + 2.0 * np.sqrt(rho * np.maximum(nats - rho * saddle**2 + rho * off**2, 0.0))
+        wide = np.where(s > 0.0, right, (nats + eps) / (1.0 + s))
+        period = float(np.maximum(nats / np.abs(s), wide).max())
+        period = float(2.0 ** (np.ceil(4.0 * np.log2(period)) / 4.0))
+        last = np.inf
+        if h is not None:
+            last = np.ceil(0.5 * (period / h - 1.0))
+            period = (2.0 * last + 1.0) * h
+        spacing = 2.0 * np.pi / period
+        scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
+        kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
+        threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
+        return _Asked(float(last), spacing, period, threshold, left_out)
+
+    def _dropping(
+        self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
+    ) -> tuple[Threshold, Floats]:
+        """tau such that what is left out stays below tol / 2.5 of every size, and the bound on it for each epsilon."""
+        product = np.abs(s * (s + 1.0))
+        lattice = self.step is not None
+        own = (np.pi / 2.0 if lattice else 1.0) * np.sqrt(product)
+        u0 = float(2.0 ** np.floor(np.log2(own.min())))
+        end = last * spacing if lattice else np.sqrt(300.0 / self.variance)
+        if kind == "delta":
+            log_sum = np.log(own * (own / u0) * np.arcsinh(end / own) + spacing) - np.log(np.pi * product)
+            if not lattice:
+                log_sum = np.logaddexp(log_sum, -np.log(np.pi * end))
+        elif kind == "density":
+            log_sum = np.full_like(s, np.log(end * np.hypot(1.0, end / u0) / np.pi))
+        else:  # kernels that fall like 1 / u: the sum grows with the period
+            log_sum = np.full_like(s, np.log(0.5 * (end / u0 + np.arcsinh(end / u0)) + spacing / u0))
+        log_tau = float(np.min(np.log(tol / 2.5) + log_size - log_scale - (0.0 if kind == "density" else log_sum)))
+        log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -150.0, -1.0))
+        return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
+
+    def _total(self, eps: Floats, s: Floats, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+        """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
+        value, rounding = np.empty_like(eps), np.empty_like(eps)
+        for tilt in np.unique(s):
+            rows = np.flatnonzero(s == tilt)
+            value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), grid, kind, strict)
+        return np.where((s < 0) & (kind == "delta"), -value, value), rounding
+
+    def _tilted(self, eps: Floats, s: float, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+        rho, u = self.rho, grid.n * grid.spacing
+        phi = self._weighted_phi(grid, Fraction(s).limit_denominator(10_000) % 1)
+        if self.step is None:
+            start, short = eps, np.zeros_like(eps)
+            kernels = _smooth_kernels(s, u, kind)
+            shares: list[Any] = [1.0]
+        else:
+            h = self.step
+            index = np.floor((eps - rho) / h) + 1.0 if strict else np.ceil((eps - rho) / h)
+            start = rho + h * index
+            short = np.clip(start - eps, 0.0, h)
+            kernels = _lattice_kernels(s, grid.wave, h, kind)
+            shares = [-np.expm1(-short), np.exp(-h) * np.expm1(h - short)] if kind == "delta" else [1.0]
+        turn = rho * (2.0 * s + 1.0) - start
+        log_front = rho * s * (s + 1.0) - s * start - (start if kind == "q" else 0.0)
+        total, size, moment = np.zeros_like(eps), np.zeros_like(eps), np.zeros_like(eps)
+        parts = [phi * kernel for kernel in kernels]
+        waves = _waves(grid, turn, parts)
+        for share, part, wave in zip(shares, parts, waves, strict=True):
+            absolute = np.abs(part)
+            total = total + share * wave
+            size = size + share * absolute.sum()
+            moment = moment + share * (absolute * u).sum()  # a threaded dot product stalls on shared cores
+        front = np.exp(np.minimum(log_front, 700.0))
+        slope = np.zeros_like(eps) if self.step is None or kind != "delta" else self._slope(s, start, short, grid, phi)
+        steps = 20.0 + 2.0 * self.count.sum() + np.abs(rho * s * (s + 1.0)) + np.abs(s * start) + np.abs(eps)
+        turning = np.abs(turn) + rho * (1.0 + np.abs(2.0 * s + 1.0)) + np.abs(start)  # `turn` is what is left of these
+        misplaced = slope * (np.abs(start) + np.abs(eps) + 2.0 * rho)
+        return front * total, self.slack * _UNIT * front * (size * steps + moment * turning + misplaced)
+
+    def _slope(self, s: float, start: Floats, short: Floats, grid: _Grid, phi: Any) -> Floats:
+        """At least e^eps Q(L > eps) over the factor before the sum: what an error of the lattice point costs.
+
+        Right at a lattice point, that of the point itself, which rounding may have put on the other side.
+        """
+        h = self.step or 0.0
+        total = np.abs(phi * (h / _decay(s + 1.0, grid.wave, h))).sum()
+        at = np.where(h - short <= 1e-14 * (np.abs(start) + self.rho), h, 0.0)
+        return np.asarray(total * np.exp(np.minimum(s * at - (short - at), 700.0)))
+
+    def _alias(self, eps: Floats, s: Floats, period: float, kind: str) -> Floats:
+        """What the other periods add: at most this."""
+        rho = self.rho
+        if kind != "delta":
+            s_right = s + 1.0 if kind == "q" else s
+            m = np.arange(1, 4)[:, None]
+            ahead = np.maximum(eps + m * period - rho, 0.0)
+            right = np.exp(np.minimum(s * m * period - (eps if kind == "q" else 0.0) - ahead**2 / (4.0 * rho), 700.0))
+            peak = 1.0 if kind in ("p", "q") else 1.0 / np.sqrt(2.0 * np.pi * self.variance)
+            left = np.exp(-s_right * m * period)
+            return np.asarray(peak * 1.01 * (right + left).sum(0))
+        m = np.arange(1, 4)[:, None]
+        if (s < 0).all():
+            left, right = np.exp(s * m * period), np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
+        else:
+            left = np.exp(np.minimum(self._log_ceiling(eps - m * period) - s * m * period, 700.0))
+            right = np.exp(np.minimum(self._log_ceiling(eps + m * period) + s * m * period, 700.0))
+            miss = np.exp(np.minimum(s, 0.0) * m * period) + np.exp(np.minimum(eps - (1.0 + s) * m * period, 700.0))
+            left, right = np.where(s < 0, miss, left), np.where(s < 0, 0.0, right)
+        terms = left + right
+        return np.asarray(terms[0] + terms[1] + 1.01 * terms[2])
+
+    def _log_ceiling(self, eps: Floats) -> Floats:
+        """Log of Chernoff's bound on delta(eps): 0 up to rho."""
+        t = np.maximum(eps - self.rho, 0.0) / (2.0 * self.rho)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            corner = np.where(t > 0.0, t * np.log(t), 0.0) - (1.0 + t) * np.log1p(t)
+        return np.asarray(corner - self.rho * t * t)
+
+
+class _Asked(NamedTuple):
+    """Nodes as they are needed: the largest number, spacing, period, threshold, and what that leaves out."""
+
+    last: float
+    spacing: float
+    period: float
+    threshold: Threshold
+    left_out: Floats
+
+
+class _Grid(NamedTuple):
+    """Whole numbers n, the spacing of the nodes, quadrature weights, 1 - e^(-iuh), whether no node of a period is left
+    out, and Phi by residue as far as it was asked for."""
+
+    n: Floats
+    spacing: float
+    weight: Floats
+    wave: Any
+    whole: bool
+    blocks: _Blocks
+    phi: dict[Fraction, Any]
+
+
+def _replaced(old: Floats, where: Any, new: Floats) -> Floats:
+    result = old.copy()
+    result[where] = new
+    return result
+
+
+def _decay(s: float, wave: Any, h: float) -> Any:
+    """1 - e^(-(s + iu) h) from wave = 1 - e^(-iuh), without cancellation."""
+    return np.exp(-s * h) * wave - np.expm1(-s * h)
+
+
+def _lattice_kernels(s: float, wave: Any, h: float, kind: str) -> list[Any]:
+    """Kernels to be shared between the two ends of a lattice cell, or that of one tail."""
+    if kind == "p":
+        return [h / _decay(s, wave, h)]
+    if kind == "q":
+        return [h / _decay(s + 1.0, wave, h)]
+    both = h / (_decay(s, wave, h) * _decay(s + 1.0, wave, h))
+    return [both, both * (np.exp(-s * h) * (1.0 - wave))]
+
+
+def _smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
+    z = s + 1j * u
+    if kind == "density":
+        return [np.ones_like(z)]
+    return [{"p": 1.0 / z, "q": 1.0 / (z + 1.0), "delta": 1.0 / (z * (z + 1.0))}[kind]]
+
+
+class _Blocks(NamedTuple):
+    """Nodes in blocks of 32: the numbers of the blocks that hold any, and each node's block and place inside it."""
+
+    number: Any
+    block: Any
+    place: Any
+
+    @classmethod
+    def of(cls, n: Floats) -> _Blocks:
+        block, place = np.divmod(n.astype(np.int64), _BLOCK)
+        first = np.concatenate([[True], np.diff(block) > 0]) if n.size else np.zeros(0, dtype=bool)
+        return cls(block[first], np.cumsum(first) - 1, place)
+
+
+def _waves(grid: _Grid, turn: Floats, parts: list[Any]) -> list[Floats]:
+    """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
+
+    On the grid the phase is geometric: phase at the start of a block times phase inside the block.
+    """
+    if grid.n.size <= 4 * _BLOCK:
+        phase = np.exp(1j * np.multiply.outer(turn, grid.n * grid.spacing))
+        return [np.einsum("tn,n->t", phase, part).real for part in parts]
+    number, block, place = grid.blocks
+    dense = np.zeros((len(parts), number.size, _BLOCK), dtype=complex)
+    for i, part in enumerate(parts):
+        dense[i, block, place] = part
+    totals = np.empty((len(parts), turn.size))
+    width = max(1, 400_000 // number.size)
+    for first in range(0, turn.size, width):
+        some = turn[first : first + width]
+        within = np.exp(1j * np.multiply.outer(some, np.arange(_BLOCK) * grid.spacing))
+        starts = np.exp(1j * np.multiply.outer(some, number * (_BLOCK * grid.spacing)))
+        whole = np.einsum("tr,pbr->tpb", within, dense)
+        totals[:, first : first + width] = np.einsum("tpb,tb->pt", whole, starts).real
+    return list(totals)

@@ -1,0 +1,407 @@
+"""Certified composition of lattice losses, on plain arrays: small products atom by atom, discrete Gaussians by contour.
+
+A lattice is three arrays: losses (ascending), log_p and log_q, the log masses of the two hypotheses at each loss.
+Masses at an infinite loss live outside the arrays. All sums have positive terms, so relative accuracy is kept.
+
+`Composition` holds any number of discrete Gaussians (and a Gaussian). Where its losses share a lattice the contour sum
+is exact up to a proved error. Where they share none, one more Gaussian release of small variance t is composed in:
+with delta_t and p_t the profile and the density under P of the loss that results,
+
+    delta_t(eps) - t e^(t/8) p_t(eps) <= delta(eps) <= delta_t(eps).
+
+Right: one more release never helps less. Left: in y = e^eps delta_tau obeys a heat equation, d delta_tau / d tau =
+p_tau / 2, so the gap is E G(eps - L), G(x) = (1/2) integral over tau < t of the N(tau/2, tau) density at x, which is
+at most e^(x/2) sqrt(t) phi(x / sqrt(t)) = t e^(t/8) times the N(t/2, t) density at x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from adversary._core import Floats
+from adversary.privacy.losses.contour.contour_sum import Contour
+from adversary.privacy.losses.contour.revivals import EASY_WINDOWS, MOST_WINDOWS
+
+MAX_ATOMS = 3_000_000
+"""Largest product of explicit lattices that is enumerated."""
+
+MERGED = 3e-14
+"""Losses this close, relative to 1 + |loss|, are one; to what they are off by and |loss|, where that is less than 1."""
+
+GOAL = 1e-12
+"""Relative width aimed at, of every certified interval."""
+
+RESOLUTION = 1e-240
+"""Probabilities below are not told apart from 0."""
+
+_LAST_DIGITS = 1e-15
+_TOP = 1.0 - 1.2e-15
+_NEGLIGIBLE = -745.0
+_FINEST = 1e8
+
+
+Atoms = tuple[Floats, Floats, Floats]
+
+
+def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
+    """Atoms sorted by loss, equal losses (to rounding) merged, atoms below exp(-745) under both laws dropped.
+
+    The least and the largest loss stay, however rare: what is certain hangs on them.
+    """
+    return merged_within(losses, log_p, log_q)[0]
+
+
+def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.0) -> tuple[Atoms, float]:
+    """The same, and the largest step between losses that were merged; both relative to unit + |loss|."""
+    possible = np.maximum(log_p, log_q) > -np.inf
+    losses, log_p, log_q = losses[possible], log_p[possible], log_q[possible]
+    keep = np.maximum(log_p, log_q) > _NEGLIGIBLE
+    if losses.size:
+        keep[[np.argmin(losses), np.argmax(losses)]] = True
+    order = np.argsort(losses[keep], kind="stable")
+    losses, log_p, log_q = losses[keep][order], log_p[keep][order], log_q[keep][order]
+    if losses.size == 0:
+        return (losses, log_p, log_q), 0.0
+    steps = np.diff(losses) / (unit + np.abs(losses[1:]))
+    new = np.concatenate([[True], steps > MERGED])
+    starts = np.flatnonzero(new)
+    atoms = losses[starts], np.logaddexp.reduceat(log_p, starts), np.logaddexp.reduceat(log_q, starts)
+    return atoms, float(steps[~new[1:]].max(initial=0.0))
+
+
+def product(a: Atoms, b: Atoms, unit: float = 1.0) -> tuple[Atoms, float]:
+    """Law of the sum of two independent losses: every pair of atoms, exactly; and how far merged ones were apart."""
+    losses, log_p, log_q = ((x[:, None] + y[None, :]).ravel() for x, y in zip(a, b, strict=True))
+    return merged_within(losses, log_p, log_q, unit)
+
+
+def grid_convolution(pieces: list[Floats]) -> Floats:
+    """Direct convolution of positive sequences (an FFT would keep only absolute accuracy)."""
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total = np.convolve(total, piece)
+    return total
+
+
+def powered[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
+    """`together` of `times` copies of base, by repeated squaring; `unit` for none."""
+    total = unit
+    while times:
+        total = together(total, base) if times & 1 else total
+        times >>= 1
+        base = together(base, base) if times else base
+    return total
+
+
+class Family(NamedTuple):
+    """`copies` releases with discrete Gaussian noise, sigma^2 = 1 / v, each moved by `shift` people."""
+
+    v: Fraction | float
+    shift: int
+    copies: int
+
+
+def gathered(families: Sequence[Family]) -> tuple[Family, ...]:
+    """The same releases, those of one kind counted together, in one order whatever the order given."""
+    counts: dict[tuple[Fraction | float, int], int] = {}
+    for v, shift, count in families:
+        counts[v, shift] = counts.get((v, shift), 0) + count
+    return tuple(Family(v, shift, n) for (v, shift), n in sorted(counts.items()) if shift and n)
+
+
+def common_step(families: Sequence[Family]) -> tuple[float | None, bool]:
+    """(spacing of the lattice on which the total loss lives, whether it is exact); None where there is no simple one.
+
+    Fractions are exact. A float is read relative to the first v as the nearest simple fraction, if it lies within four
+    units in its last place.
+    """
+    unit, parts, exact = families[0].v, [], True
+    for v, shift, _ in families:
+        if isinstance(v, Fraction) and isinstance(unit, Fraction):
+            ratio = v / unit
+        else:
+            quotient = float(v) / float(unit)
+            ratio, exact = Fraction(quotient).limit_denominator(10_000), exact and v == unit
+            if abs(float(ratio) - quotient) > 4.0 * math.ulp(quotient):
+                return None, False
+        parts.append(ratio * shift)
+    numerator = math.gcd(*(part.numerator for part in parts))
+    step = Fraction(numerator, math.lcm(*(part.denominator for part in parts))) * Fraction(unit)
+    return float(step), exact
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Independent discrete Gaussian releases and at most one Gaussian, composed and certified.
+
+    Parameters
+    ----------
+    families : gathered
+    variance : of the Gaussian release's loss, mu^2; 0 for none
+    goal : relative width aimed at; where there is no lattice the smoothing variance is chosen by it
+    quick : whether to smooth as much as it takes for few revivals to be searched
+
+    The laws of the loss under P and of minus the loss under Q are the same, as all noise is symmetric.
+    """
+
+    families: tuple[Family, ...]
+    variance: float = 0.0
+    goal: float = GOAL
+    quick: bool = False
+
+    def _contour(self, step: float | None, variance: float, most: int, slack: float = 1.0) -> Contour | None:
+        """A contour over these releases; None if the line holds more revivals than may be searched."""
+        v, shift, count = (np.array([float(x) for x in column]) for column in zip(*self.families, strict=True))
+        found = Contour(v, shift, count, step, variance, slack, most)
+        probe = self._end * np.linspace(0.0, 1.0, 7) ** 2
+        return found if found.searchable(probe, 0.05 * self.goal) else None  # a harder goal than is asked later
+
+    def _exact(self, most: int) -> Contour | None:
+        """The contour without smoothing: a Gaussian release among them, or a lattice that can be searched."""
+        if self.variance > 0.0:
+            return self._contour(None, self.variance, most)
+        step, exact = common_step(self.families)
+        if step is None or np.pi / step > _FINEST:
+            return None
+        return self._contour(step, 0.0, most, 1.0 if exact else 8.0)
+
+    @cached_property
+    def rho(self) -> float:
+        """zCDP of the whole."""
+        return float(sum(f.copies * f.shift**2 * float(f.v) for f in self.families)) / 2.0 + self.variance / 2.0
+
+    @cached_property
+    def easy(self) -> tuple[Contour, float] | None:
+        """The route, where few revivals have to be searched: an exact contour, or one with the least smoothing."""
+        exact = self._exact(EASY_WINDOWS)
+        smoothed = None if exact else self._contour(None, self.least_smoothing + self.variance, EASY_WINDOWS)
+        return (exact, 0.0) if exact else (smoothed, self.least_smoothing) if smoothed else None
+
+    @cached_property
+    def route(self) -> tuple[Contour, float]:
+        """The contour that answers, and the variance of the smoothing release in it (0 where it is exact)."""
+        if self.easy is not None:
+            return self.easy
+        most = EASY_WINDOWS if self.quick else MOST_WINDOWS
+        exact = self._exact(most)
+        if exact is not None:
+            return exact, 0.0
+        smoothing = self.least_smoothing
+        while smoothing < 1.0:
+            contour = self._contour(None, smoothing + self.variance, most)
+            if contour is not None:
+                return contour, smoothing
+            smoothing *= 30.0
+        raise ArithmeticError(f"no contour of {len(self.families)} scales can be searched; enumerate the losses")
+
+    @property
+    def least_smoothing(self) -> float:
+        """The smoothing variance that widens answers by the goal."""
+        return max(0.1 * self.goal * min(1.0, self.rho), 1e-18)
+
+    def delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Certified (lower, upper) of the profile at any real epsilon."""
+        e = np.abs(np.ravel(epsilon)).astype(np.float64)
+        low, high = self._delta(e) if e.size else (e, e)
+        negative = np.ravel(epsilon) < 0.0
+        size = np.exp(-e)
+        low, high = (np.where(negative, -np.expm1(-e) + size * x, x) for x in (low, high))
+        low, high = low * (1.0 - _LAST_DIGITS), high * (1.0 + _LAST_DIGITS)
+        shape = np.shape(epsilon)
+        return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
+
+    def _delta(self, eps: Floats) -> tuple[Floats, Floats]:
+        contour, smoothing = self.route
+        inside = eps <= self._end
+        found, beyond = contour.sums(np.minimum(eps, self._end), self.goal)
+        value = np.where(beyond, found.value, 1.0 - found.value)
+        low = value - np.where(beyond, found.above, found.below)
+        high = value + np.where(beyond, found.below, found.above)
+        if smoothing:
+            low = low - smoothing * np.exp(smoothing / 8.0) * contour.density(np.minimum(eps, self._end), self.goal)
+        return np.where(inside, np.maximum(low, 0.0), 0.0), np.maximum(np.where(inside, high, 0.0), RESOLUTION)
+
+    @cached_property
+    def _end(self) -> float:
+        """An epsilon beyond which delta is below RESOLUTION (Chernoff)."""
+        return self.rho + 2.0 * float(np.sqrt(self.rho * -math.log(RESOLUTION)))
+
+    def tails(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(P(L > t), Q(L > t)): sums without a certificate; smoothed, where there is no lattice."""
+        t = np.ravel(threshold)
+        far = np.abs(t) > self._end
+        p, q = (np.where(far, (t < 0.0) * 1.0, tail(t)[0]) for tail in (self._tail_p, self._tail_q))
+        return p.reshape(np.shape(threshold)), q.reshape(np.shape(threshold))
+
+    def epsilon(self, target: Floats) -> Floats:
+        """Smallest epsilon >= 0 with an upper bound on delta at most the target; Newton's method on log delta.
+
+        Raises
+        ------
+        ValueError : a target below RESOLUTION
+        ArithmeticError : no root within the certificate (never returned as a number)
+        """
+        goal = np.ravel(target)
+        if (goal < RESOLUTION).any():
+            raise ValueError(
+                f"delta must be at least {RESOLUTION}, the numerical resolution of the profile, got {goal.min()}"
+            )
+        width = np.sqrt(2.0 * self.rho)
+        low, high = np.zeros_like(goal), self.rho + width * np.sqrt(2.0 * -np.log(np.minimum(goal, 0.999999)))
+        found = self._delta(low)[1] <= goal
+        e = np.where(found, 0.0, np.clip(self.rho - width * ndtri(np.minimum(goal, 0.999999)), 1e-3 * high, high))
+        for i in range(200):
+            delta = self._delta(e)[1]
+            safe = delta <= goal
+            low, high = np.where(safe, low, np.maximum(low, e)), np.where(safe, np.minimum(high, e), high)
+            slope = np.exp(e + np.log(np.maximum(self._tail_q(e)[0], 1e-300)) - np.log(delta))
+            newton = e + np.log(delta / goal) / np.maximum(slope, 1e-300)
+            near = newton + 2e-16 * np.maximum(e, width)  # just past the root, on its safe side
+            newton_helps = (near > low) & (near < high) & (i % 3 < 2)
+            step = np.where(newton_helps, near, 0.5 * (low + high))
+            done = found | (safe & (np.abs(newton - e) <= 1e-14 * np.maximum(e, width))) | (high - low <= 4e-16 * high)
+            if done.all():
+                break
+            e = np.where(done, e, step)
+        e = np.where(found, 0.0, np.where(safe, e, high))
+        delta = self._delta(e)[1]
+        jump = high - low <= 4e-16 * high  # delta passes the target between two neighbouring numbers
+        wrong = (delta > goal) | ((e > 0.0) & (delta < goal * (1.0 - 1e-9)) & ~jump)
+        if wrong.any():
+            raise ArithmeticError(f"epsilon for delta {goal[wrong][0]} was not found within its certificate")
+        return np.asarray(e).reshape(np.shape(target))
+
+    def power(self, level: Floats) -> tuple[Floats, Floats]:
+        """Certified (lower, upper) of the trade-off: the least of delta(e) + e^e level, between tangents."""
+        a = np.ravel(level).astype(np.float64)
+        inner = np.clip(a, 1.01 * RESOLUTION, _TOP)
+        asked = (a > 0.0) & (a < 1.0)
+        low, high = np.zeros_like(a), np.ones_like(a)
+        if asked.any():
+            low[asked], high[asked] = self._power(inner[asked])
+        low = np.maximum(np.where(a < inner, low * (a / inner), low), a)  # concave, and never below its level
+        high = np.where(a == 0.0, 0.0, np.where(a > _TOP, 1.0, high))
+        shape = np.shape(level)
+        return np.clip(low, 0.0, 1.0).reshape(shape), np.clip(high, 0.0, 1.0).reshape(shape)
+
+    def _power(self, a: Floats) -> tuple[Floats, Floats]:
+        """Cutting planes: tangents at two thresholds whose slopes differ in sign meet below the minimum."""
+        width = np.sqrt(2.0 * self.rho)
+        contour, smoothing = self.route
+        nudge = max(1e-7 * width, 1.01 * (contour.step or 0.0))
+        floor, best = np.zeros_like(a), np.full_like(a, np.inf)
+        open_ = np.arange(a.size)
+        e = -self.rho - width * ndtri(a)
+        left, right = _Tangent.none(a, -np.inf), _Tangent.none(a, np.inf)
+        for i in range(40):
+            level = a[open_]
+            low, high = self.delta(e)
+            tail, error = self._tail_q(e)
+            tangent = _Tangent(e, low + np.exp(e) * level, level - tail, error)
+            best[open_] = np.minimum(best[open_], high + np.exp(e) * level)
+            falls = tangent.slope < 0.0
+            left, right = left.replaced(falls, tangent), right.replaced(~falls, tangent)
+            both = np.isfinite(left.e) & np.isfinite(right.e)
+            cross, height = _meeting(left, right)
+            spread = np.where(both, np.exp(right.e) - np.exp(left.e), 0.0)
+            slack = np.maximum(left.error, right.error) * spread
+            floor[open_] = np.where(both, height * (1.0 - _LAST_DIGITS) - slack, 0.0)
+            newton = 1.5 * width * (_normal_score(tail) - ndtri(level)) + np.where(falls, nudge, -nudge) * 2.0**i
+            e = np.where(both, np.clip(cross, left.e, right.e), e + newton)
+            gap = best[open_] - floor[open_]
+            moves = (e != left.e) & (e != right.e)
+            wide = ~both | (moves & (gap > 2.0 * _LAST_DIGITS * best[open_] + 2.0 * (high - low)))
+            open_, e = open_[wide], e[wide]
+            left, right = (_Tangent(*(x[wide] for x in side)) for side in (left, right))
+            if open_.size == 0:
+                break
+        if smoothing:
+            floor = floor - smoothing * np.exp(smoothing / 8.0) * contour.peak_density()
+        return np.minimum(np.maximum(floor, a), best), best
+
+    def level(self, power: Floats) -> Floats:
+        """A lower bound on the level that a power needs, sharp to rounding and relatively accurate however small.
+
+        exp(-e) (power - delta(e)) bounds it at every e, and is largest where P(L > e) = power.
+        """
+        r = np.ravel(power).astype(np.float64)
+        inner = self._level(np.clip(r, RESOLUTION, _TOP))
+        found = np.where(r >= 1.0, 1.0, np.where(r < RESOLUTION, 0.0, inner))
+        return found.reshape(np.shape(power))
+
+    def _level(self, r: Floats) -> Floats:
+        width, step = np.sqrt(2.0 * self.rho), self.route[0].step or 0.0
+        e = self.rho - width * ndtri(r)
+        best = np.zeros_like(r)
+        for _ in range(12):
+            best = np.maximum(best, self._level_at(r, e))
+            change = width * (_normal_score(self._tail_p(e)[0]) - ndtri(r))
+            e = e + change
+            if np.all(np.abs(change) <= np.maximum(1e-9 * width, step)):
+                break
+        for corner in (-1.0, 0.0, 1.0):  # on a lattice the best threshold is a lattice point
+            near = e if step == 0.0 else self.rho + step * (np.rint((e - self.rho) / step) + corner)
+            best = np.maximum(best, self._level_at(r, near))
+        return np.minimum(best, r)
+
+    def _level_at(self, r: Floats, e: Floats) -> Floats:
+        size = np.exp(-np.abs(e))
+        high = self._delta(np.abs(e))[1]
+        return np.where(e >= 0.0, size * (r - high), 1.0 - high - (1.0 - r) / size)
+
+    def _tail_p(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(P(L > t), how far it may be off); left of 0 it is 1 - Q(L >= -t)."""
+        return self._tail(threshold, "p", "q")
+
+    def _tail(self, threshold: Floats, right: str, left: str) -> tuple[Floats, Floats]:
+        contour, _ = self.route
+        e = np.minimum(np.abs(threshold), self._end)
+        found, error = np.empty_like(e), np.empty_like(e)
+        for side, kind in ((threshold >= 0.0, right), (threshold < 0.0, left)):
+            if side.any():
+                part = contour.tail(e[side], self.goal, kind, strict=kind == right)
+                found[side] = part.value if kind == right else 1.0 - part.value
+                error[side] = part.above + part.below
+        return np.clip(found, 0.0, 1.0), error
+
+    def _tail_q(self, threshold: Floats) -> tuple[Floats, Floats]:
+        """(Q(L > t), how far it may be off); left of 0 it is 1 - P(L >= -t)."""
+        return self._tail(threshold, "q", "p")
+
+
+def _normal_score(tail: Floats) -> Floats:
+    return np.asarray(ndtri(np.clip(tail, 1e-300, 1.0 - 1e-16)))
+
+
+class _Tangent(NamedTuple):
+    """A line below a convex function of y = e^e: at e of height `value`, with this slope in y, known to `error`."""
+
+    e: Floats
+    value: Floats
+    slope: Floats
+    error: Floats
+
+    @classmethod
+    def none(cls, like: Floats, e: float) -> _Tangent:
+        return cls(np.full_like(like, e), *(np.zeros_like(like) for _ in range(3)))
+
+    def replaced(self, where: NDArray[np.bool_], other: _Tangent) -> _Tangent:
+        return _Tangent(*(np.where(where, new, old) for old, new in zip(self, other, strict=True)))
+
+
+def _meeting(left: _Tangent, right: _Tangent) -> tuple[Floats, Floats]:
+    """(e, height) where a falling and a rising tangent meet."""
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        gap = np.expm1(right.e - left.e)  # (y2 - y1) / y1
+        scale = np.exp(left.e)
+        fall = (right.value - left.value - right.slope * scale * gap) / (left.slope - right.slope)
+        return left.e + np.log1p(fall / scale), left.value + left.slope * fall

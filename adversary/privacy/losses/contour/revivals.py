@@ -1,0 +1,118 @@
+"""Where a product of wrapped Gaussians can be large: the revivals of a composition, found by sifting a line.
+
+The product Phi of families with periods p and weights w obeys Phi(u) <= exp(-sum of w d(u)^2), d the distance of u to
+the nearest multiple of p. It returns wherever all distances are small together: with a few coarse scales hundreds of
+times, with many scales never. The sieve lists windows outside which Phi(u) <= tau sqrt(1 + u^2 / u0^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from adversary._core import Floats
+
+MOST_NODES = 5_000_000
+"""With some hundred bytes each."""
+EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
+"""Up to so many windows a search is a matter of milliseconds, and of seconds."""
+
+
+class TooManyRevivals(Exception):
+    """The line holds more windows than the sieve is willing to keep."""
+
+
+class Windows(NamedTuple):
+    """Intervals [low, high] with the bound exp(-penalty - weight (u - centre)^2) inside."""
+
+    low: Floats
+    high: Floats
+    centre: Floats
+    penalty: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """log tau(u), tau(u) = tau sqrt(1 + u^2 / u0^2)."""
+
+    log_tau: float
+    u0: float
+
+    def nats(self, u: Floats) -> Floats:
+        """-log tau(u), but not below 0."""
+        return np.maximum(-self.log_tau - 0.5 * np.log1p((u / self.u0) ** 2), 0.0)
+
+
+def revivals(
+    periods: Floats, weights: Floats, threshold: Threshold, end: float, start_weight: float, most: int = MOST_WINDOWS
+) -> Windows:
+    """Windows of [0, end] outside which the product is at most tau(u).
+
+    Families are taken by decreasing period: few multiples, each striking out most of the line. A window's distance to
+    the multiples met so far is a quadratic, kept as penalty + weight (u - centre)^2, a form that does not cancel.
+
+    Parameters
+    ----------
+    periods, weights : of the families; one that constrains nothing (weight p^2 / 4 < 1e-3) is passed over
+    start_weight : of a factor exp(-weight u^2) without revivals, a Gaussian release; 0 for none
+
+    Raises
+    ------
+    TooManyRevivals : more windows than `most`
+    """
+    nats = float(threshold.nats(np.zeros(1))[0])
+    if start_weight > 0.0:
+        end = min(end, float(np.sqrt(nats / start_weight)))
+    zero = np.zeros(1)
+    windows = Windows(zero, np.full(1, end), zero, zero, np.full(1, start_weight))
+    telling = weights * periods**2 / 4.0 >= 1e-3
+    order = np.argsort(-periods[telling], kind="stable")
+    for period, weight in zip(periods[telling][order], weights[telling][order], strict=True):
+        windows = _sift(windows, float(period), float(weight), threshold, most)
+    return windows
+
+
+def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, most: int) -> Windows:
+    """What one family leaves of the windows: the parts near a multiple of its period."""
+    low, high, centre, penalty, total = windows
+    radius = np.minimum(np.sqrt(threshold.nats(low) / weight), period / 2.0)
+    first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
+    count = np.maximum(last - first + 1.0, 0.0).astype(np.int64)
+    if count.sum() > 10 * most:
+        raise TooManyRevivals
+    parent = np.repeat(np.arange(low.size), count)
+    place = np.arange(parent.size) - np.repeat(np.cumsum(count) - count, count)
+    multiple = (first[parent] + place) * period
+    low, high = np.maximum(low[parent], multiple - radius[parent]), np.minimum(high[parent], multiple + radius[parent])
+    centre, penalty, total = centre[parent], penalty[parent], total[parent]
+    penalty = penalty + total * weight / (total + weight) * (multiple - centre) ** 2
+    centre = (total * centre + weight * multiple) / (total + weight)
+    total = total + weight
+    room = threshold.nats(np.maximum(low, 0.0)) - penalty
+    reach = np.sqrt(np.maximum(room, 0.0) / total)
+    low, high = np.maximum(low, centre - reach), np.minimum(high, centre + reach)
+    kept = (room >= 0.0) & (low <= high)
+    if int(kept.sum()) > most:
+        raise TooManyRevivals
+    return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept])
+
+
+def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
+    """Whole numbers n >= 0, ascending, with n spacing inside a window, none above `last`."""
+    first = np.maximum(np.ceil(windows.low / spacing - 1e-9), 0.0)
+    final = np.minimum(np.floor(windows.high / spacing + 1e-9), last)
+    order = np.argsort(first, kind="stable")
+    first, final = first[order], final[order]
+    reached = np.maximum.accumulate(np.concatenate([[-1.0], final[:-1]]))
+    first = np.maximum(first, reached + 1.0)
+    count = np.maximum(final - first + 1.0, 0.0).astype(np.int64)
+    if count.sum() > MOST_NODES:
+        raise ValueError(
+            f"a composition must need at most {MOST_NODES:,} nodes, got {count.sum():,}: its parts lose amounts of "
+            "very different sizes; give noise that is more alike"
+        )
+    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(first, count) + offset

@@ -1,0 +1,267 @@
+"""The loss of many discrete Gaussian releases at once: any widths, any multiplicities, and a Gaussian beside them.
+
+One count moved by the whole number a under noise of parameter v = 1 / sigma^2 has the loss v (a^2 - 2 a x) / 2, x the
+noise. Few releases are listed atom by atom; many go through the certified `Composition`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_number,
+    check_positive,
+    check_probability,
+    check_whole,
+    labelled,
+    log_theta,
+    past_ties,
+    scalar_or_array,
+)
+from adversary.privacy.guarantee import area_under
+from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
+from adversary.privacy.losses.lattice import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
+from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
+from adversary.privacy.losses.mixed import MixedLoss
+
+LISTED_ATOMS = 500_000
+"""Products with at most so many pairs of atoms are listed."""
+
+SUMMED = 2e7
+"""Products that the convolution of one family may take."""
+
+MIXED_ATOMS = 4_000
+"""A lattice of so many atoms may be mixed with one more family, where no common lattice fits."""
+
+LISTED_POINTS = 20_000
+"""So many lattice points may serve as nodes of an expectation."""
+
+_LISTED_NATS = 745.0
+_DIGITS = 2.3e-16
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteGaussianLoss(PrivacyLoss):
+    """Loss of independent releases with discrete Gaussian noise (and of one Gaussian release), each moved by a shift.
+
+    Parameters
+    ----------
+    families : (v, shift, copies): releases with sigma^2 = 1 / v, moved by `shift` people; v a Fraction or a float
+    variance : mu^2 of a Gaussian release composed in
+    goal : relative width aimed at by `bracket`; see `within`
+    quick : whether to settle for a wider interval where the goal is costly
+
+    >>> from fractions import Fraction
+    >>> DiscreteGaussianLoss.of(Fraction(1, 2), shift=1, count=40).epsilon(1e-6).__round__(9)
+    30.558062287
+    """
+
+    families: tuple[Family, ...]
+    variance: float = 0.0
+    goal: float = GOAL
+    quick: bool = False
+
+    @classmethod
+    def of(cls, v: Fraction | float, shift: int = 1, count: int = 1) -> DiscreteGaussianLoss:
+        """`count` releases of one kind."""
+        check_positive("v", v)
+        size = int(check_whole("shift", shift, minimum=1))
+        return cls((Family(v, size, int(check_whole("count", count, minimum=1))),))
+
+    def within(self, width: float) -> DiscreteGaussianLoss:
+        """The same loss, its certified intervals aimed at this relative width."""
+        return DiscreteGaussianLoss(self.families, self.variance, float(check_positive("width", width)))
+
+    def beside(self, other: DiscreteGaussianLoss) -> DiscreteGaussianLoss:
+        """Both releases together."""
+        families, variance = self.families + other.families, self.variance + other.variance
+        return DiscreteGaussianLoss(families, variance, min(self.goal, other.goal))
+
+    def times(self, count: int) -> DiscreteGaussianLoss:
+        """`count` such releases, at least one."""
+        families = tuple(Family(v, shift, count * copies) for v, shift, copies in self.families)
+        return DiscreteGaussianLoss(families, count * self.variance, self.goal)
+
+    @cached_property
+    def composition(self) -> Composition:
+        """The certified engine of these releases."""
+        variance = float(check_non_negative("variance", self.variance))
+        return Composition(gathered(self.families), variance, self.goal, self.quick)
+
+    @property
+    def rho(self) -> float:
+        """zCDP of the releases together: sum of count shift^2 v / 2, and half the variance."""
+        return self.composition.rho
+
+    @cached_property
+    def exact(self) -> PrivacyLoss | None:
+        """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
+        by atom, mixed with the certified law of the others."""
+        if self.variance or (self._many and self.composition.easy is not None):
+            return None
+        families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
+        coarse: LatticeLoss | None = None
+        for i, family in enumerate(families):
+            size = _span(family)
+            work = family.copies * size * size if family.copies > 1 else 0.0
+            if work > SUMMED or family.copies * size * (coarse.losses.size if coarse else 1) > LISTED_ATOMS:
+                return None
+            one = _listed(family)
+            coarse = multiplied(coarse, one) if coarse else one
+            rest = DiscreteGaussianLoss(tuple(families[i + 1 :]), goal=self.goal)
+            if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
+                return MixedLoss(coarse, rest)
+        return coarse
+
+    @property
+    def _many(self) -> bool:
+        """Whether the law is too large to be listed."""
+        return bool(np.prod([family.copies * _span(family) for family in self.composition.families]) > LISTED_ATOMS)
+
+    @property
+    def bracket(self) -> Bracket:
+        if self.exact is not None:
+            return self.exact.bracket
+        return Bracket(of_delta=self._delta, of_power=self._power, of_tail=lambda t: (self.tail(t)[0],) * 2)
+
+    def _delta(self, epsilon: ArrayLike) -> tuple[Any, Any]:
+        low, high = self.composition.delta(check_number("epsilon", epsilon))
+        return scalar_or_array(low), scalar_or_array(high)
+
+    def _power(self, level: ArrayLike) -> tuple[Any, Any]:
+        low, high = self.composition.power(check_probability("level", level))
+        return scalar_or_array(low), scalar_or_array(high)
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """Exact where the law is listed, else the upper end of the certified bracket; `power` likewise."""
+        return self.exact.delta(epsilon) if self.exact is not None else self._delta(epsilon)[1]
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.exact.power(level) if self.exact is not None else self._power(level)[1]
+
+    @labelled
+    def epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon >= 0 at which the upper end of the bracket is at most delta; inf at 0.
+
+        Below the numerical resolution, `RESOLUTION`, it is `pbdp_epsilon(delta)`, an upper bound from the moments.
+        """
+        target = check_probability("delta", delta)
+        if self.exact is not None:
+            return self.exact.epsilon(scalar_or_array(target))
+        found = np.full(target.shape, np.inf)
+        inner, beyond = target >= RESOLUTION, (target > 0.0) & (target < RESOLUTION)
+        if inner.any():
+            found[inner] = self.composition.epsilon(target[inner])
+        small: Any = target[beyond]
+        if small.size:
+            found[beyond] = self.pbdp_epsilon(small)
+        return scalar_or_array(found)
+
+    @property
+    def auc(self) -> float:
+        if self.exact is not None:
+            return self.exact.auc
+        return area_under(self._readily, 401)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        if self.exact is not None:
+            return self.exact.level(power)
+        return scalar_or_array(self._readily.composition.level(check_probability("power", power)))
+
+    @cached_property
+    def _readily(self) -> DiscreteGaussianLoss:
+        """The same law for tails, levels and expectations: less sharp, where revivals make the goal costly."""
+        if self.quick or self.composition.easy is not None:
+            return self
+        return DiscreteGaussianLoss(self.families, self.variance, max(self.goal, 1e-8), quick=True)
+
+    @property
+    def reach(self) -> float:
+        """Chernoff's bound: beyond it delta is below 1e-18."""
+        return self.rho + 2.0 * float(np.sqrt(41.5 * self.rho))
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """Exact where the law is listed; else contour sums, good to about 1e-8 of themselves."""
+        if self.exact is not None:
+            return self.exact.tail(threshold)
+        p, q = self._readily.composition.tails(self.past_ties(check_number("threshold", threshold)))
+        return scalar_or_array(p), scalar_or_array(q)
+
+    def past_ties(self, threshold: Floats) -> Floats:
+        return past_ties(threshold, _DIGITS * self.rho) if self.exact is None else self.exact.past_ties(threshold)
+
+    @cached_property
+    def _cells(self) -> tuple[LatticeLoss, LatticeLoss]:
+        readily = self._readily
+        nodes, step = default_nodes(self), readily.composition.route[0].step
+        if step and (nodes[-1] - nodes[0]) / step <= LISTED_POINTS:  # every lattice point a node: the law itself
+            index = np.ceil((nodes[[0, -1]] - self.rho) / step)
+            points = self.rho + step * np.arange(index[0], index[1] + 1.0)
+            whole = connected(readily, np.union1d(points[np.abs(points) > 1e-6 * step], [0.0]))
+            return whole, whole
+        return binned(readily, 0.5 * (nodes[1:] + nodes[:-1])), connected(readily, nodes)
+
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        """Exact where listed. Else from the binned law and the connected one, whose errors are as -1 to 2."""
+        if self.exact is not None:
+            return self.exact.expect(function)
+        below, above = (law.expect(function) for law in self._cells)
+        p, q = ((2.0 * as_array(x) + as_array(y)) / 3.0 for x, y in zip(below, above, strict=True))
+        return scalar_or_array(p), scalar_or_array(q)
+
+    @property
+    def kl_divergence(self) -> float:
+        """rho: every release's mean loss is its zCDP."""
+        return self.rho
+
+    def log_moment(self, order: float) -> float:
+        """Sum of v a^2 order (order + 1) / 2 + log Theta(a order) / Theta(0), Theta a theta series with period 1."""
+        total = 0.5 * self.variance * order * (order + 1.0)
+        for v, shift, count in self.composition.families:
+            half = float(v) / 2.0
+            fraction = shift * order - round(shift * order)
+            waves = float(log_theta(half, float(fraction))) - float(log_theta(half))
+            total += count * (half * shift**2 * order * (order + 1.0) + min(waves, 0.0))
+        return total
+
+    @property
+    def swapped(self) -> DiscreteGaussianLoss:
+        return self
+
+    @property
+    def maximum(self) -> float:
+        return float("inf")
+
+
+def _span(family: Family) -> float:
+    """How many values of one noise carry more than exp(-745)."""
+    return float(2.0 * np.sqrt(2.0 * _LISTED_NATS / float(family.v)) + 1.0)
+
+
+def _listed(family: Family) -> LatticeLoss:
+    """Law of one family's loss, by convolution of the noise; in extended precision, for its range of exponents."""
+    v, a, n = float(family.v), family.shift, family.copies
+    reach = int(np.ceil(np.sqrt(2.0 * _LISTED_NATS / v)))
+    x = np.arange(-reach - a, reach + 1, dtype=np.longdouble)
+    one = np.exp(-0.5 * v * x * x - float(log_theta(v / 2.0)))
+    total = powered(one, n, np.ones(1, np.longdouble), np.convolve)
+    loss = v * (n * a * a + 2.0 * a * (n * x[0] + np.arange(total.size, dtype=np.longdouble))) / 2.0
+    with np.errstate(divide="ignore"):
+        log_p = np.log(total)
+    # Q is P moved by n a: where noise is so narrow that a mass under P is too small, that under Q says it
+    log_q = np.where(log_p > -FAR, log_p - loss, np.append(log_p[n * a :], np.full(n * a, -np.inf)))
+    log_p = np.where(log_p > -FAR, log_p, log_q + loss)
+    return LatticeLoss(*merged(as_array(loss), as_array(log_p), as_array(log_q)), bounded=False)

@@ -1,0 +1,290 @@
+"""The law of the privacy loss L = log P(release) / Q(release) for one pair, P (target in) against Q (out).
+
+Two tails and an expectation are enough: the profile, the trade-off, bounds on beliefs, the law of the posterior and
+checks of a promise are derived from them. Infinite losses are explicit masses, and tails keep relative accuracy down to
+exp(-745).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    Floats,
+    check_non_negative,
+    check_number,
+    check_probability,
+    check_whole,
+    elementwise,
+    labelled,
+    past_ties,
+    scalar_or_array,
+    solve_decreasing_each,
+)
+from adversary.privacy.guarantee import TOLERANCE, Guarantee, loss_bound_from_profile
+from adversary.privacy.losses.posterior_law import PosteriorLaw
+
+Expectation = Callable[[Floats], Floats]
+Interval = tuple[Any, Any]
+
+
+class PrivacyLoss(Guarantee):
+    """Law of L under P and under Q.
+
+    To write one: `tail(threshold)` = (P(L > t), Q(L > t)) with infinite mass included, `expect(function)` =
+    (E under P, E under Q) for a function that accepts infinite losses, `log_moment(order)` = log E_P[e^(order L)],
+    and `swapped`, the loss of Q against P. `LatticeLoss` is the example to read.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """(P(L > threshold), Q(L > threshold)), strictly: losses tied with the threshold count as equal."""
+
+    @abstractmethod
+    def expect(self, function: Expectation) -> tuple[Any, Any]:
+        """(E_P[function(L)], E_Q[function(L)]); the function maps losses (n,) to values (..., n), here (...)."""
+
+    @abstractmethod
+    def log_moment(self, order: float) -> float:
+        """log E_P[exp(order L)], in nats; infinite when P has mass at an infinite loss and order > 0."""
+
+    def past_ties(self, threshold: Floats) -> Floats:
+        """What a loss must exceed to be greater than a threshold: last digits apart, where no law says more."""
+        return past_ties(threshold)
+
+    def tail_from(self, threshold: ArrayLike) -> tuple[Any, Any]:
+        """(P(L >= threshold), Q(L >= threshold)): a tail of what ties with the threshold and of all above."""
+        t = check_number("threshold", threshold)
+        with np.errstate(invalid="ignore"):
+            least = t - 2.0 * (self.past_ties(t) - t)  # twice, as `tail` goes past ties from there
+        return self.tail(np.where(np.isfinite(t), least, t))
+
+    @property
+    @abstractmethod
+    def swapped(self) -> PrivacyLoss:
+        """The loss of Q against P."""
+
+    @property
+    def directions(self) -> tuple[PrivacyLoss, ...]:
+        """Itself and the loss of Q against P, once where they are one."""
+        return (self,) if self.swapped is self else (self, self.swapped)
+
+    @property
+    @abstractmethod
+    def maximum(self) -> float:
+        """Essential supremum of L under P."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the loss is 0 for certain: nothing was released."""
+        return self.maximum == 0.0 == self.swapped.maximum
+
+    @property
+    def reach(self) -> float:
+        """A loss beyond which the profile has fallen to its end, or below 1e-18."""
+        e = np.geomspace(1e-9, 700.0, 300)
+        live = np.flatnonzero(self.delta(e) > self.delta(700.0) + 1e-18)
+        return float(min(e[min(live[-1] + 1, e.size - 1)], self.maximum)) if live.size else 1e-9
+
+    @property
+    def definition(self) -> str:
+        return "privacy loss"
+
+    @property
+    def bracket(self) -> Bracket:
+        """Certified (lower, upper) answers; the two agree for every loss whose law is exact."""
+        return Bracket(
+            of_delta=lambda epsilon: (self.delta(epsilon),) * 2,
+            of_power=lambda level: (self.power(level),) * 2,
+            of_tail=lambda threshold: (self.tail(threshold)[0],) * 2,
+        )
+
+    @property
+    def worst_pair(self) -> PrivacyLoss:
+        return self
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        """P(L > epsilon) - e^epsilon Q(L > epsilon), of P against Q."""
+        e = check_number("epsilon", epsilon)
+        p, q = self.tail(e)
+        with np.errstate(over="ignore", invalid="ignore"):
+            excess = np.where(q > 0, p - np.exp(e + np.log(np.where(q > 0, q, 1.0))), p)
+        return scalar_or_array(np.clip(excess, 0.0, 1.0))
+
+    @labelled
+    def probabilistic_delta(self, epsilon: ArrayLike) -> Any:
+        """Smallest delta with (epsilon, delta)-probabilistic DP of the release itself: P(|L| > epsilon), worse truth.
+
+        Not proof against post-processing; `pbdp_delta` is.
+        """
+        e = check_non_negative("epsilon", epsilon, finite=False)
+        above, below = self.tail(e), self.swapped.tail(e)
+        return scalar_or_array(np.minimum(np.maximum(above[0] + below[1], above[1] + below[0]), 1.0))
+
+    @labelled
+    def probabilistic_epsilon(self, delta: ArrayLike) -> Any:
+        """Smallest epsilon with (epsilon, delta)-probabilistic DP of the release itself; inf where there is none."""
+        target = np.ravel(check_probability("delta", delta))
+        found = solve_decreasing_each(lambda e: np.asarray(self.probabilistic_delta(e)) - target, target.size)
+        return scalar_or_array(found.reshape(np.shape(delta)))
+
+    def posterior(self, prior: ArrayLike) -> PosteriorLaw:
+        """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
+        return PosteriorLaw(self, prior)
+
+    def log_level(self, power: float) -> float:
+        """Also where the level is too small for a double: the best that a Renyi divergence of any order says of it.
+
+        power^alpha level^(1 - alpha) is at most e^((alpha - 1) D), of every order alpha = 1 + s.
+        """
+        found = super().log_level(power)
+        if found > -np.inf or power == 0.0:
+            return found
+        from scipy.optimize import minimize_scalar
+
+        def loss(log_order: float) -> float:
+            order = float(np.exp(log_order))
+            return (self.log_moment(order) - log_power) / order
+
+        log_power = float(np.log(power))
+        return log_power - float(minimize_scalar(loss, bounds=(-12.0, 12.0), method="bounded").fun)
+
+    @property
+    def kl_divergence(self) -> float:
+        """Kullback-Leibler divergence of P from Q, E_P[L], in nats."""
+        return float("inf") if self.tail(1e300)[0] > 0 else float(self.expect(_finite)[0])
+
+    def renyi(self, alpha: float) -> float:
+        """Renyi divergence of order alpha > 1 of P from Q, in nats: log E_P[e^((alpha - 1) L)] / (alpha - 1).
+
+        Order 1 is the Kullback-Leibler divergence E_P[L], infinity the largest loss.
+        """
+        if not alpha >= 1.0:
+            raise ValueError(f"alpha must be at least 1, got {alpha}")
+        if alpha == 1.0:
+            return self.kl_divergence
+        if alpha == np.inf:
+            return self.maximum
+        return self.log_moment(alpha - 1.0) / (alpha - 1.0)
+
+    def never_exceeds(self, epsilon: float) -> bool:
+        within = super().never_exceeds(epsilon)
+        return within or (self.loss_bound(0.0) < np.inf and all(x.tail(epsilon)[0] == 0.0 for x in self.directions))
+
+    @elementwise
+    def loss_bound(self, failure: float) -> float:
+        """Worse of the two directions, from the profile (quantiles of L would not survive post-processing)."""
+        return max(min(side.maximum, loss_bound_from_profile(side, failure)) for side in self.directions)
+
+    def group(self, size: int) -> Guarantee:
+        """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
+        from adversary.privacy.losses.lattice import chained
+
+        return self if check_whole("size", size, minimum=1) == 1 else chained(self, int(size))
+
+    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+        """Whether `loss` has a profile nowhere above this one's, in either direction."""
+        reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
+        e = np.linspace(-reach, reach, 801)
+        return all(
+            bool(np.all(other.bracket.delta(e)[0] <= mine.bracket.delta(e)[1] * (1 + TOLERANCE) + 1e-15))
+            for mine, other in ((self, loss), (self.swapped, loss.swapped))
+        )
+
+
+class Attained(Guarantee):
+    """A definition whose worst pair attains all that it allows: tests are told what that pair tells.
+
+    To write one: `worst_pair` and what `Guarantee` asks for, but not `delta`.
+    """
+
+    __slots__ = ()
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Any:
+        return self.worst_pair.delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Any:
+        return self.worst_pair.power(level)
+
+    @labelled
+    def level(self, power: ArrayLike) -> Any:
+        return self.worst_pair.level(power)
+
+    def log_level(self, power: float) -> float:
+        return self.worst_pair.log_level(power)
+
+    def never_exceeds(self, epsilon: float) -> bool:
+        return self.worst_pair.never_exceeds(epsilon)
+
+    @property
+    def auc(self) -> float:
+        return self.worst_pair.auc
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Certified (lower, upper) answers of a loss, from a function for each."""
+
+    of_delta: Callable[[ArrayLike], Interval]
+    of_power: Callable[[ArrayLike], Interval]
+    of_tail: Callable[[ArrayLike], Interval]
+
+    @labelled
+    def delta(self, epsilon: ArrayLike) -> Interval:
+        """(lower, upper) of the profile."""
+        return self.of_delta(epsilon)
+
+    @labelled
+    def power(self, level: ArrayLike) -> Interval:
+        """(lower, upper) of the trade-off."""
+        return self.of_power(level)
+
+    @labelled
+    def tail(self, threshold: ArrayLike) -> Interval:
+        """(lower, upper) of P(L > threshold)."""
+        return self.of_tail(threshold)
+
+
+def check_guarantee(name: str, x: Any) -> Guarantee:
+    """A guarantee, or TypeError that says how to get one from noise."""
+    if not isinstance(x, Guarantee):
+        raise TypeError(f"{name} must be a Guarantee, got {x!r}{way_to_loss(x)}")
+    return x
+
+
+def way_to_loss(x: Any, name: str = "") -> str:
+    """How a definition or a noise law leads to a privacy loss, and to what is asked of it, as the end of a message."""
+    asked = f".{name}" if name else ""
+    if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
+        return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
+    for way in ("worst_pair", "privacy_loss"):
+        if hasattr(type(x), way):
+            return f": ask its .{way}{'()' if way == 'privacy_loss' else ''}{asked}"
+    return ""
+
+
+def asks_for(kind: type, name: str) -> bool:
+    """Whether a name is public there, so that somebody may have meant an object of that kind."""
+    return not name.startswith("_") and hasattr(kind, name)
+
+
+def check_loss(name: str, x: Any) -> PrivacyLoss:
+    """A privacy loss, or TypeError that says how to get one from a definition or from noise."""
+    if not isinstance(x, PrivacyLoss):
+        raise TypeError(f"{name} must be a PrivacyLoss, got {x!r}{way_to_loss(x)}")
+    return x
+
+
+def _finite(loss: Floats) -> Floats:
+    return np.where(np.isfinite(loss), loss, 0.0)

@@ -1,0 +1,15 @@
+from .continuous import Gaussian as Gaussian
+from .continuous import Laplace as Laplace
+from .continuous import LaplaceSum as LaplaceSum
+from .continuous import RandomizedResponse as RandomizedResponse
+from .integers import DiscreteGaussian as DiscreteGaussian
+from .integers import DiscreteGaussianSum as DiscreteGaussianSum
+from .integers import Geometric as Geometric
+from .integers import GeometricSum as GeometricSum
+from .mechanism import MOST_VALUES as MOST_VALUES
+from .mechanism import ContinuousNoise as ContinuousNoise
+from .mechanism import Exact as Exact
+from .mechanism import IntegerNoise as IntegerNoise
+from .mechanism import Mechanism as Mechanism
+from .mechanism import listable as listable
+from .mechanism import root_of as root_of

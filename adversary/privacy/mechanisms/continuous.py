@@ -1,0 +1,307 @@
+"""Noise laws: what is released, given the true value.
+
+A mechanism says `log_prob(release, value)` and its tails, samples itself, adds up (`total`) and hands over the law of
+its privacy loss. The abstract laws are in `noise`, those on the integers in `integers`; the rest are here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaincc, gammaln, log_ndtr
+
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    check_non_negative,
+    check_positive,
+    check_scale,
+    check_whole,
+    labelled,
+    log_sum_exp,
+    one_number,
+    scalar_or_array,
+    solve_decreasing,
+)
+from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.mechanisms.integers import DiscreteGaussian as DiscreteGaussian
+from adversary.privacy.mechanisms.integers import DiscreteGaussianSum as DiscreteGaussianSum
+from adversary.privacy.mechanisms.integers import Geometric as Geometric
+from adversary.privacy.mechanisms.integers import GeometricSum as GeometricSum
+from adversary.privacy.mechanisms.mechanism import Calibrated, checked_change, root_of
+from adversary.privacy.mechanisms.mechanism import ContinuousNoise as ContinuousNoise
+from adversary.privacy.mechanisms.mechanism import Exact as Exact
+from adversary.privacy.mechanisms.mechanism import IntegerNoise as IntegerNoise
+from adversary.privacy.mechanisms.mechanism import Mechanism as Mechanism
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Gaussian(Calibrated, ContinuousNoise):
+    """Gaussian noise with standard deviation sigma: density exp(-x^2 / (2 sigma^2)) / (sigma sqrt(2 pi)).
+
+    Parameters
+    ----------
+    sigma : standard deviation, in people, > 0
+    """
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "sigma", check_scale("sigma", self.sigma))
+
+    @classmethod
+    def from_rho(cls, rho: float, sensitivity: float = 1, cells: int = 1) -> Self:
+        """sigma^2 = cells sensitivity^2 / (2 rho)."""
+        check_positive("rho", rho)
+        sensitivity, cells = checked_change(sensitivity, cells)
+        sigma = float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho))))
+        return cls(sigma, sensitivity=sensitivity, cells=cells)
+
+    @property
+    def variance(self) -> float:
+        return self.sigma**2
+
+    @property
+    def rho(self) -> float:
+        return 0.5 / self.sigma**2
+
+    @property
+    def parabola(self) -> tuple[float, float] | None:
+        return self.rho, float(self.log_density(np.zeros(())))
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        return self.sigma * float(np.sqrt(2.0 * nats))
+
+    def log_density(self, offset: Floats) -> Floats:
+        return np.asarray(-0.5 * (offset / self.sigma) ** 2 - np.log(self.sigma) - 0.5 * np.log(2 * np.pi))
+
+    def log_survival(self, offset: Floats) -> Floats:
+        return np.asarray(log_ndtr(-offset / self.sigma), dtype=np.float64)
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
+        return np.asarray(self.sigma * rng.standard_normal(shape))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        return replace(self, sigma=self.sigma * float(np.sqrt(count))) if count else Exact()
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, sigma=self.sigma / root_of(factor))
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        change = float(check_non_negative("sensitivity", change))
+        return GaussianLoss(float(change / float(self.sigma) * np.sqrt(n)))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Laplace(Calibrated, ContinuousNoise):
+    """Laplace noise: density exp(-|x| / scale) / (2 scale); epsilon = sensitivity / scale.
+
+    Parameters
+    ----------
+    scale : mean absolute noise, in people, > 0
+    """
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, sensitivity: float = 1, cells: int = 1) -> Self:
+        """scale = cells sensitivity / epsilon."""
+        check_positive("epsilon", epsilon)
+        sensitivity, cells = checked_change(sensitivity, cells)
+        return cls(float(cells * sensitivity / epsilon), sensitivity=sensitivity, cells=cells)
+
+    @property
+    def variance(self) -> float:
+        return 2.0 * self.scale**2
+
+    @property
+    def rho(self) -> float:
+        return 0.5 / self.scale**2
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        return self.scale * nats
+
+    def log_density(self, offset: Floats) -> Floats:
+        return np.asarray(-np.abs(offset) / self.scale - np.log(2 * self.scale))
+
+    def log_survival(self, offset: Floats) -> Floats:
+        outer = np.log(0.5) - np.abs(offset) / self.scale
+        return np.asarray(np.where(offset >= 0, outer, np.log1p(-np.exp(outer))), dtype=np.float64)
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
+        return np.asarray(rng.laplace(0.0, self.scale, shape))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        return LaplaceSum(self.scale, count, sensitivity=self.sensitivity, cells=self.cells)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale / root_of(factor))
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        return composed([LaplaceLoss(float(check_non_negative("sensitivity", change)) / float(self.scale))] * n)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LaplaceSum(Calibrated, ContinuousNoise):
+    """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
+    with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
+
+    scale: float
+    count: int
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "scale", check_scale("scale", self.scale))
+        object.__setattr__(self, "count", int(check_whole("count", one_number("count", self.count), minimum=1)))
+
+    def _log_weights(self) -> tuple[Floats, Floats]:
+        n, j = self.count, np.arange(self.count, dtype=np.float64)
+        return n - j, gammaln(n + j) - gammaln(j + 1) - gammaln(n) - (n - 1 + j) * np.log(2.0)
+
+    @property
+    def variance(self) -> float:
+        return 2.0 * self.count * self.scale**2
+
+    @property
+    def rho(self) -> float:
+        return 0.5 / self.scale**2
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        peak = float(self.log_density(np.zeros(())))
+        return solve_decreasing(lambda x: float(self.log_density(np.array(x))) - peak + nats, 0.0, self.scale * nats)
+
+    def log_density(self, offset: Floats) -> Floats:
+        shape, weight = self._log_weights()
+        x = np.abs(np.asarray(offset, dtype=np.float64))[..., None] / self.scale
+        with np.errstate(divide="ignore", invalid="ignore"):
+            power = np.where(shape == 1, 0.0, (shape - 1) * np.log(x))
+        return np.asarray(log_sum_exp(weight + power - x - gammaln(shape)) - np.log(2 * self.scale), dtype=np.float64)
+
+    def log_survival(self, offset: Floats) -> Floats:
+        shape, weight = self._log_weights()
+        x = np.abs(np.asarray(offset, dtype=np.float64))[..., None] / self.scale
+        with np.errstate(divide="ignore"):
+            outer = np.log(0.5 * (np.exp(weight) * gammaincc(shape, x)).sum(-1))
+        return np.asarray(np.where(np.asarray(offset) >= 0, outer, np.log1p(-np.exp(outer))), dtype=np.float64)
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
+        return np.asarray(self.scale * (rng.gamma(self.count, size=shape) - rng.gamma(self.count, size=shape)))
+
+    def total(self, count: int) -> Mechanism:
+        one = Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
+        return one.total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale / root_of(factor))
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        raise NotImplementedError("the loss of a sum of Laplace releases is not derived: ask one release's")
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponse(Mechanism):
+    """Randomised response over `categories` answers 0, 1, ...: the truth with odds e^epsilon against each other answer.
+
+    Parameters
+    ----------
+    epsilon : nats, > 0
+    categories : number of answers, >= 2
+    """
+
+    epsilon: float
+    categories: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
+        categories = check_whole("categories", one_number("categories", self.categories), minimum=2)
+        object.__setattr__(self, "categories", int(categories))
+
+    def _answer(self, name: str, x: ArrayLike) -> Integers:
+        answer = check_whole(name, x, minimum=0)
+        if (answer >= self.categories).any():
+            raise ValueError(f"{name} must be below categories = {self.categories}, got {int(answer.max())}")
+        return answer
+
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
+        release, value = np.broadcast_arrays(release, value)
+        possible = (value >= 0) & (value < self.categories)
+        return np.where(possible, self.log_prob(release, np.where(possible, value, 0)), -np.inf)
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        return float(self.categories)
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        honest = self._answer("release", release) == self._answer("value", value)
+        truth = -np.log1p((self.categories - 1.0) * np.exp(-self.epsilon))
+        return scalar_or_array(np.where(honest, truth, truth - self.epsilon))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        y, x = self._answer("release", release), self._answer("value", value)
+        lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
+        return scalar_or_array((y + 1 - (x <= y)) * lie + (x <= y) * truth)
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        y, x = self._answer("release", release), self._answer("value", value)
+        lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
+        return scalar_or_array((self.categories - 1 - y - (x > y)) * lie + (x > y) * truth)
+
+    @property
+    def variance(self) -> float:
+        """Mean square of release minus value, averaged over values."""
+        k = np.arange(self.categories)
+        square = (k[:, None] - k[None, :]) ** 2
+        return float((square * np.exp(self.log_prob(1, 0))).sum(0).mean())
+
+    @property
+    def rho(self) -> float:
+        return self.epsilon**2 / 2.0
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        truth = self._answer("value", value)
+        shape = truth.shape if size is None else size
+        keep = rng.random(shape) < np.exp(self.log_prob(0, 0))
+        other = (truth + rng.integers(1, self.categories, shape)) % self.categories
+        return scalar_or_array(np.where(keep, truth, other))
+
+    def support(self, value: int) -> Integers:
+        self._answer("value", value)
+        return np.arange(self.categories)
+
+    def total(self, count: int) -> Mechanism:
+        if int(check_whole("count", count, minimum=0)) == 0:
+            return Exact()
+        if count == 1:
+            return self
+        raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no total")
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, cells = self.change(sensitivity, cells)
+        if not int(check_whole("sensitivity", change, minimum=0)):
+            return composed([])
+        truth, lie = self.log_prob(0, 0), self.log_prob(1, 0)
+        with np.errstate(divide="ignore"):
+            others = np.log(self.categories - 2.0) + lie
+        losses = self.epsilon * np.array([-1.0, 0.0, 1.0])
+        law = LatticeLoss.from_losses(losses, np.array([lie, others, truth]), np.array([truth, others, lie]))
+        return repeated(law, cells)

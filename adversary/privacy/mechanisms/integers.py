@@ -1,0 +1,368 @@
+"""Noise on the integers: the discrete Gaussian, the two-sided geometric, and exact sums of either."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    as_array,
+    check_positive,
+    check_scale,
+    check_whole,
+    log_sum_exp,
+    log_tail_sum,
+    log_theta,
+    one_number,
+)
+from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
+from adversary.privacy.losses.contour import powered
+from adversary.privacy.mechanisms.mechanism import (
+    Calibrated,
+    Exact,
+    IntegerNoise,
+    Mechanism,
+    checked_change,
+    root_of,
+    summed_tail,
+)
+
+REVIVAL = 1e-15
+"""A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
+
+The gap is that of the first waves in the Poisson sums of the two; below this bound the sum is taken as one.
+"""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussian(Calibrated, IntegerNoise):
+    """Discrete Gaussian noise: pmf(k) = exp(-k^2 / (2 sigma^2)) / theta, k any integer.
+
+    Parameters
+    ----------
+    sigma : parameter of the law, in people; not its standard deviation (the two agree from sigma = 1 or so)
+    sigma2 : its square, kept exactly when it is a Fraction; either makes the other
+
+    References
+    ----------
+    Canonne, Kamath and Steinke 2020, Definition 1 and Theorem 4 (a change of s costs s^2 / (2 sigma^2) of zCDP).
+
+    >>> DiscreteGaussian.from_rho(0.5).sigma
+    1.0
+    """
+
+    sigma: float | Fraction = 0.0
+    sigma2: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        if self.sigma2 is not None and self.sigma == 0.0:
+            check_positive("sigma2", self.sigma2)
+            object.__setattr__(self, "sigma", math.sqrt(one_number("sigma2", self.sigma2)))
+        check_scale("sigma", self.sigma)
+        if self.sigma2 is None:
+            exact = isinstance(self.sigma, (Fraction, int))
+            object.__setattr__(self, "sigma2", Fraction(self.sigma) ** 2 if exact else float(self.sigma) ** 2)
+        elif not math.isclose(one_number("sigma2", self.sigma2), float(self.sigma) ** 2, rel_tol=1e-12):
+            raise ValueError(f"sigma2 must be sigma squared, got sigma {self.sigma} and sigma2 {self.sigma2}")
+
+    @classmethod
+    def from_rho(cls, rho: float | Fraction, sensitivity: float = 1, cells: int = 1) -> Self:
+        """sigma^2 = cells sensitivity^2 / (2 rho): the whole change, over all its cells, costs rho of zCDP.
+
+        cells = 1 for unbounded neighbours (one count moves), 2 for bounded ones (a record changes cell).
+        """
+        check_positive("rho", rho)
+        one_number("rho", rho)
+        sensitivity, cells = checked_change(sensitivity, cells)
+        change = cells * sensitivity * sensitivity
+        sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
+        return cls(float(np.sqrt(as_array(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
+
+    @property
+    def rho(self) -> float:
+        """1 / (2 sigma^2): log pmf falls by rho k^2."""
+        return 0.5 / float(self.sigma2 or 0.0)
+
+    @property
+    def variance(self) -> float:
+        """Exactly the second moment, by the table; close to sigma^2 unless sigma is below 1."""
+        if np.exp(-(np.pi**2) / self.rho) < 1e-20:
+            return float(self.sigma2 or 0.0)
+        k = self.support(0).astype(np.float64)
+        return float((k * k) @ np.exp(self.log_noise(k)))
+
+    @property
+    def parabola(self) -> tuple[float, float] | None:
+        return self.rho, -float(log_theta(self.rho))
+
+    def log_noise(self, offset: Any) -> Any:
+        return -self.rho * offset * offset - log_theta(self.rho)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        return int(np.ceil(np.sqrt(nats / self.rho)))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        return DiscreteGaussianSum(self.sigma, count, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
+
+    def scaled(self, factor: float) -> Self:
+        check_positive("factor", factor)
+        sigma2 = float(self.sigma2 or 0.0) / factor
+        return replace(self, sigma=math.sqrt(sigma2), sigma2=sigma2)
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        change, n = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", change, minimum=0))
+        if not (shift and n):
+            return composed([])
+        sigma2 = self.sigma2
+        return DiscreteGaussianLoss.of(1 / sigma2 if isinstance(sigma2, Fraction) else 2.0 * self.rho, shift, n)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscreteGaussianSum(Calibrated, IntegerNoise):
+    """Sum of `count` independent discrete Gaussians, exactly, at any integer.
+
+    Shifting every summand by a multiplies the joint mass by a power, so with d = count
+        h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)),
+    and d values, from one positive (hence relatively accurate) convolution, give all others. For wide noise (rho below
+    about 0.25) they are those of one discrete Gaussian with d sigma^2, to rounding (narrower still for few summands).
+
+    Parameters
+    ----------
+    sigma : parameter of each summand
+    count : number of summands, >= 1
+    """
+
+    sigma: float | Fraction
+    count: int
+    sigma2: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        check_whole("count", self.count, minimum=1)
+        object.__setattr__(self, "sigma2", DiscreteGaussian(self.sigma, self.sigma2).sigma2)
+
+    @property
+    def single(self) -> DiscreteGaussian:
+        """One of the summands."""
+        return DiscreteGaussian(self.sigma, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
+
+    @property
+    def rho(self) -> float:
+        """Curvature of the log pmf over whole periods, rho of one summand over count; the sum's zCDP."""
+        return 0.5 / float(self.sigma2 or 0.0) / self.count
+
+    @property
+    def variance(self) -> float:
+        return self.count * self.single.variance
+
+    def is_quadratic(self) -> bool:
+        """Whether the log pmf is a parabola to rounding."""
+        d, rho = self.count, self.rho * self.count
+        return d == 1 or 2 * d * math.exp(-(math.pi**2) * (1 - 1 / d) / rho) < REVIVAL
+
+    @property
+    def parabola(self) -> tuple[float, float] | None:
+        return (self.rho, -float(log_theta(self.rho))) if self.is_quadratic() else None
+
+    def log_noise(self, offset: Any) -> Any:
+        if self.is_quadratic():
+            return -self.rho * offset * offset - log_theta(self.rho)
+        d, rho = self.count, self.single.rho
+        a = np.round(as_array(offset) / d)
+        r = as_array(offset) - d * a
+        return _residues(self)[(r + d // 2).astype(np.int64) % d] - rho * (d * a * a + 2 * a * r)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        if self.is_quadratic():
+            return np.asarray(log_tail_sum(offset, self.rho) - log_theta(self.rho), dtype=np.float64)
+        return summed_tail(self, offset)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        if self.is_quadratic():
+            return int(np.ceil(np.sqrt(nats / self.rho)))
+        peak = as_array(self.log_noise(np.zeros(1)))[0]
+        k = np.arange(0.0, np.sqrt(nats / self.rho) + 2 * self.count + 2)
+        return int(np.argmax(as_array(self.log_noise(k)) < peak - nats))
+
+    def total(self, count: int) -> Mechanism:
+        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Mechanism:
+        return self.single.scaled(factor).total(self.count)
+
+
+@lru_cache(maxsize=64)
+def _residues(noise: DiscreteGaussianSum) -> Floats:
+    """log h(r) for r = -(d // 2), ..., d - 1 - d // 2, by repeated squaring of direct convolutions.
+
+    Extended precision, for its range of exponents; narrow noise, of few values, in logs outright.
+    """
+    single, d = noise.single, noise.count
+    k = single.reach(60.0)
+    log_power = as_array(single.log_noise(np.arange(-k, k + 1, dtype=np.float64)))
+    if single.rho > 5.0:
+        total = powered(log_power, d, np.zeros(1), _log_convolve)
+        return as_array(_central(total, d))
+    total = powered(np.exp(log_power.astype(np.longdouble)), d, np.ones(1, np.longdouble), np.convolve)
+    return as_array(np.log(_central(total, d)))
+
+
+def _central(total: Any, count: int) -> Any:
+    """The `count` entries about the middle."""
+    start = total.size // 2 - count // 2
+    return total[start : start + count]
+
+
+def _log_convolve(a: Floats, b: Floats) -> Floats:
+    """Convolution of two sequences given and returned as logs."""
+    total = np.full(a.size + b.size - 1, -np.inf)
+    for i, value in enumerate(b):
+        total[i : i + a.size] = np.logaddexp(total[i : i + a.size], a + value)
+    return total
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Geometric(Calibrated, IntegerNoise):
+    """Two-sided geometric noise: pmf(k) = (1 - a)/(1 + a) a^|k|, a = exp(-epsilon): pure DP for integer counts.
+
+    Parameters
+    ----------
+    epsilon : nats per unit change of the count, > 0
+
+    References
+    ----------
+    Ghosh, Roughgarden and Sundararajan 2012, Definition 2.1.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, sensitivity: int = 1, cells: int = 1) -> Self:
+        """Noise for which a change of `sensitivity` in each of `cells` counts costs epsilon in all."""
+        check_positive("epsilon", epsilon)
+        change, cells = checked_change(int(check_whole("sensitivity", sensitivity, minimum=1)), cells)
+        return cls(float(epsilon) / (change * cells), sensitivity=change, cells=cells)
+
+    @property
+    def variance(self) -> float:
+        return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
+
+    @property
+    def rho(self) -> float:
+        """epsilon^2 / 2, what any epsilon-DP mechanism keeps (Bun and Steinke 2016, Proposition 1.4)."""
+        return float(self.epsilon**2 / 2.0)
+
+    def log_noise(self, offset: Any) -> Any:
+        return np.log(np.tanh(self.epsilon / 2.0)) - self.epsilon * np.abs(offset)
+
+    def log_survival(self, offset: Integers) -> Floats:
+        upper = -self.epsilon * np.maximum(offset, 1 - offset) - np.log1p(np.exp(-self.epsilon))
+        return np.asarray(np.where(offset >= 1, upper, np.log1p(-np.exp(upper))), dtype=np.float64)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        return int(np.ceil(nats / self.epsilon))
+
+    def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
+        """A difference of two geometric draws: no table, however wide."""
+        chance = -np.expm1(-self.epsilon)
+        return np.asarray(rng.geometric(chance, shape) - rng.geometric(chance, shape), dtype=np.int64)
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        return GeometricSum(self.epsilon, count, sensitivity=self.sensitivity, cells=self.cells)
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """Bounded: the sensitivity + 1 values epsilon (2 k - sensitivity), its ends carrying a whole tail each."""
+        change, cells = self.change(sensitivity, cells)
+        s = int(check_whole("sensitivity", change, minimum=0))
+        k = np.arange(s + 1)
+        p, q = as_array(self.log_noise(k - float(s))), as_array(self.log_noise(k.astype(np.float64)))
+        p[0], q[0] = self.log_survival(np.array([s, 0]))
+        p[-1], q[-1] = self.log_survival(np.array([0, s]))
+        if s == 0:
+            p, q = np.zeros(1), np.zeros(1)
+        return repeated(LatticeLoss.from_losses(as_array(self.epsilon * (2.0 * k - s)), p, q), cells)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GeometricSum(Calibrated, IntegerNoise):
+    """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
+
+        pmf(k) = ((1 - a)/(1 + a))^d a^k sum_{j < d} C(d - 1 + j, j) C(k + d - 1, d - 1 - j) (a^2 / (1 - a^2))^j,
+
+    all terms positive (Pfaff's transformation of the hypergeometric sum over both tails).
+    """
+
+    epsilon: float
+    count: int
+
+    def __post_init__(self) -> None:
+        Calibrated.__post_init__(self)
+        object.__setattr__(self, "epsilon", check_scale("epsilon", self.epsilon))
+        check_whole("count", self.count, minimum=1)
+
+    @property
+    def variance(self) -> float:
+        return self.count * Geometric(self.epsilon).variance
+
+    @property
+    def rho(self) -> float:
+        return float(self.epsilon**2 / 2.0)
+
+    def log_noise(self, offset: Any) -> Any:
+        d, eps = self.count, self.epsilon
+        k, place = np.unique(np.abs(as_array(offset)), return_inverse=True)
+        j = np.arange(d, dtype=np.float64)
+        odds = -2 * eps - np.log(-np.expm1(-2 * eps))
+        fixed = gammaln(d + j) - gammaln(j + 1) - gammaln(d) - gammaln(d - j) + j * odds
+        rising = gammaln(k[:, None] + d) - gammaln(k[:, None] + j + 1)
+        value = d * np.log(np.tanh(eps / 2.0)) - eps * k + log_sum_exp(fixed + rising)
+        return value[place].reshape(np.shape(offset))
+
+    def log_survival(self, offset: Integers) -> Floats:
+        return summed_tail(self, offset)
+
+    def reach(self, nats: float = TAIL_NATS) -> int:
+        peak = as_array(self.log_noise(np.zeros(1)))[0]
+        high = int(np.ceil(nats / self.epsilon)) + 1
+        while as_array(self.log_noise(np.array([float(high)])))[0] >= peak - nats:
+            high *= 2
+        low = 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            fallen = as_array(self.log_noise(np.array([float(middle)])))[0] < peak - nats
+            low, high = (low, middle) if fallen else (middle, high)
+        return high
+
+    def total(self, count: int) -> Mechanism:
+        one = Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
+        return one.total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon * root_of(factor))

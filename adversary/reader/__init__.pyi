@@ -1,0 +1,5 @@
+from . import conditioned as conditioned
+from . import counterfactual as counterfactual
+from . import postprocessing as postprocessing
+from . import risk as risk
+from . import spine as spine

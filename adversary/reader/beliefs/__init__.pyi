@@ -1,0 +1,14 @@
+from .belief import LAW_MASS as LAW_MASS
+from .belief import Belief as Belief
+from .belief import Independent as Independent
+from .belief import Known as Known
+from .belief import Others as Others
+from .belief import Point as Point
+from .belief import Uniform as Uniform
+from .belief import as_belief as as_belief
+from .each import Each as Each
+from .elicited import PrelizLaw as PrelizLaw
+from .elicited import as_law as as_law
+from .elicited import is_law as is_law
+from .unknown_rate import BetaBinomial as BetaBinomial
+from .unknown_rate import GammaPoisson as GammaPoisson

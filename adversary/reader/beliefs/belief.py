@@ -1,0 +1,317 @@
+"""What a reader believes about other people's counts.
+
+A belief is a law of a level's total given the count inside the target's unit one level below (at the lowest level:
+given what the target contributes). The kinds give different answers and are never turned into one another: an improper
+uniform keeps one constant for every count inside, a bounded one is normalised anew for each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, as_array, check_whole, scalar_or_array
+from adversary.reader.beliefs.elicited import PrelizLaw, as_law, is_law
+
+LAW_MASS = 1e-18
+"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
+
+
+class Belief(ABC):
+    """Law of a level's total given the count inside.
+
+    To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
+    None if improper), `proper`, and `others_gap`: in how many other records hypotheses about what lies inside differ.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        """Log probability of the total given the count inside, up to a constant if improper; broadcasts."""
+
+    @abstractmethod
+    def support(self, inside: int) -> tuple[int, int | None]:
+        """Smallest and largest possible total given the count inside; None for no largest."""
+
+    @abstractmethod
+    def window(self, inside: int) -> tuple[int, int] | None:
+        """Totals carrying all but 2e-18 of the mass; None for an improper law."""
+
+    @property
+    @abstractmethod
+    def proper(self) -> bool:
+        """Whether the probabilities sum to one."""
+
+    @abstractmethod
+    def others_gap(self, gap: int) -> int:
+        """Coupling distance between the others given two counts inside that differ by `gap`.
+
+        The number of other records in which hypotheses about what lies inside differ too: 0 where what is believed of
+        others does not depend on it.
+        """
+
+    @property
+    def ties(self) -> bool:
+        """Whether the count outside the unit is believed to depend on the count inside."""
+        return self.others_gap(1) > 0
+
+
+@dataclass(frozen=True)
+class Uniform(Belief):
+    """Every total from the count inside upwards, equally likely.
+
+    Without `upper` it is improper: weight 1 on {inside, inside + 1, ...}, whatever is inside. With it, probability
+    1 / (upper - inside + 1) on {inside, ..., upper}.
+    """
+
+    upper: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.upper is not None:
+            object.__setattr__(self, "upper", int(check_whole("upper", self.upper, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        t, k = as_array(total), as_array(inside)
+        if self.upper is None:
+            return scalar_or_array(np.where(t >= k, 0.0, -np.inf))
+        size = self.upper - k + 1.0
+        return scalar_or_array(np.where((t >= k) & (t <= self.upper), -np.log(np.maximum(size, 1.0)), -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return inside, self.upper
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return None if self.upper is None else (inside, self.upper)
+
+    @property
+    def proper(self) -> bool:
+        return self.upper is not None
+
+    def others_gap(self, gap: int) -> int:
+        return 0 if self.upper is None else gap
+
+
+@dataclass(frozen=True)
+class Point(Belief):
+    """The reader is sure of the total, rightly or wrongly: the one belief a truth may contradict."""
+
+    total: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", int(check_whole("total", self.total, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        t, k = as_array(total), as_array(inside)
+        return scalar_or_array(np.where((t == self.total) & (k <= self.total), 0.0, -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return self.total, self.total
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return self.total, self.total
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    def others_gap(self, gap: int) -> int:
+        return gap
+
+
+@dataclass(frozen=True)
+class Known(Belief):
+    """The reader knows everybody outside: total = inside + count, exactly."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", int(check_whole("known", self.count, minimum=0)))
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        return scalar_or_array(np.where(as_array(total) == as_array(inside) + self.count, 0.0, -np.inf))
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        return inside + self.count, inside + self.count
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        return inside + self.count, inside + self.count
+
+    @property
+    def proper(self) -> bool:
+        return True
+
+    def others_gap(self, gap: int) -> int:
+        del gap
+        return 0
+
+
+class Independent(Belief):
+    """A belief about the count outside the target's unit that does not depend on what is inside.
+
+    To write one: `log_pmf` of the outside count, `outside` (its support) and `bulk` (where the mass lies).
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_pmf(self, count: Floats) -> Floats:
+        """Log probability of each count outside, up to a constant if improper; minus infinity where impossible."""
+
+    @abstractmethod
+    def outside(self) -> tuple[int, int | None]:
+        """Smallest and largest possible count outside; None for no largest."""
+
+    @abstractmethod
+    def bulk(self) -> tuple[int, int] | None:
+        """Counts outside that carry all but 2e-18 of the mass; None for an improper law."""
+
+    def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
+        count = as_array(total) - as_array(inside)
+        low, high = (float(count.min()), float(count.max())) if count.size else (0.0, 0.0)
+        if not high - low < count.size / 2:
+            return scalar_or_array(self.log_pmf(count))
+        table = self.log_pmf(np.arange(low, high + 1.0))  # once for each count, not for each state
+        return scalar_or_array(table[(count - low).astype(np.int64)])
+
+    def support(self, inside: int) -> tuple[int, int | None]:
+        low, high = self.outside()
+        return inside + low, None if high is None else inside + high
+
+    def window(self, inside: int) -> tuple[int, int] | None:
+        bulk = self.bulk()
+        return None if bulk is None else (inside + bulk[0], inside + bulk[1])
+
+    @property
+    def proper(self) -> bool:
+        return self.bulk() is not None
+
+    def others_gap(self, gap: int) -> int:
+        del gap
+        return 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Others(Independent):
+    """A law for the count outside the target's unit, independent of what is inside.
+
+    Parameters
+    ----------
+    law : a pmf over 0, 1, 2, ... as an array, or any frozen discrete `scipy.stats` or PreliZ law with support in
+        {0, 1, ...}
+
+    >>> Others([0.5, 0.5]).log_prob(4, 3) == Others([0.5, 0.5]).log_prob(3, 3)
+    True
+    """
+
+    law: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "law", as_law(self.law))
+        if is_law(self.law):
+            low = self.law.support()[0]
+            if not low >= 0 or low != int(low):
+                raise ValueError(f"a belief about a count must have support in 0, 1, 2, ...; this law starts at {low}")
+            with np.errstate(all="ignore"):  # a law with all its mass on one count
+                mass = float(np.exp(self.law.logcdf(self.law.ppf(1 - 1e-12))))
+            if not abs(mass - 1.0) < 1e-6:
+                raise ValueError(f"a belief must have mass one, got {self.law!r}")
+            return
+        try:
+            pmf = np.array(self.law, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"a law must be a pmf or a frozen discrete scipy.stats or PreliZ law, got {self.law!r}"
+            ) from None
+        if pmf.ndim != 1 or not np.isfinite(pmf).all() or (pmf < 0).any():
+            raise ValueError(f"a pmf must be a list of non-negative probabilities over 0, 1, 2, ..., got {self.law!r}")
+        if not pmf.sum() > 0:
+            raise ValueError(f"a belief needs some mass, got a pmf that sums to {pmf.sum()}")
+        if abs(pmf.sum() - 1.0) > 1e-9:
+            raise ValueError(f"a pmf must sum to one, got {float(pmf.sum())!r}")
+        pmf.setflags(write=False)
+        object.__setattr__(self, "law", pmf)
+
+    def log_pmf(self, count: Floats) -> Floats:
+        if not isinstance(self.law, np.ndarray):
+            return np.where(count >= 0, self.law.logpmf(np.maximum(count, 0.0)), -np.inf)
+        with np.errstate(divide="ignore"):
+            table = np.log(self.law)
+        listed = (count >= 0) & (count < self.law.size)
+        return np.where(listed, table[np.where(listed, count, 0).astype(np.int64)], -np.inf)
+
+    def outside(self) -> tuple[int, int | None]:
+        if isinstance(self.law, np.ndarray):
+            positive = np.flatnonzero(self.law)
+            return int(positive[0]), int(positive[-1])
+        low, high = self.law.support()
+        return int(low), int(high) if np.isfinite(high) else None
+
+    def bulk(self) -> tuple[int, int]:
+        low, high = self.outside()
+        return self._edges if high is None or high - low > 4096 else (low, high)
+
+    def __repr__(self) -> str:
+        if isinstance(self.law, np.ndarray):
+            return f"Others({self.law.tolist()})"
+        if isinstance(self.law, PrelizLaw):
+            return f"Others({self.law!r})"
+        if not hasattr(self.law, "dist"):  # a law of scipy's without parameters needs no freezing
+            return f"Others({getattr(self.law, 'name', type(self.law).__name__)})"
+        shown = [*map(str, self.law.args), *(f"{key}={value}" for key, value in self.law.kwds.items())]
+        return f"Others({self.law.dist.name}({', '.join(shown)}))"
+
+    def __reduce__(self) -> tuple[type[Others], tuple[Any]]:
+        return Others, (self.law.distribution if isinstance(self.law, PrelizLaw) else self.law,)
+
+    @cached_property
+    def _edges(self) -> tuple[int, int]:
+        """Counts with at most LAW_MASS below and above (a law's own quantiles fail that far out)."""
+        low, high = self.law.support()
+        return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
+
+
+FARTHEST = 2**53
+"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
+
+
+def law_edges(
+    median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
+) -> tuple[int, int]:
+    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
+    low, high = ends
+    below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
+    above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
+    return int(max(median - below, low)), int(min(median + above, high))
+
+
+def _outwards(far_enough: Callable[[int], bool]) -> int:
+    """Smallest step that is far enough: doubled until one is, then halved into."""
+    step = 1
+    while not far_enough(step):
+        step *= 2
+        if step > FARTHEST:
+            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on counts below {FARTHEST:.0e}")
+    low = step // 2
+    while step - low > 1:
+        middle = (low + step) // 2
+        low, step = (low, middle) if far_enough(middle) else (middle, step)
+    return step
+
+
+def as_belief(name: str, belief: Any) -> Belief:
+    """A belief as given, or `Others(law)` for a bare law (scipy.stats, PreliZ) or pmf; TypeError naming the level."""
+    if isinstance(belief, Belief):
+        return belief
+    if is_law(as_law(belief)) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):
+        return Others(belief)
+    raise TypeError(
+        f"belief about {name!r} must be Uniform(), Point(total), Others(law), Each(law), GammaPoisson(shape, rate), "
+        f"BetaBinomial(n, alpha, beta), a frozen discrete scipy.stats or PreliZ law or a pmf, got {belief!r}"
+    )

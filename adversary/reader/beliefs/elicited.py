@@ -1,0 +1,103 @@
+"""Discrete laws of a count as beliefs take them: frozen scipy.stats laws as they are, PreliZ laws through an adapter.
+
+PreliZ elicits priors by hand and eye; its laws name their functions as densities and have no far upper tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, as_array
+
+_SCIPY = ("logpmf", "ppf", "isf", "support")
+_PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
+
+
+@dataclass(frozen=True, eq=False)
+class PrelizLaw:
+    """A frozen discrete PreliZ distribution under the names of `scipy.stats`.
+
+    Tails are bounded from the mass function, whose ratio of neighbours gives a geometric bound, so that they stay
+    accurate where one minus a cdf is not.
+    """
+
+    distribution: Any
+
+    def __post_init__(self) -> None:
+        if self.distribution.kind != "discrete":
+            raise ValueError(f"a belief about a count needs a discrete law, got {self.distribution!r}")
+        if not self.distribution.is_frozen:
+            raise ValueError(f"a belief needs a law with all its parameters, got {self.distribution!r}")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={float(value):g}" for name, value in self.distribution.params_dict.items())
+        return f"{type(self.distribution).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, parameters = (
+            type(self.distribution),
+            {k: np.asarray(v).item() for k, v in self.distribution.params_dict.items()},
+        )
+        return _rebuilt, (kind, parameters)
+
+    def logpmf(self, count: ArrayLike) -> Floats:
+        """Log probability of each count, minus infinity off the support."""
+        array = as_array(count)
+        with np.errstate(all="ignore"):
+            value = as_array(self.distribution.logpdf(np.atleast_1d(array))).reshape(array.shape)
+        low, high = self.support()
+        return np.where((array >= low) & (array <= high) & (array == np.rint(array)), value, -np.inf)
+
+    def support(self) -> tuple[float, float]:
+        """Smallest and largest possible count."""
+        low, high = self.distribution.support
+        return float(low), float(high)
+
+    def ppf(self, level: float) -> float:
+        """Smallest count whose cumulative probability reaches the level."""
+        return float(np.asarray(self.distribution.ppf(level)))
+
+    def isf(self, level: float) -> float:
+        """Smallest count above which at most this much probability lies."""
+        return float(np.asarray(self.distribution.isf(level)))
+
+    def logcdf(self, count: float) -> float:
+        """Log of P(X <= count)."""
+        with np.errstate(divide="ignore"):
+            return float(np.log(np.asarray(self.distribution.cdf(count))))
+
+    def cdf(self, count: float) -> float:
+        """At least P(X <= count), relatively accurate far below the bulk."""
+        return self._beyond(count, -1)
+
+    def sf(self, count: float) -> float:
+        """At least P(X > count), relatively accurate far above the bulk."""
+        return self._beyond(count + 1, 1)
+
+    def _beyond(self, start: float, step: int) -> float:
+        """Mass from `start` outwards: a geometric bound where the mass falls, one elsewhere."""
+        here, following = self.logpmf([start, start + step])
+        if np.isneginf(here):
+            return 0.0 if np.isneginf(following) else 1.0
+        ratio = float(np.exp(following - here))
+        return float(min(1.0, np.exp(here) / (1.0 - ratio))) if ratio < 1.0 else 1.0
+
+
+def _rebuilt(kind: Any, parameters: dict[str, Any]) -> PrelizLaw:
+    return PrelizLaw(kind(**parameters))
+
+
+def is_law(value: Any) -> bool:
+    """Whether a value is a law with the functions of a frozen discrete `scipy.stats` law."""
+    return all(callable(getattr(value, name, None)) for name in _SCIPY)
+
+
+def as_law(value: Any) -> Any:
+    """A frozen scipy law as it is, a PreliZ law in its adapter, anything else unchanged."""
+    if not is_law(value) and all(hasattr(value, name) for name in _PRELIZ):
+        return PrelizLaw(value)
+    return value

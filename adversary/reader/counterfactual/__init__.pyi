@@ -1,0 +1,16 @@
+from .posterior_to_posterior import known_rest_tail as known_rest_tail
+from .posterior_to_posterior import ratio_tail as ratio_tail
+from .posterior_to_posterior import semantics as semantics
+from .ratio_bounds import functional_bound as functional_bound
+from .ratio_bounds import functional_epsilon as functional_epsilon
+from .ratio_bounds import known_rest_bound as known_rest_bound
+from .ratio_bounds import known_rest_epsilon as known_rest_epsilon
+from .ratio_bounds import true_record_bound as true_record_bound
+from .ratio_bounds import true_record_epsilon as true_record_epsilon
+from .worlds import compare_worlds as compare_worlds
+from .worlds import interval_likelihood as interval_likelihood
+from .worlds import labelled_array as labelled_array
+from .worlds import log_likelihood as log_likelihood
+from .worlds import probabilities as probabilities
+from .worlds import selected as selected
+from .worlds import together as together

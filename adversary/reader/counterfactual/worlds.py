@@ -1,0 +1,265 @@
+"""Two worlds under one prior: the release made from the target's record, and the release made without it.
+
+Write d for everyone else's records and r for the target's, with a prior pi(d), pi(r | d) of any dependence, and
+P(w | d, r) for the law of the release:
+
+    actual(r | w)          ~  sum_d pi(d) pi(r | d) P(w | d, r)
+    counterfactual(r | w)  ~  sum_d pi(d) pi(r | d) m(w | d),    m(w | d) = sum_s pi(s | d) P(w | d, s)
+
+so that what everyone else's records say about the target is charged to neither world. All of it is in log space.
+(Kifer et al. 2022, sections 7.1 and 7.2.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, as_array, check_probability, log_sum_exp
+from adversary.privacy.mechanisms import ContinuousNoise, Mechanism
+
+
+def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | None = None) -> xr.DataArray:
+    """log P(w | d, r) of one noisy answer, dims (rest, record, release).
+
+    Parameters
+    ----------
+    mechanism : the noise
+    answers : whole numbers, dims ([rest,] record): the true answer if everyone else is d and the target r; of dim rest
+        alone in a DataArray, for a world without the target
+    releases : what may be published; by default all but 1e-18 of the mass of every answer. Required of continuous
+        noise, which has densities there: ratios of these are exact, but they do not add up (see `interval_likelihood`)
+
+    >>> from adversary.privacy.mechanisms import RandomizedResponse
+    >>> log_likelihood(RandomizedResponse(1.0), [0, 1]).sizes["release"]
+    2
+    """
+    values = _one_query(answers)
+    continuous = isinstance(mechanism, ContinuousNoise)
+    if releases is None and continuous:
+        raise TypeError(f"releases must be given for continuous noise {mechanism}, or use interval_likelihood")
+    listed = [mechanism.support(int(x)) for x in np.unique(values)] if releases is None else [np.asarray(releases)]
+    w = np.unique(np.concatenate(listed)) if releases is None else listed[0]
+    return _law(mechanism.log_prob(w, values.values[..., None]), values, w, "density" if continuous else "probability")
+
+
+def interval_likelihood(mechanism: Mechanism, answers: Any, edges: ArrayLike) -> xr.DataArray:
+    """log P(a < w <= b | d, r) of a release rounded to the intervals between ascending edges, the outer ones infinite.
+
+    Dims (rest, record, release); a release is labelled by the lower end of its interval, the first by -inf. Rounding is
+    post-processing: every bound on the mechanism holds for it. Each interval comes from the tail that keeps its digits.
+    """
+    ends, values = as_array(edges), _one_query(answers)
+    if ends.ndim != 1 or not ends.size or not (np.diff(ends) > 0).all():
+        raise ValueError(f"edges must be a list of ascending numbers, got {ends}")
+    x = values.values[..., None]
+    below, above = as_array(mechanism.cdf(ends, x)), as_array(mechanism.sf(ends, x))
+    on_the_right = np.insert(above, 0, 1.0, axis=-1) < 0.5
+    from_above, from_below = -np.diff(above, prepend=1.0, append=0.0), np.diff(below, prepend=0.0, append=1.0)
+    with np.errstate(divide="ignore"):
+        log_prob = np.log(np.where(on_the_right, from_above, from_below))
+    return _law(log_prob, values, np.insert(ends, 0, -np.inf), "probability")
+
+
+def _one_query(answers: Any) -> xr.DataArray:
+    values = labelled_array("answers", answers, ("rest", "record"))
+    if not set(values.dims) <= {"rest", "record"}:
+        raise ValueError(
+            f"answers must have dims 'rest' and 'record', got {values.dims}: see together for several queries"
+        )
+    return values
+
+
+def _law(log_prob: Any, answers: xr.DataArray, releases: Any, measure: str) -> xr.DataArray:
+    dims, coords = (*answers.dims, "release"), {**answers.coords, "release": releases}
+    return xr.DataArray(log_prob, dims=dims, coords=coords, attrs={"measure": measure})
+
+
+def together(*laws: xr.DataArray) -> xr.DataArray:
+    """log P of independent releases seen together: every combination is one release, labelled by its parts."""
+    names = [f"release_{i}" for i in range(len(laws))]
+    parts = xr.align(
+        *(law.rename(release=name) for law, name in zip(laws, names, strict=True)), join="exact", copy=False
+    )
+    density = any(law.attrs.get("measure") == "density" for law in laws)
+    return reduce(add, parts).stack(release=names).assign_attrs(measure="density" if density else "probability")
+
+
+def compare_worlds(
+    prior_rest: Any, prior_record: Any, likelihood: Any, *, default: Any = None, dropped: Any = None
+) -> xr.Dataset:
+    """What the reader concludes about the record from each release, in the actual and in the counterfactual world.
+
+    Parameters
+    ----------
+    prior_rest : pi(d), dim (rest); 1.0 if everyone else's records are known
+    prior_record : pi(r | d), dims ([rest,] record); without rest it is independent of everyone else
+    likelihood : log P(w | d, r), dims ([rest,] record, release); may hold -inf
+    default : in the counterfactual world this record takes the place of one drawn from pi(. | d)
+    dropped : in the counterfactual world no record does: log P(w | d) without it, dims ([rest,] release)
+
+    The axes of plain arrays are in this order, the first dims left out where there are fewer. Further dims of a
+    DataArray (readers, say) are kept.
+
+    Returns
+    -------
+    Dataset of `actual`, `counterfactual`, `log_ratio` = log(actual / counterfactual), `log_odds`,
+    `counterfactual_log_odds` and `log_prob_given` = log P(w | r), dims (record, release); `log_prob` = log P(w), dim
+    (release); `prior` = P(r), dim (record); `rest_known`. Logs in nats. What is undefined, because a record or a
+    release has probability 0, is NaN and warned of; where only the counterfactual world rules a release out, the ratio
+    is infinite.
+
+    Notes
+    -----
+    While the rest is known every counterfactual leaves the prior as it is, and the three agree. Otherwise `default` and
+    `dropped` change P(w) too, and pure epsilon-DP allows a ratio of e^(2 epsilon) instead of e^epsilon.
+
+    >>> import numpy as np
+    >>> worlds = compare_worlds(1.0, [0.6, 0.4], np.log([[0.75, 0.25], [0.25, 0.75]]))
+    >>> round(float(np.exp(worlds.log_ratio.sel(record=1, release=1))), 6)
+    1.666667
+    """
+    if default is not None and dropped is not None:
+        raise ValueError("give default or dropped, not both: each says what the counterfactual world holds")
+    rest, record, law = _inputs(prior_rest, prior_record, likelihood)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_record = log(record)
+        joint = log(rest) + log_record
+        peak = law.where(joint > -np.inf, -np.inf).max(("rest", "record"))
+        peak = peak.where(peak > -np.inf, 0.0)  # rounding is then relative to the likeliest world, not to exp(-5000)
+        scaled = law - peak
+        kind, replaced = _replaced(scaled, log_record, peak, default, dropped)
+        actual, other = _log_sum(joint + scaled, "rest"), _log_sum(joint + replaced, "rest")
+        total = _log_sum(actual, "record")
+        other_total = total if kind == "resample" else _log_sum(other, "record")
+        ratio = (actual - other) + (other_total - total)
+        prior = _log_sum(joint, "rest")
+        variables = {
+            "actual": exp(actual - total),
+            "counterfactual": exp(other - other_total),
+            "log_ratio": ratio.where((other_total > -np.inf) | (actual == -np.inf), np.inf),
+            "log_odds": _log_odds(actual),
+            "counterfactual_log_odds": _log_odds(other),
+            "log_prob": total + peak,
+            "log_prob_given": actual + peak - prior,
+            "prior": exp(prior),
+            "rest_known": (rest > 0).sum("rest") == 1,
+        }
+    _warn("record", prior == -np.inf, "has probability 0: its ratio is undefined (NaN)")
+    _warn("release", total == -np.inf, "has probability 0: what would follow from it is undefined (NaN)")
+    only_actual = (other_total == -np.inf) & (total > -np.inf)
+    _warn("release", only_actual, "is impossible in the counterfactual world: ratios there are infinite")
+    attrs = {"counterfactual": kind, "measure": law.attrs.get("measure", "probability")}
+    worlds = xr.Dataset(variables, attrs=attrs).transpose(..., "record", "release")
+    return worlds.assign_coords({d: np.arange(n) for d, n in worlds.sizes.items() if d not in worlds.coords})
+
+
+def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
+    """A DataArray as it is; a plain array with the last of these dims."""
+    if isinstance(values, xr.DataArray):
+        return values
+    array = np.asarray(values)
+    if array.ndim > len(dims):
+        raise ValueError(f"{name} must have dims {dims} at most, got {array.ndim} axes: label them in a DataArray")
+    return xr.DataArray(array, dims=dims[len(dims) - array.ndim :])
+
+
+def _inputs(prior_rest: Any, prior_record: Any, likelihood: Any) -> tuple[xr.DataArray, xr.DataArray, xr.DataArray]:
+    """The checked inputs, under one set of labels."""
+    rest, record = (
+        probabilities("prior_rest", prior_rest, "rest"),
+        probabilities("prior_record", prior_record, "record"),
+    )
+    law = _log_probabilities("likelihood", likelihood, ("rest", "record", "release"))
+    if "record" not in law.dims:
+        raise ValueError(f"likelihood must have dims 'record' and 'release', got {law.dims}")
+    try:
+        rest, record, aligned = xr.align(rest, record, law, join="exact", copy=False)
+    except ValueError as error:
+        raise ValueError(f"prior_rest, prior_record and likelihood must have the same labels: {error}") from None
+    names = {"record": record["record"]} if "record" in record.coords else {}
+    return rest, record, aligned.assign_coords(names).assign_attrs(law.attrs)
+
+
+def probabilities(name: str, values: Any, dim: str) -> xr.DataArray:
+    """A prior over `rest`, or over `record` for each rest, checked to sum to one; a single 1.0 is one known rest."""
+    values = np.atleast_1d(values) if np.ndim(values) == 0 else values
+    array = labelled_array(name, values, ("rest",) if dim == "rest" else ("rest", dim))
+    if dim not in array.dims:
+        raise ValueError(f"{name} must have dim {dim!r}, got {array.dims}")
+    check_probability(name, array.values)
+    total = array.sum(dim)
+    wrong = total.values[abs(total.values - 1.0) > 1e-9]
+    if wrong.size:
+        raise ValueError(f"{name} must sum to 1 over {dim!r}, got {wrong[0]}")
+    return array / total
+
+
+def _log_probabilities(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
+    array = labelled_array(name, values, dims)
+    if "release" not in array.dims:
+        raise ValueError(f"{name} must have dim 'release', got {array.dims}")
+    bad = np.isnan(array.values) | (array.values == np.inf)
+    if bad.any():
+        raise ValueError(f"{name} must hold log probabilities, finite or -inf, got {array.values[bad][0]}")
+    return array
+
+
+def _replaced(
+    law: xr.DataArray, log_record: xr.DataArray, peak: xr.DataArray, default: Any, dropped: Any
+) -> tuple[str, xr.DataArray]:
+    """The counterfactual's name and log m(w | d), the release's law when the target's own record is not used."""
+    if default is not None:
+        return "default", selected(law, default).drop_vars("record", errors="ignore")
+    if dropped is not None:
+        without = _log_probabilities("dropped", dropped, ("rest", "release"))
+        return "drop", xr.align(without, peak, join="exact", copy=False)[0] - peak
+    return "resample", _log_sum(log_record + law, "record")
+
+
+def selected(array: xr.DataArray, record: Any) -> xr.DataArray:
+    """The part of an array for these records; ValueError naming one that is not there."""
+    try:
+        return array.sel(record=record)
+    except (KeyError, IndexError):
+        raise ValueError(f"record {record!r} is not among the {array.sizes['record']} records") from None
+
+
+def log(x: xr.DataArray) -> xr.DataArray:
+    """Natural logarithm, labels kept."""
+    return x.copy(data=np.log(x.values))
+
+
+def exp(x: xr.DataArray) -> xr.DataArray:
+    """Exponential, labels kept."""
+    return x.copy(data=np.exp(x.values))
+
+
+def _log_sum(x: xr.DataArray, dim: str) -> xr.DataArray:
+    return x.reduce(log_sum_exp, dim)
+
+
+def _log_odds(log_mass: xr.DataArray) -> xr.DataArray:
+    """log mass of a record minus that of all others, without the cancellation of 1 - p."""
+
+    def odds(x: Floats) -> Floats:
+        none = np.full((*x.shape[:-1], 1), -np.inf)
+        before = np.logaddexp.accumulate(np.concatenate([none, x[..., :-1]], axis=-1), axis=-1)
+        after = np.logaddexp.accumulate(np.concatenate([none, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+        return np.asarray(x - np.logaddexp(before, after))
+
+    found: xr.DataArray = xr.apply_ufunc(odds, log_mass, input_core_dims=[["record"]], output_core_dims=[["record"]])
+    return found
+
+
+def _warn(dim: str, bad: xr.DataArray, what: str) -> None:
+    found = bad[dim].values[bad.any([d for d in bad.dims if d != dim]).values].tolist()
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        warnings.warn(f"{dim} {found[0]!r}{more} {what}", RuntimeWarning, stacklevel=3)

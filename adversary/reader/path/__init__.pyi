@@ -1,0 +1,14 @@
+from . import attacks as attacks
+from .adversary import Adversary as Adversary
+from .adversary import log_bayes_factor as log_bayes_factor
+from .attacks import MEANINGS as MEANINGS
+from .attacks import Known as Known
+from .attacks import all_but as all_but
+from .attacks import count_pmf as count_pmf
+from .links import EachLink as EachLink
+from .posterior_belief import Learned as Learned
+from .recursion import Path as Path
+from .recursion import log_matrix_product as log_matrix_product
+from .truth import Truth as Truth
+from .truth import opposite as opposite
+from .truth import settle_truth as settle_truth

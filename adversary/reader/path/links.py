@@ -1,0 +1,188 @@
+"""What ties a count to the one above it, besides the belief: what is released about the others of its parent.
+
+The others' count is total - inside. Their releases are read as a sum, one by one, or only through a child's count that
+was adjusted to its parent's.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.beliefs import Each
+from adversary.reader.plans import Released
+from adversary.reader.postprocessing import Postprocessing
+
+REACH_NATS = 45.0
+"""Counts are followed until a likelihood has fallen by exp(-45)."""
+
+
+class Link(ABC):
+    """The likelihood of what is released about the others, given a count and the total above it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
+        """Log P(releases about the others | count, total), for x (release, count), total (release, total)."""
+
+    @abstractmethod
+    def columns(self, released: Released) -> Floats:
+        """The numbers it reads, (release, number): releases that agree in them are alike to it."""
+
+    @abstractmethod
+    def rise(self, released: Released) -> Floats:
+        """How far above a count its releases suggest the total to be, per release."""
+
+    @abstractmethod
+    def believes(self, released: Released) -> bool:
+        """Whether its likelihood already averages over the belief about the others."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> Mechanism:
+        """The noise of the sum of the siblings' releases; ValueError where their sum has no law of its own."""
+
+
+@dataclass(frozen=True)
+class SumLink(Link):
+    """The sum of the siblings' releases: others' count plus the sum of their noises."""
+
+    level: int
+    sum_noise: Mechanism
+
+    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
+        gap = total[:, None, :] - x[:, :, None]
+        return self.sum_noise.log_likelihood(released.sums[:, self.level, None, None], gap)
+
+    def columns(self, released: Released) -> Floats:
+        return released.sums[:, [self.level]]
+
+    def rise(self, released: Released) -> Floats:
+        return np.maximum(released.sums[:, self.level], 0.0)
+
+    def believes(self, released: Released) -> bool:
+        return False
+
+    @property
+    def noise(self) -> Mechanism:
+        return self.sum_noise
+
+
+@dataclass(frozen=True)
+class EachLink(Link):
+    """Siblings' releases one by one, their counts independent of one another: a convolution over the siblings.
+
+        P(y_1, ..., y_d, others = j) = sum over k_1 + ... + k_d = j of prod_i law(k_i) m(y_i | k_i)
+
+    Where only their sum is published it is read as `SumLink` reads it.
+    """
+
+    level: int
+    single: Mechanism
+    belief: Each
+
+    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
+        each = self._each(released)
+        if each is None:
+            return SumLink(self.level, self.noise).log_likelihood(released, x, total)
+        alike, index = np.unique(np.sort(each, axis=1), axis=0, return_inverse=True)
+        values, place = np.unique(alike, return_inverse=True)
+        seen = [self._one(y) for y in values]
+        laws = [self._together([seen[i] for i in row]) for row in place.reshape(alike.shape)]
+        gap = total[:, None, :] - x[:, :, None]
+        result = np.full(gap.shape, -np.inf)
+        for i, row in enumerate(index.ravel()):
+            first, table = laws[row]
+            entry = gap[i] - first
+            listed = (entry >= 0) & (entry < table.size)
+            result[i][listed] = table[entry[listed].astype(np.int64)]
+        return result
+
+    def _one(self, y: float) -> tuple[float, float, Floats]:
+        """A sibling with this release: first count, log of the largest P(release, count), and all relative to it."""
+        low, high = self.belief.ends_of_one()
+        reach = self.single.reach(REACH_NATS)
+        bulk = (low, low) if self.belief.law is None else self.belief.one.bulk()
+        if not np.isfinite(reach) and self.belief.law is None:
+            raise ValueError("a sibling's count clamped from above fits every larger count: Each needs a law for it")
+        beyond = reach if np.isfinite(reach) else 0.0
+        start = max(float(low), np.floor(min(y, bulk[0]) - beyond))
+        stop = max(start, np.ceil(max(y, bulk[1]) + beyond))
+        count = np.arange(start, (stop if high is None else min(stop, float(high))) + 1.0)
+        log_p = self.belief.log_one(count) + self.single.log_likelihood(y, count)
+        top = float(log_p.max())
+        return (0.0, -np.inf, np.ones(1)) if np.isneginf(top) else (start, top, np.exp(log_p - top))
+
+    @staticmethod
+    def _together(siblings: list[tuple[float, float, Floats]]) -> tuple[float, Floats]:
+        """First count of the others, and log P(releases, others = count), by positive convolutions."""
+        first, peak, total = 0.0, 0.0, np.ones(1)
+        for start, top, part in siblings:
+            total = np.convolve(total, part)
+            scale = total.max()
+            first, peak, total = first + start, peak + top + float(np.log(scale)), total / scale
+        with np.errstate(divide="ignore"):
+            return first, np.log(total) + peak
+
+    def _each(self, released: Released) -> Floats | None:
+        each = released.individual(self.level, self.belief.count)
+        if each is None and np.isnan(released.sums[:, self.level]).any():
+            raise ValueError(
+                "these siblings have no published sum and are read one by one: give their releases as siblings to "
+                'plan.observe, or their true counts as "siblings" in the truth'
+            )
+        return each
+
+    def columns(self, released: Released) -> Floats:
+        each = self._each(released)
+        return released.sums[:, [self.level]] if each is None else np.sort(each, axis=1)
+
+    def rise(self, released: Released) -> Floats:
+        each = self._each(released)
+        if each is None:
+            return np.maximum(released.sums[:, self.level], 0.0)
+        return np.asarray(np.maximum(each, float(self.belief.ends_of_one()[0])).sum(axis=1), dtype=np.float64)
+
+    def believes(self, released: Released) -> bool:
+        return self._each(released) is not None
+
+    @property
+    def noise(self) -> Mechanism:
+        return self.single.total(self.belief.count)
+
+
+@dataclass(frozen=True)
+class AdjustedLink(Link):
+    """The unit's own published count, made to fit its parent's: it tells of the unit and of its siblings together."""
+
+    postprocessing: Postprocessing
+    single: Mechanism
+    siblings: int
+
+    def log_likelihood(self, released: Released, x: Floats, total: Floats) -> Floats:
+        own, parent = (released.noisy[:, i, None, None] for i in (0, 1))
+        inside = x[:, :, None]
+        others = total[:, None, :] - inside
+        possible = others >= 0
+        value = self.postprocessing.log_prob(
+            own, parent, inside, np.where(possible, others, 0.0), self.single, self.siblings
+        )
+        return np.where(possible, value, -np.inf)
+
+    def columns(self, released: Released) -> Floats:
+        return released.noisy[:, [0]]
+
+    def rise(self, released: Released) -> Floats:
+        return np.zeros(len(released))
+
+    def believes(self, released: Released) -> bool:
+        return False
+
+    @property
+    def noise(self) -> Mechanism:
+        raise ValueError("the siblings' releases are adjusted to their parent's: their sum is not published")

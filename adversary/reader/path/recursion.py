@@ -1,0 +1,313 @@
+"""The backward recursion on a path of nested counts, for one reader and one published cell.
+
+Given the target's contribution k0, counts X1 <= X2 <= ... form a Markov chain (beliefs), every level releases
+X_l + noise and, below the top, the sum of its siblings' releases, (X_{l+1} - X_l) + the sum of d noises. The likelihood
+of a release under each hypothesis is exact up to a tail of exp(-36) per level:
+
+    M_l(x) = log P(noisy_l | x) + log sum_{x'} belief(x' | x) h_l(sum_l - (x' - x)) exp(M_{l+1}(x')).
+
+The belief stands in every term, so a count inside never exceeds its total (Kazan and Reiter 2025, section 2.3; the
+published sampler leaves that constraint out of one of its two updates).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss
+from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
+from adversary.reader.beliefs import Belief, Independent, Known, Uniform
+from adversary.reader.path.links import AdjustedLink
+from adversary.reader.path.posterior_belief import Learned
+from adversary.reader.path.steps import Step, link_above
+from adversary.reader.path.windows import MAX_STATES, Windows, chunks, common, costs
+from adversary.reader.plans import Plan, Released
+
+
+@dataclass(frozen=True)
+class Path:
+    """The recursion for one reader, one plan, one cell."""
+
+    steps: tuple[Step, ...]
+    contributions: Floats  # (out, in)
+
+    @classmethod
+    def of(
+        cls, plan: Plan, chain: tuple[Belief, ...], contributions: tuple[int, int], *, exact_only: bool = False
+    ) -> Path:
+        """The path of a plan; with `exact_only`, only exact levels are read, and nothing above the last of them."""
+        groups: list[list[int]] = []
+        for i in range(len(plan.levels)):
+            if i and plan.levels[i - 1].siblings == 0:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+        steps = []
+        for group in groups:
+            last = group[-1]
+            link = link_above(plan, last, chain[last + 1]) if plan.levels[last].siblings else None
+            noises = () if isinstance(link, AdjustedLink) else tuple(plan.levels[i].mechanism for i in group)
+            steps.append(Step(tuple(group), noises, chain[group[0]], link))
+        if exact_only:
+            steps = [step.exact_part() for step in steps]
+            steps = steps[: max((i + 1 for i, step in enumerate(steps) if step.noises), default=0)]
+        path = cls(tuple(steps), np.array(contributions, dtype=np.float64))
+        for k in path.contributions:
+            for noise in steps[0].noises if steps else ():
+                if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
+                    count = steps[0].belief.support(int(k))[0]
+                    raise ValueError(f"a count of {count} has no answer among {noise.categories} categories")
+        return path
+
+    @property
+    def windows(self) -> Windows:
+        """The counts that matter at each of its steps."""
+        return Windows(self.steps)
+
+    @property
+    def known(self) -> bool:
+        """Whether the reader knows everybody else at the lowest level."""
+        return bool(self.steps) and isinstance(self.steps[0].belief, Known)
+
+    def known_counts(self) -> Floats:
+        """The lowest count if (out, in), for a reader who knows everybody else there."""
+        belief = self.steps[0].belief
+        if not isinstance(belief, Known):
+            raise TypeError("this reader does not know the others at the lowest level")
+        return self.contributions + belief.count
+
+    def log_bayes_factor(self, released: Released) -> Floats:
+        """log P(release | in) - log P(release | out) of one cell's releases."""
+        first, noisy = self.steps[0], released.noisy
+        if not self.known:
+            return self._difference(self._log_likelihoods(released, -1, self.contributions))
+        x = self.known_counts()
+        own = sum(
+            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=False)),
+            np.zeros(len(released)),
+        )
+        _refuse(np.isnan(own))
+        if len(self.steps) == 1:
+            return own
+        return own + self.evidence_above(released, x)
+
+    def evidence_above(self, released: Released, x: Floats) -> Floats:
+        """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
+        used = [i for step in self.steps[1:] for i in step.levels]
+        if len(released) == 1:
+            return self._difference(self._log_likelihoods(released, 0, x))
+        linked = [step.link.columns(released) for step in self.steps[:-1] if step.link]
+        key = np.concatenate([released.noisy[:, used], *linked], axis=1)
+        _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        return self._difference(self._log_likelihoods(released.rows(index), 0, x))[inverse.ravel()]
+
+    @staticmethod
+    def _difference(log_likelihoods: Floats) -> Floats:
+        _refuse(np.isneginf(log_likelihoods).all(-1))
+        return log_likelihoods[:, 1] - log_likelihoods[:, 0]
+
+    def _log_likelihoods(self, released: Released, step: int, x: Floats) -> Floats:
+        """log P(everything above step | its count) at these counts, in chunks that fit in memory: (release, count)."""
+        windows = self.windows.above(released, step, x, closed=True)
+        result = np.full((len(released), x.size), np.nan)
+        for rows in chunks(windows, x.size, len(released)):
+            part = [(low[rows], size) for low, size in common(windows, rows)]
+            result[rows] = self._transition(step, np.broadcast_to(x, (rows.size, x.size)), released.rows(rows), part)
+        return result
+
+    def _transition(self, step: int, x: Floats, released: Released, windows: list[tuple[Floats, int]]) -> Floats:
+        """log P(all that lies above step | its count x), (release, count)."""
+        if self.windows.closed_form(step):
+            return self._tail_form(step, x, released.noisy, released.sums)
+        above, total = self.steps[step + 1], _counts(windows[0])
+        kernel = self.kernel(step, x, total, released)
+        message = above.log_likelihood(released.noisy, total)
+        if step + 2 < len(self.steps):
+            message = message + self._transition(step + 1, total, released, windows[1:])
+        return log_sum_exp(kernel + message[:, None, :])
+
+    def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
+        """log belief(total | x) + log P(what is released of the others | x, total), (release, count, total)."""
+        link = self.steps[step].link if step >= 0 else None
+        if link is not None and link.believes(released):
+            return link.log_likelihood(released, x, total)
+        belief = self.steps[step + 1].belief
+        difference = _of_difference(belief)
+        if isinstance(link, AdjustedLink) or not (np.diff(x, axis=1) == 1.0).all():
+            kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
+            return kernel if link is None else kernel + link.log_likelihood(released, x, total)
+        apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)  # once for each total - count
+        table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
+        if difference:
+            table = table + belief.log_prob(apart, 0.0)
+        kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
+        return kernel if difference else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
+
+    def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
+        """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
+        above = self.steps[step + 1]
+        fits = [noise.parabola for noise in above.noises]
+        rho = np.array([fit[0] for fit in fits if fit])
+        below = self.steps[step].link
+        link = below.noise.parabola if below else None
+        assert link is not None
+        releases = noisy[:, list(above.levels)]
+        big, a = rho.sum(), link[0]
+        centre = releases @ rho / big
+        spread = ((releases - centre[:, None]) ** 2) @ rho
+        peak = sum(fit[1] for fit in fits if fit) + link[1] - spread
+        big_a, b, w = centre[:, None] - x, sums[:, self.steps[step].link_level, None], big + a
+        mode = (big * big_a + a * b) / w
+        return np.asarray(peak[:, None] - big * a / w * (big_a - b) ** 2 + log_tail_sum(-mode, w), dtype=np.float64)
+
+    def second_window(self, releases: list[Floats], sums: Floats, beyond: Released) -> Floats:
+        """Counts of the second step to follow for every combination of these releases and sibling sums.
+
+        `beyond` holds releases of everything further up.
+        """
+        return self.windows.of_second(self.known_counts(), releases, sums, beyond)
+
+    def messages_beyond(self, counts: Floats, released: Released) -> Floats:
+        """log P(all releases above the second step | its count), (release, count)."""
+        if len(self.steps) == 2:
+            return np.zeros((len(released), counts.size))
+        return self._log_likelihoods(released, 1, counts)
+
+    def averaged_losses(self) -> list[PrivacyLoss]:
+        """Independent parts of the pair (release if in, release if out), averaged over proper beliefs."""
+        if self.steps[0].adjusted:
+            raise ValueError("an averaged pair is not worked out for post-processed counts: ask the plan without it")
+        if self.known and len(self.steps) == 1:
+            x = self.known_counts()
+            return [noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises]
+        if len(self.steps) > 2 or (not self.known and len(self.steps) > 1):
+            raise ValueError(
+                "an averaged pair is worked out for one count, or for two when the lowest is known but for the target"
+            )
+        if not self.known:
+            return [self._pair(0, self.contributions)]
+        x = self.known_counts()
+        return [*(noise.privacy_loss(int(abs(x[1] - x[0])), 1) for noise in self.steps[0].noises), self._pair(1, x)]
+
+    def _pair(self, i: int, x: Floats) -> PrivacyLoss:
+        """Loss of step i's releases (and the sum that leads there), step i's count averaged over the belief given x."""
+        step = self.steps[i]
+        edges = [step.belief.window(int(k)) or (0, 0) for k in x]
+        total = np.arange(min(e[0] for e in edges), max(e[1] for e in edges) + 1, dtype=np.float64)
+        grids = [_span(noise, total) for noise in step.noises]
+        columns = np.stack([g.ravel() for g in np.meshgrid(*grids, indexing="ij")], axis=1)
+        noisy = np.zeros((columns.shape[0], max(step.levels) + 1))
+        noisy[:, list(step.levels)] = columns
+        own = step.log_likelihood(noisy, np.broadcast_to(total, (columns.shape[0], total.size)))
+        laws = []
+        link = self.steps[i - 1].link if i else None
+        sums = None
+        if link is not None:
+            sums = _span(link.noise, np.arange(total[0] - x.max(), total[-1] - x.min() + 1))
+        for k in x:
+            weighted = own + as_array(step.belief.log_prob(total, k))
+            if sums is None:
+                laws.append(log_sum_exp(weighted))
+            else:
+                product = log_matrix_product(weighted, self.log_link(i - 1, sums[:, None] - (total[None, :] - k)))
+                laws.append(np.where(np.isnan(product), -np.inf, product).ravel())
+        return LatticeLoss.from_log_probs(laws[1], laws[0])
+
+    def log_link(self, step: int, offset: Floats) -> Floats:
+        """Log law of a step's sibling sum at these distances from the others' count."""
+        link = self.steps[step].link
+        assert link is not None
+        return link.noise.log_likelihood(offset, 0.0)
+
+    def joint(self, released: Released) -> list[tuple[Floats, Floats]]:
+        """Per step: counts (release, count), and log P(count | count below, release), (release, below, count)."""
+        x = np.broadcast_to(self.contributions, (len(released), 2))
+        windows = self.windows.above(released, -1, self.contributions, closed=False)
+        list(chunks(windows, 2, len(released)))  # refuses what is too wide
+        alike = common(windows, np.arange(len(released)))
+        result = []
+        for i, window in enumerate(alike):
+            total = _counts(window)
+            message = self.steps[i].log_likelihood(released.noisy, total)
+            if i + 1 < len(self.steps):
+                message = message + self._transition(i, total, released, alike[i + 1 :])
+            joint = self.kernel(i - 1, x, total, released) + message[:, None, :]
+            norm = log_sum_exp(joint)
+            result.append(
+                (
+                    total,
+                    np.where(
+                        np.isneginf(norm)[..., None], -np.inf, joint - np.where(np.isneginf(norm), 0, norm)[..., None]
+                    ),
+                )
+            )
+            x = total
+        return result
+
+    def countable(self, released: Released) -> bool:
+        """Whether `joint` would stay within MAX_STATES."""
+        windows = self.windows.above(released, -1, self.contributions, closed=False)
+        return bool(costs(windows, self.contributions.size, len(released)).max() <= MAX_STATES)
+
+    def learned(self, released: Released) -> dict[int, Belief]:
+        """Beliefs after one release, for the lowest level of every step: what was known for certain stays so."""
+        below = np.arange(self.contributions.min(), self.contributions.max() + 1)
+        beliefs: dict[int, Belief] = {}
+        for step, (total, table) in zip(self.steps, self.joint(released), strict=True):
+            rows = np.full((below.size, total.shape[1]), -np.inf)
+            if step is self.steps[0]:
+                rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
+            else:
+                rows = table[0]
+            known = isinstance(step.belief, Known)
+            beliefs[step.levels[0]] = step.belief if known else Learned(below, total[0], rows)
+            below = total[0]
+        return beliefs
+
+
+def _of_difference(belief: Belief) -> bool:
+    """Whether what is believed of a total depends on its distance from the count inside only."""
+    return isinstance(belief, Independent) or (isinstance(belief, Uniform) and belief.upper is None)
+
+
+def _refuse(impossible: NDArray[np.bool_]) -> None:
+    """ValueError for the first release that no hypothesis allows."""
+    if impossible.any():
+        raise ValueError(
+            f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
+            "its probability is zero whether the target is in or out"
+        )
+
+
+def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
+    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum.
+
+    Rows that are all -inf give -inf; NaN where the scaled products fall below exp(-600) and can no longer be trusted.
+    """
+    scaled = []
+    for log_values in (log_a, log_b):
+        top = log_values.max(axis=1)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        scaled.append((np.exp(log_values - safe[:, None]), safe))
+    (a, top_a), (b, top_b) = scaled
+    with np.errstate(divide="ignore"):
+        log_sum = np.log(a @ b.T)
+    empty = ~a.any(axis=1)[:, None] | ~b.any(axis=1)[None, :]
+    return np.where((log_sum < -600.0) & ~empty, np.nan, log_sum + top_a[:, None] + top_b[None, :])
+
+
+def _span(noise: Mechanism | None, values: Floats) -> Floats:
+    """Every release that matters for any of these values."""
+    if noise is None:
+        raise ValueError("no sibling sum is published here")
+    return np.arange(noise.support(int(values[0]))[0], noise.support(int(values[-1]))[-1] + 1, dtype=np.float64)
+
+
+def _counts(window: tuple[Floats, int]) -> Floats:
+    low, size = window
+    return np.asarray(low[:, None] + np.arange(size, dtype=np.float64))

@@ -1,0 +1,60 @@
+"""One distinct count on the path from the target's unit upwards: the levels that publish it, and what ties it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.privacy.mechanisms import Exact, Mechanism
+from adversary.reader.beliefs import Belief, Each
+from adversary.reader.path.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
+from adversary.reader.plans import Level, Plan
+
+
+@dataclass(frozen=True)
+class Step:
+    """One distinct count on the path: the levels that publish it, and what links it to the next."""
+
+    levels: tuple[int, ...]
+    noises: tuple[Mechanism, ...]  # one per level, none where the count is only read through its link
+    belief: Belief
+    link: Link | None  # to the next step
+
+    def log_likelihood(self, noisy: Floats, x: Floats) -> Floats:
+        """Log P(its releases | count x), for releases (release, level) and x (release, count)."""
+        return sum(
+            (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=False)),
+            np.zeros(x.shape),
+        )
+
+    @property
+    def link_level(self) -> int:
+        """The level whose siblings' releases lead to the next step."""
+        return self.levels[-1]
+
+    @property
+    def adjusted(self) -> bool:
+        """Whether its own count is published only after it was made to fit the next."""
+        return isinstance(self.link, AdjustedLink)
+
+    def exact_part(self) -> Step:
+        """The step with only its exact releases, and no sibling sum."""
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if isinstance(n, Exact)]
+        return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None)
+
+    @property
+    def reach(self) -> float:
+        """Distance from its releases at which the narrowest likelihood has fallen by REACH_NATS."""
+        return min(noise.reach(REACH_NATS) for noise in self.noises)
+
+
+def link_above(plan: Plan, i: int, above: Belief) -> Link:
+    """How a level's count is tied to the next: by what is released of the siblings."""
+    level: Level = plan.levels[i]
+    if plan.postprocessing is not None:
+        return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)
+    if isinstance(above, Each):
+        return EachLink(i, level.mechanism, above)
+    return SumLink(i, level.mechanism.total(level.siblings or 0))

@@ -1,0 +1,270 @@
+"""Which counts matter at each step of a path, given the releases: the ranges that sums over counts run through."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from adversary._core import Floats, Integers, as_array
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
+from adversary.reader.beliefs import Belief, Uniform
+from adversary.reader.path.links import REACH_NATS, EachLink, SumLink
+from adversary.reader.path.steps import Step
+from adversary.reader.plans import Released
+from adversary.reader.postprocessing import Coarsened
+
+MAX_STATES = 50_000_000
+_CHUNK_STATES = 4_000_000
+_WHOLE_SUPPORT = 4096
+_DRIFT_ROUNDS = 6
+NEAR_NATS = 36.0
+"""What a level's window leaves out weighs at most exp(-36), about 2e-16, of either hypothesis."""
+_SHARP = 1e6
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Ranges of counts of the steps of a path."""
+
+    steps: tuple[Step, ...]
+
+    def closed_form(self, step: int) -> bool:
+        """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
+        above = self.steps[step + 1]
+        flat = isinstance(above.belief, Uniform) and above.belief.upper is None
+        if step < 0 or step + 2 < len(self.steps) or not flat:
+            return False
+        link = self.steps[step].link
+        return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
+
+    def above(self, released: Released, step: int, x: Floats, *, closed: bool) -> list[tuple[Floats, Integers]]:
+        """For every step above `step`: the first count and the number of counts to follow, per release."""
+        low, high = np.full(len(released), x.min()), np.full(len(released), x.max())
+        result: list[tuple[Floats, Integers]] = []
+        last = step + 1
+        while last < len(self.steps) and not (closed and self.closed_form(last - 1)):
+            last += 1
+        misfit = self.misfit(step, x, released) if last > step + 1 else low
+        for i in range(step + 1, last):
+            low, high = self._near(i, *self.of(i, low, high, released), released, misfit)
+            result.append((low, (high - low + 1).astype(np.int64)))
+        return result
+
+    def of(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
+        """Counts of step i that matter, given those below: the hull of what every source says, plus its own reach.
+
+        Log-concave factors put the mode inside the hull; beyond it this step's own likelihood falls by REACH_NATS.
+        """
+        step, noisy = self.steps[i], released.noisy
+        for noise, level in zip(step.noises, step.levels, strict=False):
+            if isinstance(noise, Exact):
+                return noisy[:, level], noisy[:, level]
+        bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
+        top = np.minimum(_by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
+        top = np.maximum(top, bottom)
+        if np.all(top - bottom < _WHOLE_SUPPORT):
+            return bottom, np.maximum(top, bottom)
+        if not step.noises:  # no release of its own: everything up to the next level that has one
+            above = next(s for s in self.steps[i + 1 :] if s.noises)
+            ceiling = noisy[:, above.levels[0]] + above.reach
+            if step.belief.proper:
+                ceiling = np.maximum(ceiling, _by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+            return bottom, np.maximum(bottom, np.minimum(top, ceiling))
+        if i and self.closed_form(i - 1):
+            return self._of_parabolas(i, low, high, released)
+        sources = [noisy[:, level] for level in step.levels]
+        below = self.steps[i - 1].link if i else None
+        if below is not None:
+            rise = below.rise(released)
+            sources += [low + rise, high + rise]
+        fall = np.zeros(len(released))
+        for lower, upper in zip(self.steps[i:-1], self.steps[i + 1 :], strict=True):
+            rise = lower.link.rise(released) if lower.link else np.zeros(len(released))
+            fall = fall + np.minimum(rise, _most_others(upper.belief, low))
+            sources += [noisy[:, level] - fall for level in upper.levels]
+        if step.belief.proper:
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[0]), low))
+            sources.append(_by_value(lambda k: float((step.belief.window(k) or (k, k))[1]), high))
+        sources += [np.clip(np.min(sources, 0), bottom, top), np.clip(np.max(sources, 0), bottom, top)]
+        centre, reach = np.max(sources, 0), self._reach(i, np.zeros(len(released)))
+        first = np.clip(np.floor(np.min(sources, 0) - reach), bottom, top)
+        last = np.clip(np.ceil(centre + self._drifted(i, low, centre)), bottom, top)
+        return first, last
+
+    def misfit(self, step: int, x: Floats, released: Released) -> Floats:
+        """Nats by which one choice of counts above x falls short of what all could reach: the most over x, per release.
+
+        Each count chosen lies between what its step releases and what follows from the count below. Beliefs and noise
+        laws have mass one, so no sum over counts exceeds the peaks of continuous noise. Infinite where none is found.
+        """
+        below = np.broadcast_to(np.asarray(x, dtype=np.float64), (len(released), np.size(x)))
+        lost = np.zeros(below.shape)
+        for i in range(step + 1, len(self.steps)):
+            here, link = self.steps[i], self.steps[i - 1].link if i else None
+            flat = isinstance(here.belief, Uniform)
+            summed = link is None or (isinstance(link, SumLink | EachLink) and not link.believes(released))
+            if not here.noises or not summed or not (here.belief.proper or flat):
+                return np.full(len(released), np.inf)
+            rho = [min(noise.rho, _SHARP) for noise in here.noises]
+            centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))
+            weight, sums = sum(rho), np.zeros(1)
+            if link is not None:
+                sums = released.sums[:, [self.steps[i - 1].link_level]]
+                curve = min(link.noise.rho, _SHARP)
+                centre, weight = centre + curve * (below + sums), weight + curve
+                lost = lost + _peak(link.noise)
+            low, high = _supports(here.belief, below)
+            count = np.clip(np.rint(centre / weight), low, np.maximum(high, low)) + np.zeros(below.shape)
+            lost = lost - as_array(here.belief.log_prob(count, below)) - here.log_likelihood(released.noisy, count)
+            lost = lost + sum(_peak(noise) for noise in here.noises)
+            if link is not None:
+                lost = lost - link.noise.log_likelihood(sums, count - below)
+            below = count
+        return np.asarray(lost.max(axis=1), dtype=np.float64)
+
+    def _near(self, i: int, first: Floats, last: Floats, released: Released, misfit: Floats) -> tuple[Floats, Floats]:
+        """The part of a range that its own releases allow, where all beyond weighs at most exp(-NEAR_NATS)."""
+        for noise, level in zip(self.steps[i].noises, self.steps[i].levels, strict=False):
+            reach = np.full(len(released), np.inf)
+            known = np.isfinite(misfit)
+            if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
+                reach[known] = _reaches(noise, misfit[known])
+            first = np.maximum(first, np.minimum(released.noisy[:, level] - reach, last))
+            last = np.minimum(last, np.maximum(released.noisy[:, level] + reach, first))
+        return np.ceil(first), np.floor(last)
+
+    def _ceiling(self, i: int) -> float:
+        """The largest total that a belief further up allows whatever is inside: no count below it can be larger."""
+        laws = [step.belief for step in self.steps[i + 1 :]]
+        fixed = [law.support(0)[1] for law in laws if law.support(0)[1] == law.support(1)[1]]
+        return min((float(end) for end in fixed if end is not None), default=np.inf)
+
+    def _drifted(self, i: int, low: Floats, centre: Floats) -> Floats:
+        """Reach upwards, and further where an improper belief grows with the total: until it has lost to the noise
+        what it has gained on the way."""
+        further = self._reach(i, np.zeros_like(centre))
+        belief = self.steps[i].belief
+        for _ in range(0 if belief.proper else _DRIFT_ROUNDS):
+            grown = as_array(belief.log_prob(np.ceil(centre + further), low)) - belief.log_prob(low, low)
+            further = self._reach(i, np.where(np.isfinite(grown), np.ceil(grown), 0.0))
+        return further
+
+    def _reach(self, i: int, nats: Floats) -> Floats:
+        """How far from what is released a step's counts are followed, for so many nats beyond REACH_NATS.
+
+        Where its numbers are clamped from above every larger count fits them as well, and the siblings' releases or the
+        belief must hold the count.
+        """
+        step, below = self.steps[i], self.steps[i - 1].link if i else None
+        holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
+        if not holding and isinstance(below, SumLink | EachLink):
+            holding = [below.noise]
+        if holding:
+            return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
+        if step.belief.proper:
+            return np.zeros_like(nats)
+        raise ValueError(
+            f"a count clamped from above fits every larger count: the improper belief {step.belief} leaves it without "
+            "an end; give one with an end, such as Uniform(upper)"
+        )
+
+    def _of_parabolas(self, i: int, low: Floats, high: Floats, released: Released) -> tuple[Floats, Floats]:
+        """Window of the last step where everything is a parabola: its mode, moved to the edge, and the joint reach."""
+        step, noisy = self.steps[i], released.noisy
+        rho = sum(noise.rho for noise in step.noises)
+        link = self.steps[i - 1].link
+        a = link.noise.rho if link else 0.0
+        centre = sum(noise.rho * noisy[:, level] for noise, level in zip(step.noises, step.levels, strict=True)) / rho
+        reach = np.sqrt(REACH_NATS / (rho + a))
+        modes = [
+            (rho * centre + a * (edge + released.sums[:, self.steps[i - 1].link_level])) / (rho + a)
+            for edge in (low, high)
+        ]
+        return np.maximum(low, np.floor(modes[0] - reach)), np.ceil(np.maximum(modes[1], high) + reach)
+
+    def of_second(self, x: Floats, releases: list[Floats], sums: Floats, beyond: Released) -> Floats:
+        """Counts of the second step to follow for every combination of these releases and sibling sums.
+
+        `beyond` holds releases of everything further up.
+        """
+        second, link_level = self.steps[1], self.steps[0].link_level
+        columns = [*releases, sums]
+        ends = [*([c.min(), c.max()] for c in columns), [0, 1], [0, 1]]
+        corners: Floats = np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, len(ends))
+        extremes = [(part.min(0), part.max(0)) for part in (beyond.noisy, beyond.sums)]
+        edges = corners[:, -2:].astype(np.int64).T
+        noisy, links = (np.array([low, high])[edge] for (low, high), edge in zip(extremes, edges, strict=True))
+        noisy[:, list(second.levels)] = corners[:, : len(releases)]
+        links[:, link_level] = corners[:, len(releases)]
+        corner = Released(noisy, links)
+        low, high = self.of(1, np.full(len(corner), x.min()), np.full(len(corner), x.max()), corner)
+        low, high = self._near(1, low, high, corner, self.misfit(0, x, corner))
+        return np.arange(low.min(), high.max() + 1)
+
+
+def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Iterator[Integers]:
+    """Row numbers in groups of similar window size, so that padding and memory stay small."""
+    cost = costs(windows, first, rows)
+    if cost.max() > MAX_STATES:
+        worst = int(np.argmax(cost))
+        widths = [int(size[worst]) for _, size in windows]
+        raise ValueError(
+            f"release number {worst} spans {widths} possible counts at its levels, too many to add up: "
+            "the releases disagree too much, or the noise is too wide, for this belief or this many levels"
+        )
+    order = np.argsort(cost, kind="stable")
+    start = 0
+    while start < rows:
+        # widest row of the group, found by halving the group until it fits
+        stop = rows
+        while stop - start > 1 and (stop - start) * cost[order[stop - 1]] > _CHUNK_STATES:
+            stop = start + (stop - start) // 2
+        yield order[start:stop]
+        start = stop
+
+
+def _peak(noise: Mechanism) -> float:
+    """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
+    inside = noise.noise if isinstance(noise, Coarsened) else noise
+    return max(0.0, float(inside.log_density(np.zeros(())))) if isinstance(inside, ContinuousNoise) else 0.0
+
+
+def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:
+    """Smallest and largest possible totals given these counts inside."""
+    low = _by_value(lambda k: float(belief.support(k)[0]), inside.ravel())
+    high = _by_value(lambda k: _or_infinity(belief.support(k)[1]), inside.ravel())
+    return low.reshape(inside.shape), high.reshape(inside.shape)
+
+
+def _reaches(noise: Mechanism, nats: Floats) -> Floats:
+    """Distances from a release beyond which a count is less likely by so many nats and NEAR_NATS."""
+    return _by_value(lambda n: noise.reach(NEAR_NATS + n), np.ceil(nats))
+
+
+def _by_value(function: Callable[[int], float], x: Floats) -> Floats:
+    """A function of whole numbers over an array, called once per distinct value."""
+    values, inverse = np.unique(x, return_inverse=True)
+    return np.array([function(int(v)) for v in values])[inverse.ravel()]
+
+
+def _most_others(law: Belief, inside: Floats) -> Floats:
+    """Largest count outside that a belief allows, given these inside."""
+    return _by_value(lambda k: _or_infinity(law.support(k)[1]) - k, inside)
+
+
+def _or_infinity(end: int | None) -> float:
+    return float("inf") if end is None else float(end)
+
+
+def costs(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Integers:
+    """Largest number of states a step adds up, per release, from `first` counts below."""
+    sizes = [np.full(rows, first), *(size for _, size in windows)]
+    return np.asarray(np.max([np.full(rows, 32), *(a * b for a, b in itertools.pairwise(sizes))], axis=0))
+
+
+def common(windows: list[tuple[Floats, Integers]], rows: Integers) -> list[tuple[Floats, int]]:
+    """The same windows with one width for all these rows."""
+    return [(low, int(size[rows].max())) for low, size in windows]

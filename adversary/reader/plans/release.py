@@ -1,0 +1,146 @@
+"""Labelled noisy values: an `xarray.Dataset` with a known schema.
+
+Variables `noisy` and `sibling_sum`, float64, dims ([release,] level[, cell]); `sibling_sum` is NaN where no sibling
+publishes. Where siblings are read one by one there is `siblings` too, dims ([release,] level, sibling[, cell]).
+Releases of integer mechanisms must be whole numbers; they are refused otherwise, never rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from adversary._core import Floats, check_whole
+from adversary.reader.postprocessing import is_continuous
+
+if TYPE_CHECKING:
+    from adversary.reader.plans.plan import Plan
+
+
+@dataclass(frozen=True)
+class Released:
+    """Released numbers of many releases as plain arrays.
+
+    Parameters
+    ----------
+    noisy : (release, level[, cell])
+    sums : sums of the siblings' releases (release, level[, cell]), NaN where none is published
+    siblings : releases of the siblings one by one (release, level, sibling[, cell]), padded with NaN; None without
+    """
+
+    noisy: Floats
+    sums: Floats
+    siblings: Floats | None = None
+
+    def __len__(self) -> int:
+        return int(self.noisy.shape[0])
+
+    def rows(self, index: Any) -> Released:
+        """Some of the releases."""
+        return self._map(lambda array: array[index])
+
+    def cell(self, i: int) -> Released:
+        """One cell's numbers, without the axis."""
+        return self._map(lambda array: array[..., i])
+
+    def _map(self, part: Callable[[Floats], Floats]) -> Released:
+        return Released(part(self.noisy), part(self.sums), None if self.siblings is None else part(self.siblings))
+
+    def individual(self, level: int, count: int) -> Floats | None:
+        """Releases of the siblings of a level's unit, (release, sibling), of one cell; None where not given."""
+        if self.siblings is None or np.isnan(self.siblings[:, level, :count]).any():
+            return None
+        return self.siblings[:, level, :count]
+
+
+def make_release(plan: Plan, noisy: Any, sibling_sum: Any, siblings: Any = None) -> xr.Dataset:
+    """Dataset of releases from arrays (release, level, cell), checked against the plan.
+
+    `siblings`, if any, has dims (release, level, sibling, cell), NaN where a level has fewer siblings or none given.
+    """
+    each = None if siblings is None else np.asarray(siblings, dtype=np.float64)
+    given = Released(np.asarray(noisy, dtype=np.float64), np.asarray(sibling_sum, dtype=np.float64), each)
+    for i, level in enumerate(plan.levels):
+        columns = [(f"noisy of level {level.name!r}", given.noisy[:, i])]
+        if plan.sibling_noise(i) is not None:
+            columns.append((f"sibling_sum of level {level.name!r}", given.sums[:, i]))
+        if given.siblings is not None and level.siblings and not np.isnan(given.siblings[:, i]).all():
+            columns.append((f"siblings of level {level.name!r}", given.siblings[:, i, : level.siblings]))
+        for name, column in columns:
+            if not is_continuous(level.mechanism):
+                check_whole(name, column)
+            elif not np.isfinite(column).all():
+                raise ValueError(f"{name} must be finite, got {column[~np.isfinite(column)][0]}")
+    if plan.postprocessing is not None:
+        _check_adjusted(plan, given.noisy)
+    single = plan.cells == 1
+    dims: tuple[str, ...] = ("release", "level") if single else ("release", "level", "cell")
+    arrays = given.cell(0) if single else given
+    variables: dict[str, Any] = {"noisy": (dims, arrays.noisy), "sibling_sum": (dims, arrays.sums)}
+    if arrays.siblings is not None:
+        variables["siblings"] = (("release", "level", "sibling", "cell")[: 3 if single else 4], arrays.siblings)
+    attrs = {"cells": plan.cells, "neighbours": plan.neighbours}
+    return xr.Dataset(variables, coords={"level": list(plan.names)}, attrs=attrs)
+
+
+def _check_adjusted(plan: Plan, noisy: Floats) -> None:
+    """Children made to fit their parent lie between 0 and its published count."""
+    own, parent = noisy[:, 0], noisy[:, 1]
+    lower, upper = plan.names
+    if (parent < 0).any():
+        raise ValueError(f"noisy of level {upper!r} must be at least 0 after post-processing, got {parent.min():g}")
+    off = (own < 0) | (own > parent)
+    if off.any():
+        raise ValueError(
+            f"noisy of level {lower!r} must be between 0 and that of {upper!r} after post-processing, "
+            f"got {own[off][0]:g} and {parent[off][0]:g}"
+        )
+
+
+def release_arrays(plan: Plan, release: xr.Dataset) -> Released:
+    """Arrays (release, level, cell) of a release of this plan, checked."""
+    if not isinstance(release, xr.Dataset) or not {"noisy", "sibling_sum"} <= set(release.data_vars):
+        raise TypeError(
+            "release must be a Dataset with variables noisy and sibling_sum: see plan.release and plan.observe"
+        )
+    if tuple(release["level"].values) != plan.names:
+        raise ValueError(f"the release has levels {release['level'].values.tolist()}, the plan has {list(plan.names)}")
+    if int(release.sizes.get("cell", 1)) != plan.cells:
+        raise ValueError(f"the release has {release.sizes.get('cell', 1)} cells, the plan has {plan.cells}")
+    if "release" not in release.dims:
+        release = release.expand_dims("release")
+    if plan.cells == 1:
+        release = release.expand_dims("cell", axis=-1)
+    siblings = None
+    if "siblings" in release:
+        siblings = release["siblings"].transpose("release", "level", "sibling", "cell").values
+    release = release.transpose("release", "level", ..., "cell")
+    numbers = Released(release["noisy"].values, release["sibling_sum"].values, siblings)
+    make_release(plan, numbers.noisy, numbers.sums, numbers.siblings)
+    return numbers
+
+
+def observed(release: xr.Dataset, individually: bool = False) -> dict[str, NDArray[Any]]:
+    """The released variables as every model in `adversary.models` names them.
+
+    {"noisy[block]": ..., "sibling_sum[block]": ...}: arrays ([release][, cell]), ready for `pm.observe` and
+    `enumerate_posterior`; sums that are not published are left out. With `individually`, siblings released one by one
+    are "siblings[block]" ([release,] sibling[, cell]) in place of their sum. Whole numbers come as int64, which PyMC
+    asks of discrete variables.
+    """
+    result: dict[str, NDArray[Any]] = {}
+    for level in release["level"].values:
+        one = release.sel(level=level)
+        apart = individually and "siblings" in one and not bool(one["siblings"].isnull().all())
+        for name in ("noisy", "siblings" if apart else "sibling_sum"):
+            column = one[name].dropna("sibling", how="all") if name == "siblings" else one[name]
+            values: NDArray[Any] = np.asarray(column.values)
+            if not np.isnan(values).all():
+                whole = np.array_equal(values, np.rint(values))
+                result[f"{name}[{level}]"] = values.astype(np.int64) if whole else values
+    return result

@@ -1,0 +1,142 @@
+"""How releases of a plan come about: drawn from true counts, or read from what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import Floats, Integers
+from adversary.reader.plans.release import make_release
+
+if TYPE_CHECKING:
+    from adversary.reader.plans.plan import Plan
+
+
+def simulated(
+    plan: Plan, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
+) -> xr.Dataset:
+    """So many releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
+    shape = (size, plan.cells)
+    noisy = np.stack(
+        [level.mechanism.sample(row, rng, shape) for level, row in zip(plan.levels, counts, strict=True)], 1
+    )
+    if plan.postprocessing is not None:
+        return _adjusted(plan, counts, each, np.asarray(noisy), rng)
+    sums = np.full(noisy.shape, np.nan)
+    apart = np.full((size, len(plan.levels), max(map(len, each.values()), default=0), plan.cells), np.nan)
+    for i, level in enumerate(plan.levels[:-1]):
+        noise = plan.sibling_noise(i)
+        if level.name in each:
+            d = len(each[level.name])
+            apart[:, i, :d] = level.mechanism.sample(each[level.name], rng, (size, d, plan.cells))
+            if noise is not None:
+                sums[:, i] = apart[:, i, :d].sum(axis=1)
+        elif noise is not None:
+            sums[:, i] = noise.sample(counts[i + 1] - counts[i], rng, shape)
+    return make_release(plan, noisy, sums, apart if each else None)
+
+
+def _adjusted(plan: Plan, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any) -> xr.Dataset:
+    """Releases after post-processing: the upper level's, and the lower level's made to fit it."""
+    assert plan.postprocessing is not None
+    lower, known = plan.levels[0], each.get(plan.levels[0].name)
+    own, parent = noisy[:, 0, 0], noisy[:, 1, 0]
+    others = int(counts[1, 0] - counts[0, 0])
+    counted = None if known is None else known[:, 0]
+    fitted = plan.postprocessing.sample(own, parent, others, lower.mechanism, lower.siblings or 0, rng, counted)
+    pair = np.stack([fitted, parent], axis=1)[..., None]
+    return make_release(plan, pair, np.full(pair.shape, np.nan))
+
+
+def published(
+    plan: Plan, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
+) -> xr.Dataset:
+    """A release from published numbers by level name: scalars, or arrays over releases; see `Plan.observe`."""
+    each = {name: _each(plan, name, values) for name, values in siblings.items()}
+    both = sorted(set(each) & set(sibling_sum))
+    if both:
+        raise ValueError(f"level {both[0]!r}: give either sibling_sum or siblings, not both")
+    summed = {name: values.sum(-1) for name, values in each.items() if _sums(plan, name)}
+    if plan.cells == 1:
+        summed = {name: values[..., 0] for name, values in summed.items()}
+    columns = [
+        _columns(plan, "noisy", noisy, set(plan.names)),
+        _columns(plan, "sibling_sum", {**sibling_sum, **summed}, {name for name in plan.names if _sums(plan, name)}),
+    ]
+    lengths = [(name, v.shape[0]) for column in columns for name, v in column.items() if v.ndim == 2]
+    lengths += [(name, values.shape[0]) for name, values in each.items() if values.ndim == 3]
+    size = max((n for _, n in lengths), default=1)
+    for name, n in lengths:
+        if n != size:
+            raise ValueError(f"releases must have one length, got {n} and {size} for level {name!r}")
+    blocks = [np.full((size, len(plan.levels), plan.cells), np.nan) for _ in columns]
+    for block, column in zip(blocks, columns, strict=True):
+        for name, values in column.items():
+            block[:, plan.names.index(name)] = values
+    widest = max((values.shape[-1] for values in each.values()), default=0)
+    apart = np.full((size, len(plan.levels), widest, plan.cells), np.nan)
+    for name, values in each.items():
+        apart[:, plan.names.index(name), : values.shape[-1]] = np.moveaxis(values, -1, -2)
+    release = make_release(plan, blocks[0], blocks[1], apart if each else None)
+    if not lengths:
+        return release.isel(release=0)
+    given = [one for one in [*noisy.values(), *sibling_sum.values()] if isinstance(one, xr.DataArray)]
+    labels = [one["release"] for one in given if "release" in one.coords]
+    return release.assign_coords(release=labels[0]) if labels else release
+
+
+def _sums(plan: Plan, name: str) -> bool:
+    """Whether the siblings of a level have a published sum."""
+    return name in plan.names and plan.sibling_noise(plan.names.index(name)) is not None
+
+
+def _each(plan: Plan, name: str, values: Any) -> Floats:
+    """Releases of the siblings of a level, ([release,] cell, sibling), checked."""
+    wanted = next((level.siblings for level in plan.levels if level.name == name), None)
+    if plan.postprocessing is not None:
+        raise ValueError(f"siblings of level {name!r}: after post-processing only the unit's own count is read")
+    if np.ndim(values) == 0 or np.shape(values)[-1] != wanted:
+        got = np.shape(values)[-1] if np.ndim(values) else "one number"
+        raise ValueError(f"siblings of level {name!r} needs a last axis over its {wanted} siblings, got {got}")
+    array = _numbers(f"siblings of level {name!r}", values)
+    if plan.cells == 1:
+        return array[..., None, :]
+    if array.ndim < 2 or array.shape[-2] != plan.cells:
+        raise ValueError(f"siblings of level {name!r} needs an axis over {plan.cells} cells, got {array.shape}")
+    return array
+
+
+def _numbers(name: str, value: Any) -> Floats:
+    array: Floats | None = None
+    if np.asarray(value).dtype.kind in "iufO":
+        with suppress(TypeError, ValueError):
+            array = np.asarray(value, dtype=np.float64)
+    if array is None:
+        raise TypeError(f"{name} must be numeric, got {value!r}")
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty: there is no release without numbers")
+    return array
+
+
+def _columns(plan: Plan, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Floats]:
+    """Each level's values as (cell,) or (release, cell), checked."""
+    unknown = sorted(set(values) - set(plan.names))
+    if unknown:
+        raise ValueError(f"{what}: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
+    missing = sorted(needed - set(values))
+    if missing:
+        raise ValueError(f"{what}: no value for level {missing[0]!r}")
+    extra = sorted(set(values) - needed)
+    if extra:
+        raise ValueError(f"{what}: level {extra[0]!r} has no siblings whose releases are added up and published")
+    arrays = {name: _numbers(f"{what} of level {name!r}", value) for name, value in values.items()}
+    if plan.cells == 1:
+        return {name: array[..., None] for name, array in arrays.items()}
+    for name, array in arrays.items():
+        if array.ndim == 0 or array.shape[-1] != plan.cells:
+            raise ValueError(f"{what} of level {name!r} needs a last axis over {plan.cells} cells, got {array.shape}")
+    return arrays

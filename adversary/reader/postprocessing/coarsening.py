@@ -1,0 +1,312 @@
+"""Releases made coarser one by one, clamped or rounded: mechanisms that wrap a mechanism.
+
+Both are non-decreasing functions g of the release y of the mechanism inside, so what is published has
+
+    P(g(y) = r) = P(first(r) <= y <= last(r)),      first(r) = min {y : g(y) >= r},  last(r) = max {y : g(y) <= r},
+
+and wrappers nest: an interval of one is an interval of the next. Such a law depends on the data only through the
+release inside, so every promise of the mechanism inside holds for it (post-processing).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import TAIL_NATS, Floats, Integers, as_array, check_whole, labelled, scalar_or_array
+from adversary.privacy.losses import PrivacyLoss
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+from adversary.reader.postprocessing.interval_mass import log_between
+from adversary.reader.postprocessing.rounding import check_rule, last_numerator, nearest, ties_go_down
+
+_FAR_NATS = TAIL_NATS + 8.0
+
+
+class Coarsened(Mechanism):
+    """A mechanism each of whose releases is put through a non-decreasing function.
+
+    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `continuous`, `support`,
+    `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated
+    over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log probability" is a
+    log density. A release that cannot occur has log probability -inf.
+    """
+
+    __slots__ = ()
+    mechanism: Mechanism
+
+    @abstractmethod
+    def image(self, release: Any) -> Any:
+        """What is published in place of a release of the mechanism inside."""
+
+    @abstractmethod
+    def first(self, release: Floats) -> Floats:
+        """Smallest release of the mechanism inside whose image is at least this; infinities allowed."""
+
+    @abstractmethod
+    def last(self, release: Floats) -> Floats:
+        """Largest release of the mechanism inside whose image is at most this; infinities allowed."""
+
+    @property
+    @abstractmethod
+    def continuous(self) -> bool:
+        """Whether some releases are a continuum, with a density instead of a mass."""
+
+    @property
+    def noise(self) -> Mechanism:
+        """The mechanism inside all wrappers."""
+        return self.mechanism.noise if isinstance(self.mechanism, Coarsened) else self.mechanism
+
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
+        return self._between(as_array(release), as_array(release), as_array(value))
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        at = self._releases(release)
+        return scalar_or_array(self._between(at, at, self._values(value)))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        at = self._releases(release)
+        return scalar_or_array(np.exp(self._between(np.full_like(at, -np.inf), at, self._values(value))))
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        at = self._releases(release)
+        beyond = np.nextafter(at, np.inf) if self.continuous else at + 1.0
+        return scalar_or_array(np.exp(self._between(beyond, np.full_like(at, np.inf), self._values(value))))
+
+    @property
+    def rho(self) -> float:
+        """That of the mechanism inside: post-processing costs nothing."""
+        return self.mechanism.rho
+
+    @property
+    def calibration(self) -> tuple[float, int]:
+        return self.mechanism.calibration
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        return scalar_or_array(self.image(np.asarray(self.mechanism.sample(value, rng, size))))
+
+    def total(self, count: int) -> Mechanism:
+        count = int(check_whole("count", count, minimum=0))
+        if count <= 1:
+            return self if count else Exact()
+        raise ValueError(
+            f"count must be at most 1, got {count}: {type(self).__name__.lower()} releases are not additive noise, so "
+            "their sum has no law of its own. Read the siblings one by one, with a belief Each"
+        )
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """The loss of the mechanism inside: an upper bound at every value, by data processing.
+
+        Clamping attains it in the limit of values far inside the ends. Rounding stays strictly below it.
+        """
+        return self.mechanism.privacy_loss(sensitivity, cells)
+
+    def _between(self, low: Floats, high: Floats, value: Floats) -> Floats:
+        """log P(low <= release <= high | value): the same of the releases inside that lead there."""
+        first, last, inside = self.first(low), self.last(high), self.mechanism
+        if isinstance(inside, Coarsened):
+            return inside._between(first, last, value)
+        return log_between(inside, first, last, value)
+
+    def _releases(self, release: ArrayLike) -> Floats:
+        if not self.continuous:
+            return check_whole("release", release).astype(np.float64)
+        array = as_array(release)
+        if not np.isfinite(array).all():
+            raise ValueError(f"release must be finite, got {array[~np.isfinite(array)].ravel()[0]}")
+        return array
+
+    def _values(self, value: ArrayLike) -> Floats:
+        whole = check_whole("value", value)
+        if not isinstance(self.noise, IntegerNoise | ContinuousNoise | Exact):
+            for one in np.unique(whole):
+                self.noise.support(int(one))  # refuses a value it has no answer for
+        return whole.astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Clamped(Coarsened):
+    """Releases moved to the nearest end of [lower, upper]: max(lower, min(upper, y)).
+
+    The ends carry whole tails, P(lower) = P(y <= lower) and P(upper) = P(y >= upper); between them nothing changes. Of
+    continuous noise the ends are atoms, with log masses, and the rest keeps its log density.
+
+    `variance` is that of the mechanism inside: right far from the ends, an upper bound for every value between them.
+
+    Parameters
+    ----------
+    mechanism : what is clamped
+    lower, upper : whole numbers, None for no end on that side; at least one of them
+
+    References
+    ----------
+    Kazan and Reiter 2025, section 2.11 (negative counts are set to 0).
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> noise = Geometric(1.0)
+    >>> Clamped(noise).log_prob(0, 2) == float(np.log(noise.cdf(0, 2))), Clamped(noise).log_prob(-1, 2)
+    (True, -inf)
+    """
+
+    mechanism: Mechanism
+    lower: int | None = 0
+    upper: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_mechanism(self.mechanism)
+        if self.lower is None and self.upper is None:
+            raise ValueError("lower or upper must be a whole number, got None for both: nothing is clamped")
+        for name in ("lower", "upper"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, int(check_whole(name, getattr(self, name))))
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise ValueError(f"lower must be at most upper, got {self.lower} > {self.upper}")
+
+    @property
+    def continuous(self) -> bool:
+        return is_continuous(self.mechanism)
+
+    def image(self, release: Any) -> Any:
+        return np.clip(release, self.lower, self.upper)
+
+    def first(self, release: Floats) -> Floats:
+        low, high = self._ends
+        return np.where(release <= low, -np.inf, np.where(release > high, np.inf, release))
+
+    def last(self, release: Floats) -> Floats:
+        low, high = self._ends
+        return np.where(release < low, -np.inf, np.where(release >= high, np.inf, release))
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
+
+    def scaled(self, factor: float) -> Clamped:
+        return replace(self, mechanism=self.mechanism.scaled(factor))
+
+    def support(self, value: int) -> Integers:
+        return np.unique(self.image(self.mechanism.support(value)))
+
+    @property
+    def variance(self) -> float:
+        return self.mechanism.variance
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        """Of counts, which start at 0. Infinite with an upper end: every count far above explains it equally well."""
+        return np.inf if self.upper is not None else self.mechanism.reach(nats) + abs(self.lower or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded(Coarsened):
+    """Releases rounded to the nearest multiple of `base`.
+
+    P(r) is the mass of the whole numbers nearer to r than to any other multiple, those half way by the rule `ties`:
+    to the even multiple, the larger, or the smaller ("up" is towards +inf, for negative numbers too). Continuous noise
+    becomes a law on the multiples.
+
+    `variance` is averaged over values, since it depends on their remainders: that inside plus the mean square rounding
+    error, (base^2 - 1) / 12 for odd and (base^2 + 2) / 12 for even bases, base^2 / 12 of continuous noise. (Errors of
+    two roundings are added as if independent.)
+
+    Parameters
+    ----------
+    mechanism : what is rounded
+    base : a whole number, at least 1
+    ties : "half_even", "half_up" or "half_down"
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> Rounded(Geometric(1.0), 5).support(2)[-4:].tolist(), Rounded(Geometric(1.0), 5).log_prob(3, 2)
+    ([30, 35, 40, 45], -inf)
+    """
+
+    mechanism: Mechanism
+    base: int
+    ties: str = "half_even"
+
+    def __post_init__(self) -> None:
+        _check_mechanism(self.mechanism)
+        object.__setattr__(self, "base", int(check_whole("base", self.base, minimum=1)))
+        check_rule("ties", self.ties)
+
+    @property
+    def continuous(self) -> bool:
+        return False
+
+    def image(self, release: Any) -> Any:
+        return np.asarray(self.base * nearest(release, self.base, self.ties)).astype(np.int64)
+
+    def first(self, release: Floats) -> Floats:
+        before = self._last(np.ceil(release / self.base) - 1.0)
+        if not is_continuous(self.mechanism):
+            return before + 1.0
+        return np.where(np.isfinite(before), np.nextafter(before, np.inf), before)
+
+    def last(self, release: Floats) -> Floats:
+        return self._last(np.floor(release / self.base))
+
+    def _last(self, index: Floats) -> Floats:
+        """The last release inside that is rounded to at most index * base."""
+        if not is_continuous(self.mechanism):
+            return last_numerator(index, self.base, self.ties)
+        edge = self.base * (index + 0.5)
+        down = ties_go_down(np.where(np.isfinite(index), index, 0.0), self.ties) | ~np.isfinite(index)
+        return np.where(down, edge, np.nextafter(edge, -np.inf))
+
+    def scaled(self, factor: float) -> Rounded:
+        return replace(self, mechanism=self.mechanism.scaled(factor))
+
+    def support(self, value: int) -> Integers:
+        if not is_continuous(self.mechanism):
+            return np.unique(self.image(self.mechanism.support(value)))
+        low, high = (int(self.image(end)) for end in _hull(self.mechanism, float(check_whole("value", value))))
+        return np.arange(low, high + 1, self.base)
+
+    @property
+    def variance(self) -> float:
+        b = self.base
+        ties = 0.0 if is_continuous(self.mechanism) else (2.0 if b % 2 == 0 else -1.0)
+        return self.mechanism.variance + (b * b + ties) / 12.0
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        """That of the mechanism inside, and one base for the rounding."""
+        return self.mechanism.reach(nats) + self.base
+
+
+def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = None) -> Mechanism:
+    """The mechanism with its releases moved into [lower, upper]; see `Clamped`.
+
+    An invariant, `Exact`, is a count and stays as it is unless an end above 0 is asked for.
+    """
+    if isinstance(mechanism, Exact) and upper is None and lower is not None and lower <= 0:
+        return mechanism
+    return Clamped(mechanism, lower, upper)
+
+
+def rounded(mechanism: Mechanism, base: int, ties: str = "half_even") -> Rounded:
+    """The mechanism with its releases rounded to multiples of `base`; see `Rounded`."""
+    return Rounded(mechanism, base, ties)
+
+
+def is_continuous(mechanism: Mechanism) -> bool:
+    """Whether some releases of a mechanism are a continuum; those of all others are whole numbers."""
+    return mechanism.continuous if isinstance(mechanism, Coarsened) else isinstance(mechanism, ContinuousNoise)
+
+
+def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
+    """Ends of the releases of coarsened continuous noise that carry all but 1e-18 of the mass."""
+    if isinstance(mechanism, Coarsened):
+        low, high = _hull(mechanism.mechanism, value)
+        return mechanism.image(low), mechanism.image(high)
+    width = mechanism.reach(_FAR_NATS)
+    return value - width, value + width
+
+
+def _check_mechanism(mechanism: Any) -> None:
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")

@@ -1,0 +1,107 @@
+"""Mass of a noise law on intervals, relatively accurate however far out and however short they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from adversary._core import Floats, as_array, log_sum_exp
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+
+_FEW = 512
+
+
+def log_between(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
+    """log P(first <= release <= last | value), broadcasting; ends may be infinite, an empty interval gives -inf.
+
+    Up to 512 releases of integer noise are added one by one, longer intervals are differences of survival functions:
+    either way to a small multiple of rounding, relative. Of continuous noise an interval of one point has the log
+    density there.
+    """
+    if isinstance(mechanism, Exact):
+        return np.where((first <= value) & (value <= last), 0.0, -np.inf)
+    if isinstance(mechanism, IntegerNoise):
+        return _filled(lambda low, high: _integer_mass(mechanism, low, high), first - value, last - value)
+    if isinstance(mechanism, ContinuousNoise):
+        return _filled(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
+    return _listed_mass(mechanism, *np.broadcast_arrays(first, last, value))
+
+
+def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
+    """log P(low <= noise <= high) of symmetric noise, from log P(noise >= x) and the step between its values.
+
+    Beside 0 it is a difference of tails on the interval's own side, about 0 what two tails leave: no mass is ever one
+    minus nearly one. `step` is 1 on the whole numbers, 0 for continuous noise.
+    """
+    left = high < 0
+    low, high = np.where(left, -high, low), np.where(left, -low, high)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        outer = log_survival(high + step)
+        beside = log_survival(low) + np.log1p(-np.exp(outer - log_survival(low)))
+        about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
+    return np.where(low > 0, beside, about)
+
+
+def _filled(mass: Callable[[Floats, Floats], Floats], low: Floats, high: Floats) -> Floats:
+    """The mass of every interval that holds a number, -inf for the others."""
+    low, high = np.broadcast_arrays(low, high)
+    some = (low <= high) & (low < np.inf) & (high > -np.inf)
+    result = np.full(low.shape, -np.inf)
+    result[some] = mass(low[some], high[some])
+    return result
+
+
+def _integer_mass(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
+    few = high - low < _FEW
+    result = np.empty(low.shape)
+    result[few] = _added(noise, low[few], high[few])
+    if not few.all():
+        result[~few] = log_mass(lambda x: _integer_survival(noise, x), low[~few], high[~few], 1.0)
+    return result
+
+
+def _added(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
+    """Log of the sum of the pmf from low to high, about its largest term: the noise is symmetric and log-concave."""
+    longest = int((high - low).max(initial=0.0))
+    if longest == 0:
+        return as_array(noise.log_noise(low))
+    top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
+    for k in range(longest + 1):
+        offset = np.minimum(low + k, high)
+        total += np.where(low + k <= high, np.exp(as_array(noise.log_noise(offset)) - top), 0.0)
+    return np.asarray(top + np.log(total), dtype=np.float64)
+
+
+def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:
+    """log P(noise >= offset), at infinities too; of many offsets close together, each once."""
+    finite = np.isfinite(offset)
+    result, whole = np.where(offset > 0, -np.inf, 0.0), offset[finite].astype(np.int64)
+    if whole.size and int(whole.max()) - int(whole.min()) < whole.size:
+        result[finite] = noise.log_survival(np.arange(whole.min(), whole.max() + 1))[whole - whole.min()]
+    else:
+        result[finite] = noise.log_survival(whole)
+    return result
+
+
+def _continuous_mass(noise: ContinuousNoise, low: Floats, high: Floats) -> Floats:
+    point = low == high
+    result = np.empty(low.shape)
+    result[point] = noise.log_density(low[point])
+    result[~point] = log_mass(noise.log_survival, low[~point], high[~point], 0.0)
+    return result
+
+
+def _listed_mass(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
+    """For any mechanism with a list of releases, such as randomised response; an impossible value has no mass."""
+    result = np.full(value.shape, -np.inf)
+    for one in np.unique(value):
+        here = value == one
+        try:
+            answers = mechanism.support(int(one)).astype(np.float64)
+        except ValueError:
+            continue
+        log_p = mechanism.log_likelihood(answers, np.full(answers.shape, one))
+        within = (first[here][..., None] <= answers) & (answers <= last[here][..., None])
+        result[here] = log_sum_exp(np.where(within, log_p, -np.inf))
+    return result

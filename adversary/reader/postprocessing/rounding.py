@@ -1,0 +1,51 @@
+"""Rounding to the nearest whole number, with the three rules for what lies half way, exactly in whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import Floats
+
+RULES = ("half_even", "half_up", "half_down")
+"""What becomes of a number half way between two whole numbers: the even one, the larger, the smaller."""
+
+
+def check_rule(name: str, rule: str) -> str:
+    """The rule itself, or ValueError naming the argument."""
+    if rule not in RULES:
+        raise ValueError(f"{name} must be one of {RULES}, got {rule!r}")
+    return rule
+
+
+def ties_go_down(index: Any, rule: str) -> NDArray[np.bool_]:
+    """Whether index + 1/2 is rounded to index, for whole numbers `index`."""
+    if rule == "half_even":
+        return np.asarray(np.asarray(index) % 2 == 0)
+    return np.full(np.shape(index), rule == "half_down")
+
+
+def nearest(numerator: ArrayLike, denominator: ArrayLike, rule: str) -> Any:
+    """The whole number nearest to numerator / denominator, an array of the numerator's kind; denominator > 0.
+
+    No quotient is formed, so ties are exact: q + 1 if the remainder r has 2 r > denominator, q if less, the rule if
+    equal.
+    """
+    q, r = np.divmod(numerator, denominator)
+    up = (2 * r > denominator) | ((2 * r == denominator) & ~ties_go_down(q, rule))
+    return q + up
+
+
+def last_numerator(index: Floats, denominator: int, rule: str) -> Floats:
+    """The largest whole numerator whose quotient is rounded to at most `index`; infinite where `index` is.
+
+    Half way up from index lies the numerator index denominator + denominator / 2, a whole number and hence a tie only
+    for even denominators.
+    """
+    tie = denominator % 2 == 0
+    finite = np.isfinite(index)
+    whole = np.where(finite, index, 0.0)
+    edge = whole * denominator + denominator // 2 - (tie & ~ties_go_down(whole, rule))
+    return np.where(finite, edge, index)

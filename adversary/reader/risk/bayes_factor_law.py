@@ -1,0 +1,261 @@
+"""The law of the log Bayes factor over releases under one truth, and the averages that follow from it.
+
+It is a sum of independent parts, so an average over one part is taken analytically at every value of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.chebyshev import Chebyshev
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._core import Floats, as_array, check_probability, logit, scalar_or_array, solve_decreasing
+from adversary.privacy.losses import PosteriorOf, side_of
+from adversary.reader.risk.law_parts import COINCIDENT, Atoms, Part, outer_sum, tails, weighed
+
+TIE = 1e-9
+"""Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
+
+_ATOMS = 2_000_000
+_EXPIT_WIDTH = 45.0
+_SMALL = 2_000
+_SEARCHED = 200_000
+
+
+@dataclass(frozen=True)
+class FactorLaw:
+    """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
+
+    `first` is summed analytically; `rest` has values and weights. `draws` is how many simulated releases the weights
+    stand for, 0 if they are exact. `separable`: whether `first` is one release, so that the rest's share in decisions
+    can be told. `unbounded`: whether log Bayes factors of any size can occur, though the parts list only those that
+    carry all but 1e-18 of the mass.
+    """
+
+    log_odds: float
+    target: int
+    first: Part
+    rest: Atoms
+    draws: int
+    spacing: float
+    separable: bool
+    unbounded: bool = False
+
+    @property
+    def prior(self) -> float:
+        """Prior probability of "in"."""
+        return float(expit(self.log_odds))
+
+    @property
+    def simulated(self) -> bool:
+        """Whether averages are Monte Carlo estimates."""
+        return self.draws > 0
+
+    def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
+        """E[function(log Bayes factor) | rest], for every value of the rest."""
+        if isinstance(self.first, Atoms) and self.first.values.size <= 100:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], *self._turning)
+        low = min(low, high - 1e-6)
+        degree = int(
+            20 + 12 * (high - low)
+        )  # expit's poles at distance pi set the rate, about exp(-2 pi degree / width)
+        if degree >= self.rest.values.size:
+            return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
+        smooth = Chebyshev.interpolate(lambda t: self.first.mean(function, np.asarray(t)), degree, domain=[low, high])
+        return np.asarray(smooth(np.clip(self.rest.values, low, high)), dtype=np.float64)
+
+    @property
+    def _turning(self) -> tuple[float, float]:
+        """Values of the rest outside which the reader is certain, whatever `first` says."""
+        finite = (
+            self.first.values[np.isfinite(self.first.values)] if isinstance(self.first, Atoms) else np.full(1, 155.0)
+        )
+        width = _EXPIT_WIDTH + float(np.abs(finite).max(initial=0.0))
+        return -self.log_odds - width, -self.log_odds + width
+
+    def _average(self, per_rest: Floats) -> tuple[float, float]:
+        mean = weighed(self.rest.weights, per_rest)
+        spread = weighed(self.rest.weights, (per_rest - mean) ** 2)
+        return mean, float(np.sqrt(spread / self.draws)) if self.simulated else 0.0
+
+    def posterior_mean(self) -> tuple[float, float]:
+        """(E[P(target in | release)], its Monte Carlo standard error)."""
+        if np.isinf(self.log_odds):
+            return self.prior, 0.0
+        law = self if self.simulated else replace(self, first=self.first.condensed, rest=self.rest.condensed)
+        return law._average(law._per_rest(lambda z: expit(self.log_odds + z)))
+
+    def ratio_mean(self) -> tuple[float, float]:
+        """(E[posterior / prior], standard error); its limit E[exp(log Bayes factor)] at prior 0."""
+        if self.prior > 0:
+            mean, error = self.posterior_mean()
+            return mean / self.prior, error / self.prior
+        with np.errstate(over="ignore"):
+            mean = float(np.exp(self.first.log_exponential_mean + self.rest.log_exponential_mean))
+            each = np.exp(self.first.log_exponential_mean + self.rest.values) if self.simulated else np.zeros(1)
+        return mean, self._average(each)[1] if self.simulated else 0.0
+
+    def sf(self, threshold: ArrayLike) -> Floats:
+        """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
+        return np.array([self._mass(float(z))[0] for z in np.ravel(as_array(threshold))])
+
+    def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
+        """(P(low < log Bayes factor <= high), standard error): over the part of fewer values, unless simulated."""
+        outer, inner = self._by_size
+        inside = inner.sf(_gap(low, outer.values))
+        if high < np.inf:
+            inside = inside - inner.sf(_gap(high, outer.values))
+        return self._average(inside) if outer is self.rest else (weighed(outer.weights, inside), 0.0)
+
+    def _beyond(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+        """(P(|log Bayes factor - centre| > bound), standard error)."""
+        outer, inner = self._by_size
+        values = outer.values - centre
+        out = inner.sf(bound - values) + inner.cdf(-bound - values)
+        return self._average(out) if outer is self.rest else (weighed(outer.weights, out), 0.0)
+
+    @property
+    def _by_size(self) -> tuple[Atoms, Part]:
+        """(the part to list, the part whose tails are asked): the rest is listed where each value is a draw."""
+        first = self.first
+        if self.simulated or not isinstance(first, Atoms) or first.values.size > self.rest.values.size:
+            return self.rest, first
+        return first, self.rest
+
+    def decided_in(self) -> tuple[float, float]:
+        """(P(posterior > 1/2), standard error), strictly: ties are decided "out"."""
+        return self._mass(self._tie - self.log_odds)
+
+    def prob_correct(self) -> tuple[float, float]:
+        """(P(the best guess is right), standard error) under this law's truth."""
+        inside, error = self.decided_in()
+        return inside if self.target else 1.0 - inside, error
+
+    def tie(self) -> tuple[float, float]:
+        """(P(posterior = 1/2), standard error), to within the tie tolerance."""
+        return self._mass(float(np.nextafter(-self.log_odds - self._tie, -np.inf)), self._tie - self.log_odds)
+
+    @property
+    def _tie(self) -> float:
+        return TIE * min(1.0, self.spacing)
+
+    def changed(self) -> tuple[float, float]:
+        """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
+        alone = self.first.sf(np.full(1, self._tie - self.log_odds))[0]
+        gain = self.first.sf(self._tie - self.log_odds - self.rest.values) - alone
+        to_in, to_out = (
+            weighed(self.rest.weights, np.maximum(gain, 0.0)),
+            weighed(self.rest.weights, np.maximum(-gain, 0.0)),
+        )
+        return (to_in, to_out) if self.target else (to_out, to_in)
+
+    def outside(self, bound: float, centre: float = 0.0) -> tuple[float, float]:
+        """(P(|log Bayes factor - centre| > bound), standard error), up to a relative 1e-9 of the bound."""
+        if np.isinf(bound) or np.isinf(self.log_odds) or np.isinf(centre):
+            return 0.0, 0.0
+        return self._beyond(bound * (1 + 1e-9) + 1e-12, centre)
+
+    def loss_bound(self, failure: float) -> float:
+        """Smallest e with P(|log Bayes factor| > e) <= failure: a value that |log Bayes factor| takes.
+
+        Infinite for failure 0 where log Bayes factors are unbounded.
+        """
+        if failure in (0.0, 1.0) and (failure or self.unbounded):
+            return 0.0 if failure else float("inf")
+        if not isinstance(self.first, Atoms) or self.first.values.size * self.rest.values.size > _ATOMS:
+            return solve_decreasing(lambda e: self._beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
+        values, weights = outer_sum(self.first, self.rest)
+        order = np.argsort(np.abs(values))
+        size, above = np.abs(values)[order], tails(weights[order])
+        last = np.searchsorted(size, size + COINCIDENT * np.maximum(1.0, size), side="right")
+        enough = int(np.argmax(above[last] <= failure * (1.0 + 1e-9)))
+        return float(size[last[enough] - 1])
+
+    def quantiles(self, levels: ArrayLike) -> Floats:
+        """Smallest log Bayes factors z with P(log Bayes factor <= z) >= level.
+
+        Exact where there are fewer than two million atoms, or two parts of up to 200,000; elsewhere the rest is first
+        put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
+        """
+        level = check_probability("level", levels)
+        if isinstance(self.first, Atoms) and min(self.first.values.size, self.rest.values.size) <= _SMALL:
+            rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
+            first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
+            values, weights = outer_sum(first, rest)
+            order = np.argsort(values)
+            cumulative = np.cumsum(weights[order])
+            place = np.searchsorted(cumulative, level * cumulative[-1] - 1e-12)
+            return np.asarray(values[order][np.minimum(place, values.size - 1)])
+        rest = self.rest if self.rest.values.size <= _SEARCHED else _grouped(self.rest)
+        return np.array([self._searched_quantile(float(one), rest) for one in np.atleast_1d(level)])
+
+    def _searched_quantile(self, level: float, rest: Atoms) -> float:
+        def missing(z: float) -> float:
+            return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(z - rest.values))
+
+        low = -1.0
+        if isinstance(self.first, Atoms):
+            low = min(low, float(self.first.values[0] + rest.values[0]))
+        while missing(low) <= 0 and low > -1e12:
+            low *= 2.0
+        return solve_decreasing(missing, low, 1.0)
+
+
+@dataclass(frozen=True)
+class AuditedPosterior(PosteriorOf):
+    """Law of an audited reader's posterior, everybody else as they truly are: the target in, and the target out.
+
+    Parameters
+    ----------
+    laws : of the log Bayes factor under "in" and under "out"
+    """
+
+    laws: tuple[FactorLaw, FactorLaw]
+
+    @property
+    def prior(self) -> float:
+        """Prior probability of "in"."""
+        return self.laws[0].prior
+
+    def mean(self, truth: str) -> float:
+        return self.laws[side_of(truth)].posterior_mean()[0]
+
+    def cdf(self, x: ArrayLike, truth: str) -> Any:
+        return scalar_or_array(1.0 - self._above(x, truth))
+
+    def quantile(self, q: ArrayLike, truth: str) -> Any:
+        law = self.laws[side_of(truth)]
+        return scalar_or_array(expit(law.log_odds + law.quantiles(np.ravel(as_array(q)))).reshape(np.shape(q)))
+
+    def decisions(self, least: ArrayLike) -> tuple[Any, Any]:
+        """(level, power) of deciding "in" where the posterior exceeds `least`."""
+        return scalar_or_array(self._above(least, "out")), scalar_or_array(self._above(least, "in"))
+
+    def _above(self, x: ArrayLike, truth: str) -> Floats:
+        law = self.laws[side_of(truth)]
+        threshold = logit(check_probability("x", x)) - law.log_odds
+        return np.clip(law.sf(threshold), 0.0, 1.0).reshape(np.shape(x))
+
+
+def _gap(threshold: float, values: Floats) -> Floats:
+    """What the other part must exceed; infinite where this one is as infinite as the threshold."""
+    with np.errstate(invalid="ignore"):
+        gap = threshold - values
+    return np.where(np.isnan(gap), np.inf, gap)
+
+
+def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
+    """Neighbouring values put together, with their weights and weighted means."""
+    finite = np.isfinite(part.values)
+    edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
+    weights = np.add.reduceat(part.weights, edges)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
+    ends = np.where(weights > 0, means, part.values[edges])
+    return Atoms(np.where(finite[edges], ends, part.values[edges]), weights)

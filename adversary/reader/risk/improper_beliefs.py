@@ -1,0 +1,53 @@
+"""What to know before an audit's averages are believed: improper beliefs that a small count turns into evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from adversary.reader.beliefs import Belief, Each, Uniform
+from adversary.reader.path import Adversary, settle_truth
+from adversary.reader.plans import Plan
+
+NEAR = 4.0
+"""Standard deviations of the noise within which a total is small: a release that points below it is not rare."""
+
+
+def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Every caution about these readers and truths, once."""
+    found: dict[str, set[int]] = {}
+    for reader, truth in product(readers, truths):
+        for name, count in _tilted(plan, reader, truth):
+            found.setdefault(name, set()).add(count)
+    return [_tilt(plan, name, sorted(counts)) for name, counts in found.items()]
+
+
+def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """(level, true count) of every belief without an end about a count near its lower end."""
+    counts = settle_truth(plan, reader, truth).counts
+    for cell in range(plan.cells):
+        for i, given in enumerate(reader.chain(plan, cell)):
+            inside = counts[i - 1, cell] if i else 0
+            near = NEAR * np.sqrt(plan.levels[i].mechanism.variance)
+            if _flat(given) and counts[i, cell] - inside < near:
+                yield plan.names[i], int(counts[i, cell])
+
+
+def _flat(belief: Belief) -> bool:
+    """Whether every total, or every sibling's count, is equally likely without end."""
+    return isinstance(belief, Uniform | Each) and not belief.proper
+
+
+def _tilt(plan: Plan, name: str, counts: list[int]) -> str:
+    small = " or ".join(map(str, counts))
+    return (
+        f"The belief about the {name} is uniform without an upper end, and the true count there is small ({small}). "
+        "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
+        "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
+        f"for “out”, whatever the {plan.names[0]}'s own count shows, and the average is tilted. With a large total the "
+        "tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these averages "
+        "as those of this particular belief, not as what any careful neighbour would conclude."
+    )

@@ -1,0 +1,370 @@
+"""The law of the reader's log Bayes factor over releases of one truth.
+
+The log Bayes factor is a sum of independent parts: every release of the lowest unit's own people, and the evidence of
+all above. The lowest is summed analytically, the rest on a grid of releases (one matrix product per hypothesis), so
+the averages are exact up to the mass a support leaves out (1e-18). Many releases of the same people are convolved in
+two halves of like size. Where the grid is too large or the noise continuous, the rest is simulated and every average
+carries its Monte Carlo standard error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import pickle
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import lru_cache, partial, reduce
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, as_array
+from adversary._core import blocks as runner
+from adversary.privacy.losses import GaussianLoss, composed
+from adversary.privacy.losses.contour import powered
+from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+from adversary.reader.beliefs import Others, Point, is_law
+from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
+from adversary.reader.plans import Plan, Released, release_arrays
+from adversary.reader.postprocessing import is_continuous
+from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.law_parts import NOTHING, Atoms, LossPart, Part, probable
+from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
+
+MAX_GRID = 20_000_000
+_HALF = 6_000_000
+PRUNED = 1e-15
+"""Releases of least probability, this much in all, that a large grid leaves out."""
+FAINT = 1e-20
+"""The same for a small one: what the supports themselves leave out is more."""
+_SMALL = 200_000
+_APART = 4_000_000
+_LARGE = 1_000_000
+_NEGLIGIBLE = 1e-30
+_UNSEEN = 1e-22
+_ROWS = 4096
+_LISTED = 2**16  # counts at which a law is looked at to tell it from others; the names of laws settle the rest
+
+
+def factor_law(
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    *,
+    draws: int = DRAWS,
+    rng: Any = None,
+    progress: bool = False,
+    store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> FactorLaw:
+    """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough.
+
+    What is left is simulated: `draws`, `rng`, `progress`, `store`, `scheduler` and `workers` are for `runner.simulate`.
+    """
+    paths = [reader.path(plan, cell) for cell in range(plan.cells)]
+    known = all(path.known and not path.steps[0].adjusted for path in paths)
+    lowest = _own_part(plan, paths[0], truth, 0, 0) if known else None
+    known, own = lowest is not None, NOTHING if lowest is None else lowest
+    split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
+    simulated = 0 if split else draws
+    how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
+    first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
+    alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
+    return FactorLaw(
+        reader.prior_log_odds,
+        truth.target,
+        first,
+        rest,
+        simulated,
+        own.spacing,
+        known and alone,
+        not all(_bounded(noise) for path in paths for noise in _telling(plan, path)),
+    )
+
+
+def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
+    """Noise that reaches the reader: nothing above a count of which the reader is sure."""
+    for step in path.steps:
+        if step is not path.steps[0] and isinstance(step.belief, Point):
+            return
+        noises = [plan.levels[i].mechanism for i in step.levels]
+        yield from noises
+        if any(isinstance(noise, Exact) for noise in noises):
+            return
+
+
+@lru_cache(maxsize=256)
+def _bounded(noise: Mechanism) -> bool:
+    """Whether no single release says more than so much; what an exact one says is listed as it is."""
+    if isinstance(noise, Exact):
+        return True
+    loss = noise.privacy_loss(1, 1)
+    return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
+
+
+def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
+    """A release of the lowest unit's people: every log Bayes factor it can give, with its probability.
+
+    None for continuous noise that was clamped: part of it is a density, part is not.
+    """
+    noise = plan.levels[level].mechanism
+    out, present = path.known_counts()
+    shift = int(abs(present - out))
+    if isinstance(noise, ContinuousNoise):
+        return LossPart(noise.privacy_loss(shift, 1), truth.target)
+    if is_continuous(noise):
+        return None
+    support, weight = noise.releases(int(truth.counts[level, cell]))
+    values = as_array(noise.log_ratio(support, present, out))
+    if not isinstance(noise, IntegerNoise):
+        return Atoms(values, weight)
+    # 0 if out: the average likelihood ratio is one
+    return Atoms(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
+
+
+def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
+    """Everything but the first cell's lowest release; None for what cannot be listed."""
+    for cell, path in enumerate(paths):
+        for level in path.steps[0].levels[0 if cell else 1 :]:
+            yield _own_part(plan, path, truth, level, cell)
+        if len(path.steps) > 1:
+            yield _evidence_above(plan, path, truth, cell, progress)
+
+
+def _in_two(parts: list[Part | None]) -> tuple[Part, Atoms] | None:
+    """(first, rest): the first part and the sum of the others or, if those are too many, two halves of like size.
+
+    A part of continuous noise stands alone; several are one if they are Gaussian. None where a part cannot be listed.
+    """
+    listed = [part for part in parts if isinstance(part, Atoms)]
+    smooth = [part for part in parts if isinstance(part, LossPart)]
+    if len(listed) + len(smooth) < len(parts):
+        return None
+    if smooth:
+        loss, rest = composed([part.loss for part in smooth]), _total(listed, _HALF)
+        if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
+            return None
+        return smooth[0] if len(smooth) == 1 else LossPart(loss, 1 - smooth[0].side), rest
+    rest = _total(listed[1:], _APART)
+    if rest is not None:
+        return listed[0], rest
+    halves: tuple[list[Atoms], list[Atoms]] = ([], [])
+    for part, times in sorted(_alike(listed), key=lambda pair: -pair[0].values.size):
+        shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
+        shorter += [part] * times
+    first, rest = (_total(half, _HALF) for half in halves)
+    return None if first is None or rest is None else (first, rest)
+
+
+def _total(parts: list[Atoms], limit: int) -> Atoms | None:
+    """Law of the sum of independent parts, equal ones by repeated squaring; None if more than `limit` at a time."""
+
+    def plus(a: Atoms | None, b: Atoms | None) -> Atoms | None:
+        if a is None or b is None or a is NOTHING or b is NOTHING:
+            return b if a is NOTHING else (a if b is NOTHING else None)
+        lost = FAINT if a.values.size * b.values.size <= _SMALL else PRUNED
+        a, b = a.without(lost), b.without(lost)
+        return a.plus(b).without(lost) if a.values.size * b.values.size <= limit else None
+
+    nothing: Atoms | None = NOTHING
+    return reduce(plus, (powered(part, times, nothing, plus) for part, times in _alike(parts)), nothing)
+
+
+def _alike(parts: list[Atoms]) -> list[tuple[Atoms, int]]:
+    """Different parts, and how often each occurs."""
+    groups: list[tuple[Atoms, int]] = []
+    for part in parts:
+        for i, (other, times) in enumerate(groups):
+            if np.array_equal(part.values, other.values) and np.array_equal(part.weights, other.weights):
+                groups[i] = other, times + 1
+                break
+        else:
+            groups.append((part, 1))
+    return groups
+
+
+def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+    """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
+    above = [i for step in path.steps[1:] for i in step.levels]
+    linked = [step.link_level for step in path.steps[:-1]]
+    if any(is_continuous(plan.levels[i].mechanism) for i in (*above, *linked)):
+        return None
+    if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
+        return _evidence_part(path, truth, cell, progress)
+    lowest = path.steps[0].levels
+    numbers = (
+        column
+        for column in columns(plan, truth)
+        if column.place[-1] == cell and not (column.kind == "noisy" and column.place[0] in lowest)
+    )
+    found = placed(plan, numbers, MAX_GRID // 20)
+    if found is None:
+        return None
+    released, weights = found
+    keep = weights > _UNSEEN
+    return Atoms(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
+
+
+def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+    """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
+
+    Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
+    by its maximum. Levels further up are looped over: each of their releases gives one message.
+    """
+    counts = truth.counts[:, cell]
+    link, low = path.steps[0].link, path.steps[0].link_level
+    second = path.steps[1]
+    assert link is not None
+    sums, sum_weight = link.noise.releases(int(counts[second.levels[0]] - counts[low]))
+    own = [n.releases(int(counts[i])) for n, i in zip(second.noises, second.levels, strict=True)]
+    further: list[tuple[Floats, Floats]] = []
+    columns: list[tuple[str, int]] = []
+    for below, step in zip(path.steps[1:-1], path.steps[2:], strict=True):
+        assert below.link is not None
+        further.append(below.link.noise.releases(int(counts[step.levels[0]] - counts[below.link_level])))
+        columns.append(("sum", below.link_level))
+        for noise, level in zip(step.noises, step.levels, strict=True):
+            further.append(noise.releases(int(counts[level])))
+            columns.append(("noisy", level))
+    if len(sums) * math.prod(len(values) for values, _ in [*own, *further]) > MAX_GRID or 2 ** len(own) > _ROWS:
+        return None
+    rows, row_weight = grid(own)
+    beyond, beyond_weight = grid(further) if further else (np.zeros((1, 0)), np.ones(1))
+    noisy = np.full((beyond.shape[0], counts.size), 0.0)
+    links = np.full((beyond.shape[0], counts.size), np.nan)
+    for j, (kind, level) in enumerate(columns):
+        (links if kind == "sum" else noisy)[:, level] = beyond[:, j]
+    window = path.second_window(list(rows.T), sums, Released(noisy, links))
+    if window.size * max(len(sums), len(rows)) > MAX_GRID:
+        return None
+    grid_noisy = np.zeros((len(rows), counts.size))
+    grid_noisy[:, list(second.levels)] = rows
+    likelihood = second.log_likelihood(grid_noisy, np.broadcast_to(window, (len(rows), window.size)))
+    x = path.known_counts()
+    belief = [as_array(second.belief.log_prob(window, k)) for k in x]
+    spread = [path.log_link(0, sums[:, None] - (window[None, :] - k)) for k in x]
+    messages = path.messages_beyond(window, Released(noisy, links))
+    evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
+    group = max(1, _ROWS // len(rows))
+    starts = range(0, beyond.shape[0], group)
+    for start in runner.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
+        part = slice(start, start + group)
+        stacked = (likelihood[None] + messages[part, None, :]).reshape(-1, window.size)
+        out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
+        with np.errstate(invalid="ignore"):
+            evidence[part] = (present - out).reshape(-1, len(rows), len(sums))
+    weight = beyond_weight[:, None, None] * row_weight[None, :, None] * sum_weight[None, None, :]
+    lost = np.argwhere(np.isnan(evidence) & (weight > _NEGLIGIBLE))
+    if lost.size:  # releases so far apart that the scaled products underflow, or impossible ones: one by one
+        upper, row, total = lost.T
+        noisy, links = noisy[upper], links[upper]
+        noisy[:, list(second.levels)] = rows[row]
+        links[:, low] = sums[total]
+        evidence[upper, row, total] = path.evidence_above(Released(noisy, links), path.known_counts())
+    keep = ~np.isnan(evidence)
+    if evidence.size > _LARGE:
+        keep &= probable(weight, PRUNED)
+    return Atoms(evidence[keep], weight[keep])
+
+
+def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, Atoms] | None:
+    """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
+    found = listed(plan, truth, MAX_GRID // 20)
+    if found is None:
+        return None
+    released, weights = found
+    keep = weights > _UNSEEN
+    return NOTHING, Atoms(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
+
+
+def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
+    """What tells one reader's stored blocks from another's, the same in every process."""
+    chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
+    siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
+    told = (plan, chains, reader.prior_log_odds, reader.hypotheses, truth.counts.tolist(), truth.target, siblings)
+    content = BytesIO()
+    _Fingerprint(content).dump(told)
+    return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+class _Fingerprint(pickle.Pickler):
+    """Pickles that are only compared, the same for the same values whatever has been computed with them before.
+
+    A law of `scipy.stats` holds the state of a generator, which differs from process to process: its place takes what
+    it is called, and what it says of the counts in its bulk. Of a dataclass the fields count, and no cached property.
+    """
+
+    def __init__(self, file: BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        self.fast = True  # equal values are written alike, whether or not they are one object
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type):
+            return NotImplemented
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return np.frombuffer, (value.tobytes(), value.dtype.str, value.shape)
+        if is_law(value):
+            return is_law, _described(value)
+        if is_dataclass(value):
+            return type(value), tuple(getattr(value, field.name) for field in fields(value))
+        return NotImplemented
+
+
+def _described(law: Any) -> tuple[Any, ...]:
+    """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
+    belief, kind = Others(law), getattr(law, "dist", law)
+    low, high = belief.bulk()
+    counts = np.unique(np.linspace(low, high, _LISTED).astype(np.int64)).astype(np.float64)
+    parameters = (getattr(law, "args", ()), sorted(getattr(law, "kwds", {}).items()))
+    return type(kind).__qualname__, getattr(kind, "name", ""), parameters, low, high, belief.log_pmf(counts)
+
+
+def _simulated_rest(
+    plan: Plan,
+    reader: Adversary,
+    truth: Truth,
+    draws: int,
+    rng: Any,
+    *,
+    whole: bool,
+    **how: Any,
+) -> Atoms:
+    """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
+    values = runner.simulate(
+        partial(_drawn, plan, reader, truth, whole),
+        draws,
+        rng,
+        description="simulated releases",
+        key=None if how.get("store") is None else _fingerprint(plan, reader, truth),
+        **how,
+    )
+    return Atoms(values, np.full(values.size, 1.0 / values.size))
+
+
+def _drawn(
+    plan: Plan, reader: Adversary, truth: Truth, whole: bool, size: int, generator: np.random.Generator
+) -> Floats:
+    """Log Bayes factors of releases of this truth, without the first cell's lowest release unless `whole`."""
+    released = release_arrays(plan, plan.release(truth.by_level(plan), generator, size))
+    value = log_bayes_factor(plan, reader, released)
+    if whole:
+        return value
+    out, present = reader.path(plan, 0).known_counts()
+    own = as_array(plan.levels[0].mechanism.log_ratio(released.noisy[:, 0, 0], present, out))
+    return np.where(np.isfinite(own), value - np.where(np.isfinite(own), own, 0.0), 0.0)
+
+
+def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
+    """Log Bayes factor of the exact levels alone: what invariants already say before any noise is read."""
+    if not any(isinstance(level.mechanism, Exact) for level in plan.levels):
+        return 0.0
+    noisy = truth.counts[None].astype(np.float64)
+    total = 0.0
+    for cell in range(plan.cells):
+        path = reader.path(plan, cell, exact_only=True)
+        if path.steps:
+            total += float(path.log_bayes_factor(Released(noisy[:, :, cell], np.zeros_like(noisy[:, :, cell])))[0])
+    return total

@@ -1,0 +1,189 @@
+"""Independent parts of a log Bayes factor: listed values with their weights, or a continuous loss.
+
+Averages over one part are taken at many shifts at once, so that another part can be listed beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversary._core import Floats, as_array, log_sum_exp
+from adversary.privacy.losses import PrivacyLoss
+
+COINCIDENT = 1e-12
+"""Sums of losses this close (times their size, if above 1) are one value reached in several ways."""
+
+
+_FEW, _WIDTH, _NODES = 20_000, 0.25, 10
+_MANY = 1_000_000
+
+
+def weighed(weights: Floats, values: Floats) -> float:
+    """Sum of products, pairwise: accurate over millions of terms."""
+    return float((weights * values).sum())
+
+
+def tails(weights: Floats) -> Floats:
+    """Sums of the weights from each place on, and 0 past the end."""
+    return np.append(np.cumsum(weights[::-1])[::-1], 0.0)
+
+
+class Atoms:
+    """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
+
+    def __init__(
+        self, values: Floats, weights: Floats, log_exponential_mean: Callable[[], float] | None = None
+    ) -> None:
+        self._log_exponential_mean = log_exponential_mean
+        order = np.argsort(values, kind="stable")
+        self.values, self.weights = values[order], weights[order]
+        self._below = np.append(0.0, np.cumsum(self.weights))
+        self._above = tails(self.weights)
+
+    @property
+    def log_exponential_mean(self) -> float:
+        """log E[exp(part)], infinite where a value is; from its closed form where that is known."""
+        if self._log_exponential_mean is not None:
+            return self._log_exponential_mean()
+        used = self.weights > 0
+        return float(log_sum_exp(np.log(self.weights[used]) + self.values[used]))
+
+    def plus(self, other: Atoms) -> Atoms:
+        """The sum of two independent parts, coincident values put together."""
+        values, weights = outer_sum(self, other)
+        return _merged(Atoms(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean))
+
+    def without(self, lost: float) -> Atoms:
+        """The part without its least probable values, which weigh at most `lost` in all."""
+        keep = probable(self.weights, lost)
+        return self if keep.all() else Atoms(self.values[keep], self.weights[keep], lambda: self.log_exponential_mean)
+
+    @cached_property
+    def condensed(self) -> Atoms:
+        """A part of few values with the same averages of expit(t + part), for every t, to rounding.
+
+        Each weight is spread over the nodes of its interval as Chebyshev interpolation would: expit's poles, a distance
+        of pi away, leave an error of about (8 pi / width)^-nodes. Weights may be negative.
+        """
+        if self.values.size <= _FEW or not np.isfinite(self.values).all():
+            return self
+        place = (self.values - self.values[0]) / _WIDTH
+        cell = np.floor(place)
+        starts = np.append(0, np.flatnonzero(np.diff(cell)) + 1)
+        if starts.size * _NODES >= self.values.size:
+            return self
+        x = 2.0 * (place - cell) - 1.0
+        polynomial, following = np.ones_like(x), x
+        moments = np.empty((starts.size, _NODES))
+        for k in range(_NODES):
+            moments[:, k] = np.add.reduceat(self.weights * polynomial, starts)
+            polynomial, following = following, 2.0 * x * following - polynomial
+        angle = (np.arange(_NODES) + 0.5) * np.pi / _NODES
+        spread = np.cos(np.arange(_NODES)[:, None] * angle) * (2.0 / _NODES)
+        spread[0] /= 2.0
+        nodes = self.values[0] + _WIDTH * (cell[starts, None] + 0.5 * (1.0 + np.cos(angle)))
+        return Atoms(nodes.ravel(), (moments @ spread).ravel())
+
+    @property
+    def spacing(self) -> float:
+        """Smallest step between values, rounding apart."""
+        finite = self.values[np.isfinite(self.values)]
+        gaps = np.diff(finite)
+        gaps = gaps[gaps > 1e-14 * max(1.0, float(np.abs(finite).max(initial=0.0)))]
+        return float(gaps.min()) if gaps.size else 1.0
+
+    def sf(self, threshold: Floats) -> Floats:
+        """P(part > threshold)."""
+        return self._above[np.searchsorted(self.values, threshold, side="right")]
+
+    def cdf(self, threshold: Floats) -> Floats:
+        """P(part < threshold)."""
+        return self._below[np.searchsorted(self.values, threshold, side="left")]
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        """E[function(shift + part)] for every shift."""
+        if shift.size < self.values.size:
+            return np.array([weighed(self.weights, function(one + self.values)) for one in shift])
+        total = np.zeros_like(shift)
+        for value, weight in zip(self.values, self.weights, strict=True):
+            total += weight * function(shift + value)
+        return total
+
+
+class LossPart:
+    """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
+
+    def __init__(self, loss: PrivacyLoss, target: int) -> None:
+        self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
+
+    @property
+    def condensed(self) -> LossPart:
+        """Itself: its averages are integrals."""
+        return self
+
+    def sf(self, threshold: Floats) -> Floats:
+        return as_array(self.loss.tail(threshold)[self.side])
+
+    @property
+    def log_exponential_mean(self) -> float:
+        """log E[exp(part)]: 0 under Q, that of the second moment of the ratio under P."""
+        return 0.0 if self.side else float(self.loss.log_moment(1.0))
+
+    def cdf(self, threshold: Floats) -> Floats:
+        return as_array(self.loss.swapped.tail(-threshold)[1 - self.side])
+
+    def mean(self, function: Callable[[Floats], Floats], shift: Floats) -> Floats:
+        def at(one: float) -> float:
+            return float(self.loss.expect(lambda z: function(one + z))[self.side])
+
+        return np.array([at(float(one)) for one in shift])
+
+
+NOTHING = Atoms(np.zeros(1), np.ones(1))
+
+
+type Part = Atoms | LossPart
+
+
+def outer_sum(a: Atoms, b: Atoms) -> tuple[Floats, Floats]:
+    """(values, weights) of every sum of one value of each; -inf and +inf do not meet."""
+    with np.errstate(invalid="ignore"):
+        values = (a.values[:, None] + b.values[None, :]).ravel()
+    weights = (a.weights[:, None] * b.weights[None, :]).ravel()
+    keep = ~np.isnan(values)
+    return (values, weights) if keep.all() else (values[keep], weights[keep])
+
+
+def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
+    """All but the least weights, which sum to at most `lost`; of many, those within 2 % of the last are kept too."""
+    if weights.size > _MANY:  # one pass over the leading bits, which are in the order of the numbers
+        key = np.ascontiguousarray(weights).view(np.int64) >> 46
+        first = int(key.min())
+        mass = np.bincount(key.ravel() - first, weights.ravel())
+        return np.asarray(key >= first + int(np.searchsorted(np.cumsum(mass), lost)))
+    ascending = np.sort(weights, axis=None)
+    kept: NDArray[np.bool_] = weights >= ascending[np.searchsorted(np.cumsum(ascending), lost)]
+    return kept
+
+
+def _merged(part: Atoms) -> Atoms:
+    """The same law with coincident values put together, at their weighted mean."""
+    value, weight = part.values, part.weights
+    with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart
+        gap = np.diff(value)
+        apart = np.isinf(gap) | (gap > COINCIDENT * np.maximum(1.0, np.abs(value[1:])))
+    starts = np.append(0, np.flatnonzero(apart) + 1)
+    if starts.size == value.size:
+        return part
+    first, total = value[starts], np.add.reduceat(weight, starts)
+    offset = (
+        np.where(np.isfinite(value), value, 0.0)
+        - np.where(np.isfinite(first), first, 0.0)[np.cumsum(np.append(False, apart))]
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift = np.add.reduceat(offset * weight, starts) / total
+    return Atoms(first + np.where(total > 0, shift, 0.0), total, lambda: part.log_exponential_mean)

@@ -1,0 +1,13 @@
+from .layout import RATE as RATE
+from .layout import UNIT as UNIT
+from .layout import Layout as Layout
+from .leave_one_out import Told as Told
+from .leave_one_out import memberships as memberships
+from .messages import downward as downward
+from .messages import joined as joined
+from .messages import upward as upward
+from .tilts import domains as domains
+from .tilts import saddle as saddle
+from .unit_marginals import highest_density as highest_density
+from .unit_marginals import posterior_moments as posterior_moments
+from .unit_marginals import rate_posteriors as rate_posteriors

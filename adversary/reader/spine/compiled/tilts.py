@@ -1,0 +1,227 @@
+r"""Compiled: the tilts in which the children of each unit are combined, by Newton's method on the saddle point.
+
+Any tilts give the right answer; those with theta_v = t_v + d/dx(-log f_v) at the sum x of the children's tilted means
+put the windows where the posterior is. A sweep goes up with every unit's mean as a line A - C t in the tilt above it,
+and down with the means.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adversary.reader.spine.compiled.decorator import compiled, inner
+from adversary.reader.spine.compiled.layout import log_factor, log_summit, measured, slope_of, tilt_above, top_rate
+from adversary.reader.spine.compiled.leaves import first_guess, mode_of, walk
+
+STEP, FARTHEST = 8.0, 1e6
+"""Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show."""
+CLOSE, SWEEPS = 1e-2, 120
+"""A sweep that changes no tilt by more ends the search; so many are the most. In the second half of them steps that
+go on one way double: noisy counts that contradict each other by hundreds of standard deviations meet far out.
+"""
+SAME = 1e-3
+"""A leaf's line holds while the tilt above it has changed by less."""
+ROUGH = 1e-5
+"""Mass that the moments of leaves may lack."""
+STIFF = 1e-12
+"""Variance of a sum below which its mean does not follow the tilt."""
+INSIDE = 1e-9
+"""Distance kept from a tilt at which a unit's factor would grow without end."""
+
+
+@inner
+def given_moments(L, v, t):
+    """Mean and variance of a leaf with a message of its own, in tilt t."""
+    first, size, low = L.units[v].given_first, L.units[v].given_size, L.units[v].given_low
+    drop = t - L.units[v].given_tilt
+    logs = np.full(size, -np.inf)
+    top = -np.inf
+    for k in range(size):
+        x = low + k
+        if L.given[first + k] > 0.0 and L.units[v].low <= x <= L.units[v].high:
+            logs[k] = math.log(L.given[first + k]) + log_factor(L, v, x) - drop * x
+            top = max(top, logs[k])
+    total, mean, square = 0.0, 0.0, 0.0
+    for k in range(size):
+        w = math.exp(logs[k] - top) if logs[k] > -np.inf else 0.0
+        total += w
+        mean += w * k
+        square += w * k * k
+    mean /= total
+    return low + mean, max(square / total - mean * mean, 0.0)
+
+
+@inner
+def leaf_moments(L, v, t, mode):
+    """Mean and variance of a leaf in tilt t, and its mode; from the mode in another tilt, -1 where none is known."""
+    if L.units[v].given_size > 0:
+        mean, variance = given_moments(L, v, t)
+        return mean, variance, mode
+    mode = mode_of(L, v, t, mode if mode >= 0 else first_guess(L, v, t))
+    _, _, total, first, second, _ = walk(L, v, t, mode, ROUGH, np.zeros(0))
+    mean = first / total
+    return mode + mean, max(second / total - mean * mean, 0.0), mode
+
+
+@compiled
+def domains(L):
+    """(unit,) tilts above which the children's messages have a finite sum."""
+    n = L.units.size
+    least = np.full(n, -np.inf)
+    for v in range(n - 1, 0, -1):
+        u = L.units[v].parent
+        if L.units[v].given_dropped > 0.0:
+            if L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
+                least[u] = max(least[u], L.units[v].given_tilt - L.units[v].alpha)
+        elif L.units[v].children == 0:
+            if L.units[v].given_size == 0 and L.units[v].rho == 0.0 and L.units[v].high >= 1 << 60:
+                least[u] = max(
+                    least[u], math.log(L.units[v].slope) - L.units[v].alpha if L.units[v].slope > 0.0 else -np.inf
+                )
+        elif L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
+            rate = top_rate(L) if L.units[v].sharing > 0 else 0.0
+            least[u] = max(least[u], least[v] + rate - L.units[v].alpha)
+    return least
+
+
+@inner
+def blended(L, v, drop):
+    """(x, slope, curvature) of a unit with a shared rate from where its factor's bound lies, over all rates at once.
+
+    log_peak as a function of the tilt is convex, and its slope is where the summits of the rates lie on average. A
+    tilt found so keeps all of a mixture whose rates lie far apart, where one at a summit would keep but that summit.
+    """
+    unit = L.units[v]
+    top = -np.inf
+    total, first, second, spread = 0.0, 0.0, 0.0, 0.0
+    for turn in range(2):
+        for j in range(L.rates.size):
+            rate = L.rates[j]
+            log = rate.log_weight + unit.sharing * rate.log_norm
+            log += log_summit(unit.released, unit.rho, unit.alpha, drop - rate.eta, unit.low, unit.high)
+            if turn == 0:
+                top = max(top, log)
+            else:
+                free = unit.released - (drop - rate.eta) / (2.0 * unit.rho)
+                x = min(max(free, float(unit.low)), float(unit.high))
+                w = math.exp(log - top)
+                total += w
+                first += w * x
+                second += w * x * x
+                spread += w / (2.0 * unit.rho) if x == free else 0.0
+    mean = first / total
+    growth = max(spread / total + second / total - mean * mean, 0.05 / (2.0 * unit.rho))
+    return mean, -drop, 1.0 / growth
+
+
+@inner
+def line_of(L, v, t, theta, at, blend):
+    """(x, slope, curvature): where a unit's factor is followed in one sweep, and minus its log's derivatives there."""
+    if blend and L.units[v].sharing > 0 and L.units[v].rho > 0.0 and L.units[v].table_size == 0:
+        return blended(L, v, t - theta)
+    slope, curvature = slope_of(L, v, at)
+    return at, slope, curvature
+
+
+@compiled
+def saddle(L, blend):
+    """(theta, sweeps): the tilt of every internal unit and the number of sweeps it took.
+
+    blend : whether units with a shared rate are tilted so as to keep all rates, rather than for one summit
+    """
+    n = L.units.size
+    least = domains(L)
+    theta = np.zeros(n)
+    modes = np.full(n, -1)
+    line, fall = np.zeros(n), np.zeros(n)
+    sums, falls = np.zeros(n), np.zeros(n)
+    at, before, longest = np.zeros(n), np.zeros(n), np.full(n, STEP)
+    for v in range(n):
+        if least[v] >= 0.0:
+            theta[v] = least[v] + 1.0
+        at[v] = max(L.units[v].released, 0.0) if L.units[v].children > 0 else np.nan
+    sweeps = 0
+    for sweep in range(SWEEPS):
+        sweeps += 1
+        most = STEP if 2 * sweep < SWEEPS else FARTHEST
+        for v in range(n):
+            sums[v] = falls[v] = 0.0
+        for v in range(n - 1, -1, -1):
+            t = tilt_above(L, theta, v)
+            if L.units[v].low == L.units[v].high:
+                line[v], fall[v] = float(L.units[v].low), 0.0
+            elif L.units[v].children == 0:
+                if not abs(t - at[v]) < SAME:
+                    mean, variance, modes[v] = leaf_moments(L, v, t, modes[v])
+                    line[v], fall[v], at[v] = mean + variance * t, variance, t
+            else:
+                x, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
+                c = falls[v]
+                line[v] = (sums[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
+                fall[v] = c / (1.0 + curvature * c)
+            if v > 0:
+                sums[L.units[v].parent] += line[v]
+                falls[L.units[v].parent] += fall[v]
+        largest = 0.0
+        for v in range(n):
+            if L.units[v].children == 0:
+                continue
+            t = tilt_above(L, theta, v)
+            if L.units[v].low == L.units[v].high:
+                x = float(L.units[v].low)
+                off = sums[v] - falls[v] * theta[v] - x
+                if falls[v] > STIFF:
+                    wanted = theta[v] + off / falls[v]
+                else:  # all children at an end of what they can be
+                    wanted = theta[v] + (math.copysign(STEP, off) if abs(off) > 0.5 else 0.0)
+            else:
+                x = line[v] - fall[v] * t
+                place, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
+                wanted = t + slope + curvature * (x - place)
+            change = wanted - theta[v]
+            if change * before[v] < 0.0:  # to and fro: mixtures of rates may bend the other way
+                longest[v] = min(longest[v], 0.5 * abs(before[v]))
+            elif abs(change) > longest[v]:  # one way twice: an early turn is not to hold up what follows
+                longest[v] = min(2.0 * longest[v], most)
+            change = before[v] = min(max(change, -longest[v]), longest[v])
+            new = min(max(theta[v] + change, -FARTHEST), FARTHEST)
+            if new <= least[v]:
+                new = 0.5 * (theta[v] + least[v]) if theta[v] > least[v] else least[v] + 0.5
+            largest = max(largest, abs(new - theta[v]))
+            theta[v] = new
+            if new != wanted:
+                x = sums[v] - falls[v] * new
+            at[v] = min(max(x, float(L.units[v].low)), float(L.units[v].high))
+        if largest < CLOSE:
+            break
+    return settled(L, theta), sweeps
+
+
+@inner
+def last_slope(L, v):
+    """How steeply a unit's likelihood falls in the end: alpha, or the last step of a table; infinite for a Gaussian."""
+    unit = L.units[v]
+    if unit.rho > 0.0:
+        return np.inf
+    if unit.table_size < 2:
+        return unit.alpha
+    end = unit.table_first + unit.table_size - 1
+    fall = L.table[end - 1] - L.table[end]
+    return fall if math.isfinite(fall) else np.inf
+
+
+@inner
+def settled(L, theta):
+    """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
+    for v in range(L.units.size):
+        if L.units[v].children > 0 and L.units[v].low < L.units[v].high:
+            t = tilt_above(L, theta, v)
+            most = t + last_slope(L, v) - INSIDE
+            if L.units[v].sharing > 0:
+                most -= top_rate(L)
+            theta[v] = min(theta[v], most) if measured(L, v) or L.units[v].sharing > 0 else t
+    return theta

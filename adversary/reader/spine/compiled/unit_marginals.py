@@ -1,0 +1,107 @@
+"""Compiled: posterior moments of every unit, and its highest posterior density set.
+
+The posterior of a unit is the product of its two messages, normalised.
+
+Imported inside functions only, because it brings numba.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from adversary.reader.spine.compiled.count_windows import numbers_of
+from adversary.reader.spine.compiled.decorator import compiled, inner
+from adversary.reader.spine.compiled.layout import log_rates
+
+
+@compiled
+def posterior_moments(messages, outer):
+    """Mean and variance of every unit, and (unit,) the sum of the product of its messages."""
+    n = messages.windows.size
+    mean, variance, mass = np.zeros(n), np.zeros(n), np.zeros(n)
+    for v in range(n):
+        window = messages.windows[v]
+        inner, told = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        total, first, second = 0.0, 0.0, 0.0
+        for k in range(window.size):
+            p = inner[k] * told[k]
+            total += p
+            first += p * k
+        centre = first / total
+        for k in range(window.size):
+            second += inner[k] * told[k] * (k - centre) ** 2
+        mean[v], variance[v], mass[v] = window.low + centre, second / total, total
+    return mean, variance, mass
+
+
+@inner
+def place_of_largest(values):
+    """Index of the largest number, the first one of equals."""
+    place = 0
+    for k in range(values.size):
+        if values[k] > values[place]:
+            place = k
+    return place
+
+
+@compiled
+def highest_density(messages, outer, prob, counts):
+    """(lowest, highest, mass, gaps, holds) of the smallest set of counts with at least `prob` of the mass.
+
+    Counts enter by falling probability; `gaps` are the counts between the ends that are not in it, `holds` whether
+    the unit's entry of `counts` is.
+    """
+    n = messages.windows.size
+    ends = np.zeros((3, n), np.int64)
+    mass = np.zeros(n)
+    holds = np.zeros(n, np.bool_)
+    for v in range(n):
+        window = messages.windows[v]
+        pmf = numbers_of(messages, v).copy()
+        total = 0.0
+        for k in range(window.size):
+            pmf[k] *= outer[window.place + k]
+            total += pmf[k]
+        held, taken, lowest, highest = 0.0, 0, window.size, -1
+        while taken < window.size and (taken == 0 or held < prob * total):
+            k = place_of_largest(pmf)
+            held += pmf[k]
+            pmf[k] = -1.0
+            lowest, highest = min(lowest, k), max(highest, k)
+            holds[v] |= window.low + k == counts[v]
+            taken += 1
+        ends[0, v], ends[1, v], ends[2, v] = window.low + lowest, window.low + highest, highest - lowest + 1 - taken
+        mass[v] = held / total
+    return ends[0], ends[1], mass, ends[2], holds
+
+
+@compiled
+def rate_posteriors(L, messages, outer):
+    """(unit, rate) posterior weights of the rates in every unit within which one is shared."""
+    count = 0
+    for v in range(L.units.size):
+        count += L.units[v].sharing > 0
+    weights = np.zeros((count, L.rates.size))
+    row = 0
+    for v in range(L.units.size):
+        n = L.units[v].sharing
+        if n == 0:
+            continue
+        window = messages.windows[v]
+        inner, told = numbers_of(messages, v), outer[window.place : window.place + window.size]
+        for k in range(window.size):
+            x = window.low + k
+            log = log_rates(L, n, x)
+            for j in range(L.rates.size):
+                rate = L.rates[j]
+                share = math.exp(rate.log_weight + n * rate.log_norm + rate.eta * x - log)
+                weights[row, j] += inner[k] * told[k] * share
+        total = 0.0
+        for j in range(L.rates.size):
+            total += weights[row, j]
+        for j in range(L.rates.size):
+            weights[row, j] /= total
+        row += 1
+    return weights

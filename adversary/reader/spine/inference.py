@@ -1,0 +1,137 @@
+"""Every unit of a tree of counts read at once: its exact posterior, whole or in pieces, and priors learned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from adversary._core import check_positive, check_whole
+from adversary.reader.spine.leaf_priors import Flat as Flat
+from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
+from adversary.reader.spine.measurement_noise import likelihoods
+from adversary.reader.spine.problem import Message, default_prior
+from adversary.reader.spine.solution import CHUNK_TAU, TAU, Solution, each, rise_one, solve
+from adversary.reader.spine.spine_posterior import SpinePosterior
+from adversary.reader.spine.tree import Tree
+
+Messages = Mapping[str, Message | Sequence[Message]]
+
+
+def posterior(
+    tree: Tree,
+    released: ArrayLike,
+    rho: ArrayLike = 0.0,
+    prior: LeafPrior | None = None,
+    *,
+    noise: Mapping[str, Any] | None = None,
+    messages: Messages | None = None,
+    outside: Message | Sequence[Message] | None = None,
+    tolerance: float = 1e-10,
+    tau: float = TAU,
+    workers: int = 1,
+    cells: Sequence[Any] | None = None,
+) -> SpinePosterior:
+    r"""The exact posterior of every count of a tree, by sum-product on tilted windows.
+
+    Leaves have independent priors (given what they share), every other count is the sum of its children's, and units
+    are measured as the noise allows. What is reported is the posterior given that every count lies on its window, and
+    `dropped` proves that the probability of anything else is no larger.
+
+    Parameters
+    ----------
+    tree : the spine
+    released : (unit,) or (unit, cell) whole noisy counts in the tree's order, or by name: a mapping, or an
+        `xarray.DataArray` labelled over "unit"; NaN where not measured
+    rho : the same shape, or one per unit: likelihood exp(-rho (released - x)^2), rho = 1 / (2 variance) of a discrete
+        Gaussian; 0: not measured, infinite: exact
+    prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
+        children, and `Flat()` of a tree of one unit
+    noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
+    messages : what subtrees that were cut off say about their tops, leaves of this tree; see `rise`
+    outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.outside`
+    tolerance : of the mass dropped; windows are widened up to twice to meet it
+    tau : share of mass that one trim may drop, at first
+    workers : threads; cells are shared out among them
+    cells : labels of the cells, those of `released` where not given
+
+    Returns
+    -------
+    SpinePosterior
+
+    >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
+    >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
+    >>> found.mean.round(3).values.tolist()
+    [1.756, 1.196, 0.56]
+    """
+    prior = default_prior(tree, messages or {}) if prior is None else prior
+    like, single = likelihoods(tree, released, rho, noise)
+    if cells is None and "cell" in getattr(released, "coords", ()):
+        cells = released.coords["cell"].values.tolist()  # type: ignore[union-attr]
+    count = len(like)
+    if cells is not None and len(cells) != count:
+        raise ValueError(f"cells must name all {count} cells, got {len(cells)}")
+    check_positive("tolerance", tolerance)
+    check_positive("tau", tau)
+    inside = [{name: _of_cell(m, i, count) for name, m in (messages or {}).items()} for i in range(count)]
+    around = [None if outside is None else _of_cell(outside, i, count) for i in range(count)]
+    one = partial(_solve, tree, prior, tolerance, tau)
+    solutions = each(one, list(zip(like, inside, around, strict=True)), workers)
+    return SpinePosterior(tree, prior, tuple(solutions), tolerance, single, None if cells is None else tuple(cells))
+
+
+def rise(
+    tree: Tree,
+    released: ArrayLike,
+    rho: ArrayLike = 0.0,
+    prior: LeafPrior | None = None,
+    *,
+    noise: Mapping[str, Any] | None = None,
+    tau: float = CHUNK_TAU,
+) -> Any:
+    """What a subtree says about its top, for the tree in which that top is a leaf: a `Message`, or one per cell.
+
+    The first of two passes over a tree in pieces: `rise` every piece, give the messages to `posterior` of the tree
+    above, and each piece's `outside` of that to `posterior` of the piece. The top's own measurement is left out here
+    and belongs into both.
+    """
+    prior = default_prior(tree, {}) if prior is None else prior
+    like, single = likelihoods(tree, released, rho, noise)
+    found = tuple(rise_one(tree, one, prior, tau) for one in like)
+    return found[0] if single else found
+
+
+def refit(
+    tree: Tree,
+    released: ArrayLike,
+    rho: ArrayLike = 0.0,
+    prior: SharedRate | None = None,
+    rounds: int = 8,
+    **options: Any,
+) -> SharedRate:
+    """The prior with the weights of its rates replaced, so many times, by their average posterior weights.
+
+    Averages go over the units within which a rate is shared, and over cells: empirical Bayes by the EM algorithm.
+    """
+    prior = SharedRate() if prior is None else prior
+    for _ in range(int(check_whole("rounds", rounds, minimum=0))):
+        weights = posterior(tree, released, rho, prior, **options).rate_weights()
+        prior = prior.weighted(weights.mean(axis=tuple(range(weights.ndim - 1))))
+    return prior
+
+
+def _of_cell(message: Message | Sequence[Message], cell: int, cells: int) -> Message:
+    if isinstance(message, Message):
+        if cells != 1:
+            raise ValueError(f"messages must be one for each of the {cells} cells")
+        return message
+    if len(message) != cells:
+        raise ValueError(f"messages must be one for each of the {cells} cells, got {len(message)}")
+    return message[cell]
+
+
+def _solve(tree: Tree, prior: LeafPrior, tolerance: float, tau: float, cell: Any) -> Solution:
+    like, messages, outside = cell
+    return solve(tree, like, prior, messages, outside, tolerance, tau)

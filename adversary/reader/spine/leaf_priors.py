@@ -1,0 +1,202 @@
+r"""What a reader believes about the counts of the smallest units before seeing anything: priors of the leaves.
+
+The prior decides the answer where the noise is large. An improper uniform law on every leaf says a lot about sums, n
+leaves put weight s^(n - 1) on a total s; one wrong common mean does the same. A rate that is shared within a block
+group, and unknown, keeps what leaves teach one another and leaves the sums to the measurements: `SharedRate`, the
+default.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import Floats, Integers, check_non_negative, check_positive
+from adversary.reader.beliefs import Others
+
+FAINT_NATS = 700.0
+"""A law without an end is followed until a count is less probable than exp(-700), or for this many counts:"""
+LONGEST = 4096
+MEANS = np.geomspace(0.003, 40.0, 11)
+"""Grid of the default prior's rate, people per leaf."""
+
+
+class LeafLaws(NamedTuple):
+    """Laws of so many leaves as arrays: prior(x + 1) / prior(x) = (slope x + start) / (x + 1), base = log prior(0)."""
+
+    slope: Floats
+    start: Floats
+    base: Floats
+    pmf: Floats | None = None
+
+
+class LeafPrior(ABC):
+    """Law of the counts of the leaves, independent of one another given what they share."""
+
+    @abstractmethod
+    def laws(self, leaves: int) -> LeafLaws:
+        """The laws of so many leaves."""
+
+    def part(self, leaves: Integers) -> LeafPrior:
+        """The prior of some of the leaves, given by their numbers among the leaves."""
+        return self
+
+
+def _each(name: str, values: Floats, leaves: int) -> Floats:
+    if values.ndim and values.size != leaves:
+        raise ValueError(f"{name} has {values.size} entries for {leaves} leaves")
+    return np.broadcast_to(values, (leaves,)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Flat(LeafPrior):
+    """Every count 0, 1, 2, ... equally likely, improper: weight 1 per count."""
+
+    def laws(self, leaves: int) -> LeafLaws:
+        ones = np.ones(leaves)
+        return LeafLaws(ones, ones, np.zeros(leaves))
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(LeafPrior):
+    """Poisson counts: exp(-mean) mean^x / x!.
+
+    Parameters
+    ----------
+    mean : people, > 0; one number or (leaf,) in the order of `tree.leaves`
+    """
+
+    mean: ArrayLike
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check_positive("mean", self.mean))
+
+    def laws(self, leaves: int) -> LeafLaws:
+        mean = _each("mean", np.asarray(self.mean), leaves)
+        return LeafLaws(np.zeros(leaves), mean, -mean)
+
+    def part(self, leaves: Integers) -> Poisson:
+        mean = np.asarray(self.mean)
+        return Poisson(mean[leaves]) if mean.ndim else self
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeBinomial(LeafPrior):
+    """Negative binomial counts: Gamma(x + a) / (Gamma(a) x!) (a / (a + mean))^a (mean / (a + mean))^x.
+
+    Parameters
+    ----------
+    shape : a > 0; below 1 most leaves are empty and few are large
+    mean : people, > 0
+        each one number or (leaf,) in the order of `tree.leaves`
+    """
+
+    shape: ArrayLike
+    mean: ArrayLike
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", check_positive("shape", self.shape))
+        object.__setattr__(self, "mean", check_positive("mean", self.mean))
+
+    def laws(self, leaves: int) -> LeafLaws:
+        shape, mean = (_each(name, np.asarray(getattr(self, name)), leaves) for name in ("shape", "mean"))
+        slope = mean / (shape + mean)
+        return LeafLaws(slope, slope * shape, -shape * np.log1p(mean / shape))
+
+    def part(self, leaves: Integers) -> NegativeBinomial:
+        shape, mean = np.asarray(self.shape), np.asarray(self.mean)
+        return NegativeBinomial(*(x[leaves] if x.ndim else x for x in (shape, mean)))
+
+
+@dataclass(frozen=True, eq=False)
+class Pmf(LeafPrior):
+    """Any law, the same for every leaf.
+
+    Parameters
+    ----------
+    law : a pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ law, which is followed until a count is
+        less probable than exp(-700), for 4096 counts at most
+    """
+
+    law: Any
+    pmf: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        law = Others(self.law)
+        low, high = law.outside()
+        end = min(low + LONGEST, high if high is not None else max(low + LONGEST, law.bulk()[1]))
+        log_p = law.log_pmf(np.arange(end + 1, dtype=np.float64))
+        pmf = np.exp(log_p[: int(np.flatnonzero(log_p > -FAINT_NATS)[-1]) + 1])
+        object.__setattr__(self, "pmf", pmf)
+
+    def laws(self, leaves: int) -> LeafLaws:
+        ones = np.ones(leaves)
+        return LeafLaws(ones, ones, np.zeros(leaves), self.pmf)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRate(LeafPrior):
+    r"""An unknown mean, one of a grid, shared by the leaves of each parent; integrated exactly.
+
+    Given the mean mu_j, leaves are negative binomial of one shape (or Poisson). Such laws differ by a factor
+    exp(eta_j x) k_j only, so that the total X of n leaves carries the mixture:
+
+    .. math:: H(X) = \sum_j w_j k_j^n e^{\eta_j X}
+
+    with eta = log(mu / (a + mu)), k = (a / (a + mu))^a (Poisson: eta = log mu, k = exp(-mu)).
+
+    Parameters
+    ----------
+    means : (rate,) grid of means, people per leaf, > 0
+    weights : (rate,) prior weights, made to sum to one; equal where not given
+    shape : a > 0, or None for Poisson leaves
+    within : "parent": every parent of leaves has its own rate; "tree": one rate for all; or the name of a level: one
+        rate in each of its units
+    """
+
+    means: ArrayLike = field(default_factory=MEANS.copy)
+    weights: ArrayLike | None = None
+    shape: float | None = 0.5
+    within: str = "parent"
+
+    def __post_init__(self) -> None:
+        means = np.atleast_1d(check_positive("means", self.means))
+        weights = np.ones(means.size) if self.weights is None else check_non_negative("weights", self.weights)
+        if weights.shape != means.shape:
+            raise ValueError(f"weights must be as many as means, {means.size}, got {weights.size}")
+        if not weights.sum() > 0:
+            raise ValueError(f"weights must have a positive sum, got {weights.tolist()}")
+        if self.shape is not None:
+            check_positive("shape", self.shape)
+        object.__setattr__(self, "means", means)
+        object.__setattr__(self, "weights", weights / weights.sum())
+
+    def laws(self, leaves: int) -> LeafLaws:
+        ones, zeros = np.ones(leaves), np.zeros(leaves)
+        return LeafLaws(zeros, ones, zeros) if self.shape is None else LeafLaws(ones, self.shape * ones, zeros)
+
+    @property
+    def eta(self) -> Floats:
+        """(rate,) natural parameters."""
+        means = np.asarray(self.means)
+        return np.log(means) if self.shape is None else -np.log1p(self.shape / means)
+
+    @property
+    def log_norm(self) -> Floats:
+        """(rate,) log k_j: log probability of an empty leaf."""
+        means = np.asarray(self.means)
+        return -means if self.shape is None else -self.shape * np.log1p(means / self.shape)
+
+    @property
+    def log_weight(self) -> Floats:
+        """(rate,) log prior weights."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.weights))
+
+    def weighted(self, weights: ArrayLike) -> SharedRate:
+        """The same grid with other weights."""
+        return SharedRate(self.means, weights, self.shape, self.within)

@@ -1,0 +1,308 @@
+"""What a reader who knows everybody else in a leaf learns about one more person there, with a proven bound.
+
+Where the release contradicts what the reader knows, the windows laid about the release may miss what counts. Tilts and
+windows are then laid anew about the known count: in the leaf's parent first, with what everything else says about it,
+and further up until the bound is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, Integers
+from adversary.reader.spine.problem import UNBOUNDED, Bounds, feasible, replaced
+from adversary.reader.spine.solution import NOTHING, TRUSTED, Solution
+from adversary.reader.spine.tree import Tree
+
+STATUS = ("ok", "rerun", "certain", "impossible", "unresolved")
+"""Of a leaf's answer: proven to the tolerance; so after a second run with windows about what the reader knows; settled
+by exact totals, the odds infinite; both outcomes excluded by exact totals; not proven, no number given.
+"""
+OK, RERUN, CERTAIN, IMPOSSIBLE, UNRESOLVED = range(5)
+NOT_ASKED = -2
+"""In place of a known count: a leaf for which only what it is told is wanted; -1: nothing is."""
+NOWHERE = -2
+"""In place of the unit at which a second run starts: none would answer."""
+LEAST_PASS = 1e8
+"""Products of a pass over the whole tree, where it takes fewer: about 0.1 seconds."""
+SHARP = 1e-12
+"""Proven error of a log Bayes factor from which on a second run is to find a better one."""
+
+
+def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
+    """(leaf,) log Bayes factors of one more against `others`, bounds on their errors, and statuses.
+
+    reruns : how often at most the whole tree may be gone over, or parts of it that together take as long; none is
+        begun that would take longer than what is left
+
+    Siblings with one known count ask for nearly the same tilts: those that one of them was answered in are tried for
+    all.
+    """
+    leaves = tree.leaves
+    known = np.full(len(tree), -1, dtype=np.int64)
+    known[leaves] = others
+    ratio, wrong, told = log_ratios(solution, known)
+    factor, error = ratio[leaves], wrong[leaves]
+    start, limiting = _first_rerun(tree, solution, leaves, others)
+    error[limiting] = np.inf
+    status = np.where(error <= TRUSTED, OK, UNRESOLVED)
+    own, possible = _own_evidence(solution, leaves, others)
+    settled = ~possible.all(axis=0)
+    enough = min(TRUSTED, max(SHARP, 1e10 * solution.tau))
+    takes = _products(tree, solution)
+    allowed, bounds = reruns * max(takes[0], LEAST_PASS), solution.bounds
+    wanting = np.flatnonzero((error > enough) & ~settled & (start != NOWHERE))
+    for leaf in wanting[np.argsort(status[wanting] == OK, kind="stable")]:  # first those without an answer
+        if not error[leaf] > enough:  # a sibling's second run was enough
+            continue
+        alike = wanting[(tree.parent[leaves[wanting]] == tree.parent[leaves[leaf]]) & (start[wanting] == start[leaf])]
+        alike = alike[(others[alike] == others[leaf]) & (error[alike] > enough) & (alike != leaf)]
+        for limit in (bounds.own_low, bounds.own_high):
+            alike = alike[limit[leaves[alike]] == limit[leaves[leaf]]]
+        asked = np.concatenate([[leaf], alike])
+        better, proven, work = rerun(
+            tree, solution, leaves[asked], known, told, int(start[leaf]), enough, takes, allowed
+        )
+        allowed -= work
+        gain = ~(proven >= error[asked])
+        factor[asked[gain]], error[asked[gain]] = better[gain], proven[gain]
+        status[asked[gain]] = np.where(proven[gain] <= TRUSTED, RERUN, UNRESOLVED)
+    factor = np.where(status == UNRESOLVED, np.nan, factor + own)
+    factor[settled] = np.where(possible[1], np.inf, np.where(possible[0], -np.inf, np.nan))[settled]
+    status[settled] = np.where(possible.any(axis=0), CERTAIN, IMPOSSIBLE)[settled]
+    error[settled] = 0.0
+    return factor, error, status
+
+
+def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Floats, Floats, Any]:
+    """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told.
+
+    known : -1 for units that are not asked about
+    top : what the root is told, as `spine_bystanders.Told`, if it is a unit of a larger tree
+    """
+    from adversary._core import call
+    from adversary.reader.spine.compiled import Told, memberships
+
+    if top is None:
+        outside = solution.outside
+        if known.size == 1 and outside is None:
+            return np.zeros(1), np.zeros(1), None
+        top = Told(0, NOTHING, NOTHING, 0.0)
+        if outside is not None:
+            top = Told(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
+    state = (_without_leaves(solution, known), solution.theta, solution.tau, solution.messages)
+    told = None
+    if solution.within in (None, "parent"):
+        logs, errors, told = call(memberships, *state, known, -1, top)
+    else:
+        logs, errors = np.full((known.size, 2), np.nan), np.full((known.size, 2), np.inf)
+        asked = np.unique(known[known >= 0])
+        for gone in np.union1d(asked, asked + 1):
+            some, their, _ = call(memberships, *state, known, int(gone), top)
+            logs, errors = np.where(np.isnan(some), logs, some), np.where(np.isnan(some), errors, their)
+    with np.errstate(invalid="ignore"):
+        return logs[:, 1] - logs[:, 0], np.log1p(errors.max(axis=1)), told
+
+
+def rerun(
+    tree: Tree, solution: Solution, asked: Integers, known: Integers, told: Any, start: int, enough: float,
+    takes: Floats | None = None, allowed: float = np.inf,
+) -> tuple[Floats, Floats, float]:  # fmt: skip
+    """The same for leaves, with tilts and windows laid anew about the known count of the first one; and products.
+
+    Tried on the part of the tree below unit `start`, with what that unit was told, and once more on a larger one where
+    the first leaf's error is above `enough`; where it is not proven, on larger and larger parts, as far as is allowed.
+    Without what units were told, on the whole tree. Siblings are answered in the last tilts.
+    """
+    from adversary.reader.spine.compiled import Told
+
+    takes = _products(tree, solution) if takes is None else takes
+    ratio, error, work = np.full(asked.size, np.nan), np.full(asked.size, np.inf), 0.0
+    v = max(start, 0) if told is not None else 0
+    while work + takes[v] <= allowed:
+        part, nodes, below, top = solution, np.arange(len(tree)), tree, None
+        if v > 0:
+            name = str(tree.names[v])
+            nodes, below, top = tree.below(name), tree.subtree(name), Told(*_told(told, v) or ())
+            part = _part(solution, tree, nodes)
+        places, their = np.searchsorted(nodes, asked), known[nodes]
+        pinned = _pinned(below, part, int(places[0]), int(their[places[0]]))
+        work += takes[v]
+        if pinned is None:
+            return ratio, error, work
+        better, proven = _asked(pinned, places[:1], their, top)
+        if not proven[0] >= error[0]:
+            ratio[0], error[0] = better[0], proven[0]
+        if error[0] <= enough or v == 0:
+            break
+        enough = TRUSTED
+        v = int(tree.parent[v])
+    else:
+        return ratio, error, work
+    if asked.size > 1 and work + takes[v] <= allowed:
+        ratio[1:], error[1:] = _asked(_for_siblings(below, part, pinned, places), places[1:], their, top)
+        work += takes[v]
+    return ratio, error, work
+
+
+def _asked(part: Solution, places: Integers, known: Integers, top: Any) -> tuple[Floats, Floats]:
+    """Log ratios of some leaves of a part, and bounds on their errors."""
+    only = np.full(known.size, -1, dtype=np.int64)
+    only[places] = known[places]
+    ratio, error, _ = log_ratios(part, only, top)
+    return ratio[places], error[places]
+
+
+def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution | None:
+    """A part in which a leaf is known to have a count, tilts and windows laid anew; None where it would be too much."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import saddle, upward
+
+    bounds = _with_leaf(tree, part, leaf, count)
+    made = replaced(_bounded(part.layout, bounds.low, bounds.high), leaf, count)
+    theta, _ = call(saddle, made, False)
+    found, _, wide = call(upward, made, theta, part.tau, 0)
+    return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
+
+
+def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers) -> Solution:
+    """The same for siblings that are known to have the same count: only the first leaf's own message is another.
+
+    Totals leave a sibling what they left the first leaf: they are alike in all that exact totals see.
+    """
+    from adversary._core import call
+    from adversary.reader.spine.compiled import upward
+
+    first, second, found = int(places[0]), int(places[1]), pinned.messages
+    units = pinned.layout.units.copy()
+    units[first] = part.layout.units[first]
+    units[first]["low"], units[first]["high"] = units[second]["low"], units[second]["high"]
+    tilts = replace(part, layout=part.layout._replace(units=units), theta=pinned.theta)
+    one, _, _ = call(upward, _part(tilts, tree, places[:1]).layout, np.zeros(1), part.tau, 0)
+    windows = found.windows.copy()
+    windows[first] = one.windows[0]
+    windows[first]["place"] += found.data.size
+    bounds = Bounds(*(limit.copy() for limit in pinned.bounds))
+    for limits, of in ((bounds.low, np.fmin), (bounds.high, np.fmax)):
+        limits[places[1:]] = of(limits[places[1:]], limits[first])
+    messages = found._replace(windows=windows, data=np.concatenate([found.data, one.data]))
+    return replace(tilts, bounds=bounds, messages=messages, memo={})
+
+
+def _products(tree: Tree, solution: Solution) -> Floats:
+    """(unit,) about how many products it takes to go over a unit and all below it."""
+    size = solution.messages.windows["size"].astype(np.float64)
+    takes = np.zeros(len(tree))
+    np.add.at(takes, tree.parent[1:], size[1:] ** 2)
+    takes *= 2.0 + np.log2(np.maximum(tree.children, 1))
+    for v in range(len(tree) - 1, 0, -1):
+        takes[tree.parent[v]] += takes[v]
+    return takes
+
+
+def _first_rerun(tree: Tree, solution: Solution, leaves: Integers, others: Integers) -> tuple[Integers, Integers]:
+    """(leaf,) unit whose part of the tree a second run takes first, and the leaves that need one in any case.
+
+    Most often that is the parent. But what a leaf's own prior allows has, through exact totals, limited the counts of
+    its siblings: where the reader knows of other counts, all below the lowest exact total above the leaf is gone over
+    again. `NOWHERE` where that total lies outside the tree.
+    """
+    bounds, exact = solution.bounds, ~np.isnan(solution.layout.units["own_exact"])
+    start = tree.parent[leaves]
+    off = np.flatnonzero((others < bounds.own_low[leaves]) | (others + 1 > bounds.own_high[leaves]))
+    limited = bounds.outer_low[0] > 0.0 or np.isfinite(bounds.outer_high[0])
+    limiting = []
+    for leaf in off:
+        v = int(start[leaf])
+        while v >= 0 and not exact[v]:
+            v = int(tree.parent[v])
+        if v >= 0 or limited:
+            start[leaf] = v if v >= 0 else NOWHERE
+            limiting.append(leaf)
+    return start, np.array(limiting, dtype=np.int64)
+
+
+def _with_leaf(tree: Tree, solution: Solution, leaf: int, count: int) -> Bounds:
+    """What exact totals leave possible where a leaf has a count or one more, whatever its own prior allows."""
+    bounds = solution.bounds
+    low, high = bounds.own_low.copy(), bounds.own_high.copy()
+    low[leaf], high[leaf] = count, count + 1
+    exact = solution.layout.units["own_exact"]
+    return feasible(tree, exact, low, high, (float(bounds.outer_low[0]), float(bounds.outer_high[0])))
+
+
+def around(solution: Solution, unit: int) -> tuple[int, Floats, Floats, float] | None:
+    """What a unit is told, for `Message.around`; None where rates are shared above parents."""
+    if solution.within not in (None, "parent"):
+        return None
+    if "told" not in solution.memo:
+        units = solution.layout.units
+        known = np.where((units["given_size"] > 0) | (units["children"] > 0), NOT_ASKED, -1)
+        exact = units["own_exact"]
+        low = np.maximum(np.fmax(solution.bounds.outer_low, exact), 0.0)
+        high = np.fmin(solution.bounds.outer_high, exact)  # not what leaves allow: readers of pieces may know better
+        loose = replace(solution, layout=_bounded(solution.layout, low, high))
+        solution.memo["told"] = log_ratios(loose, known)[2]
+    return _told(solution.memo["told"], unit)
+
+
+def _told(told: Any, unit: int) -> tuple[int, Floats, Floats, float] | None:
+    """What one unit is told: (lowest count, values, what they lack, most beyond them)."""
+    if told is None or told.windows[unit]["size"] == 0:
+        return None
+    window = told.windows[unit]
+    here = slice(int(window["place"]), int(window["place"] + window["size"]))
+    return int(window["low"]), told.value[here], told.lack[here], float(told.most[unit])
+
+
+def _part(solution: Solution, tree: Tree, nodes: Integers) -> Solution:
+    """What a solution says of a unit and everything below it; its messages left as they are."""
+    units = solution.layout.units[nodes]
+    units["parent"][1:] = np.searchsorted(nodes, units["parent"][1:])
+    units["first"] = np.searchsorted(nodes, units["first"])
+    tilt = float(solution.theta[tree.parent[nodes[0]]])
+    bounds = Bounds(*(limit[nodes] for limit in solution.bounds))
+    return replace(solution, layout=solution.layout._replace(units=units, top_tilt=tilt), bounds=bounds, memo={})
+
+
+def _without_leaves(solution: Solution, known: Integers) -> Any:
+    """The layout with room in every unit for leaves that have the known counts, whatever their own priors allow."""
+    units, bounds = solution.layout.units, solution.bounds
+    asked = known >= 0
+    over = max(0.0, float(np.max(known[asked] + 1 - bounds.high[asked], initial=0.0)))
+    under = max(0.0, float(np.max(bounds.low[asked] - known[asked], initial=0.0)))
+    if not over and not under:
+        return solution.layout
+    exact = units["own_exact"]
+    low = np.maximum(np.fmax(bounds.outer_low, exact), bounds.low - under)
+    high = np.minimum(np.fmin(bounds.outer_high, exact), bounds.high + over)
+    return _bounded(solution.layout, np.maximum(low, 0.0), high)
+
+
+def _bounded(layout: Any, low: Floats, high: Floats) -> Any:
+    """The layout with other limits of the counts."""
+    units = layout.units.copy()
+    units["low"], units["high"] = low, np.where(np.isinf(high), UNBOUNDED, high)
+    return layout._replace(units=units)
+
+
+def _own_evidence(solution: Solution, leaves: Any, others: Any) -> tuple[Floats, Any]:
+    """(leaf,) what a leaf's own measurement says of one more; (2, leaf) which counts exact totals leave possible."""
+    units, bounds = solution.layout.units[leaves], solution.bounds
+    exact, tables = units["own_exact"], solution.layout.table
+    logs, possible = [], []
+    for count in (others, others + 1):
+        gap = units["released"] - count
+        log = -units["rho"] * gap**2 - units["alpha"] * np.abs(gap)
+        place = np.clip(count, 0, np.maximum(units["table_size"] - 1, 0))
+        listed = units["table_size"] > 0
+        if listed.any():
+            value = tables[np.where(listed, units["table_first"] + place, 0)]
+            log = log + np.where(listed, np.where(count < units["table_size"], value, -np.inf), 0.0)
+        allowed = (count >= bounds.outer_low[leaves]) & (count <= bounds.outer_high[leaves])
+        possible.append(allowed & (np.isnan(exact) | (exact == count)) & (log > -np.inf))
+        logs.append(np.where(np.isfinite(log), log, 0.0))
+    return logs[1] - logs[0], np.array(possible)

@@ -1,0 +1,328 @@
+"""What is known about a tree of counts: measurements and leaf priors, checked and laid out for the compiled code.
+
+Exact totals are carried through the tree first: every unit gets the smallest and largest count that any solution of
+them allows, so that a subtree under an exact zero is all zeros before any inference, and totals that no counts satisfy
+are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adversary._core import Floats, Integers, as_array
+from adversary.reader.spine.leaf_priors import Flat, LeafPrior, SharedRate
+from adversary.reader.spine.tree import Tree, in_order
+
+if TYPE_CHECKING:
+    from adversary.reader.spine.compiled import Layout
+
+VARIANCES = (1e-12, 1e10)
+"""Least and largest variance of a measurement: beyond, it is one of an exact count, or as good as none."""
+UNBOUNDED = 1 << 61
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """What a subtree says about the count of its top, as a table: in(x) without the top's own measurement.
+
+    in(lowest + k) = values[k] exp(tilt (lowest + k) + log_scale); `dropped` bounds what is left out of `values`, as a
+    share of their sum. A message from outside a subtree has the same form, with its top's measurement left out too.
+    """
+
+    lowest: int
+    values: Floats
+    tilt: float
+    log_scale: float = 0.0
+    dropped: float = 0.0
+    bounds: tuple[float, float] = (0.0, np.inf)
+    """Smallest and largest count that exact totals allow."""
+    around: tuple[int, Floats, Floats, float] | None = None
+    """Of a message from outside, for membership: the same on a wider window up to a constant, as its lowest count,
+    values, bounds on what they lack, and a bound on all values beyond.
+    """
+
+
+class Likelihood(NamedTuple):
+    """One cell: noisy counts (NaN: none), discrete Gaussian rho (inf: exact), geometric alpha, tables of others."""
+
+    released: Floats
+    rho: Floats
+    alpha: Floats
+    tables: dict[int, Floats]
+
+
+class Bounds(NamedTuple):
+    """(unit,) smallest and largest counts: of all information; of everything outside the unit only; of a leaf alone."""
+
+    low: Floats
+    high: Floats
+    outer_low: Floats
+    outer_high: Floats
+    own_low: Floats
+    own_high: Floats
+
+
+def plausible(variance: Floats) -> NDArray[np.bool_]:
+    """Whether a variance is within `VARIANCES`, 0 (an exact count) or infinite (no measurement)."""
+    within = (VARIANCES[0] * (1 - 1e-9) <= variance) & (variance <= VARIANCES[1] * (1 + 1e-9))
+    return np.asarray(within | (variance == 0) | np.isinf(variance))
+
+
+def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
+    """Labelled counts and rho, or mappings, in the order of the tree's units, cells of rho in that of the counts."""
+    released, rho = in_order(tree.names, released, "released"), in_order(tree.names, rho, "rho")
+    if all("cell" in getattr(values, "coords", ()) for values in (released, rho)):
+        rho = in_order(released["cell"].values, rho, "rho", "cell").transpose("unit", ...)
+    return released, rho
+
+
+def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Floats, bool]:
+    """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
+
+    rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within
+    `VARIANCES`; counts must be whole where they were measured, and not negative where they are exact.
+    """
+    values, precision = map(as_array, aligned(tree, released, rho))
+    if values.ndim not in (1, 2) or values.shape[0] != len(tree):
+        raise ValueError(f"released must be (unit,) or (unit, cell) with {len(tree)} units, got shape {values.shape}")
+    single = values.ndim == 1
+    if precision.ndim < values.ndim and precision.shape in ((), (len(tree),)):
+        precision = precision[..., None] if precision.ndim and not single else precision
+    try:
+        precision = np.broadcast_to(precision, values.shape)
+    except ValueError:
+        raise ValueError(
+            f"rho must be as released, {values.shape}, or one number per unit, got {precision.shape}"
+        ) from None
+    values, precision = (np.array(a.reshape(len(tree), -1)) for a in (values, precision))
+    _refuse(tree, np.isnan(precision) | (precision < 0), precision, "rho", "must be non-negative")
+    measured = precision > 0
+    rule = "must be 0 (not measured), infinite (exact), or 1 / (2 variance) of a variance within [{:g}, {:g}]"
+    with np.errstate(divide="ignore"):
+        _refuse(tree, measured & ~plausible(0.5 / precision), precision, "rho", rule.format(*VARIANCES))
+    whole = np.isfinite(values) & (values == np.rint(values)) & (np.abs(values) <= 2.0**53)
+    _refuse(tree, measured & ~whole, values, "the noisy count", "must be a whole number within +-2^53")
+    _refuse(tree, np.isinf(precision) & (values < 0), values, "the exact count", "must be at least 0")
+    return np.where(measured, values, np.nan), precision, single
+
+
+def _refuse(tree: Tree, wrong: Any, values: Floats, what: str, rule: str) -> None:
+    if wrong.any():
+        unit, cell = (int(i[0]) for i in np.nonzero(wrong))
+        raise ValueError(f"{what} of unit {str(tree.names[unit])!r} {rule}, got {values[unit, cell]}")
+
+
+def feasible(
+    tree: Tree, exact: Floats, low: Floats, high: Floats, limits: tuple[float, float] = (0.0, np.inf)
+) -> Bounds:
+    """Counts that the exact totals leave possible, from the limits of the leaves; ValueError where none are.
+
+    Up: a unit's limits are the sums of its children's, or its exact count. Down: what a child can have is what its
+    parent can have without the others; `limits` is what the root can have.
+    """
+    own_low, own_high = low, high
+    low, high, n = low.copy(), high.copy(), len(tree)
+    known = ~np.isnan(exact)
+    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
+    slices = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
+    total_low, total_high, endless = np.zeros(n), np.zeros(n), np.zeros(n)
+    for level in reversed(slices):
+        inner = tree.children[level] > 0
+        low[level] = np.where(inner, total_low[level], low[level])
+        high[level] = np.where(inner, np.where(endless[level] > 0, np.inf, total_high[level]), high[level])
+        wrong = known[level] & ((exact[level] < low[level]) | (exact[level] > high[level]))
+        if wrong.any():
+            unit = level.start + int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"no count vector satisfies the exact totals of {str(tree.names[unit])!r}: it is {exact[unit]:.0f}, "
+                f"and what lies in it holds between {low[unit]:.0f} and {high[unit]:.0f}"
+            )
+        low[level] = np.where(known[level], exact[level], low[level])
+        high[level] = np.where(known[level], exact[level], high[level])
+        if level.start > 0:
+            parent = tree.parent[level]
+            total_low += np.bincount(parent, low[level], n)
+            total_high += np.bincount(parent, np.where(np.isinf(high[level]), 0.0, high[level]), n)
+            endless += np.bincount(parent, np.isinf(high[level]), n)
+    outer_low, outer_high = np.zeros(n), np.full(n, np.inf)
+    outer_low[0], outer_high[0] = limits
+    for level in slices[1:]:
+        parent = tree.parent[level]
+        limit = [np.where(known, exact, o)[parent] for o in (outer_low, outer_high)]
+        others_high = total_high[parent] - np.where(np.isinf(high[level]), 0.0, high[level])
+        others_endless = endless[parent] - np.isinf(high[level])
+        outer_low[level] = np.where(others_endless > 0, 0.0, np.maximum(limit[0] - others_high, 0.0))
+        outer_high[level] = limit[1] - (total_low[parent] - low[level])
+    low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
+    return Bounds(low, high, outer_low, outer_high, own_low, own_high)
+
+
+def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:
+    """A rate shared below every parent; by all leaves, where some stand beside units with children.
+
+    A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.
+    """
+    if len(tree) == 1:
+        return Flat()
+    leaves = np.bincount(tree.parent[tree.leaves], minlength=len(tree))
+    mixed = ((leaves > 0) & (leaves < tree.children)).any()
+    return SharedRate(within="tree") if mixed and not messages else SharedRate()
+
+
+def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]) -> Integers:
+    """(unit,) number of leaves whose shared rate ends in the unit, 0 where none does."""
+    own = tree.children == 0
+    own[[tree.index(name) for name in messages]] = False
+    count = np.zeros(len(tree), dtype=np.int64)
+    if prior.within == "parent":
+        if own[0]:
+            raise ValueError(
+                f"a rate shared within parents needs a tree of more than one unit, got {str(tree.names[0])!r} alone: "
+                "give another prior, such as Flat()"
+            )
+        np.add.at(count, tree.parent[own], 1)
+        mixed = (count > 0) & (count < tree.children)
+        if mixed.any():
+            raise ValueError(
+                f"unit {str(tree.names[np.flatnonzero(mixed)[0]])!r} has both leaves, which share a rate, and units "
+                "with children of their own: put its leaves into a unit between, or share the rate within='tree'"
+            )
+        return count
+    if messages:
+        raise ValueError("a tree with messages of subtrees needs rates shared within parents")
+    below = own.astype(np.int64)
+    for v in range(len(tree) - 1, 0, -1):
+        below[tree.parent[v]] += below[v]
+    if prior.within == "tree":
+        units = np.array([0])
+    elif prior.within in tree.levels:
+        units = np.flatnonzero(tree.level == tree.levels.index(prior.within))
+    else:
+        raise ValueError(
+            f"within must be 'parent', 'tree' or one of the levels {list(tree.levels)}, got {prior.within!r}"
+        )
+    if below[units].sum() != own.sum() or own[units].any():
+        raise ValueError(f"not every leaf lies below a unit of {prior.within!r}")
+    count[units] = below[units]
+    return count
+
+
+def layout(
+    tree: Tree, like: Likelihood, prior: LeafPrior, messages: Mapping[str, Message], outside: Message | None
+) -> tuple[Layout, Bounds]:
+    """One cell as arrays for the compiled code, with what exact totals leave possible."""
+    from adversary.reader.spine.compiled import RATE, UNIT, Layout
+
+    n, leaves = len(tree), tree.leaves
+    laws = prior.laws(leaves.size)
+    slope, start, base = np.ones(n), np.ones(n), np.zeros(n)
+    slope[leaves], start[leaves], base[leaves] = laws.slope, laws.start, laws.base
+    low, high = np.zeros(n), np.full(n, np.inf)
+    pieces, place = [np.zeros(0)], 0
+    given_first, given_size, given_low = (np.zeros(n, dtype=np.int64) for _ in range(3))
+    given_tilt, given_dropped = np.zeros(n), np.zeros(n)
+
+    def give(units: Any, values: Floats, lowest: int, log_scale: float = 0.0) -> None:
+        nonlocal place
+        given_first[units], given_size[units], given_low[units] = place, values.size, lowest
+        base[units] = log_scale + np.log(values.sum())
+        pieces.append(values / values.sum())
+        place += values.size
+
+    if laws.pmf is not None:
+        held = np.flatnonzero(laws.pmf)
+        give(leaves, laws.pmf[held[0] : held[-1] + 1], int(held[0]))
+        low[leaves], high[leaves] = held[0], held[-1]
+    for unit, table in like.tables.items():
+        if tree.children[unit] == 0 and given_size[unit] == 0:
+            k = np.arange(table.size)
+            give(unit, np.exp(_log_prior(laws, int(np.searchsorted(leaves, unit)), k)), 0)
+    for name, message in messages.items():
+        unit = int(tree.index(name))
+        if tree.children[unit]:
+            raise ValueError(f"unit {name!r} has children in this tree, so no message can stand for them")
+        give(unit, message.values, message.lowest, message.log_scale)
+        given_tilt[unit], given_dropped[unit] = message.tilt, message.dropped
+        low[unit], high[unit] = message.bounds
+    for unit, table in like.tables.items():
+        possible = np.flatnonzero(np.isfinite(table))
+        low[unit], high[unit] = max(low[unit], possible[0]), min(high[unit], possible[-1])
+    exact = np.where(np.isinf(like.rho), like.released, np.nan)
+    bounds = feasible(tree, exact, low, high, (0.0, np.inf) if outside is None else outside.bounds)
+    sharing = sharing_units(tree, prior, messages) if isinstance(prior, SharedRate) else np.zeros(n, dtype=np.int64)
+    table_first, table_size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for unit, table in like.tables.items():
+        table_first[unit] = sum(t.size for u, t in like.tables.items() if u < unit)
+        table_size[unit] = table.size
+    measured = (like.rho > 0) | (like.alpha > 0)
+    columns = {
+        "parent": tree.parent,
+        "first": tree.first_child,
+        "children": tree.children,
+        "low": bounds.low,
+        "high": np.where(np.isinf(bounds.high), UNBOUNDED, bounds.high),
+        "sharing": sharing,
+        "given_first": given_first,
+        "given_size": given_size,
+        "given_low": given_low,
+        "table_first": table_first,
+        "table_size": table_size,
+        "released": np.where(measured, like.released, 0.0),
+        "rho": np.where(np.isinf(like.rho), 0.0, like.rho),
+        "alpha": like.alpha,
+        "slope": slope,
+        "start": start,
+        "base": base,
+        "given_tilt": given_tilt,
+        "given_dropped": given_dropped,
+        "own_exact": exact,
+    }
+    units = np.zeros(n, UNIT)
+    for name, column in columns.items():
+        units[name] = column
+    rates = np.zeros(1, RATE)
+    if isinstance(prior, SharedRate):
+        rates = np.zeros(prior.eta.size, RATE)
+        rates["eta"], rates["log_weight"], rates["log_norm"] = prior.eta, prior.log_weight, prior.log_norm
+    table = np.concatenate([np.zeros(0), *(like.tables[u] for u in sorted(like.tables))])
+    top_tilt = 0.0 if outside is None else outside.tilt
+    return Layout(units, rates, np.concatenate(pieces), table, top_tilt), bounds
+
+
+def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
+    """ValueError naming a leaf that nothing measures and whose prior is improper."""
+    if outside is not None:
+        return
+    units = made.units
+    free = (units["rho"] == 0) & (units["alpha"] == 0) & (units["table_size"] == 0) & (units["high"] >= UNBOUNDED)
+    free &= units["sharing"] == 0
+    open_above = free.copy()
+    for v in range(1, len(tree)):
+        open_above[v] = free[v] and open_above[tree.parent[v]]
+    improper = open_above & (tree.children == 0) & (units["given_size"] == 0) & (units["slope"] >= 1.0)
+    if improper.any():
+        name = str(tree.names[int(np.flatnonzero(improper)[0])])
+        raise ValueError(
+            f"the posterior of unit {name!r} is improper: its prior is flat and neither it nor anything above it was "
+            "measured"
+        )
+
+
+def replaced(made: Layout, unit: int, count: int) -> Layout:
+    """The same with one leaf known to have a count, and not measured."""
+    units = made.units.copy()
+    units[unit]["given_first"], units[unit]["given_size"], units[unit]["given_low"] = made.given.size, 1, count
+    for name in ("given_tilt", "given_dropped", "released", "rho", "alpha", "table_size"):
+        units[unit][name] = 0
+    units[unit]["low"] = units[unit]["high"] = count
+    return made._replace(units=units, given=np.append(made.given, 1.0))
+
+
+def _log_prior(laws: Any, leaf: int, k: Any) -> Floats:
+    steps = np.log((laws.slope[leaf] * k[:-1] + laws.start[leaf]) / (k[:-1] + 1.0))
+    return np.asarray(laws.base[leaf] + np.concatenate([[0.0], np.cumsum(steps)]))

@@ -1,0 +1,150 @@
+"""One cell of a tree solved: tilts, messages and ledger, tried again on wider windows where too much was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats, check_whole, in_threads
+from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
+from adversary.reader.spine.problem import Bounds, Likelihood, Message, check_proper, layout
+from adversary.reader.spine.squares import two_passes
+from adversary.reader.spine.tree import Tree
+
+TAU, FINEST = 1e-22, 1e-280
+"""Share of mass that a trim may drop: at first, and at the least."""
+CHUNK_TAU = 1e-34
+"""The same where a message is made before the tilt in which it will be read is known."""
+TRIES = 3
+TRUSTED = 1e-6
+"""Largest proven error of anything that is given as a number."""
+NO_NOISE = 30.0
+"""Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197."""
+NOTHING = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """One cell: what the compiled code was given, and the messages it found."""
+
+    layout: Any
+    bounds: Bounds
+    theta: Floats
+    messages: Any
+    outer: Floats
+    mean: Floats
+    variance: Floats
+    mass: Floats
+    log_evidence: float
+    dropped: float
+    tau: float
+    sweeps: int
+    outside: Message | None
+    within: str | None
+    """Where a rate is shared, if one is."""
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What was worked out from it before."""
+
+    @property
+    def resolved(self) -> bool:
+        """Whether so little was left out that moments and probabilities are given."""
+        return self.dropped <= TRUSTED
+
+
+def solve(
+    tree: Tree,
+    like: Likelihood,
+    prior: LeafPrior,
+    messages: Mapping[str, Message],
+    outside: Message | None,
+    tolerance: float,
+    tau: float = TAU,
+) -> Solution:
+    """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import downward, posterior_moments, saddle, upward
+
+    made, bounds = layout(tree, like, prior, messages, outside)
+    check_proper(tree, made, outside)
+    top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
+    theta, sweeps = call(saddle, made, False)
+    shared = bool(made.units["sharing"].any())
+    for attempt in range(TRIES):
+        found, scale, wide = call(upward, made, theta, tau, 0)
+        _check_wide(tree, wide)
+        outer = call(downward, made, theta, tau, found, top_low, top)
+        mean, variance, mass = call(posterior_moments, found, outer)
+        dropped = float(found.windows["dropped"][0])
+        if outside is not None:
+            dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
+        if dropped <= tolerance or attempt == TRIES - 1:
+            break
+        if attempt == 0 and shared and not dropped < 1.0:
+            theta, sweeps = call(saddle, made, True)
+            continue
+        tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
+    possible = bool(np.isfinite(scale) and (mass > 0).all())
+    if not possible and outside is None and not messages:
+        unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
+        _refuse_contradiction(tree, like)
+        raise ValueError(f"no counts with the measurements and priors given are possible for unit {unit!r}")
+    within = prior.within if isinstance(prior, SharedRate) else None
+    if not possible:  # on the windows of messages that were made without what they now meet
+        dropped = np.inf
+    if not dropped <= TRUSTED:
+        scale, mean, variance = np.nan, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    evidence = float(scale) if outside is None else np.nan
+    return Solution(
+        made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
+    )
+
+
+def _refuse_contradiction(tree: Tree, like: Likelihood) -> None:
+    """ValueError naming the noisy count that is farthest from its estimate out of all, where that is no noise."""
+    mean, _ = two_passes(tree, np.where(like.rho > 0, like.released, 0.0)[:, None], like.rho[:, None])
+    finite = (like.rho > 0) & np.isfinite(like.rho)
+    away = np.where(finite, np.abs(like.released - np.maximum(mean[:, 0], 0.0)) * np.sqrt(2.0 * like.rho), 0.0)
+    v = int(np.argmax(np.nan_to_num(away)))
+    if away[v] > NO_NOISE:
+        raise ValueError(
+            f"the noisy counts contradict each other: that of unit {str(tree.names[v])!r}, {like.released[v]:.0f}, is "
+            f"{away[v]:.3g} standard deviations of its noise away from what all of them say, {max(mean[v, 0], 0.0):.4g}"
+        )
+
+
+def _check_wide(tree: Tree, unit: int) -> None:
+    """ValueError naming a unit whose children have too many counts."""
+    if unit >= 0:
+        raise ValueError(
+            f"the {tree.children[unit]:,} children of unit {str(tree.names[unit])!r} leave too many counts possible: "
+            "to combine them would take more than 1e12 products or 4 GiB; measure them with less noise, or give their "
+            "counts a prior that says more"
+        )
+
+
+def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
+    """A subtree's message, without the measurement of its top."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import domains, joined, saddle, upward
+
+    if tree.children[0] == 0:
+        raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
+    made, bounds = layout(tree, like, prior, {}, None)
+    if made.units["sharing"][0]:
+        raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
+    least = float(call(domains, made)[0])
+    made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
+    theta, _ = call(saddle, made, False)
+    found, scale, wide = call(upward, made, theta, tau, 1)
+    _check_wide(tree, wide)
+    lowest, values, dropped = call(joined, made, found, tau)
+    within = (float(bounds.low[0]), float(bounds.high[0]))
+    return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)
+
+
+def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
+    """The function of every item, by so many threads."""
+    return list(in_threads(function, items, int(check_whole("workers", workers, minimum=1))))

@@ -1,0 +1,220 @@
+"""The exact posterior of every unit of a tree of counts, with labels, and what it says about one more in each leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from adversary._core import Floats, Integers, as_array, check_probability, check_whole, logit, posterior_ratio
+from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
+from adversary.reader.spine.membership import STATUS, around, log_bayes_factors
+from adversary.reader.spine.problem import Message
+from adversary.reader.spine.solution import Solution, each
+from adversary.reader.spine.tree import Tree, in_order
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SpinePosterior:
+    """The posterior of every unit of a tree, for one cell or several.
+
+    Quantities are `xarray` objects over "unit" (geocodes, with their `level`), and over "cell" if the released counts
+    were.
+    """
+
+    tree: Tree
+    prior: LeafPrior
+    solutions: tuple[Solution, ...]
+    tolerance: float
+    single: bool
+    cells: tuple[Any, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"SpinePosterior({self.tree!r}, {len(self.solutions)} cells, dropped {float(np.max(self.dropped)):.1e})"
+
+    @cached_property
+    def _coords(self) -> dict[str, Any]:
+        names = np.asarray(self.tree.levels)[self.tree.level]
+        coords: dict[str, Any] = {"unit": self.tree.names, "level": ("unit", names)}
+        return coords if self.cells is None else coords | {"cell": list(self.cells)}
+
+    def _labelled(self, columns: Iterable[Any]) -> xr.DataArray:
+        import xarray as xr
+
+        values = np.stack(list(columns), axis=-1)
+        if self.single:
+            return xr.DataArray(values[:, 0], {k: v for k, v in self._coords.items() if k != "cell"}, ("unit",))
+        return xr.DataArray(values, self._coords, ("unit", "cell"))
+
+    def _of_cells(self, name: str) -> Any:
+        values = np.array([getattr(solution, name) for solution in self.solutions])
+        return values[0].item() if self.single else values
+
+    @cached_property
+    def mean(self) -> xr.DataArray:
+        """Posterior means, people."""
+        return self._labelled(s.mean for s in self.solutions)
+
+    @cached_property
+    def sd(self) -> xr.DataArray:
+        """Posterior standard deviations, people."""
+        return self._labelled(np.sqrt(s.variance) for s in self.solutions)
+
+    @property
+    def log_evidence(self) -> Any:
+        """Log of the sum of everything, noise normalisers left out; NaN for a piece of a larger tree."""
+        return self._of_cells("log_evidence")
+
+    @property
+    def dropped(self) -> Any:
+        """Bound on the probability that some count lies off its window, which bounds the error of every pmf at once."""
+        return self._of_cells("dropped")
+
+    @property
+    def status(self) -> Any:
+        """ "ok", "loose" where more than the tolerance may have been dropped, "unresolved" above 1e-6: no numbers."""
+        within = np.array([s.dropped for s in self.solutions]) <= self.tolerance
+        resolved = [s.resolved for s in self.solutions]
+        status = np.where(resolved, np.where(within, "ok", "loose"), "unresolved")
+        return status[0].item() if self.single else status
+
+    def pmf(self, name: str, cell: int = 0) -> xr.DataArray:
+        """Posterior probabilities of one unit's count, over "count"."""
+        import xarray as xr
+
+        solution, v = self.solutions[cell], int(self.tree.index(name))
+        window = solution.messages.windows[v]
+        here = slice(window["place"], window["place"] + window["size"])
+        p = solution.messages.data[here] * solution.outer[here]
+        p = p / p.sum() if solution.resolved else np.full_like(p, np.nan)
+        counts = int(window["low"]) + np.arange(p.size)
+        return xr.DataArray(p, {"count": counts}, ("count",), attrs={"unit": name})
+
+    def hdi(self, prob: float = 0.9) -> xr.Dataset:
+        """Highest posterior density sets: the most probable counts that together have at least `prob`.
+
+        `lower` and `upper` are their ends, `gaps` the number of counts between the ends that are not in them, and
+        `mass` their probability, which is more than `prob` as counts are whole.
+        """
+        import xarray as xr
+
+        found = [self._density(solution, prob, np.full(len(self.tree), -1)) for solution in self.solutions]
+        names = {"lower": 0, "upper": 1, "mass": 2, "gaps": 3}
+        columns = {name: self._labelled(f[i] for f in found) for name, i in names.items()}
+        resolved = self._labelled(np.full(len(self.tree), s.resolved) for s in self.solutions)
+        return xr.Dataset(columns if resolved.all() else {name: c.where(resolved) for name, c in columns.items()},
+                          attrs={"prob": prob})  # fmt: skip
+
+    def covers(self, counts: ArrayLike, prob: float = 0.9) -> xr.DataArray:
+        """Whether the highest posterior density sets hold given counts, (unit,) or (unit, cell), or by name."""
+        counts = as_array(in_order(self.tree.names, counts, "counts"))
+        given = np.broadcast_to(counts.T, (len(self.solutions), len(self.tree)))
+        whole = [check_whole("counts", row) for row in given]
+        return self._labelled(
+            self._density(solution, prob, row)[4] for solution, row in zip(self.solutions, whole, strict=True)
+        )
+
+    def _density(self, solution: Solution, prob: float, counts: Any) -> Any:
+        from adversary._core import call
+        from adversary.reader.spine.compiled import highest_density
+
+        p = float(check_probability("prob", prob))
+        return call(highest_density, solution.messages, solution.outer, p, counts)
+
+    def membership(
+        self, prior: ArrayLike = 0.5, known: ArrayLike = 0, *, reruns: int = 8, workers: int = 1
+    ) -> xr.Dataset:
+        """What a reader who knows everybody else in a leaf concludes about one more person there, for every leaf.
+
+        The reader's own two-point law, known with 1 - prior and known + 1 with prior, replaces that leaf's prior:
+        posterior = expit(logit prior + log Bayes factor).
+
+        Parameters
+        ----------
+        prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`,
+            or by name: a mapping, or labelled over "unit"
+        known : how many others are, whole; as prior
+        reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree, or tenths
+            of a second where one takes less; a leaf most often takes its parent's part of it only, and shares it
+
+        Returns
+        -------
+        Dataset over the leaves: `log_bayes_factor`, `log_odds`, `posterior`, `ratio` of posterior to prior, `error`
+        (proven bound on the error of log_bayes_factor, rounding apart) and `status`: see `STATUS`.
+        """
+        import xarray as xr
+
+        leaves, count = self.tree.leaves, len(self.solutions)
+        prior, known = (in_order(self.tree.names[leaves], x, n) for n, x in (("prior", prior), ("known", known)))
+        others = np.broadcast_to(check_whole("known", known, minimum=0).T, (count, leaves.size))
+        p = check_probability("prior", prior)
+
+        def one(task: tuple[Solution, Integers]) -> tuple[Floats, Floats, Integers]:
+            return log_bayes_factors(self.tree, *task, reruns)
+
+        found = each(one, list(zip(self.solutions, others, strict=True)), workers)
+        factor, error, status = (np.stack([f[i] for f in found], axis=-1) for i in range(3))
+        p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
+        with np.errstate(invalid="ignore"):
+            odds = logit(p) + factor
+            columns = {
+                "log_bayes_factor": factor,
+                "log_odds": odds,
+                "posterior": expit(odds),
+                "ratio": posterior_ratio(p, factor),
+                "error": error,
+                "status": status.astype(np.int8),
+            }
+        dims = ("unit",) if self.single else ("unit", "cell")
+        flags = {"flag_values": list(range(len(STATUS))), "flag_meanings": " ".join(STATUS)}
+        variables = {
+            name: (dims, column[:, 0] if self.single else column, flags if name == "status" else {})
+            for name, column in columns.items()
+        }
+        coords: dict[str, Any] = {"unit": self.tree.names[leaves]}
+        return xr.Dataset(variables, coords if self.cells is None else coords | {"cell": list(self.cells)})
+
+    def outside(self, name: str, cell: int | None = None) -> Any:
+        """What everything outside a unit says about its count: for the posterior of the subtree below it.
+
+        A `Message` for one cell; for several, one per cell unless a cell is named.
+        """
+        v = int(self.tree.index(name))
+        if cell is None and not self.single:
+            return tuple(self.outside(name, i) for i in range(len(self.solutions)))
+        solution = self.solutions[cell or 0]
+        window = solution.messages.windows[v]
+        values = solution.outer[window["place"] : window["place"] + window["size"]]
+        tilt = float(solution.theta[self.tree.parent[v]]) if v else solution.layout.top_tilt
+        limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
+        further = around(solution, v)
+        values = values / values.max() if values.any() else values
+        return Message(int(window["low"]), values, tilt, 0.0, solution.dropped, limits, further)
+
+    def rate_weights(self) -> Floats:
+        """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared."""
+        from adversary._core import call
+        from adversary.reader.spine.compiled import rate_posteriors
+
+        if not isinstance(self.prior, SharedRate):
+            raise ValueError(f"{self.prior!r} has no shared rate")
+        found = np.stack([call(rate_posteriors, s.layout, s.messages, s.outer) for s in self.solutions], axis=1)
+        return np.asarray(found[:, 0] if self.single else found, dtype=np.float64)
+
+    def to_xarray(self, prob: float = 0.9) -> xr.Dataset:
+        """Means, standard deviations and highest posterior density sets of all units, with what was dropped."""
+        import xarray as xr
+
+        sets = self.hdi(prob).rename(lower="hdi_lower", upper="hdi_upper", mass="hdi_mass", gaps="hdi_gaps")
+        dims = () if self.single else ("cell",)
+        totals = {name: (dims, getattr(self, name)) for name in ("log_evidence", "dropped", "status")}
+        found = xr.Dataset({"mean": self.mean, "sd": self.sd, **sets.data_vars}).assign(totals)
+        return found.assign_attrs(prob=prob, tolerance=self.tolerance, prior=repr(self.prior))

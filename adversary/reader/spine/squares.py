@@ -1,0 +1,71 @@
+r"""Generalised least squares on a tree of counts: the estimator that agencies publish tables from, in two passes.
+
+Up, with the sum e of the children's estimates and V of their variances:
+
+.. math:: w = \frac{1}{1/V + 2\rho}, \qquad \text{estimate } w\,(e/V + 2\rho\,y), \quad \text{variance } w
+
+Down, each child gets the share v_c / V of what its parent differs from the sum of its children, and variance
+v_c - (v_c / V)^2 (V - variance of the parent). Unbiased, linear, and blind to counts not being negative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from adversary._core import Floats
+from adversary.reader.spine.problem import check_measurements
+from adversary.reader.spine.tree import Tree
+
+
+def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
+    """Best linear unbiased estimates of every unit: a Dataset of `mean` and `sd` over "unit" (and "cell").
+
+    Parameters are those of `posterior`. The noise is taken to be Gaussian of variance 1 / (2 rho). A unit that the
+    measurements do not determine has an infinite standard deviation.
+    """
+    import xarray as xr
+
+    values, precision, single = check_measurements(tree, released, rho)
+    mean, variance = two_passes(tree, np.where(precision > 0, values, 0.0), precision)
+    coords = {"unit": tree.names, "level": ("unit", np.asarray(tree.levels)[tree.level])}
+    dims = ("unit",) if single else ("unit", "cell")
+    columns = {"mean": mean, "sd": np.sqrt(np.maximum(variance, 0.0))}
+    return xr.Dataset({name: (dims, c[:, 0] if single else c) for name, c in columns.items()}, coords)
+
+
+def two_passes(tree: Tree, released: Floats, rho: Floats) -> tuple[Floats, Floats]:
+    """(unit, cell) estimates and variances."""
+    estimate, variance = np.zeros_like(rho), np.full_like(rho, np.inf)
+    total, spread = np.zeros_like(rho), np.zeros_like(rho)
+    endless = np.zeros_like(rho)
+    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
+    levels = [slice(a, b) for a, b in zip(starts, [*starts[1:], len(tree)], strict=True)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for level in reversed(levels):
+            inner = (tree.children[level] > 0)[:, None]
+            below = np.where(inner & (endless[level] == 0), spread[level], np.inf)
+            weight = 2.0 * rho[level]
+            both = 1.0 / (1.0 / below + weight)
+            mixed = both * (np.where(np.isinf(below), 0.0, total[level] / below) + weight * released[level])
+            exact = np.isinf(rho[level])
+            plain = np.where(below == 0.0, total[level], np.where(weight == 0.0, total[level], mixed))
+            estimate[level] = np.where(exact, released[level], plain)
+            variance[level] = np.where(exact, 0.0, both)
+            if level.start:
+                finite = np.isfinite(variance[level])
+                np.add.at(total, tree.parent[level], estimate[level])
+                np.add.at(spread, tree.parent[level], np.where(finite, variance[level], 0.0))
+                np.add.at(endless, tree.parent[level], ~finite)
+        for level in levels[1:]:
+            parent, own = tree.parent[level], variance[level].copy()
+            open_ends = endless[parent]
+            closed = np.where(spread[parent] > 0, own / spread[parent], 0.0)
+            share = np.where(open_ends > 0, np.isinf(own) / np.maximum(open_ends, 1), closed)
+            rest = share**2 * (spread[parent] - variance[parent])
+            estimate[level] += share * (estimate[parent] - total[parent])
+            finite = np.where(np.isinf(own), spread[parent] + variance[parent], own - rest)
+            variance[level] = np.where(open_ends > 0, np.where(np.isinf(own), finite, own), finite)
+            variance[level] = np.where(np.isinf(own) & (open_ends > 1), np.inf, variance[level])
+    return estimate, variance

@@ -1,0 +1,241 @@
+r"""Simulation-based calibration: when a model draws truth and release, its posteriors must rank the truth evenly.
+
+.. math::
+   (s, y) \sim p(s, y), \qquad u = P(v < v(s) \mid y) + V \, P(v = v(s) \mid y), \qquad V \sim \text{Uniform}(0, 1)
+
+u is uniform for every quantity v when the posterior is that of p. A posterior that ignored the release would pass for
+any v of the latents alone, so v is also :math:`\log p(y \mid v)`, which looks at the release. Where the posterior is
+enumerated there are no draws and no ranks: u comes from exact probabilities, for all simulations at once.
+
+References
+----------
+Talts, Betancourt, Simpson, Vehtari and Gelman (2018), "Validating Bayesian inference algorithms with simulation-based
+calibration", arXiv:1804.06788.
+Modrak, Moon, Kim, Burkner, Huurre, Faltejskova, Gelman and Vehtari (2023), "Simulation-based calibration checking for
+Bayesian computation: the choice of test quantities shapes sensitivity", Bayesian Analysis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from pymc.vartypes import discrete_types
+
+from adversary._core import NAME, check_whole
+from adversary._core import blocks as runner
+
+from .posteriors_to_rank import (
+    Enumerated,
+    Posterior,
+    Sampled,
+    as_law,
+    latent_names,
+    likelihoods,
+    listed_laws,
+    released_names,
+    wanted_names,
+)
+from .prior_predictive import PriorPredictive
+
+__all__ = ["calibrate", "uniformity"]
+
+Arrays = Mapping[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+
+_GROUPS = ("prior_sbc", "likelihood_sbc")
+_BINS = 20
+_SIMULATIONS, _FITTED = 20_000, 1000  # unless told, where posteriors are enumerated and where they are not
+_ROUNDING = 1e-9
+_FITS = 32  # simulations between two steps of the progress bar where each is a fit
+
+
+def calibrate(
+    model: pm.Model,
+    *,
+    variables: Sequence[str] | None = None,
+    target: str | None = None,
+    simulations: int | None = None,
+    posterior: Posterior | None = None,
+    support: Mapping[str, ArrayLike] | None = None,
+    released: Iterable[str] | None = None,
+    likelihood: bool = True,
+    rng: Any = None,
+    progress: bool = True,
+) -> xr.DataTree:
+    """Draw truths and releases from the model, and where each truth falls in its posterior.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        With its release left free. It must be drawable: see `PriorPredictive`.
+    variables : names of latents and deterministics to look at; every latent unless given, and the target
+    target : a deterministic to look at beside the latents, "in" unless given; no model needs one
+    simulations : how many; unless given 20,000 where posteriors are enumerated, otherwise 1,000
+    posterior : what is to be calibrated: a function from released arrays (simulation, ...) to the law of each variable,
+        as (values, pmf) or as independent draws; see `Enumerated`, `Sampled`, `posterior_of`. Unless given, the model's
+        own: enumerated where its latents are discrete, otherwise 100 draws of each with nutpie
+    support : values of discrete latents without a finite support of their own, as in `enumerate_posterior`
+    released : names of the released variables; those called noisy, sibling_sum or siblings unless given
+    likelihood : whether to look at log p(y | variable) too; the model is then enumerated, whatever `posterior` is, and
+        must have discrete latents only (with continuous ones this is left out)
+    rng : seed
+    progress : show a bar on long work
+
+    Returns
+    -------
+    DataTree with group ``prior_sbc``, one array u per variable, dims (chain = 1, draw = simulation[, the variable's
+    own]), as `az.plot_ecdf_pit` takes it; and ``likelihood_sbc``, the same for the log likelihood of each variable.
+    Attributes: engine, seed, simulations, acceptance (share of the draws kept, see `PriorPredictive`), versions.
+
+    Examples
+    --------
+    >>> from adversary import DiscreteGaussian
+    >>> from adversary.models import noise
+    >>> with pm.Model() as model:
+    ...     count = pm.Binomial("count", np.int64(3), np.float64(0.4))
+    ...     noisy = noise.released("noisy", DiscreteGaussian(2.0), count)
+    >>> bool(uniformity(calibrate(model, rng=1)).overall > 1e-3)
+    True
+    """
+    given, seeds = released_names(model, released), runner.seed_sequence(rng)
+    names = wanted_names(model, given, variables, target)
+    discrete = all(model[name].dtype in discrete_types for name in latent_names(model, given))
+    exact = Enumerated.of(model, names, support, given) if discrete and (likelihood or posterior is None) else None
+    listed = discrete and (posterior is None or isinstance(posterior, Enumerated))
+    if simulations is None:
+        simulations = _SIMULATIONS if listed else _FITTED
+    simulations = int(check_whole("simulations", simulations, minimum=1))
+    engine = "given" if posterior is not None else "enumeration" if discrete else "nutpie"
+    if engine == "nutpie":
+        posterior = Sampled.of(model, support, given, variables=names, rng=seeds.spawn(1)[0])
+    prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
+    block = _FITS if isinstance(posterior, Sampled) else runner.BLOCK
+    sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
+    work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
+    parts, shares = [], []
+    for size, seed in runner.track(work, "simulations", enabled=progress and len(work) > 2):
+        generator = np.random.default_rng(seed)
+        worlds, share = prior.draw(size, generator)
+        shares.append(share)
+        parts.append(_placed(worlds, names, {name: worlds[name] for name in given}, exact, posterior, generator))
+    groups = [group for group in _GROUPS if group in parts[0] and (likelihood or group == "prior_sbc")]
+    attrs = {
+        "engine": engine,
+        "seed": str(seeds.entropy),
+        "simulations": simulations,
+        "acceptance": float(np.average(shares, weights=sizes)),
+        "released": json.dumps(given),
+        "versions": json.dumps({name: version(name) for name in (NAME, "pymc", "pytensor", "numpy")}),
+    }
+    joined = {group: {v: np.concatenate([part[group][v] for part in parts]) for v in names} for group in groups}
+    tree = {group: _labelled(model, arrays) for group, arrays in joined.items()}
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
+
+
+def uniformity(tree: xr.DataTree) -> xr.Dataset:
+    r"""Whether the truths fall evenly: p-values for every quantity, and all together.
+
+    Returns
+    -------
+    Dataset of ``p_value`` (quantity, test): Kolmogorov and Smirnov's test and a chi-square test with 20 equal bins
+    (fewer below 100 simulations); ``statistic``, likewise; ``adjusted``, the p-values after Holm's correction for all
+    of them, and ``overall``, the smallest of those. Quantities are called by their variable, "log p(y | in)" for a
+    likelihood, with an index for parts of an array.
+
+    Notes
+    -----
+    A right posterior has ``overall`` below a with probability at most a. Take less than 1e-6 for wrong, less than 1e-3
+    for a reason to run again with another seed and more simulations. With n simulations a u whose law is off by
+    :math:`\Delta` somewhere is found once :math:`\Delta > 3 / \sqrt{n}`, nearly.
+    """
+    from scipy.stats import chisquare, kstest
+
+    columns = dict(_columns(tree))
+    if not columns:
+        raise ValueError(f"the tree has none of the groups {_GROUPS}: give what calibrate returns")
+    outside = [name for name, u in columns.items() if not ((u >= -_ROUNDING) & (u <= 1 + _ROUNDING)).all()]
+    if outside:
+        raise ValueError(f"{outside[0]} must lie between 0 and 1: divide ranks by the number of draws plus one")
+    bins = max(2, min(_BINS, min(u.size for u in columns.values()) // 5))
+    tests = []
+    for u in (np.clip(u, 0.0, 1.0) for u in columns.values()):
+        counts = np.histogram(u, bins=bins, range=(0.0, 1.0))[0]
+        tests.append([kstest(u, "uniform"), chisquare(counts)])
+    p_value = np.array([[float(test.pvalue) for test in row] for row in tests])
+    adjusted = _holm(p_value)
+    dims = ("quantity", "test")
+    return xr.Dataset(
+        {
+            "p_value": (dims, p_value),
+            "statistic": (dims, np.array([[float(test.statistic) for test in row] for row in tests])),
+            "adjusted": (dims, adjusted),
+            "overall": adjusted.min(),
+        },
+        coords={"quantity": list(columns), "test": ["Kolmogorov-Smirnov", "chi-square"]},
+        attrs={"simulations": max(u.size for u in columns.values()), "bins": bins},
+    )
+
+
+def _holm(p_value: Floats) -> Floats:
+    """The k-th smallest of n times n - k + 1, made to ascend, at most 1."""
+    order = np.argsort(p_value, axis=None)
+    steps = np.maximum.accumulate(p_value.ravel()[order] * np.arange(p_value.size, 0, -1))
+    adjusted = np.empty(p_value.size)
+    adjusted[order] = np.minimum(steps, 1.0)
+    return adjusted.reshape(p_value.shape)
+
+
+def _placed(
+    worlds: Arrays,
+    names: Sequence[str],
+    observed: Arrays,
+    exact: Enumerated | None,
+    posterior: Posterior | None,
+    rng: np.random.Generator,
+) -> dict[str, dict[str, Floats]]:
+    """u of each variable, and of its likelihood, in these worlds."""
+    table = xr.Dataset() if exact is None else exact.enumerator(observed)
+    given = listed_laws(table, names) if posterior is None else posterior(observed)
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ValueError(f"posterior must give a law of {missing[0]!r}, got {sorted(given)}: name variables it gives")
+    laws = {name: as_law(name, given[name], worlds[name].shape) for name in names}
+    uniform = {name: rng.random(worlds[name].shape) for name in names}
+    placed = {"prior_sbc": {name: laws[name].place(worlds[name], uniform[name]) for name in names}}
+    if exact is not None:
+        placed["likelihood_sbc"] = {}
+        for name, log_p in likelihoods(table, names).items():
+            law = replace(laws[name], values=log_p(laws[name].values))
+            truth = log_p(worlds[name][..., None])[..., 0]
+            placed["likelihood_sbc"][name] = law.place(truth, rng.random(truth.shape))
+    return placed
+
+
+def _labelled(model: pm.Model, arrays: Mapping[str, Floats]) -> xr.Dataset:
+    """Arrays (simulation, ...) with dims (chain, draw, ...) and the model's coordinates."""
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {"chain": [0]}
+    for name, u in arrays.items():
+        own = model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(u.ndim - 1)]
+        variables[name] = (("chain", "draw", *own), u[None])
+        coords |= {dim: list(model.coords[dim]) for dim in own if model.coords.get(dim) is not None}
+    return xr.Dataset(variables, coords={"draw": np.arange(len(next(iter(arrays.values())))), **coords})
+
+
+def _columns(tree: xr.DataTree) -> Iterable[tuple[str, Floats]]:
+    """Every quantity's u as a plain array, by name."""
+    for group, label in zip(_GROUPS, ("{}", "log p(y | {})"), strict=True):
+        for name, u in tree[group].data_vars.items() if group in tree else ():
+            values = u.transpose("chain", "draw", ...).values
+            values = values.reshape(-1, *values.shape[2:])
+            for cell in np.ndindex(values.shape[1:]):
+                index = f"[{', '.join(map(str, cell))}]" if cell else ""
+                yield label.format(f"{name}{index}"), values[(slice(None), *cell)]

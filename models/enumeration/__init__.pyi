@@ -1,0 +1,17 @@
+from .batched_graphs import NUMPY_MODE as NUMPY_MODE
+from .batched_graphs import summed as summed
+from .batched_graphs import vectorized as vectorized
+from .enumerate import LARGEST_GRID as LARGEST_GRID
+from .enumerate import Enumerator as Enumerator
+from .enumerate import Grid as Grid
+from .enumerate import Marginal as Marginal
+from .enumerate import Slot as Slot
+from .enumerate import compile_enumerator as compile_enumerator
+from .enumerate import enumerate_posterior as enumerate_posterior
+from .graphs import Conditioned as Conditioned
+from .graphs import batched as batched
+from .graphs import condition as condition
+from .graphs import derived as derived
+from .graphs import target_of as target_of
+from .supports import Ends as Ends
+from .supports import support_of as support_of

@@ -1,0 +1,348 @@
+"""Exact posterior of any PyMC model whose unknowns are discrete and finitely many: add up the model's own density.
+
+.. math:: P(t \\mid y) \\propto \\sum_{s : t(s) = t} p(s, y)
+
+over every joint state s of the latents, for a whole batch of releases y at once. The model is compiled once; PyMC is
+imported only when one of these functions is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.special import logsumexp
+
+Floats = NDArray[np.float64]
+Support = Mapping[str, ArrayLike]
+
+LARGEST_GRID = 50_000_000
+"""Joint states beyond which enumeration is refused."""
+_CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
+_INT32 = 2**31  # PyTensor wraps larger counts in silence
+
+
+def enumerate_posterior(
+    model: Any, observed: Mapping[str, ArrayLike], target: str | Sequence[str] = "in", support: Support | None = None
+) -> xr.Dataset:
+    """Exact posterior law of `target` in a PyMC model with discrete latents, by enumeration.
+
+    Parameters
+    ----------
+    model : pymc.Model
+        Its latents (the free variables not in `observed`) must be discrete with finite support.
+    observed : mapping
+        Name to value, for released variables (free, observed or derived) and for `pm.Data`. A value with one more
+        leading axis than the variable holds one row per release.
+    target : str or sequence of str
+        A latent or a `Deterministic`; of several, the marginal of each.
+    support : mapping, optional
+        Values, shape (n,), of latents without a finite support of their own (Poisson, dependent bounds). Impossible
+        combinations are harmless.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``probability`` ([release], [target's dims], target) and ``prior_probability``, the law before the release; the
+        target's dims keep the model's coordinates;
+        for a target in {0, 1} also ``posterior`` = P(target = 1) and ``prior``; ``log_evidence`` ([release]) in nats;
+        ``edge_mass`` ([release]), the posterior mass of states where a latent sits at an end of its given `support`
+        beyond which its law has mass. A law says so by its distribution function; one that has none has nothing beyond
+        values that hold all its mass, and is otherwise named in the attribute ``not_checked`` (NaN if all are). With
+        several targets the first four carry the name: ``posterior[in]``.
+
+    Notes
+    -----
+    ``prior`` is what is held before the release: it counts the latents' own terms, and every potential and every
+    variable observed in the model (side data) that does not depend on what is named in `observed`. A latent whose law
+    reads the release is refused: nothing is held of it before.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> with pm.Model() as model:
+    ...     present = pm.Bernoulli("in", np.float64(0.5))
+    ...     noisy = pm.Normal("noisy", present, np.float64(2.0))
+    >>> round(enumerate_posterior(model, {"noisy": 1.5}).posterior.item(), 6)
+    0.562177
+    """
+    return compile_enumerator(model, tuple(observed), target, support)(observed)
+
+
+def compile_enumerator(
+    model: Any,
+    observed: Iterable[str] = (),
+    target: str | Sequence[str] = "in",
+    support: Support | None = None,
+    settled: Sequence[str] = (),
+) -> Enumerator:
+    """Compile `enumerate_posterior` for the variables named in `observed`; call the result with their values, often.
+
+    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads. The released
+    variables named in `settled`, the exact levels of a plan, already count as known in ``prior``.
+    """
+    from adversary.models.enumeration import graphs, supports
+
+    support, names = dict(support or {}), [target] if isinstance(target, str) else list(target)
+    conditioned = graphs.condition(model, tuple(observed))
+    _check_names(names, conditioned, support)
+    latents = {name: conditioned.model[name] for name in conditioned.latents}
+    grid = Grid.over({name: supports.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
+    moving = conditioned.moving
+    ends = [supports.Ends.of(rv, support[name], moving) for name, rv in latents.items() if name in support]
+    reached, unchecked = grid.at_ends(ends)
+    log_prior = conditioned.log_prior(settled)
+    return Enumerator(
+        grid,
+        tuple(Slot(name, v.dtype, v.type.shape) for name, v in conditioned.released.items()),
+        graphs.batched(conditioned, [conditioned.log_joint()]),
+        graphs.batched(conditioned, [log_prior]),
+        not conditioned.uses_release(log_prior),
+        tuple(Marginal.over(grid, name, conditioned) for name in names),
+        Marginal("edge", (), np.array([0, 1]), reached),
+        isinstance(target, str),
+        unchecked,
+        len(unchecked) < len(ends) or not ends,
+    )
+
+
+def _check_names(targets: list[str], conditioned: Any, support: Support) -> None:
+    known = [*conditioned.latents, *(v.name for v in conditioned.model.deterministics)]
+    for name in targets:
+        if name in conditioned.released:
+            raise ValueError(f"target {name!r} is among the observed; a target must be unknown")
+        if name not in known:
+            raise ValueError(f"target {name!r} is not in the model; its latents and deterministics are {known}")
+    for name in support:
+        if name not in conditioned.latents:
+            raise ValueError(f"support names {name!r}, which is not a latent; the latents are {[*conditioned.latents]}")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A released variable as the compiled function wants it: one entry per release, then the variable's own axes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    def batch(self, value: ArrayLike) -> tuple[NDArray[Any], bool]:
+        """The value as an array (1, releases, ...) and whether it had a release axis."""
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"observed {self.name} must be numeric, got {value!r}")
+        many = array.ndim == len(self.shape) + 1
+        wanted = array.shape[many:]
+        if len(wanted) != len(self.shape) or any(n not in (None, m) for n, m in zip(self.shape, wanted, strict=True)):
+            raise ValueError(f"observed {self.name} must have shape ([releases,] {self.shape}), got {array.shape}")
+        self._check(array)
+        return array.astype(self.dtype).reshape(1, -1 if many else 1, *wanted), many
+
+    def _check(self, array: NDArray[Any]) -> None:
+        if np.isnan(array).any():
+            raise ValueError(f"observed {self.name} must not be NaN; leave out what was not released")
+        if np.dtype(self.dtype).kind in "iu":
+            off = array[array != np.round(array)]
+            if off.size:
+                raise ValueError(f"observed {self.name} is discrete and must be whole numbers, got {off[0]}")
+            if (np.abs(array.astype(np.float64)) >= _INT32).any():
+                raise ValueError(f"observed {self.name} must be below 2^31 in size, got {np.abs(array).max()}")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every joint state of the latents, in lexicographic order; `axes[name]` has one array of values per cell."""
+
+    axes: dict[str, list[NDArray[np.int64]]]
+    shapes: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def over(
+        cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]], largest: int | None = None
+    ) -> Grid:
+        """The product of the supports; ValueError when it is too large to go through."""
+        grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
+        limit = LARGEST_GRID if largest is None else largest
+        if grid.size > limit:
+            sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
+            raise ValueError(f"{grid.size:.3g} joint states, more than {limit:.0e}; values per latent: {sizes}")
+        return grid
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(values) for axes in self.axes.values() for values in axes)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.lengths)
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of states small enough for one call."""
+        return [(a, min(a + _CELLS_AT_ONCE, self.size)) for a in range(0, self.size, _CELLS_AT_ONCE)]
+
+    def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
+        """States start..stop-1: one array (states, 1, *shape) per latent."""
+        indices = iter(np.unravel_index(np.arange(start, stop), self.lengths) if self.lengths else ())
+        columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
+        shapes = self.shapes.values()
+        return [np.stack(c, axis=-1).reshape(-1, 1, *shape) for c, shape in zip(columns, shapes, strict=True)]
+
+    def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""
+        flags, unchecked = np.zeros((self.size, 1), dtype=np.int64), []
+        for end in ends:
+            for start, stop in self.blocks:
+                states = dict(zip(self.axes, self.states(start, stop), strict=True))
+                found = end.reached({name: state[:, 0] for name, state in states.items()})
+                if found is None:
+                    unchecked.append(end.name)
+                    break
+                flags[start:stop, 0] |= found
+        return flags, tuple(unchecked)
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Which of its `values` a target takes in each state: `index`, shape (states, cells); `dims` with their sizes."""
+
+    name: str
+    dims: tuple[tuple[str, int], ...]
+    values: NDArray[Any]
+    index: NDArray[np.int64]
+    coords: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def over(cls, grid: Grid, name: str, conditioned: Any) -> Marginal:
+        from adversary.models.enumeration import graphs
+
+        evaluate = graphs.batched(conditioned, [conditioned.values_of(name)])
+        unused = [np.empty((1, 1, *(n or 0 for n in v.type.shape)), v.dtype) for v in conditioned.released.values()]
+        parts = [evaluate(*grid.states(a, b), *unused)[0] for a, b in grid.blocks]
+        shape = parts[0].shape[2:]
+        table = np.concatenate(
+            [np.broadcast_to(part, (b - a, 1, *shape)) for part, (a, b) in zip(parts, grid.blocks, strict=True)]
+        )
+        values, index = np.unique(table, return_inverse=True)
+        labels = conditioned.model.named_vars_to_dims.get(name) or [f"{name}_dim_{k}" for k in range(len(shape))]
+        values = values if values.dtype.kind == "f" else values.astype(np.int64)
+        coords = {dim: conditioned.model.coords.get(dim) for dim in labels}
+        known = {dim: list(along) for dim, along in coords.items() if along is not None}
+        return cls(name, tuple(zip(labels, shape, strict=True)), values, index.reshape(grid.size, -1), known)
+
+    def membership(self, start: int, stop: int) -> csr_array:
+        """0-1 matrix (cells x values, states): the states that make up each marginal probability."""
+        cells = self.index.shape[1]
+        rows = (self.index[start:stop] + len(self.values) * np.arange(cells)).ravel()
+        columns = np.repeat(np.arange(stop - start), cells)
+        return csr_array((np.ones(rows.size), (rows, columns)), shape=(cells * len(self.values), stop - start))
+
+    def pmf(self, log_mass: Floats) -> xr.DataArray:
+        """Normalised law from log masses (cells x values, releases)."""
+        shaped = log_mass.T.reshape(-1, *(size for _, size in self.dims), len(self.values))
+        law = np.exp(shaped - logsumexp(shaped, axis=-1, keepdims=True))
+        dims = ("release", *(dim for dim, _ in self.dims), self.name)
+        return xr.DataArray(law, dims=dims, coords={**self.coords, self.name: self.values})
+
+    def one(self, pmf: xr.DataArray) -> xr.DataArray | None:
+        """P(target = 1), or None for a target that takes other values than 0 and 1."""
+        if not np.isin(self.values, (0, 1)).all():
+            return None
+        return pmf.where(pmf[self.name] == 1, 0.0).sum(self.name)
+
+
+@dataclass(frozen=True)
+class Enumerator:
+    """A compiled model: call it with the released values; see `enumerate_posterior` for what it returns."""
+
+    grid: Grid
+    slots: tuple[Slot, ...]
+    log_joint: Callable[..., Any]
+    log_prior: Callable[..., Any]
+    same_prior: bool
+    targets: tuple[Marginal, ...]
+    edge: Marginal
+    single: bool
+    unchecked: tuple[str, ...] = ()
+    checked: bool = True
+
+    def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
+        batches, releases = self._batches(observed)
+        *masses, edge = self._log_masses(self.log_joint, batches, releases or 1)
+        evidence = logsumexp(edge, axis=0)
+        if not np.isfinite(evidence).all():
+            row = int(np.argmin(np.isfinite(evidence)))
+            raise ValueError(f"every state of the latents is impossible at release {row}: {self._row(observed, row)}")
+        prior_releases = 1 if self.same_prior else releases or 1
+        priors = self._log_masses(self.log_prior, [b[:, :prior_releases] for b in batches], prior_releases)
+        at_edge = self.edge.pmf(edge).sel(edge=1, drop=True).where(self.checked)
+        at_edge.attrs |= {"not_checked": ", ".join(self.unchecked)} if self.unchecked else {}
+        variables = {"log_evidence": xr.DataArray(evidence, dims="release"), "edge_mass": at_edge}
+        for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
+            variables |= self._described(target, target.pmf(mass), target.pmf(prior))
+        return self._labelled(variables, releases, observed)
+
+    def _described(self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray) -> dict[str, xr.DataArray]:
+        prior = prior[0] if self.same_prior else prior
+        label = "" if self.single else f"[{target.name}]"
+        named = {
+            "posterior": target.one(posterior),
+            "prior": target.one(prior),
+            "probability": posterior,
+            "prior_probability": prior,
+        }
+        return {name + label: array for name, array in named.items() if array is not None}
+
+    def _labelled(
+        self, variables: Mapping[str, xr.DataArray], releases: int | None, observed: Mapping[str, ArrayLike]
+    ) -> xr.Dataset:
+        dataset = xr.Dataset(variables, attrs={"engine": "enumeration", "states": self.grid.size})
+        if releases is None:
+            return dataset.isel(release=0, drop=True)
+        labels = [v["release"] for v in observed.values() if isinstance(v, xr.DataArray) and "release" in v.coords]
+        return dataset.assign_coords(release=labels[0]) if labels else dataset
+
+    def _batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], int | None]:
+        if set(observed) != {slot.name for slot in self.slots}:
+            raise ValueError(f"compiled for releases of {[slot.name for slot in self.slots]}, got {list(observed)}")
+        pairs = [slot.batch(observed[slot.name]) for slot in self.slots]
+        counts = {name: array.shape[1] for name, (array, many) in zip(observed, pairs, strict=True) if many}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"the observed hold different numbers of releases: {counts}")
+        return [array for array, _ in pairs], next(iter(counts.values()), None)
+
+    def _row(self, observed: Mapping[str, ArrayLike], row: int) -> dict[str, Any]:
+        batches = {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.slots}
+        return {name: batch[min(row, len(batch) - 1)].tolist() for name, batch in batches.items()}
+
+    def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]], releases: int) -> list[Floats]:
+        """Log summed density for each value of each target, and of the edge: (cells x values, releases) each."""
+        marginals = (*self.targets, self.edge)
+        width = max(1, _CELLS_AT_ONCE // self.grid.size)
+        totals = [np.full((m.index.shape[1] * len(m.values), releases), -np.inf) for m in marginals]
+        for start, stop in self.grid.blocks:
+            states, members = self.grid.states(start, stop), [m.membership(start, stop) for m in marginals]
+            for first in range(0, releases, width):
+                window = slice(first, min(first + width, releases))
+                batch = [b[:, window] if b.shape[1] > 1 else b.repeat(window.stop - first, axis=1) for b in batches]
+                log_p = np.broadcast_to(log_density(*states, *batch)[0], (stop - start, window.stop - first))
+                self._refuse_undefined(log_p, states)
+                top = np.maximum(log_p.max(axis=0), np.finfo(np.float64).min)
+                weights = np.exp(log_p - top)
+                with np.errstate(divide="ignore"):
+                    for total, member in zip(totals, members, strict=True):
+                        total[:, window] = np.logaddexp(total[:, window], np.log(member @ weights) + top)
+        return totals
+
+    def _refuse_undefined(self, log_p: Floats, states: list[NDArray[np.int64]]) -> None:
+        bad = np.isnan(log_p) | (log_p == np.inf)
+        if bad.any():
+            state = int(np.argwhere(bad)[0, 0])
+            values = {name: s[state, 0].tolist() for name, s in zip(self.grid.axes, states, strict=True)}
+            raise ValueError(f"the model's log density is {log_p[bad][0]} at {values}")

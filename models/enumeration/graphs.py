@@ -1,0 +1,171 @@
+"""What enumeration, the Gibbs step and marginalisation ask of a PyMC model: its latents and its density in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pymc.vartypes import discrete_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from .batched_graphs import NUMPY_MODE, summed, vectorized
+
+__all__ = ["Conditioned", "batched", "condition", "derived", "target_of"]
+
+
+def target_of(model: pm.Model, target: str | None) -> str | None:
+    """The target named, or "in" where the model has it, or none."""
+    return "in" if target is None and "in" in model.named_vars else target
+
+
+@dataclass(frozen=True)
+class Conditioned:
+    """A model whose released variables are inputs.
+
+    `released`, `latents` (discrete) and `continuous` hold the variables to fill in, by name; a continuous latent's is
+    its value on the unconstrained scale, whose Jacobian is in the model's density.
+    """
+
+    model: pm.Model
+    released: dict[str, TensorVariable]
+    latents: dict[str, TensorVariable]
+    continuous: dict[str, TensorVariable] = field(default_factory=dict)
+
+    def log_joint(self) -> TensorVariable:
+        """Log density of latents and release together."""
+        return summed(self.model.logp(sum=False))
+
+    def log_prior(self, settled: Sequence[str] = ()) -> TensorVariable:
+        """The latents' own terms, what is known beside the release, and the releases named."""
+        return summed([*self.own_terms(), *self.given_terms(settled)])
+
+    def own_terms(self) -> list[TensorVariable]:
+        """Log prior of every latent given those before it."""
+        return list(self.model.logp(vars=self.model.free_RVs, sum=False))
+
+    def given_terms(self, settled: Sequence[str] = ()) -> list[TensorVariable]:
+        """Potentials and observed variables that do not depend on the release, and the released variables named."""
+        values = self.model.replace_rvs_by_values(self.model.potentials)
+        kept = [p for p, v in zip(self.model.potentials, values, strict=True) if not self.uses_release(v)]
+        known = self._terms_of([*kept, *(self.model[name] for name in settled)])
+        side = self._terms_of([rv for rv in self.model.observed_RVs if rv.name not in self.released])
+        return [*known, *(term for term in side if not self.uses_release(term))]
+
+    def _terms_of(self, variables: Sequence[TensorVariable]) -> list[TensorVariable]:
+        return list(self.model.logp(vars=list(variables), sum=False)) if variables else []
+
+    @property
+    def moving(self) -> set[Variable]:
+        """What a support must not depend on."""
+        return {*self.model.basic_RVs, *self.released.values()}
+
+    def uses_release(self, variable: TensorVariable) -> bool:
+        """Whether a graph reads a released variable."""
+        return not set(self.released.values()).isdisjoint(ancestors([variable]))
+
+    def values_of(self, name: str) -> TensorVariable:
+        """A latent or Deterministic as a function of the discrete latents' values."""
+        if name not in self.model.named_vars:
+            known = _listed([*self.latents, *(v.name for v in self.model.deterministics)])
+            raise ValueError(f"target {name!r} is not in the model, which has {known}")
+        (graph,) = self.model.replace_rvs_by_values([self.model[name]])
+        if self.uses_release(graph):
+            raise ValueError(f"target {name} depends on the release; a target must be a function of the latents")
+        met = ancestors([graph])
+        read = next((other for other, value in self.continuous.items() if value in met), None)
+        if read is not None:
+            raise ValueError(
+                f"target {name} depends on the continuous latent {read!r}; a target must be a function of discrete "
+                f"latents, for instance pm.Bernoulli({name!r}, p) with p a function of {read!r}"
+            )
+        return graph
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = False) -> Conditioned:
+    """`model` with the variables named in `observed` turned into inputs.
+
+    Every other free variable must be discrete, unless `continuous` latents are allowed.
+    """
+    data = {v.name for v in model.data_vars}
+    random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
+    for name in observed:
+        if name not in data | random:
+            raise ValueError(f"observed {name!r} is not in the model, which has {_listed(sorted(random | data))}")
+    _refuse_later_latents(model, [name for name in observed if name in random])
+    placeholders = {name: model[name].type(name) for name in observed if name in random}
+    given = pm.observe(_without_starts(model), placeholders) if placeholders else model
+    unknown = [rv for rv in given.free_RVs if rv.dtype not in discrete_types]
+    if unknown and not continuous:
+        raise TypeError(
+            f"latent {unknown[0].name!r} is continuous ({unknown[0].dtype}) and cannot be enumerated; "
+            "if it was released, name it in observed"
+        )
+    if not given.free_RVs:
+        raise ValueError("the model has no latents left to enumerate")
+    released = {name: placeholders.get(name, given[name]) for name in observed}
+    values = {rv.name: given.rvs_to_values[rv] for rv in given.free_RVs}
+    smooth = {rv.name: values.pop(rv.name) for rv in unknown}
+    return Conditioned(given, released, values, smooth)
+
+
+def _without_starts(model: pm.Model) -> pm.Model:
+    """The same variables without initial values, which `pm.observe` refuses and no density depends on."""
+    bare = object.__new__(type(model))
+    bare.__dict__.update(model.__dict__, rvs_to_initial_values=dict.fromkeys(model.rvs_to_initial_values))
+    return bare
+
+
+def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
+    """ValueError for a latent whose law reads a release: what would be held of it before the release is undefined."""
+    for rv in model.free_RVs:
+        before = set() if rv.name in released else set(ancestors([rv]))
+        for name in released:
+            if model[name] in before:
+                raise ValueError(
+                    f"latent {rv.name!r} depends on the release {name!r}; a release must be made from what it tells "
+                    f"about: draw {rv.name!r} first, and give {name!r} a law that depends on it"
+                )
+
+
+def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
+    """Compile graphs over states and releases.
+
+    Inputs: each discrete latent, shape (states, 1, *shape), then each released variable, (1, releases, *shape).
+    Outputs: (states or 1, releases or 1, *shape).
+    """
+    latents = {v: pt.tensor(dtype=v.dtype, shape=(None, 1, *v.type.shape)) for v in conditioned.latents.values()}
+    released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
+    inputs = {**latents, **released}
+    outputs = vectorized(graphs, inputs)
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(inputs.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled
+
+
+def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
+    """Compile deterministics of draws (draw, *shape) of every latent on its own scale, discrete ones first."""
+    latents = [given.model[name] for name in (*given.latents, *given.continuous)]
+    for name in names:
+        (graph,) = given.model.replace_rvs_by_values([given.model[name]])
+        if given.uses_release(graph):
+            raise ValueError(f"variable {name} depends on the release; a variable must be a function of the latents")
+    roots = {v: v.type() for v in latents}
+    rooted = graph_replace([given.model[name] for name in names], roots, strict=False)
+    draws = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(draws.values()), vectorized(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled

@@ -1,0 +1,248 @@
+"""The values a discrete latent of a PyMC model may take: its law's own bounds, a truncation's, or the user's list.
+
+Bounds that depend on other latents are replaced by their hull; combinations outside get probability zero anyway.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pymc.distributions.discrete import DiscreteUniformRV
+from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.truncated import TruncatedRV
+from pymc.vartypes import discrete_types
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors, truncated_graph_inputs
+from pytensor.tensor.random.basic import (
+    BernoulliRV,
+    BetaBinomialRV,
+    BinomialRV,
+    CategoricalRV,
+    GeometricRV,
+    HyperGeometricRV,
+    NegBinomialRV,
+    PoissonRV,
+)
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
+
+from .batched_graphs import NUMPY_MODE, vectorized
+
+__all__ = ["Ends", "Values", "support_of"]
+
+Values = NDArray[np.int64]
+Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
+
+_LARGEST_HULL = 20_000
+_MISSING = 1e-9  # mass by which a law may fall short of one by rounding
+
+_BOUNDS: dict[type, tuple[int, Callable[..., tuple[Any, Any]]]] = {
+    BernoulliRV: (0, lambda: (0, 1)),
+    BinomialRV: (1, lambda n: (0 * n, n)),
+    BetaBinomialRV: (1, lambda n: (0 * n, n)),
+    HyperGeometricRV: (3, lambda good, bad, drawn: (np.maximum(0, drawn - bad), np.minimum(good, drawn))),
+    DiscreteUniformRV: (2, lambda lower, upper: (lower, upper)),
+    DiracDeltaRV: (1, lambda c: (c, c)),
+    PoissonRV: (0, lambda: (0, np.inf)),
+    NegBinomialRV: (0, lambda: (0, np.inf)),
+    GeometricRV: (0, lambda: (1, np.inf)),
+    FreeCellsRV: (2, free_bounds),
+}
+"""How many of a law's first parameters settle its support, and its smallest and largest value given those."""
+
+
+def support_of(
+    rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]
+) -> tuple[tuple[int, ...], list[Values]]:
+    """Shape of a latent and the values each of its cells may take, in order.
+
+    Taken from `given`, else from the law's own bounds, or those of `pm.Truncated`; where these depend on other latents,
+    their hull over all values of those. They must not depend on what was released.
+    """
+    shape = tuple(int(n) for n in _number(rv.shape))
+    if rv.name in given:
+        values = np.unique(np.asarray(given[rv.name]))
+        if values.size == 0 or not np.array_equal(values, np.round(values)):
+            raise ValueError(f"support of {rv.name!r} must be a list of whole numbers, got {given[rv.name]!r}")
+        return shape, [values.astype(np.int64)] * math.prod(shape)
+    bounds = _bounds(rv, given, moving)
+    if bounds is None or not np.isfinite(bounds[1]).all():
+        raise ValueError(
+            f"latent {rv.name!r} has no finite support of its own: bound it with pm.Truncated(..., upper=...), "
+            f"give support={{{rv.name!r}: values}}, or name it in observed if it was released"
+        )
+    lower, upper = (np.broadcast_to(bound, shape).ravel() for bound in bounds)
+    return shape, [np.arange(int(a), int(b) + 1) for a, b in zip(lower, upper, strict=True)]
+
+
+def _number(graph: Any) -> NDArray[Any]:
+    """Value of a graph without random variables."""
+    return np.asarray(pytensor.function([], graph, mode=NUMPY_MODE, on_unused_input="ignore")())
+
+
+def _rule(node: Any) -> Rule | None:
+    """The bounds of a law as a function of those of its parameters that settle them; None for a law not known here."""
+    kind, dist_params = type(node.op), getattr(node.op, "dist_params", None)
+    if kind is TruncatedRV:
+        *base, lower, upper = node.inputs
+        whole = _rule(node.op.base_rv_op.make_node(*base))
+        return None if whole is None else (_within(whole[0]), [*whole[1], lower, upper])
+    parameters = list(dist_params(node)) if dist_params else list(node.inputs[-1:])
+    if kind is CategoricalRV:
+        size = parameters[0].type.shape[-1]
+        return (lambda: (0, size - 1), []) if size else (lambda n: (0, n - 1), [parameters[0].shape[-1]])
+    if kind is TabulatedRV:
+        table, _, start = parameters
+        return (lambda first, size: (first, first + size - 1)), [start, table.shape[-1]]
+    if kind not in _BOUNDS:
+        return None
+    count, bounds = _BOUNDS[kind]
+    return bounds, parameters[:count]
+
+
+def _within(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+    """A law's bounds cut by a truncation, whose ends are the last two parameters."""
+
+    def cut(*parameters: Any) -> tuple[Any, Any]:
+        *own, lower, upper = parameters
+        low, high = bounds(*own)
+        return np.maximum(low, np.ceil(lower)), np.minimum(high, np.floor(upper))
+
+    return cut
+
+
+def _bounds(rv: TensorVariable, given: Mapping[str, ArrayLike], moving: Collection[Variable]) -> tuple[Any, Any] | None:
+    rule = _rule(rv.owner)
+    if rule is None:
+        return None
+    bounds, parameters = rule
+    if set(moving).isdisjoint(ancestors(parameters)):
+        return bounds(*(_number(p) for p in parameters))
+    return _hull(bounds, parameters, given, moving)
+
+
+def _hull(
+    bounds: Callable[..., tuple[Any, Any]],
+    parameters: Sequence[TensorVariable],
+    given: Mapping[str, ArrayLike],
+    moving: Collection[Variable],
+) -> tuple[Any, Any] | None:
+    """Smallest and largest bounds over every value of the latents they depend on; None if there are too many."""
+    met = truncated_graph_inputs(parameters, ancestors_to_include=set(moving))
+    parents = [v for v in met if v in set(moving)]
+    if any(v.owner is None or v.dtype not in discrete_types for v in parents):
+        return None
+    supports = [support_of(v, given, moving) for v in parents]
+    axes = [values for _, cells in supports for values in cells]
+    if math.prod(len(axis) for axis in axes) > _LARGEST_HULL:
+        return None
+    places = [v.type() for v in parents]
+    evaluate = pytensor.function(
+        places, parameters, givens=list(zip(parents, places, strict=True)), mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    ends: list[tuple[Any, Any]] = []
+    for state in itertools.product(*axes):
+        left = iter(state)
+        values = [np.array([next(left) for _ in cells]).reshape(shape) for shape, cells in supports]
+        ends.append(bounds(*evaluate(*(v.astype(p.dtype) for v, p in zip(values, places, strict=True)))))
+    return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where the values given for a latent end although its law goes on.
+
+    Parameters
+    ----------
+    name, values : the latent, and the values given for each of its cells
+    parents : variables that its law depends on
+    beyond : from these, (point, *shape) each, to whether the law has mass below the first value and above the last; of
+        a law without a distribution function, instead, the mass of all the values
+    whole : whether it is the latter
+    """
+
+    name: str
+    values: Values
+    parents: tuple[str, ...]
+    beyond: Callable[..., list[NDArray[Any]]]
+    whole: bool
+
+    @classmethod
+    def of(cls, rv: TensorVariable, given: ArrayLike, moving: Collection[Variable]) -> Ends:
+        """Compile for a latent and the values given for it."""
+        name, values = rv.name, np.unique(np.asarray(given)).astype(np.int64)
+        shape = tuple(int(n) for n in _number(rv.shape))
+        met = truncated_graph_inputs(rv.owner.inputs, ancestors_to_include=set(moving))
+        roots = {v: v.type() for v in met if v in set(moving)}
+        names = tuple(v.name for v in roots)
+        parents = {root: pt.tensor(dtype=root.dtype, shape=(None, *root.type.shape)) for root in roots.values()}
+        if roots:  # the functions of a law copy what is random in it
+            (rv,) = graph_replace([rv], roots)
+
+        def all_at(value: int) -> TensorVariable:
+            return pt.constant(np.full(shape, value))
+
+        try:
+            lower = pm.logcdf(rv, all_at(values[0] - 1), warn_rvs=False)
+            upper = pm.logcdf(rv, all_at(values[-1]), warn_rvs=False)
+        except NotImplementedError:
+            return cls(name, values, names, _mass(rv, values, shape, parents), True)
+        after = pm.logp(rv, all_at(values[-1] + 1), warn_rvs=False)
+        graphs = vectorized([lower, upper, after], parents)
+        nothing = np.float64(-np.inf)
+        outputs = [pt.gt(graphs[0], nothing), pt.or_(pt.lt(graphs[1], -_MISSING), pt.gt(graphs[2], nothing))]
+        return cls(name, values, names, _compiled(parents, outputs), False)
+
+    def reached(self, draws: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
+        """Whether some cell is at an end with mass beyond it, at points (point, *shape) of every latent.
+
+        None where that cannot be told: for a law without a distribution function, unless the values have all its mass.
+        """
+        own = draws[self.name].reshape(len(draws[self.name]), -1)
+        if not set(self.parents) <= set(draws):
+            return None
+        if self.whole:
+            return np.zeros(len(own), dtype=bool) if self._have_all(draws) else None
+        found = self.beyond(*(draws[name] for name in self.parents))
+        shape = draws[self.name].shape
+        below, above = (np.broadcast_to(part, shape).reshape(own.shape) for part in found)
+        return np.asarray(((own == self.values[0]) & below | (own == self.values[-1]) & above).any(axis=1))
+
+    def _have_all(self, draws: Mapping[str, NDArray[Any]]) -> bool:
+        """Whether the values have all mass of the law, whatever it depends on here."""
+        columns = [draws[name].reshape(len(draws[name]), -1) for name in self.parents]
+        first = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True)[1] if columns else [0]
+        parts = [self.beyond(*(draws[name][i : i + 1] for name in self.parents))[0] for i in first]
+        return bool(all((np.abs(part - 1.0) <= _MISSING).all() for part in parts))
+
+
+def _mass(
+    rv: TensorVariable, values: Values, shape: tuple[int, ...], parents: Mapping[Any, Any]
+) -> Callable[..., list[NDArray[Any]]]:
+    """The probability of the values: of each cell, or of all cells together where these have one law."""
+    joint = rv.owner.op.ndim_supp > 0
+    cells = itertools.product(values, repeat=math.prod(shape)) if joint else ([v] * math.prod(shape) for v in values)
+    if values.size ** (math.prod(shape) if joint else 1) > _LARGEST_HULL:
+        return lambda *unused: [np.array(np.nan)]
+    states = np.array([*cells], dtype=np.int64).reshape(-1, *shape)
+    (one,) = vectorized([pm.logp(rv, value := rv.type(), warn_rvs=False)], {value: pt.constant(states)})
+    (log_p,) = vectorized([one], parents)
+    return _compiled(parents, [pt.exp(log_p).sum(axis=1 if parents else 0)])
+
+
+def _compiled(parents: Mapping[Any, Any], outputs: list[Any]) -> Callable[..., list[NDArray[Any]]]:
+    compiled: Callable[..., list[NDArray[Any]]] = pytensor.function(
+        list(parents.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore"
+    )
+    return compiled

@@ -1,0 +1,208 @@
+"""Gibbs sampling of discrete latents from their exact full conditionals, and the published chain that went wrong.
+
+The belief about a total given the count inside stands in *both* conditionals of the two-level model, eqs 2.10 and 2.11
+of Kazan and Reiter (2025): given a total of m, the count inside cannot be m + 1. `ExactGibbs` takes each conditional
+from the model's joint density, so that cannot be forgotten. The published tables come from a chain whose update of the
+count inside leaves the belief out; no joint law has these two conditionals. `published_gibbs_law` gives its stationary
+law.
+
+References
+----------
+Kazan and Reiter (2025), "Assessing statistical disclosure risk for differentially private, hierarchical count data",
+Statistica Sinica 35, section 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pymc.step_methods.compound import BlockedStep, StepMethodState
+from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pymc.vartypes import discrete_types
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import expit, logit, logsumexp
+
+from adversary.models.enumeration import summed, support_of, vectorized
+from adversary.reader.beliefs import Known
+from adversary.reader.path import Adversary
+from adversary.reader.plans import Plan
+
+__all__ = ["ExactGibbs", "published_gibbs_law"]
+
+Floats = NDArray[np.float64]
+
+
+class ExactGibbs(BlockedStep):
+    r"""Update discrete latents one cell at a time, each from its exact law given all the rest.
+
+    .. math:: P(v \mid \text{rest}) = p(v, \text{rest}) \Big/ \sum_{v'} p(v', \text{rest})
+
+    over the finite support of v, evaluated in one call of the model's density.
+
+    Parameters
+    ----------
+    vars : list of variables, optional
+        Discrete latents to update; all of them unless given.
+    support : mapping of name to values, optional
+        For latents without a finite support of their own.
+    model : pymc.Model, optional
+        The model in context unless given.
+    rng : seed or numpy.random.Generator, optional
+
+    Notes
+    -----
+    Start at a point of positive probability: for such steps PyMC does not check, `model.check_start_vals` does.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     x = pm.DiscreteUniform("x", np.float64(0), np.float64(9))
+    ...     y = pm.Normal("y", x, np.float64(2), observed=np.float64(4.2))
+    ...     draws = pm.sample(100, tune=0, step=ExactGibbs(), progressbar=False, quiet=True)  # doctest: +SKIP
+    """
+
+    name = "exact_gibbs"
+    stats_dtypes_shapes: dict[str, Any] = {}  # noqa: RUF012
+    _state_class = StepMethodState
+
+    def __init__(
+        self,
+        vars: Any = None,
+        *,
+        support: Mapping[str, ArrayLike] | None = None,
+        model: pm.Model | None = None,
+        rng: Any = None,
+        blocked: bool = True,
+        **unused: Any,
+    ) -> None:
+        del unused
+        model = pm.modelcontext(model)
+        discrete = [rv for rv in model.free_RVs if rv.dtype in discrete_types]
+        self.vars = get_value_vars_from_user_vars(discrete if vars is None else vars, model)
+        self.blocked = blocked
+        self.rng = get_random_generator(rng)
+        self.conditionals = [_Conditional.of(model, value, support or {}) for value in self.vars]
+
+    def step(self, point: dict[str, NDArray[Any]]) -> tuple[dict[str, NDArray[Any]], list[dict[str, Any]]]:
+        """One sweep over all cells of all latents."""
+        for conditional in self.conditionals:
+            point = conditional.update(point, self.rng)
+        return point, [{}]
+
+
+def local_density(model: pm.Model, value: TensorVariable) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """The terms of the log density one latent appears in, for a batch of its values, and the names of the others there.
+
+    Called with the batch (values, *shape) and a value of each of the others.
+    """
+    terms = [term for term in model.logp(sum=False) if value in ancestors([term])]
+    batch = pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape))
+    (log_density,) = vectorized([summed(terms)], {value: batch})
+    used = set(ancestors([log_density]))
+    others = [v for v in model.value_vars if v in used]
+    function = pytensor.function([batch, *others], log_density, on_unused_input="ignore")
+    return function, tuple(v.name for v in others)
+
+
+@dataclass(frozen=True)
+class _Conditional:
+    """The full conditional of one latent: the terms of the density it appears in, for a batch of its values."""
+
+    name: str
+    supports: list[NDArray[np.int64]]
+    log_density: Callable[..., Any]
+    inputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: pm.Model, value: TensorVariable, support: Mapping[str, ArrayLike]) -> _Conditional:
+        rv = model.values_to_rvs[value]
+        if rv.dtype not in discrete_types:
+            raise TypeError(f"exact Gibbs updates discrete latents, {rv.name!r} is continuous ({rv.dtype})")
+        _, supports = support_of(rv, support, set(model.basic_RVs))
+        return cls(rv.name, supports, *local_density(model, value))
+
+    def update(self, point: dict[str, NDArray[Any]], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+        current, rest = np.array(point[self.name]), [point[name] for name in self.inputs]
+        for cell, values in zip(np.ndindex(current.shape), self.supports, strict=True):
+            batch = np.repeat(current[None], values.size, axis=0)
+            batch[(slice(None), *cell)] = values
+            log_p = self.log_density(batch, *rest)
+            if not np.isfinite(top := log_p.max()):
+                raise ValueError(
+                    f"no value of {self.name} is possible given the rest of the point: start the chain at a point of "
+                    "positive probability (model.check_start_vals)"
+                )
+            cumulative = np.cumsum(np.exp(log_p - top))
+            current[cell] = values[np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")]
+        return {**point, self.name: current}
+
+
+def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, ArrayLike]) -> Any:
+    r"""P(in) under the stationary law of the published, faulty two-level chain. For comparison only.
+
+    .. math:: \frac{a}{a + 1 - b}, \qquad a = E[q(X_2) \mid \text{out}], \quad b = E[q(X_2) \mid \text{in}],
+
+    where :math:`q(x_2)` is the chance that the chain's update of the count inside chooses "in". It uses
+    :math:`P(k) \, P(\text{noisy}_1 \mid k) \, h(\text{sum} - x_2 + k)` but not the belief :math:`\pi(x_2 \mid k)`,
+    so it can choose a count inside above the total. The update of :math:`X_2` is the right one. For the model itself
+    ask `Adversary.posterior`.
+
+    Parameters
+    ----------
+    plan : Plan
+        Two levels, one cell.
+    reader : Adversary
+        With a known count at the lowest level.
+    observed : mapping
+        ``noisy[level]`` and ``sibling_sum[level]`` as `observed` names them: scalars, or arrays over releases.
+
+    Returns
+    -------
+    float or array
+        One probability per release.
+
+    References
+    ----------
+    Kazan and Reiter (2025), eqs 2.10 and 2.11, and the tables of its section 2.4.
+    """
+    chain = reader.chain(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
+    if not chain or not plan.levels[0].siblings or not isinstance(chain[0], Known):
+        raise ValueError("the published chain is for two levels with siblings, one cell, and a known count below")
+    low, high = plan.levels
+    siblings = low.siblings or 0
+    names = (f"noisy[{low.name}]", f"noisy[{high.name}]", f"sibling_sum[{low.name}]")
+    noisy1, noisy2, total = np.broadcast_arrays(*(np.asarray(observed[name], dtype=np.float64) for name in names))
+    inside = np.array(reader.contributions()) + chain[0].count
+    totals = _totals(chain[1], inside, high.mechanism, noisy2, total)
+    link = low.mechanism.total(siblings)
+
+    def log_prob(mechanism: Any, release: Floats, value: Any) -> Floats:
+        return np.asarray(mechanism.log_prob(release[..., None], value), dtype=np.float64)
+
+    log_link = [log_prob(link, total, totals - k) for k in inside]
+    own = log_prob(low.mechanism, noisy1, inside)
+    with np.errstate(divide="ignore"):
+        choose_in = expit(logit(reader.prior) + own[..., 1:] - own[..., :1] + log_link[1] - log_link[0])
+    stay = []
+    for k, log_h in zip(inside, log_link, strict=True):
+        log_p = log_h + log_prob(high.mechanism, noisy2, totals) + np.asarray(chain[1].log_prob(totals, k))
+        stay.append((np.exp(log_p - logsumexp(log_p, axis=-1, keepdims=True)) * choose_in).sum(-1))
+    out_to_in, in_to_in = stay
+    return (out_to_in / (out_to_in + 1 - in_to_in))[()]
+
+
+def _totals(belief: Any, inside: NDArray[np.int64], mechanism: Any, noisy: Floats, total: Floats) -> NDArray[np.int64]:
+    """Every total that can matter: from the smallest count inside to where the releases pull, and the noise's reach."""
+    reach = int(mechanism.support(0)[-1])
+    pulled = int(max(noisy.max(), (inside.max() + total).max(), inside.max())) + reach
+    ends = [belief.support(int(k))[1] for k in inside]
+    last: Sequence[int] = [pulled if end is None else end for end in ends]
+    return np.arange(int(inside.min()), max(last) + 1)

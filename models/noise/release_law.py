@@ -1,0 +1,195 @@
+"""From a mechanism to the PyMC variable of its release: `released("noisy[block]", mechanism, count)`.
+
+Every mechanism has a law here. Those with a formula are written in PyTensor; any other, for instance a post-processed
+one, is asked for its own `log_prob` and `sample`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.graph.replace import _vectorize_node
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.privacy.mechanisms import continuous as mechanisms
+
+from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
+from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
+
+__all__ = [
+    "DiscreteGaussian",
+    "DiscreteGaussianSum",
+    "Exact",
+    "Geometric",
+    "GeometricSum",
+    "LaplaceSum",
+    "law",
+    "released",
+]
+
+Law = Callable[..., TensorVariable]
+
+
+def released(name: str, mechanism: mechanisms.Mechanism, value: Any, count: int = 1, **kwargs: Any) -> TensorVariable:
+    """The release of `value` plus `count` independent noises of `mechanism`, as a variable of the model in context.
+
+    Parameters
+    ----------
+    name : str
+        Name of the variable.
+    mechanism : Mechanism
+        The noise of one release.
+    value : tensor_like
+        The true value, or the sum of `count` true values.
+    count : int
+        How many noises the release carries; 0 publishes the value itself.
+    **kwargs
+        Passed to the distribution: `dims`, `shape`, `observed`.
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     noisy = released("noisy", mechanisms.Geometric(epsilon=1.0), pm.Poisson("count", np.float64(3)))
+    """
+    return law(mechanism, value, count)(name, **kwargs)
+
+
+def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
+    """The law of `value` plus `count` noises: a PyMC distribution that still wants its name (or `.func.dist`)."""
+    if not isinstance(mechanism, mechanisms.Mechanism):
+        raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
+    if int(count) != count or count < 0:
+        raise ValueError(f"count must be a whole number of noises, got {count}")
+    return _law(mechanism if count else mechanisms.Exact(), value, int(count))
+
+
+@singledispatch
+def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
+    total = mechanism if count == 1 else mechanism.total(count)
+
+    def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
+        return own_log_prob(total, release, true)
+
+    def random(true: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
+        shape = np.shape(true) if size is None else tuple(size)
+        return np.asarray(total.sample(np.broadcast_to(true, shape), np.random.default_rng(rng)))
+
+    kind = type(mechanism).__name__
+    dtype = "int64" if _is_whole(total) else "float64"
+    value = float64(value)
+    return lambda name, **kwargs: pm.CustomDist(
+        name, value, logp=logp, random=random, signature="()->()", dtype=dtype, class_name=kind, **kwargs
+    )
+
+
+@_law.register
+def _(mechanism: mechanisms.DiscreteGaussian, value: Any, count: int) -> Law:
+    if count == 1:
+        return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.rho)
+    return partial(DiscreteGaussianSum, mu=value, rho=mechanism.rho, count=count)
+
+
+@_law.register
+def _(mechanism: mechanisms.DiscreteGaussianSum, value: Any, count: int) -> Law:
+    return _law(mechanism.single, value, count * mechanism.count)
+
+
+@_law.register
+def _(mechanism: mechanisms.Geometric, value: Any, count: int) -> Law:
+    if count == 1:
+        return partial(Geometric, mu=value, epsilon=mechanism.epsilon)
+    return partial(GeometricSum, mu=value, epsilon=mechanism.epsilon, count=count)
+
+
+@_law.register
+def _(mechanism: mechanisms.GeometricSum, value: Any, count: int) -> Law:
+    return _law(mechanisms.Geometric(mechanism.epsilon), value, count * mechanism.count)
+
+
+@_law.register
+def _(mechanism: mechanisms.Gaussian, value: Any, count: int) -> Law:
+    return partial(pm.Normal, mu=float64(value), sigma=np.float64(mechanism.sigma * np.sqrt(count)))
+
+
+@_law.register
+def _(mechanism: mechanisms.Laplace, value: Any, count: int) -> Law:
+    if count == 1:
+        return partial(pm.Laplace, mu=float64(value), b=np.float64(mechanism.scale))
+    return partial(LaplaceSum, mu=value, b=mechanism.scale, count=count)
+
+
+@_law.register
+def _(mechanism: mechanisms.LaplaceSum, value: Any, count: int) -> Law:
+    return _law(mechanisms.Laplace(mechanism.scale), value, count * mechanism.count)
+
+
+@_law.register
+def _(mechanism: mechanisms.Exact, value: Any, count: int) -> Law:
+    del mechanism, count
+    return partial(Exact, value=value)
+
+
+@_law.register
+def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
+    if count != 1:
+        raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no law")
+    answers = np.arange(mechanism.categories)
+    rows = np.exp(mechanism.log_prob(answers, answers[:, None]))
+    table = np.vstack([rows, np.full(answers.size, np.nan)])  # the last row: values that have no answer, impossible
+    value = pt.as_tensor_variable(value)
+    row = pt.switch(pt.or_(value < 0, value >= answers.size), answers.size, value).astype("int64")
+    return partial(pm.Categorical, p=pt.constant(table)[row])
+
+
+def _is_whole(mechanism: mechanisms.Mechanism) -> bool:
+    try:
+        mechanism.support(0)
+    except TypeError:  # what continuous noise answers
+        return False
+    return True
+
+
+class OwnLogProb(Op):
+    """`law.log_prob(*inputs)` in a PyTensor graph, in NumPy. It broadcasts, and so is its own batch version."""
+
+    __props__ = ("law",)
+
+    def __init__(self, law: Any) -> None:
+        self.law = law
+
+    def make_node(self, *inputs: TensorVariable) -> Apply:
+        rank = max(x.ndim for x in inputs)
+        padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in inputs]
+        shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank))
+        return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])  # an axis known to broadcast stays known
+
+    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:
+        outputs[0][0] = np.asarray(self.law.log_prob(*inputs), dtype=np.float64)
+
+
+def _batch(op: OwnLogProb, node: Apply, *batched: TensorVariable) -> Apply:
+    del node
+    return op.make_node(*batched)
+
+
+_vectorize_node.register(OwnLogProb, _batch)
+
+
+def own_log_prob(law: Any, *inputs: Any) -> TensorVariable:
+    """Log probability by a law's own numbers, where there is no formula in PyTensor. No gradient.
+
+    Parameters
+    ----------
+    law : hashable object with `log_prob(*arrays)`, which broadcasts: a mechanism, a post-processed release
+    *inputs : tensor_like
+    """
+    variables = [pt.as_tensor_variable(x) for x in inputs]
+    rank = max(x.ndim for x in variables)  # equal rank first, so that added axes line up
+    return OwnLogProb(law)(*(pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in variables))

@@ -1,0 +1,157 @@
+"""The free cells of a table with known margins, as one discrete vector of a PyMC model.
+
+All rows but the last and all columns but the last are free; the margins settle the rest, so no draw and no step ever
+leaves them. A table with a negative cell has probability zero.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pymc.distributions.distribution import Discrete
+from pymc.distributions.shape_utils import rv_size_is_none
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from adversary._core import log_sum_exp
+from adversary.models.noise import float64
+from adversary.reader.conditioned import TablePrior, cell_bounds, conforming_tables, random_tables
+
+__all__ = ["FreeCells", "FreeCellsRV", "completed_table", "free_bounds"]
+
+LARGEST_DRAWN = 200_000
+"""Tables beyond which only the uniform law over databases is drawn from."""
+
+
+def completed_table(free: Any, rows: Any, columns: Any) -> TensorVariable:
+    """The table (r, c) of free cells ((r - 1)(c - 1),), row by row, in a graph.
+
+    Every free cell is in one move: +1 there and in the last corner, -1 at the end of its row and of its column. A sum
+    of products, so that batches of it stay known to broadcast.
+    """
+    r, c = rows.type.shape[0], columns.type.shape[0]
+    moves = np.einsum("ai,bj->abij", _differences(r), _differences(c)).reshape(-1, r, c)
+    in_last_row, in_last_column = np.eye(r, dtype=np.int64)[:, -1:], np.eye(c, dtype=np.int64)[-1]
+    last_column = pt.concatenate([rows[:-1], (rows[-1] - columns[:-1].sum())[None]])
+    last_row = pt.concatenate([columns[:-1], pt.zeros_like(columns[-1:])])
+    return last_column[:, None] * in_last_column + in_last_row * last_row + (free[:, None, None] * moves).sum(0)
+
+
+def _differences(size: int) -> NDArray[np.int64]:
+    """Rows e_a - e_last for every a but the last."""
+    difference = np.eye(size, dtype=np.int64)[:-1]
+    difference[:, -1] = -1
+    return difference
+
+
+def free_bounds(rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Smallest and largest value of each free cell."""
+    low, high = (bound[:-1, :-1].ravel() for bound in cell_bounds(rows, columns))
+    return low, high
+
+
+@lru_cache(maxsize=16)
+def _listed(rows: tuple[int, ...], columns: tuple[int, ...], terms: bytes, counts: int) -> Any:
+    """Every table and the cumulative weights of all; None for too many."""
+    tables = conforming_tables(rows, columns, LARGEST_DRAWN)
+    if tables is None:
+        return None
+    table = np.frombuffer(terms).reshape(len(rows), len(columns), counts)
+    i, j = np.indices((len(rows), len(columns)))
+    log_weight = table[i, j, tables].sum((1, 2))
+    return tables, np.cumsum(np.exp(log_weight - log_weight.max()))
+
+
+class FreeCellsRV(RandomVariable):
+    name = "free_cells"
+    signature = "(r),(c),(r,c,n),(),()->(f)"
+    dtype = "int64"
+    _print_name = ("FreeCells", "\\operatorname{FreeCells}")
+
+    def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> Any:
+        rows, columns = dist_params[:2]
+        return ((rows.shape[-1] - 1) * (columns.shape[-1] - 1),)
+
+    @classmethod
+    def rng_fn(
+        cls,
+        rng: np.random.Generator,
+        rows: Any,
+        columns: Any,
+        terms: Any,
+        log_total: Any,
+        uniform: Any,
+        size: Any = None,
+    ) -> NDArray[np.int64]:
+        del log_total
+        rows, columns, terms = rows.reshape(rows.shape[-1]), columns.reshape(columns.shape[-1]), np.squeeze(terms)
+        shape = () if size is None else tuple(size)
+        number = int(np.prod(shape))
+        if np.all(uniform):
+            tables = random_tables(rows, columns, number, rng)
+        else:
+            listed = _listed(tuple(rows.tolist()), tuple(columns.tolist()), terms.tobytes(), terms.shape[-1])
+            if listed is None:
+                raise ValueError(
+                    f"more than {LARGEST_DRAWN} tables have these margins: too many to draw from before a release, "
+                    "unless every database is equally likely"
+                )
+            every, cumulative = listed
+            tables = every[np.searchsorted(cumulative, rng.random(number) * cumulative[-1], side="right")]
+        return tables[:, :-1, :-1].reshape(*shape, (rows.size - 1) * (columns.size - 1))
+
+
+class FreeCells(Discrete):
+    r"""Free cells of a table of counts with known margins: :math:`\log P = \sum_{ij} t_{ij}(x_{ij}) - \log Z`.
+
+    Parameters
+    ----------
+    prior : TablePrior
+        Its terms :math:`t_{ij}`; :math:`x \log \pi_{ij} - \log x!` for independent records.
+    rows, columns : array_like of int
+        Margins, at least two of each.
+
+    Notes
+    -----
+    Normalised where the tables can be listed or every database is equally likely; otherwise Z is taken as 1, so that
+    the log evidence is known up to a constant, and nothing can be drawn before a release.
+    """
+
+    rv_op = FreeCellsRV()
+
+    @classmethod
+    def dist(cls, prior: TablePrior, rows: Any, columns: Any, **kwargs: Any) -> TensorVariable:
+        r, c = (np.asarray(margin, dtype=np.int64) for margin in (rows, columns))
+        terms = prior.cell_terms(int(cell_bounds(r, c)[1].max()))
+        total = prior.log_total(r, c)
+        if total is None:
+            tables = conforming_tables(r, c, LARGEST_DRAWN)
+            total = 0.0 if tables is None else float(log_sum_exp(prior.log_weight(tables)))
+        if np.isneginf(total):
+            raise ValueError("the prior gives probability 0 to every table with these margins")
+        uniform = np.int64(prior.independent_features)
+        parameters = pt.constant(r), pt.constant(c), float64(terms), float64(total), pt.constant(uniform)
+        return super().dist(list(parameters), **kwargs)
+
+    def support_point(rv: Any, size: Any, rows: Any, columns: Any, terms: Any, log_total: Any, uniform: Any) -> Any:
+        """North-west corner rule: as much as fits in each cell, row by row."""
+        del rv, terms, log_total, uniform
+        above, left = pt.cumsum(rows), pt.cumsum(columns)
+        filled = pt.minimum(above[:, None], left[None])
+        upper = pt.concatenate([pt.zeros_like(filled[:1]), filled[:-1]], axis=0)
+        part = filled - upper
+        table = part - pt.concatenate([pt.zeros_like(part[:, :1]), part[:, :-1]], axis=1)
+        corner = table[:-1, :-1].ravel()
+        return corner if rv_size_is_none(size) else pt.full((*size, corner.shape[0]), corner)
+
+    def logp(value: Any, rows: Any, columns: Any, terms: Any, log_total: Any, uniform: Any) -> TensorVariable:
+        del uniform
+        table, counts = completed_table(value, rows, columns), terms.shape[-1]
+        inside = pt.clip(table, 0, counts - 1)
+        first = pt.arange(terms.shape[0] * terms.shape[1]).reshape(terms.shape[:2]) * counts
+        total = terms.ravel()[(first + inside).astype("int64")].sum() - log_total
+        return pt.switch(pt.all(pt.eq(table, inside)), total, np.float64(-np.inf))

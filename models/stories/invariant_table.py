@@ -1,0 +1,116 @@
+r"""A table of counts with known margins and its noisy release as a PyMC model, the release left free.
+
+.. math::
+   \text{free cells} \mid \text{margins} &\sim \exp \Big( \sum_{ij} t_{ij}(x_{ij}) \Big), \qquad
+   x = \text{the free cells and what the margins make of the others} \\
+   \text{noisy} \mid x &\sim \text{the mechanism}, \qquad
+   \text{in} \mid x \sim \operatorname{Bernoulli}\big( (x_{jk} - \text{known}_{jk}) / n \big)
+
+The margins hold exactly in every state: no penalty, no rejection. Small tables are enumerated, large ones sampled with
+`MarginGibbs`; `adversary.conditioned.table_posterior` gives the same posterior without PyMC.
+
+References
+----------
+Cho and Awan, "Formal Privacy Guarantees with Invariant Statistics", section 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike
+from pytensor.tensor.variable import TensorVariable
+
+from adversary._core import check_whole
+from adversary.models.noise import released as released_cells
+from adversary.models.noise import released_together
+from adversary.privacy.invariants import VectorNoise
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.conditioned import KnownMargins
+
+from .free_cells import FreeCells, completed_table
+
+__all__ = ["invariants"]
+
+
+def invariants(
+    margins: Any,
+    mechanism: Any,
+    prior: Any = None,
+    *,
+    known: ArrayLike | None = None,
+    target: tuple[int, int] | None = None,
+    released: ArrayLike | None = None,
+) -> pm.Model:
+    """A noisy table whose margins were published exactly.
+
+    Parameters
+    ----------
+    margins : Margins of two features, or (row totals, column totals)
+        At least two rows and two columns.
+    mechanism : Mechanism or VectorNoise (`KNorm`, `SpanGaussian`)
+        The noise of each cell, or of all cells together.
+    prior : TablePrior or array_like (rows, columns), optional
+        Or the probabilities of the cells for independent records; every cell alike unless given.
+    known : array_like (rows, columns), optional
+        Table of the records the reader knows already.
+    target : (row, column), optional
+        Adds ``in``: whether one record, not a known one, is in this cell.
+    released : array_like (rows, columns), optional
+        A published table, to be observed; ``noisy`` is left free unless given.
+
+    Returns
+    -------
+    pymc.Model
+        Free: ``free_cells``, of the unknown records, all rows and columns but the last; ``noisy``, dims (row, column);
+        ``in`` if there is a target. Deterministic: ``table``, known records included, dims (row, column).
+
+    Notes
+    -----
+    Too large to enumerate, sample it with ``pm.sample(step=MarginGibbs())``: a step that changes one free cell at a
+    time need not reach every table, and no diagnostic shows that.
+
+    Examples
+    --------
+    >>> from adversary import DiscreteGaussian, enumerate_posterior
+    >>> model = invariants(([2, 1], [2, 1]), DiscreteGaussian(1.0), target=(0, 0))
+    >>> round(enumerate_posterior(model, {"noisy": [[2, 0], [0, 1]]}).posterior.item(), 6)
+    0.595662
+    """
+    story = KnownMargins.of(margins, prior, known)
+    shape = story.known.shape
+    if min(shape) < 2:
+        raise ValueError(f"a table of {shape[0]} x {shape[1]} is settled by its margins: there is nothing to model")
+    where = None if target is None else _cell(target, shape)
+    with pm.Model(coords={"row": np.arange(shape[0]), "column": np.arange(shape[1])}) as model:
+        free = FreeCells("free_cells", story.prior, story.rows, story.columns)
+        rows, columns = pt.constant(story.rows), pt.constant(story.columns)
+        unknown = completed_table(free, rows, columns)
+        table = pm.Deterministic("table", unknown + pt.constant(story.known), dims=("row", "column"))
+        if where is not None:
+            pm.Bernoulli("in", unknown[where].astype("float64") / np.float64(story.records))
+        _publish(mechanism, table)
+    return model if released is None else pm.observe(model, {"noisy": _as_released(model, released)})
+
+
+def _publish(mechanism: Any, table: TensorVariable) -> None:
+    if not isinstance(mechanism, Mechanism | VectorNoise):
+        raise TypeError(f"mechanism must be a Mechanism or a VectorNoise, got {mechanism!r}")
+    publish: Any = released_cells if isinstance(mechanism, Mechanism) else released_together
+    publish("noisy", mechanism, table, dims=("row", "column"))
+
+
+def _as_released(model: pm.Model, released: ArrayLike) -> Any:
+    """The published table in the type of the variable; fractions are refused where the noise is whole."""
+    values = np.asarray(released)
+    return check_whole("released", values) if model["noisy"].dtype.startswith("int") else values.astype(np.float64)
+
+
+def _cell(target: tuple[int, int], shape: tuple[int, ...]) -> tuple[int, int]:
+    row, column = (int(check_whole("target", place, minimum=0)) for place in target)
+    if row >= shape[0] or column >= shape[1]:
+        raise ValueError(f"target must be a cell of the {shape[0]} x {shape[1]} table, got {target}")
+    return row, column

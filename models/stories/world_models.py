@@ -1,0 +1,138 @@
+r"""The actual and the counterfactual world of one record as PyMC models, their release left free.
+
+.. math::
+   d &\sim \pi(d), \qquad r \mid d \sim \pi(r \mid d), \qquad s \mid d \sim \pi(r \mid d) \text{ independently of } r \\
+   \text{noisy} &= a(d, r) + \text{noise in the actual world}, \qquad a(d, s) + \text{noise in the other}
+
+The record r is inferred; in the counterfactual world its copy s is what the mechanism was given, so the release says no
+more about r than everyone else's records d do.
+
+References
+----------
+Kifer et al. (2022), "Bayesian and frequentist semantics for common variations of differential privacy", section 7.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import xarray as xr
+from pytensor.tensor.variable import TensorVariable
+
+from adversary._core import check_whole
+from adversary.models.noise import released
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.counterfactual import labelled_array, probabilities, selected
+
+from .tabulated import Tabulated
+
+__all__ = ["actual_world", "counterfactual_world"]
+
+
+def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
+    """The release is made from the target's own record.
+
+    Parameters
+    ----------
+    prior_rest : pi(d), dim (rest); 1.0 if everyone else's records are known
+    prior_record : pi(r | d), dims ([rest,] record)
+    mechanism : noise of each answer
+    answers : whole numbers a(d, r), dims ([rest,] record); further dims of a DataArray (queries, cells) carry
+        independent noises and become dims of the release
+
+    Returns
+    -------
+    pymc.Model
+        Free: ``rest`` and ``record``, as positions 0, 1, ...; ``noisy``. Deterministic: ``answer``.
+    """
+    story = _Story.of(prior_rest, prior_record, answers)
+    with pm.Model(coords=story.coords) as model:
+        rest, record = story.people()
+        story.publish(mechanism, _looked_up(story.answers.values, rest, record))
+    return model
+
+
+def counterfactual_world(
+    prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any, *, default: Any = None, dropped: Any = None
+) -> pm.Model:
+    """The release is made from another record: a copy drawn as the target's was, given everyone else's.
+
+    Parameters
+    ----------
+    prior_rest, prior_record, mechanism, answers : as in `actual_world`
+    default : label (or position) of a fixed record to use instead of a copy
+    dropped : answers without the target's record to use instead, dims ([rest]) and those of the queries
+
+    Returns
+    -------
+    pymc.Model
+        As in `actual_world`, and where it is drawn the free ``copy``.
+    """
+    if default is not None and dropped is not None:
+        raise ValueError("give default or dropped, not both: each says what the counterfactual world holds")
+    story = _Story.of(prior_rest, prior_record, answers)
+    with pm.Model(coords=story.coords) as model:
+        rest, _ = story.people()
+        if default is None and dropped is None:
+            copy = Tabulated("copy", story.log_record, row=rest)
+            story.publish(mechanism, _looked_up(story.answers.values, rest, copy))
+        else:
+            fixed = selected(story.answers, default) if dropped is None else story.without(dropped)
+            story.publish(mechanism, _looked_up(fixed.values, rest))
+    return model
+
+
+def _looked_up(table: Any, *positions: TensorVariable) -> TensorVariable:
+    """Entries of a table; the nearest ones at positions outside, which step methods propose and no law allows."""
+    inside = [pt.clip(k, np.int64(0), np.int64(n - 1)) for k, n in zip(positions, table.shape, strict=False)]
+    return pt.constant(table)[tuple(inside)]
+
+
+@dataclass(frozen=True)
+class _Story:
+    """Log priors (rest,) and (rest, record), and whole answers (rest, record, ...)."""
+
+    log_rest: Any
+    log_record: Any
+    answers: xr.DataArray
+
+    @classmethod
+    def of(cls, prior_rest: Any, prior_record: Any, answers: Any) -> _Story:
+        rest, record = (
+            probabilities("prior_rest", prior_rest, "rest"),
+            probabilities("prior_record", prior_record, "record"),
+        )
+        values = labelled_array("answers", answers, ("rest", "record"))
+        rest, record, values = xr.align(rest, record, values, join="exact", copy=False)
+        everybody = xr.zeros_like(rest) + xr.zeros_like(record)
+        table = (everybody + values).transpose("rest", "record", ...)
+        with np.errstate(divide="ignore"):
+            logs = np.log(rest.values), np.log((everybody + record).transpose("rest", "record").values)
+        return cls(*logs, table.copy(data=check_whole("answers", table.values)))
+
+    @property
+    def queries(self) -> tuple[Any, ...]:
+        return self.answers.dims[2:]
+
+    @property
+    def coords(self) -> dict[str, Any]:
+        """Labels of the release's dims."""
+        return {str(dim): self.answers[dim].values for dim in self.queries}
+
+    def people(self) -> tuple[TensorVariable, TensorVariable]:
+        rest = Tabulated("rest", self.log_rest)
+        return rest, Tabulated("record", self.log_record, row=rest)
+
+    def without(self, dropped: Any) -> xr.DataArray:
+        """Answers without the record, dims (rest, ...)."""
+        values = labelled_array("dropped", dropped, ("rest",))
+        table = (xr.zeros_like(self.answers.isel(record=0, drop=True)) + values).transpose("rest", *self.queries)
+        return table.copy(data=check_whole("dropped", table.values))
+
+    def publish(self, mechanism: Mechanism, value: TensorVariable) -> None:
+        dims = tuple(map(str, self.queries)) or None
+        released("noisy", mechanism, pm.Deterministic("answer", value, dims=dims), dims=dims)

@@ -1,0 +1,235 @@
+r"""Mean and variance of data in a public interval, from noisy statistics: the analyst's model, its release left free.
+
+.. math::
+   (\mu, \sigma^2) &\sim \text{prior, where } \sigma^2 \le (\mu - a)(b - \mu) \\
+   \bar Y \mid \mu, \sigma^2 &\sim N(\mu, \sigma^2/n), \qquad
+   S^2 \mid \sigma^2 \sim \text{Gamma}\big(\tfrac{n-1}{2}, \tfrac{n-1}{2 \sigma^2}\big) \\
+   \text{noisy[mean]} &= \bar Y + \text{noise}, \qquad \text{noisy[variance]} = S^2 + \text{noise}
+
+Constrained, the statistics are those of n values in the interval: :math:`0 \le \bar Y \le 1` and
+:math:`S^2 \le \frac{n}{n-1} \bar Y (1 - \bar Y)` on the unit scale. Given that event (``feasibility="event"``) a
+potential is the log chance of it; in a law truncated to it ("normalised") that chance is divided by
+:math:`C(\mu, \sigma^2)`, its average. So a model draws its own prior exactly by rejection, as `calibrate` does:
+`pm.sample_prior_predictive` ignores potentials.
+
+References
+----------
+Kazan (2026), chapter 4: sections 4.2 and 4.3, Theorems 13, 14, 16 and 18.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.analyst.bounded import BoundedRelease, Flat, as_prior, check_proper, default_cap
+
+from .density_operations import gamma_laplace, log_gammainc, log_ndtr, normal_laplace
+from .feasible_statistics import LEAST_MASS, Statistics
+from .public_data import Told, parameters
+
+__all__ = ["bounded", "released_statistics"]
+
+Law = Callable[..., Any]
+
+_ONE, _TWO = np.float64(1.0), np.float64(2.0)
+
+
+def bounded(
+    release: BoundedRelease,
+    prior: Any = "flat",
+    constrained: bool = True,
+    form: str = "marginal",
+    *,
+    feasibility: str = "event",
+    cap: float | None = None,
+    observed: bool = False,
+) -> pm.Model:
+    """Posterior of the mean and variance of bounded data, once the release is observed.
+
+    Parameters
+    ----------
+    release : BoundedRelease
+        One release: its n, noise and bounds are the model's; its values only set the sampler's coordinates.
+    prior : "flat", NormalInverseGamma or callable
+        A callable takes (mu, sigma2), in the units of the data, as PyTensor variables, and returns the log density up
+        to a constant. To draw from such a model it must be at most 0.
+    constrained : bool
+        Whether parameters and statistics are those of data within the bounds.
+    form : "marginal" or "joint"
+        "marginal" has the two parameters only, the statistics integrated out; it needs Laplace noise. "joint" keeps the
+        exact statistics as latents, each a uniform place in its (truncated) law.
+    feasibility : "event" or "normalised"
+        See the module; without constraints it has no meaning.
+    cap : float, optional
+        Without constraints, sigma2 is below this, in squared units of the data; `math.inf` for no cap. By default
+        (n - 1) / (2 n epsilon2) on the unit scale where that is above 1/4, as in the thesis, otherwise none.
+    observed : bool
+        Whether the release is observed already, its values being the model's data ``released[...]``. So a model is
+        compiled once for many: `pm.set_data`, or nutpie's ``with_data``, moves n, scales, values and prior.
+
+    Returns
+    -------
+    pymc.Model
+        Free: ``unit_mu``, ``unit_sigma2``, in the joint form ``place[mean]``, ``place[variance]``, and the released
+        ``noisy[mean]``, ``noisy[variance]``. Deterministic, in the units of the data: ``mu``, ``sigma2``, ``sigma``,
+        and in the joint form ``sample_mean``, ``sample_variance``. Data: ``n``, ``scale[...]`` (Laplace scale, or
+        standard deviation), ``released[...]``, and the numbers of an informative prior.
+
+    Notes
+    -----
+    A free release is observed with ``pm.observe(model, released_statistics(release))``. Bounds, form and cap are fixed
+    once a model is built.
+
+    Raises
+    ------
+    ValueError : an improper posterior, several releases, Gaussian noise in the marginal form, an unknown choice
+
+    Examples
+    --------
+    >>> told = BoundedRelease(0.343, 0.2225, n=43, epsilon=(0.25, 0.25))
+    >>> sorted(rv.name for rv in bounded(told).free_RVs)
+    ['noisy[mean]', 'noisy[variance]', 'unit_mu', 'unit_sigma2']
+    """
+    law = as_prior(prior)
+    _check(release, law, form, feasibility)
+    top = _largest(release, constrained, cap)
+    if isinstance(law, Flat):
+        check_proper(release, law, constrained, cap)
+    with pm.Model() as model:
+        told = Told.of(release, observed)
+        mu, sigma2 = parameters(told, law, constrained, top)
+        statistics = Statistics(told.n, mu, sigma2, told.rate("mean"), told.rate("variance"))
+        (_marginal if form == "marginal" else _joint)(told, statistics, constrained)
+        if constrained and feasibility == "normalised":
+            pm.Potential("one_over_mass", pt.log(LEAST_MASS) - statistics.log_mass())
+    return model
+
+
+def released_statistics(release: BoundedRelease) -> dict[str, float]:
+    """The released variables of `bounded` and their values in this release, for `pm.observe`."""
+    values = {"noisy[mean]": release.mean, "noisy[variance]": release.variance}
+    return {name: float(np.asarray(value)) for name, value in values.items() if value is not None}
+
+
+def _marginal(told: Told, statistics: Statistics, constrained: bool) -> None:
+    """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
+    laws = {"mean": _noisy_mean, "variance": _noisy_variance}
+    noisy = {name: laws[name](told, statistics) for name in told.names}
+    if constrained:
+        unit = {name: told.on_unit(name, value) for name, value in noisy.items()}
+        free = sum(_unit_density(statistics, name, value) for name, value in unit.items())
+        pm.Potential("feasible", statistics.log_feasible(unit.get("mean"), unit.get("variance")) - free)
+
+
+def _unit_density(statistics: Statistics, name: str, value: TensorVariable) -> TensorVariable:
+    if name == "mean":
+        return normal_laplace(value, statistics.mu, statistics.spread, statistics.rate1)
+    return gamma_laplace(value, statistics.alpha, statistics.sigma2, statistics.rate2)
+
+
+def _noisy_mean(told: Told, statistics: Statistics) -> TensorVariable:
+    """Free sample means plus Laplace noise, in the units of the data."""
+    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
+
+    def logp(value: Any, mu: Any, variance: Any, scale: Any) -> TensorVariable:
+        return normal_laplace(value, mu, variance, _ONE / scale)
+
+    def random(mu: Any, variance: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
+        return rng.normal(mu, np.sqrt(variance), size) + rng.laplace(0.0, scale, size)
+
+    parameters = low + width * statistics.mu, width**2 * statistics.spread, told.scales["mean"]
+    return _custom(told, "mean", parameters, logp, random)
+
+
+def _noisy_variance(told: Told, statistics: Statistics) -> TensorVariable:
+    """Free sample variances plus Laplace noise, in the units of the data."""
+
+    def logp(value: Any, sigma2: Any, alpha: Any, scale: Any) -> TensorVariable:
+        return gamma_laplace(value, alpha, sigma2, _ONE / scale)
+
+    def random(sigma2: Any, alpha: Any, scale: Any, rng: Any = None, size: Any = None) -> Any:
+        return rng.gamma(alpha, sigma2 / alpha, size) + rng.laplace(0.0, scale, size)
+
+    parameters = np.float64(told.release.width**2) * statistics.sigma2, statistics.alpha, told.scales["variance"]
+    return _custom(told, "variance", parameters, logp, random)
+
+
+def _custom(told: Told, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
+    options = {"signature": "(),(),()->()", "dtype": "float64", "observed": told.seen(name)}
+    return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, random=random, **options)
+
+
+def _joint(told: Told, statistics: Statistics, constrained: bool) -> None:
+    """The exact statistics as places in their laws, and the released ones around them."""
+    mean, mass = _sample_mean(statistics, constrained)
+    variance, rest = _sample_variance(statistics, statistics.largest(mean) if constrained else None)
+    if constrained:
+        pm.Potential("feasible", mass + rest)
+    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
+    exact = {
+        "mean": pm.Deterministic("sample_mean", low + width * mean),
+        "variance": pm.Deterministic("sample_variance", width**2 * variance),
+    }
+    for name in told.names:
+        scale = told.scales[name]
+        if told.release.noise == "laplace":
+            pm.Laplace(f"noisy[{name}]", mu=exact[name], b=scale, observed=told.seen(name))
+        else:
+            pm.Normal(f"noisy[{name}]", mu=exact[name], sigma=scale, observed=told.seen(name))
+
+
+def _sample_mean(statistics: Statistics, constrained: bool) -> tuple[TensorVariable, TensorVariable]:
+    """The sample mean at a place in its law, truncated to (0, 1), and the log mass there."""
+    place, sd = pm.Uniform("place[mean]", np.float64(0.0), _ONE), pt.sqrt(statistics.spread)
+    if not constrained:
+        return statistics.mu + sd * _normal_quantile(place), pt.constant(np.float64(0.0))
+    low, high = pt.exp(log_ndtr(-statistics.mu / sd)), pt.exp(log_ndtr((_ONE - statistics.mu) / sd))
+    inside = statistics.mu + sd * _normal_quantile(low + place * (high - low))
+    return pt.clip(inside, np.float64(0.0), _ONE), pt.log(high - low)
+
+
+def _normal_quantile(p: TensorVariable) -> TensorVariable:
+    edge = np.float64(1e-15)
+    return np.sqrt(_TWO) * pt.erfinv(_TWO * pt.clip(p, edge, _ONE - edge) - _ONE)
+
+
+def _sample_variance(statistics: Statistics, upper: TensorVariable | None) -> tuple[TensorVariable, TensorVariable]:
+    """The sample variance at a place in its law, truncated to (0, upper), and the log mass there."""
+    place, k = pm.Uniform("place[variance]", np.float64(0.0), _ONE), statistics.alpha
+    if upper is None:
+        return statistics.sigma2 / k * pt.gammaincinv(k, place), pt.constant(np.float64(0.0))
+    end = k * upper / statistics.sigma2
+    quantile = pt.gammaincinv(k, pt.maximum(place * pt.gammainc(k, end), np.float64(1e-290)))
+    return statistics.sigma2 / k * quantile, log_gammainc(k, end)
+
+
+def _largest(release: BoundedRelease, constrained: bool, cap: float | None) -> float:
+    """The largest sigma2 on the unit scale."""
+    if constrained:
+        if cap is not None:
+            raise ValueError("cap is for constrained=False: constrained, sigma2 is at most (mu - a)(b - mu)")
+        return 0.25
+    if cap is not None:
+        if not cap > 0:
+            raise ValueError(f"cap must be positive, got {cap}")
+        return float(cap) / release.width**2
+    return float(default_cap(release))
+
+
+def _check(release: BoundedRelease, law: Any, form: str, feasibility: str) -> None:
+    for name, value, known in (
+        ("form", form, ("marginal", "joint")),
+        ("feasibility", feasibility, ("event", "normalised")),
+    ):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {known}, got {value!r}")
+    if release.shape or getattr(law, "shape", ()):
+        raise ValueError(f"a model is of one release and one prior, got shape {release.shape or law.shape}")
+    if form == "marginal" and release.noise != "laplace":
+        raise ValueError('the marginal form has closed forms for Laplace noise only: use form="joint"')

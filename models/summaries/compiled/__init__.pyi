@@ -1,0 +1,1 @@
+from .machine_code import SOURCE as SOURCE

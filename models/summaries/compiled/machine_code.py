@@ -1,0 +1,14 @@
+"""Which of the models' functions are compiled together: their machine code is kept until one of the sources changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from adversary._core import compiler, digest_of
+
+__all__ = ["SOURCE", "compiled"]
+
+SOURCE = digest_of(Path(__file__).parent, ("noisy_densities", "feasible_densities"))
+"""Digest of the modules with compiled functions, which call one another."""
+
+compiled = compiler(SOURCE)

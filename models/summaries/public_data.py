@@ -1,0 +1,132 @@
+"""What is public about bounded data as data of a PyMC model, and the parameters with their prior.
+
+Both are used by `bounded_data`. The sampler moves in the `coordinates` of a mean and a variance on the unit interval.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
+
+from .coordinates import LogUpTo, RootUpTo, Standardised, pooled
+
+__all__ = ["Told", "parameters"]
+
+_ONE, _TWO = np.float64(1.0), np.float64(2.0)
+_NEVER = np.float64(-np.inf)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is public, as data of the model in context, in the units of the data."""
+
+    release: BoundedRelease
+    n: TensorVariable
+    scales: dict[str, TensorVariable]
+    values: dict[str, TensorVariable]
+    observed: bool
+
+    @classmethod
+    def of(cls, release: BoundedRelease, observed: bool) -> Told:
+        widths = {"mean": release.width, "variance": release.width**2}
+        scales = dict(zip(widths, release.unit_scales, strict=True))
+        names = [name for name in widths if getattr(release, name) is not None]
+        return cls(
+            release,
+            _data("n", release.size),
+            {name: _data(f"scale[{name}]", scales[name] * widths[name]) for name in names},
+            {name: _data(f"released[{name}]", getattr(release, name)) for name in names},
+            observed,
+        )
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.scales)
+
+    def rate(self, name: str) -> TensorVariable | None:
+        """Laplace rate on the unit scale."""
+        width = np.float64(self.release.width ** (1 if name == "mean" else 2))
+        return width / self.scales[name] if name in self.scales else None
+
+    def seen(self, name: str) -> TensorVariable | None:
+        """The released value where it is observed."""
+        return self.values[name] if self.observed else None
+
+    def on_unit(self, name: str, value: TensorVariable) -> TensorVariable:
+        """A mean or a variance, from the units of the data to the unit scale."""
+        low, width = np.float64(self.release.bounds[0]), np.float64(self.release.width)
+        return (value - low) / width if name == "mean" else value / width**2
+
+
+def _data(name: str, value: Any) -> TensorVariable:
+    return pm.Data(name, np.asarray(value, dtype=np.float64))
+
+
+def parameters(told: Told, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
+    """mu and sigma2 on the unit scale, with their prior."""
+    if isinstance(law, NormalInverseGamma):
+        mu, sigma2 = _informative(told, law, constrained, top)
+    elif constrained:
+        mu = pm.Beta("unit_mu", _TWO, _TWO)
+        sigma2 = pm.Uniform("unit_sigma2", np.float64(0.0), mu * (_ONE - mu))
+    else:
+        mu, sigma2 = _unbounded(told, top)
+    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
+    in_units = pm.Deterministic("mu", low + width * mu), pm.Deterministic("sigma2", width**2 * sigma2)
+    pm.Deterministic("sigma", pt.sqrt(in_units[1]))
+    if not isinstance(law, (Flat, NormalInverseGamma)):
+        pm.Potential("log_prior", law(*in_units))
+    return mu, sigma2
+
+
+def _unbounded(told: Told, top: float) -> tuple[TensorVariable, TensorVariable]:
+    """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
+    moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
+    sigma2 = pm.HalfFlat("unit_sigma2", **moved) if math.isinf(top) else pm.Uniform("unit_sigma2", *ends, **moved)
+    place = pooled(told.n, told.rate("mean"), _released_mean(told), sigma2)
+    options = {
+        "support_point": lambda rv, size, m, s, v: m,
+        "default_transform": Standardised(False),
+        "class_name": "Flat",
+    }
+    mu = pm.CustomDist("unit_mu", *place, sigma2, logp=lambda value, m, s, v: pt.zeros_like(value), **options)
+    return mu, sigma2
+
+
+def _informative(
+    told: Told, law: NormalInverseGamma, constrained: bool, top: float
+) -> tuple[TensorVariable, TensorVariable]:
+    """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
+    mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
+    scale = nu0 * (s0 / np.float64(told.release.width)) ** 2 / _TWO
+    sigma2 = pm.InverseGamma("unit_sigma2", alpha=nu0 / _TWO, beta=scale, default_transform=RootUpTo(top))
+    prior = told.on_unit("mean", mu0), pt.sqrt(sigma2 / kappa0)
+    place = pooled(told.n, told.rate("mean"), _released_mean(told), sigma2, prior)
+    mu = pm.CustomDist(
+        "unit_mu",
+        *prior,
+        *place,
+        sigma2,
+        logp=lambda value, centre, sd, m, s, v: pm.logp(pm.Normal.dist(centre, sd), value),
+        random=lambda centre, sd, m, s, v, rng=None, size=None: rng.normal(centre, sd, size),
+        support_point=lambda rv, size, centre, sd, m, s, v: m,
+        default_transform=Standardised(constrained),
+        signature="(),(),(),(),()->()",
+        class_name="Normal",
+    )
+    largest = mu * (_ONE - mu) if constrained else np.float64(top)
+    if constrained or not math.isinf(top):
+        pm.Potential("region", pt.switch(sigma2 <= largest, np.float64(0.0), _NEVER))
+    return mu, sigma2
+
+
+def _released_mean(told: Told) -> TensorVariable | None:
+    return told.on_unit("mean", told.values["mean"]) if "mean" in told.values else None

@@ -1,0 +1,1 @@
+"""Slow twins: brute force beside every fast answer."""
