@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from numba import njit
 from adversary._core.blocks import told
 
 
-def digest_of(folder: Path, names: Iterable[str]) -> str:
-    """Digest of the sources of modules whose compiled functions call one another."""
-    return hashlib.sha256(b"".join((folder / f"{name}.py").read_bytes() for name in names)).hexdigest()
+def digest_of(folder: Path) -> str:
+    """Digest of all sources in a folder, whose compiled functions call one another."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
 
 
 def compiler(digest: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:

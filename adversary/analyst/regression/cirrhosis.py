@@ -11,7 +11,7 @@ import xarray as xr
 
 __all__ = ["load_cirrhosis"]
 
-_FILE = Path(__file__).parents[2] / "data" / "cirrhosis_46_states.csv"
+_FILE = Path(__file__).parents[3] / "data" / "cirrhosis_46_states.csv"
 
 
 def load_cirrhosis(path: str | PathLike[str] | None = None) -> xr.Dataset:

@@ -8,7 +8,7 @@ from adversary._core import compiler, digest_of
 
 __all__ = ["SOURCE", "compiled"]
 
-SOURCE = digest_of(Path(__file__).parent, ("noisy_densities", "feasible_densities"))
+SOURCE = digest_of(Path(__file__).parent)
 """Digest of the modules with compiled functions, which call one another."""
 
 compiled = compiler(SOURCE)

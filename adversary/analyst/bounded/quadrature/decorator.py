@@ -12,22 +12,7 @@ from numba import njit
 from adversary._core import call as call
 from adversary._core import compiler, digest_of
 
-TOGETHER = (
-    "panels",
-    "levels",
-    "capped",
-    "tabled",
-    "sheets",
-    "kernels",
-    "lines",
-    "layouts",
-    "variances",
-    "means",
-    "quadrature",
-)
-"""Modules of this folder whose compiled functions call one another."""
-
-_DIGEST = digest_of(Path(__file__).parent, TOGETHER)
+_DIGEST = digest_of(Path(__file__).parent)
 compiled = compiler(_DIGEST)
 compiled_freely = compiler(_DIGEST, fastmath={"reassoc", "contract", "nsz"})
 """For sums whose terms may be added up in any order: several are then worked out at once."""

@@ -9,18 +9,7 @@ from pathlib import Path
 
 from adversary._core import compiler, digest_of
 
-TOGETHER = (
-    "spine_layouts",
-    "spine_leaves",
-    "spine_tilts",
-    "spine_rooms",
-    "spine_messages",
-    "spine_marginals",
-    "spine_bystanders",
-)
-"""Modules of this folder whose compiled functions call one another."""
-
-_DIGEST = digest_of(Path(__file__).parent, TOGETHER)
+_DIGEST = digest_of(Path(__file__).parent)
 compiled = compiler(_DIGEST)
 inner = compiler(_DIGEST, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Of functions that only compiled ones call: nothing is compiled to reach them from Python, which takes long."""
