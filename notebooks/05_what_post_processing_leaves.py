@@ -38,7 +38,7 @@ from adversary.reader import postprocessing
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
 clamped, rounded = postprocessing.clamped, postprocessing.rounded
-LeastSquares, consistency_risk = postprocessing.LeastSquares, risk.consistency_risk
+LeastSquares, consistency_risk = postprocessing.LeastSquares, adv.risk.consistency_risk
 
 block = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 block_group = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block group"])

@@ -14,7 +14,7 @@ import scipy.stats
 
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.invariants.canonical import Tulap
 from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss

@@ -35,12 +35,14 @@ from .number_formats import exactly as exactly
 from .number_formats import failing as failing
 from .number_formats import failure_of as failure_of
 from .number_formats import figure_of as figure_of
+from .number_formats import finite as finite
 from .number_formats import give_or_take as give_or_take
 from .number_formats import holding as holding
 from .number_formats import how_often as how_often
 from .number_formats import in_100 as in_100
 from .number_formats import in_percent as in_percent
 from .number_formats import listed as listed
+from .number_formats import numbers as numbers
 from .number_formats import outward as outward
 from .number_formats import outward_percent as outward_percent
 from .number_formats import percent as percent

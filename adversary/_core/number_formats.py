@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
 
 import numpy as np
 
@@ -261,3 +262,13 @@ def exactly(x: float) -> str:
 def sentence(text: str) -> str:
     """With a capital letter at the start."""
     return text[:1].upper() + text[1:]
+
+
+def finite(x: Any) -> float | None:
+    """A number JSON can hold: None for what is not finite, and no negative zero."""
+    return float(x) + 0.0 if np.isfinite(x) else None
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Every number of an array or a pair, as `finite`."""
+    return [finite(value) for value in np.ravel(values)]

@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.text import Text
 
-from adversary.desk.kit import screen as tables
 from adversary.nmf.file_layout import (
     CONSTRAINTS,
     EQUAL,
@@ -26,9 +23,6 @@ from adversary.nmf.file_layout import (
 from adversary.nmf.parents import Units, refuse_strays, refuse_tangles, table_of, units_of
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.record_check import Column, collect, one_shape
-
-SHOWN = 20
-"""Problems on the screen; `--json` has them all."""
 
 
 def contents(directory: str | Path, *, progress: bool = False) -> dict[str, Any]:
@@ -64,38 +58,6 @@ def refuse_problems(directory: str | Path, *, progress: bool = False) -> None:
     if problems:
         more = f" (and {len(problems) - 1} more: see adversary nmf check)" if len(problems) > 1 else ""
         raise ValueError(problems[0] + more)
-
-
-def show(found: dict[str, Any], console: Console) -> None:
-    """Print it."""
-    size = f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files"
-    made_up = "; SYNTHETIC, its population is made up" if found["synthetic"] else ""
-    console.print(Text(f"{found['directory']}: {size}; parents by {found['parents']}{made_up}"))
-    for level in found["levels"]:
-        units = "unknown number of" if level["units"] is None else f"{level['units']:,}"
-        table = tables.table(
-            f"{level['level']}: {units} units", ("query", "kind", "shape"), ("units", "measured", "variance")
-        )
-        for query in level["queries"]:
-            shape = " x ".join(map(str, query["shape"] or ()))
-            tables.add(
-                table, query["query"], query["kind"], shape, f"{query['units']:,}", f"{query['measured']:,}",
-                _range(query["variance"]),
-            )  # fmt: skip
-        tables.put(table, console)
-    problems = found["problems"]
-    console.print("", Text(f"{len(problems)} problems" if problems else "nothing is missing or malformed"), sep="\n")
-    for problem in problems[:SHOWN]:
-        console.print(Text(problem), soft_wrap=True)
-    if len(problems) > SHOWN:
-        console.print(Text(f"and {len(problems) - SHOWN} more"))
-
-
-def _range(variance: list[float] | None) -> str:
-    if variance is None:
-        return "exact"
-    low, high = (f"{one:.4g}" for one in variance)
-    return low if low == high else f"{low} to {high}"
 
 
 def _units(path: Path, levels: tuple[str, ...], problems: list[str]) -> dict[str, Units]:

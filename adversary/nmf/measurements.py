@@ -36,9 +36,6 @@ from adversary.nmf.file_layout import (
 from adversary.nmf.parents import Parents, Units, refuse_tangles, units_of
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.record_check import Column, collect, one_shape
-from adversary.nmf.synthetic import Recipe as Recipe
-from adversary.nmf.synthetic import synthesise as synthesise
-from adversary.nmf.synthetic import truth_of as truth_of
 from adversary.nmf.writer import Answers as Answers
 from adversary.nmf.writer import write as write
 from adversary.reader.spine import Tree

@@ -2,4 +2,6 @@
 
 import lazy_loader
 
+import adversary.privacy.definitions.addition  # noqa: F401  (how guarantees compose is registered there)
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

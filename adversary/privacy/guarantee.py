@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -33,27 +34,6 @@ from adversary._core import (
     solve_decreasing,
     solve_decreasing_each,
 )
-from adversary.privacy.definitions import approximate_epsilon as approximate_epsilon
-from adversary.privacy.definitions import approximate_from_difference as approximate_from_difference
-from adversary.privacy.definitions import compose_advanced as compose_advanced
-from adversary.privacy.definitions import compose_basic as compose_basic
-from adversary.privacy.definitions import compose_lattice as compose_lattice
-from adversary.privacy.definitions import compose_optimal as compose_optimal
-from adversary.privacy.definitions import direct_loss_bound as direct_loss_bound
-from adversary.privacy.definitions import least_level as least_level
-from adversary.privacy.definitions import optimal_profile as optimal_profile
-from adversary.privacy.definitions import pbdp_delta_markov as pbdp_delta_markov
-from adversary.privacy.definitions import power_bounds as power_bounds
-from adversary.privacy.definitions import probabilistic_epsilon as probabilistic_epsilon
-from adversary.privacy.definitions import probabilistic_failure as probabilistic_failure
-from adversary.privacy.definitions import published_loss_bound as published_loss_bound
-from adversary.privacy.definitions import simple_epsilon as simple_epsilon
-from adversary.privacy.definitions import two_sided_difference as two_sided_difference
-from adversary.privacy.definitions import two_sided_ratio as two_sided_ratio
-from adversary.privacy.definitions import worst_prior as worst_prior
-
-if TYPE_CHECKING:
-    from adversary.privacy.losses import PrivacyLoss
 
 TOLERANCE = 1e-9
 """Relative slack within which a promise counts as kept: rounding must never call a true promise false."""
@@ -61,6 +41,37 @@ TOLERANCE = 1e-9
 
 DISCLOSED = "one database conforms: every record is disclosed, whatever the noise, and no privacy is left"
 """Said where invariants leave one database, whose semi-adjacency is 0."""
+
+
+@singledispatch
+def where_else(guarantee: Any, name: str) -> str:
+    """How what a guarantee does not have is asked of another object, as the end of a message; losses register it."""
+    del guarantee, name
+    return ""
+
+
+@singledispatch
+def compose(first: Any, second: Any) -> Any:
+    """What two releases with independent noise promise together, behind `+`; `definitions.addition` registers it."""
+    raise TypeError(f"no rule composes {first!r} with {second!r}")
+
+
+@singledispatch
+def repeat(guarantee: Any, times: int) -> Any:
+    """What that many releases with the same guarantee promise together, behind `*`."""
+    raise TypeError(f"no rule repeats {guarantee!r}")
+
+
+@singledispatch
+def group_of(guarantee: Any, size: int) -> Guarantee:
+    """The promise for hypotheses `size` records apart, where another class says it: `definitions.group` registers."""
+    raise TypeError(f"no rule groups {guarantee!r}")
+
+
+@singledispatch
+def no_privacy(guarantee: Any) -> Guarantee:
+    """What is left of a guarantee where statistics published exactly fix every record: nothing."""
+    raise TypeError(f"no rule for {guarantee!r}")
 
 
 class Invariants(Protocol):
@@ -87,10 +98,7 @@ class Guarantee(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            from adversary.privacy.losses import PrivacyLoss, asks_for, way_to_loss
-
-            told = f", which a PrivacyLoss has{way_to_loss(self, name)}" if asks_for(PrivacyLoss, name) else ""
-            raise AttributeError(f"{type(self).__name__} has no {name}{told}", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__} has no {name}{where_else(self, name)}", name=name, obj=self)
 
     @property
     @abstractmethod
@@ -110,7 +118,7 @@ class Guarantee(ABC):
         """The guarantee for hypotheses that differ in `size` records."""
 
     @abstractmethod
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_kept_by(self, loss: Any) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
 
     def given(self, invariants: Invariants) -> Guarantee:
@@ -123,14 +131,12 @@ class Guarantee(ABC):
         ----------
         invariants : anything with a whole `semi_adjacency`, as `adv.invariants.Margins` or `Databases`
         """
-        from adversary.privacy.definitions import NoPrivacy
-
         if not hasattr(invariants, "semi_adjacency"):
             raise TypeError(f"invariants must have a semi_adjacency, as Margins and Databases do, got {invariants!r}")
         if invariants.semi_adjacency:
             return self.group(invariants.semi_adjacency)
         warnings.warn(DISCLOSED, RuntimeWarning, stacklevel=2)
-        return NoPrivacy()
+        return no_privacy(self)
 
     @property
     def swapped(self) -> Guarantee:
@@ -143,7 +149,7 @@ class Guarantee(ABC):
         return (self,)
 
     @property
-    def worst_pair(self) -> PrivacyLoss:
+    def worst_pair(self) -> Any:
         """A privacy loss no mechanism with this guarantee exceeds; what optimal composition composes.
 
         Raises
@@ -309,17 +315,13 @@ class Guarantee(ABC):
 
     def __add__(self, other: Any) -> Any:
         """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
-        from adversary.privacy.definitions import together
-
-        return together(self, other)
+        return compose(self, other)
 
     __radd__ = __add__
 
     def __mul__(self, times: int) -> Any:
         """Composition of a whole number of releases with this guarantee each."""
-        from adversary.privacy.definitions import times as repeated
-
-        return repeated(times, self)
+        return repeat(self, times)
 
     __rmul__ = __mul__
 

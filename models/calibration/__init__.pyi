@@ -1,6 +1,5 @@
 from .posteriors_to_rank import Enumerated as Enumerated
 from .posteriors_to_rank import Sampled as Sampled
 from .posteriors_to_rank import posterior_of as posterior_of
-from .posteriors_to_rank import wanted_names as wanted_names
 from .simulation_based import calibrate as calibrate
 from .simulation_based import uniformity as uniformity

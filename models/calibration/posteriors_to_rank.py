@@ -6,7 +6,6 @@ A posterior is any function from released arrays (simulation, ...) to a mapping 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import check_whole, diagnose, seed_sequence
-from adversary.models.enumeration import Enumerator, compile_enumerator, derived
+from adversary.models.enumeration import (
+    Enumerator,
+    compile_enumerator,
+    derived,
+    released_names,
+    wanted_names,
+)
 from adversary.models.fitting import Marginalised, Settings
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
@@ -32,19 +37,14 @@ __all__ = [
     "Sample",
     "Sampled",
     "as_law",
-    "latent_names",
     "likelihoods",
     "listed_laws",
     "posterior_of",
-    "released_names",
-    "wanted_names",
 ]
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 Posterior = Callable[[Arrays], Mapping[str, Any]]
-
-_RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
 
 @dataclass(frozen=True)
@@ -253,40 +253,3 @@ class Sampled:
             f"the posterior of {row} has an effective size of {diagnose(draws).ess.min():.0f}, "
             f"fewer than the {self.keep} to keep: give longer settings"
         )
-
-
-def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The released variables of a model: those named, or called noisy, sibling_sum or siblings, of a level or alone."""
-    known = [str(v.name) for v in [*model.basic_RVs, *model.deterministics]]
-    if released is None:
-        names = tuple(name for name in known if _RELEASED.fullmatch(name))
-        if not names:
-            raise ValueError(f"no variable is called noisy: name the released ones in released; the model has {known}")
-        return names
-    names = (released,) if isinstance(released, str) else tuple(released)
-    missing = [name for name in names if name not in known]
-    if missing or not names:
-        raise ValueError(f"released must name variables of the model, {known}; got {list(names)}")
-    return names
-
-
-def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
-    """Names of the free variables that were not released."""
-    return [str(rv.name) for rv in model.free_RVs if rv.name not in set(released)]
-
-
-def wanted_names(
-    model: pm.Model, released: Iterable[str], variables: Sequence[str] | None, target: str | None = None
-) -> list[str]:
-    """The variables to look at: those named, checked, or every latent and the target, "in" unless given."""
-    latents, derivable = latent_names(model, released), [str(v.name) for v in model.deterministics]
-    if variables is None:
-        if target not in (None, *latents, *derivable):
-            raise ValueError(f"target {target!r} is not in the model, which has {[*latents, *derivable]}")
-        return [*latents, *(name for name in derivable if name == (target or "in"))]
-    names = [variables] if isinstance(variables, str) else list(variables)
-    if not names or not set(names) <= {*latents, *derivable}:
-        raise ValueError(
-            f"variables must be latents or deterministics of the model, {[*latents, *derivable]}; got {names}"
-        )
-    return names

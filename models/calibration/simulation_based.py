@@ -31,17 +31,15 @@ from pymc.vartypes import discrete_types
 
 from adversary._core import NAME, check_whole
 from adversary._core import blocks as runner
+from adversary.models.enumeration import latent_names, released_names, wanted_names
 
 from .posteriors_to_rank import (
     Enumerated,
     Posterior,
     Sampled,
     as_law,
-    latent_names,
     likelihoods,
     listed_laws,
-    released_names,
-    wanted_names,
 )
 from .prior_predictive import PriorPredictive
 

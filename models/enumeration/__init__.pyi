@@ -12,6 +12,9 @@ from .graphs import Conditioned as Conditioned
 from .graphs import batched as batched
 from .graphs import condition as condition
 from .graphs import derived as derived
+from .graphs import latent_names as latent_names
+from .graphs import released_names as released_names
 from .graphs import target_of as target_of
+from .graphs import wanted_names as wanted_names
 from .supports import Ends as Ends
 from .supports import support_of as support_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,18 @@ from pytensor.tensor.variable import TensorVariable
 
 from .batched_graphs import NUMPY_MODE, summed, vectorized
 
-__all__ = ["Conditioned", "batched", "condition", "derived", "target_of"]
+__all__ = [
+    "Conditioned",
+    "batched",
+    "condition",
+    "derived",
+    "latent_names",
+    "released_names",
+    "target_of",
+    "wanted_names",
+]
+
+_RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
 
 def target_of(model: pm.Model, target: str | None) -> str | None:
@@ -169,3 +181,40 @@ def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDAr
         list(draws.values()), vectorized(rooted, draws), mode=NUMPY_MODE, on_unused_input="ignore"
     )
     return compiled
+
+
+def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The released variables of a model: those named, or called noisy, sibling_sum or siblings, of a level or alone."""
+    known = [str(v.name) for v in [*model.basic_RVs, *model.deterministics]]
+    if released is None:
+        names = tuple(name for name in known if _RELEASED.fullmatch(name))
+        if not names:
+            raise ValueError(f"no variable is called noisy: name the released ones in released; the model has {known}")
+        return names
+    names = (released,) if isinstance(released, str) else tuple(released)
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise ValueError(f"released must name variables of the model, {known}; got {list(names)}")
+    return names
+
+
+def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
+    """Names of the free variables that were not released."""
+    return [str(rv.name) for rv in model.free_RVs if rv.name not in set(released)]
+
+
+def wanted_names(
+    model: pm.Model, released: Iterable[str], variables: Sequence[str] | None, target: str | None = None
+) -> list[str]:
+    """The variables to look at: those named, checked, or every latent and the target, "in" unless given."""
+    latents, derivable = latent_names(model, released), [str(v.name) for v in model.deterministics]
+    if variables is None:
+        if target not in (None, *latents, *derivable):
+            raise ValueError(f"target {target!r} is not in the model, which has {[*latents, *derivable]}")
+        return [*latents, *(name for name in derivable if name == (target or "in"))]
+    names = [variables] if isinstance(variables, str) else list(variables)
+    if not names or not set(names) <= {*latents, *derivable}:
+        raise ValueError(
+            f"variables must be latents or deterministics of the model, {[*latents, *derivable]}; got {names}"
+        )
+    return names

@@ -20,7 +20,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import blocks as runner
 from adversary._core import check_whole
-from adversary.models.calibration import wanted_names
 from adversary.models.enumeration import (
     NUMPY_MODE,
     Conditioned,
@@ -34,6 +33,7 @@ from adversary.models.enumeration import (
     support_of,
     target_of,
     vectorized,
+    wanted_names,
 )
 
 from .fit_records import labelled

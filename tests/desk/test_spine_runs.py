@@ -313,8 +313,8 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
 
 @pytest.mark.slow
 def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "adversary.desk.commands.cli", "spine", str(file), "--query", "detailed", "--prior", "0.2"]
-    command += ["--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "adversary.desk.commands.cli", "spine", str(file), "--query", "detailed"]
+    command += ["--prior", "0.2", "--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     for beside in ("summary.json", "spine-1.html", "spine-8.html"):
         (tmp_path / beside).unlink()

@@ -410,7 +410,7 @@ def test_files_are_named_after_what_the_model_computes(tmp_path: Path, monkeypat
         return {name: np.zeros(shape) for name, shape in shapes.items()}
 
     monkeypatch.setattr(refits, "fit_twice", no_fit)
-    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *_: None)  # nothing samples here
+    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *_: None)
     options: dict[str, Any] = {"settings": Settings(1, 1, 2), "progress": False, "store": tmp_path}
 
     def files(**more: Any) -> int:

@@ -15,12 +15,11 @@ from scipy.special import ndtr
 
 import adversary as adv
 from adversary.privacy.invariants.baseline_noise import CellGaussian
-from adversary.privacy.invariants.canonical import CanonicalNoise, canonical_noise
+from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap, canonical_noise
 from adversary.privacy.invariants.noise_costs import compare_costs, naive_sensitivity
 from adversary.privacy.invariants.odds_ratio import umpu
 from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
-from adversary.privacy.invariants.tulap import Tulap
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from tests.oracles import invariant_tables as oracles
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.invariants.canonical import CanonicalLaw, CanonicalNoise, canonical_noise
-from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.invariants.canonical import CanonicalLaw, CanonicalNoise, Tulap, canonical_noise
 from adversary.privacy.losses.lattice import LatticeLoss
 
 PROMISES: dict[str, adv.Guarantee] = {

@@ -17,8 +17,7 @@ import scipy.stats
 
 import adversary as adv
 from adversary.policy import budget
-from adversary.privacy.invariants.canonical import CanonicalNoise
-from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap
 from adversary.privacy.joint.frameworks import mutual_information
 from adversary.privacy.mechanisms.continuous import LaplaceSum
 from adversary.privacy.mechanisms.integers import DiscreteGaussianSum, GeometricSum

@@ -11,7 +11,7 @@ from scipy.stats import poisson
 
 import adversary as adv
 from adversary.driver.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
-from adversary.privacy.invariants.tulap import Tulap
+from adversary.privacy.invariants.canonical import Tulap
 from adversary.reader.risk.averages import prob_correct
 from adversary.reader.risk.bayes_factor_law import FactorLaw
 from adversary.reader.risk.modified import scaled_plan, total_rho

@@ -1,12 +1,12 @@
 from .bounded_posterior import FEASIBILITIES as FEASIBILITIES
 from .bounded_posterior import UNSURE as UNSURE
 from .bounded_posterior import Posterior as Posterior
+from .bounded_posterior import Predictive as Predictive
 from .bounded_posterior import posterior as posterior
 from .bounded_release import BoundedRelease as BoundedRelease
 from .mixtures import TruncatedGammaMixture as TruncatedGammaMixture
 from .mixtures import gamma_laplace_logz as gamma_laplace_logz
 from .mixtures import normal_laplace_logpdf as normal_laplace_logpdf
-from .predictive import Predictive as Predictive
 from .prior import IMPROPER as IMPROPER
 from .prior import Flat as Flat
 from .prior import NormalInverseGamma as NormalInverseGamma

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike
 from adversary._core import Extra, Floats, Labels, as_array, check_number, check_probability, one_number
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.marginal import Marginal
-from adversary.analyst.bounded.predictive import Predictive, predicted
 from adversary.analyst.bounded.prior import Prior, as_prior, together
 from adversary.analyst.bounded.prior_mass import log_prior_mass
 from adversary.analyst.bounded.propriety import check_proper, largest_looked_at
@@ -35,6 +34,7 @@ from adversary.analyst.bounded.solve_releases import Question, Solution, solve_a
 
 if TYPE_CHECKING:
     import xarray as xr
+from scipy.special import ndtr
 
 __all__ = ["FEASIBILITIES", "Posterior", "Predictive", "posterior"]
 
@@ -44,6 +44,21 @@ UNSURE = 1e-2
 NAMES = ("mu", "sigma2", "sigma")
 _ENDS = ("lower", "upper")
 """Labels of an interval along its dimension "ci_bound", as ArviZ has them."""
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """A new value of the data: mean and standard deviation in its units, and the mass below and above the bounds."""
+
+    mean: Any
+    sd: Any
+    below: Any
+    above: Any
+
+    @property
+    def outside(self) -> Any:
+        """Mass outside the bounds: 0 where the posterior uses them."""
+        return self.below + self.above
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +200,7 @@ class Posterior:
         -------
         Predictive : mean and sd in the units of the data; mass below and above the bounds
         """
-        return predicted(self)
+        return _predicted(self)
 
     def sample(self, draws: int = 4000, rng: Any = None) -> xr.DataTree:
         """Independent draws of (mu, sigma2, sigma), one chain, for ArviZ."""
@@ -244,6 +259,30 @@ class Posterior:
     def _one(self) -> None:
         if self.shape != ():
             raise ValueError(f"this is for one release under one prior, got an array of shape {self.shape}")
+
+
+def _predicted(posterior: Posterior) -> Predictive:
+    """N(mu, sigma2) averaged over a posterior, truncated to the bounds where it uses them."""
+    a, b = posterior.release.bounds
+    if posterior.constrained:
+        first, second = posterior.expectations(lambda m, v: np.stack(_truncated_moments(m, v, a, b)), (2,)).T
+        nothing = posterior.shaped(np.zeros(first.size))
+        return Predictive(posterior.shaped(first), posterior.shaped(np.sqrt(second - first**2)), nothing, nothing)
+    spread = as_array(posterior.sd("mu")) ** 2 + as_array(posterior.mean("sigma2"))
+    tails = posterior.expectations(lambda m, v: ndtr(np.stack([a - m, m - b]) / np.sqrt(v)), (2,)).T
+    below, above = (posterior.shaped(tail) for tail in tails)
+    return Predictive(posterior.mean("mu"), posterior.shaped(np.sqrt(spread).ravel()), below, above)
+
+
+def _truncated_moments(mu: Floats, v: Floats, a: float, b: float) -> tuple[Floats, Floats]:
+    """First and second moment of N(mu, v) truncated to [a, b], for mu within."""
+    sd = np.sqrt(v)
+    low, high = (a - mu) / sd, (b - mu) / sd
+    mass = np.maximum(ndtr(high) - ndtr(low), 1e-300)  # for mu within the bounds it is near 1/2 or more
+    at_low, at_high = (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) for z in (low, high))
+    first = mu + sd * (at_low - at_high) / mass
+    second = mu * mu + v + sd * ((mu + a) * at_low - (mu + b) * at_high) / mass
+    return np.asarray(first), np.asarray(second)
 
 
 def posterior(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, as_array, check_whole, seed_sequence
 
-if TYPE_CHECKING:
-    from adversary.analyst.bounded.bounded_posterior import Posterior
-
 GRID = 201
 _TAIL = 1e-4
 _MEASURES = ("mean", "sd", "mode", "hdi_low", "hdi_high", "eti_low", "eti_high")
 
 
-def drawn(posterior: Posterior, draws: int, rng: Any) -> xr.DataTree:
+def drawn(posterior: Any, draws: int, rng: Any) -> xr.DataTree:
     """Independent draws in one chain: mu, sigma2 and sigma, in the units of the data.
 
     A cell of the joint grid is drawn by its weight, then a place within it: mu by inversion of its marginal between the
@@ -53,7 +50,7 @@ def _within(shares: Floats, cells: Any, generator: np.random.Generator) -> Float
     return np.asarray(ends[cells] + generator.random(len(cells)) * (ends[cells + 1] - ends[cells]))
 
 
-def exported(posterior: Posterior) -> xr.DataTree:
+def exported(posterior: Any) -> xr.DataTree:
     """Groups `density` (marginals on grids of GRID points), `summary` (measure by parameter) and `release`."""
     names = ("mu", "sigma2", "sigma")
     labels = posterior.labels.over(len(posterior.shape))
@@ -90,17 +87,18 @@ def exported(posterior: Posterior) -> xr.DataTree:
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
 
 
-def _grid(posterior: Posterior, name: str) -> Floats:
+def _grid(posterior: Any, name: str) -> Floats:
     """Points over what nearly all of every posterior holds; with none at all, over what the bounds allow."""
     low, high = (as_array(posterior.quantile(name, q)) for q in (_TAIL, 1.0 - _TAIL))
     width = posterior.release.width
-    ends = {"mu": posterior.release.bounds, "sigma": (0.0, width / 2.0), "sigma2": (0.0, width**2 / 4.0)}[name]
+    limits = {"mu": posterior.release.bounds, "sigma": (0.0, width / 2.0), "sigma2": (0.0, width**2 / 4.0)}
+    ends: tuple[float, float] = limits[name]
     if low.size:
         ends = float(low.min()) if name == "mu" else 0.0, float(high.max())
     return np.linspace(*ends, GRID)
 
 
-def _measures(posterior: Posterior, name: str) -> Floats:
+def _measures(posterior: Any, name: str) -> Floats:
     """mean, sd, mode and both intervals, along a last axis."""
     single = [as_array(getattr(posterior, measure)(name)) for measure in ("mean", "sd", "mode")]
     pairs = [as_array(getattr(posterior, interval)(name)) for interval in ("hdi", "eti")]

@@ -13,13 +13,13 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import as_array, exactly, percent, share
+from adversary._core import as_array, exactly, finite, numbers, percent, share
 from adversary._core import blocks as runner
 from adversary.analyst.bounded import BoundedRelease, Flat
 from adversary.desk.answers import both_readings as readings
 from adversary.desk.answers.both_readings import READINGS
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.desk.kit import add, error_of, finite, nearly, numbers, put, table, unsure, with_unit
+from adversary.desk.kit import add, error_of, nearly, put, table, unsure, with_unit
 from adversary.desk.kit.bounded_words import NAMES, conclusion, span
 
 if TYPE_CHECKING:

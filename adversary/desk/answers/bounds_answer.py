@@ -13,9 +13,9 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from adversary._core import as_array, check_probability
+from adversary._core import as_array, check_probability, finite, numbers
 from adversary._core import blocks as runner
-from adversary.desk.kit import add, finite, numbers, put, table
+from adversary.desk.kit import add, put, table
 from adversary.desk.kit import audit_words as words
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adversary._core import as_array, check_probability
+from adversary._core import as_array, check_probability, finite, numbers
 from adversary._core import blocks as runner
 from adversary.desk.answers.bounds_answer import (
     DELTAS,
@@ -27,7 +27,7 @@ from adversary.desk.answers.bounds_answer import (
     share_above,
     show_beliefs,
 )
-from adversary.desk.kit import add, finite, numbers, put, table
+from adversary.desk.kit import add, put, table
 from adversary.desk.kit import audit_words as words
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon

@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import blocks as runner
+from adversary._core import finite, numbers
 from adversary.desk.answers.epsilon_tables import show as show
 from adversary.desk.files import ProfileFile, Utility
-from adversary.desk.kit import finite, numbers
 from adversary.policy.budget import (
     BOUNDED,
     FORMS,

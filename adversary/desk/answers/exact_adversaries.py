@@ -12,10 +12,10 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import Floats, figure_of, logit, outward, share
+from adversary._core import Floats, figure_of, finite, logit, outward, share
 from adversary.desk.answers import exact_guarantees as exact_promises
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, add, exact_words, finite, of_reader, put, readers_of, shown, table
+from adversary.desk.kit import Section, Table, add, exact_words, of_reader, put, readers_of, shown, table
 from adversary.desk.kit import audit_words as words
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from adversary._core import exactly, figure_of
+from adversary._core import figure_of, finite
 from adversary.desk.answers.bounds_answer import above
 from adversary.desk.files import Published
-from adversary.desk.kit import add, finite, put, table
+from adversary.desk.kit import add, put, table
+from adversary.desk.kit.exact_words import parameter
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import ApproximateDP, GaussianDP, Grouped, PureDP, ZeroConcentratedDP, simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_first, semi_first
@@ -100,11 +101,6 @@ def of_promises(
         name: {"before": describe(one.group(totals.each)), "after": describe(totals.promised(one))}
         for name, one in promises.items()
     }
-
-
-def parameter(one: Mapping[str, Any]) -> str:
-    """The parameters of a promise, as `stated` gives them, in words."""
-    return ", ".join(f"{name} = {exactly(float(f'{x:.6g}'))}" for name, x in one["parameters"].items()) or "no privacy"
 
 
 def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[str, Any] | None:

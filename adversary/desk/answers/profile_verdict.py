@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import listed
+from adversary._core import finite, listed
 from adversary.desk.files import Scenario
-from adversary.desk.kit import finite, readers_of
+from adversary.desk.kit import readers_of
 from adversary.driver import OWN
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, Verdict, recommend_epsilon, verdict
 from adversary.privacy import Guarantee

@@ -13,13 +13,13 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import Floats, as_array, percent
+from adversary._core import Floats, as_array, finite, numbers, percent
 from adversary._core import blocks as runner
 from adversary.analyst.regression import MOMENTS, SUMS, RegressionRelease, feasible_coefficients, feasible_sums
 from adversary.desk.answers import both_readings as readings
 from adversary.desk.answers.both_readings import READINGS
 from adversary.desk.files import RegressionFile
-from adversary.desk.kit import add, counted, finite, nearly, numbers, put, shortest, table, unmixed
+from adversary.desk.kit import add, counted, nearly, put, shortest, table, unmixed
 from adversary.desk.kit.bounded_words import span
 from adversary.desk.kit.regression_words import NAMES, conclusion
 

@@ -12,10 +12,14 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary.desk.commands.options import SEED, Json, extras, told
+from adversary.desk.kit import screen as tables
 from adversary.desk.kit import tell
 from adversary.nmf import arrow
 from adversary.nmf import check as nmf_contents
 from adversary.nmf.synthetic import AXES, SHAPE, SPINES, Recipe, synthesise
+
+SHOWN = 20
+"""Problems on the screen; `--json` has them all."""
 
 nmf_app = typer.Typer(no_args_is_help=True, help="Noisy Measurement Files: noisy counts of every unit of a spine.")
 
@@ -66,7 +70,7 @@ def check_command(
     with told():
         _need_arrow()
         found = nmf_contents.contents(directory, progress=True)
-    tell(found, nmf_contents.show, as_json)
+    tell(found, _show_contents, as_json)
     if found["problems"]:
         print(f"{len(found['problems'])} problems", file=sys.stderr)
         raise typer.Exit(1)
@@ -93,3 +97,35 @@ def _show(answer: dict[str, Any], console: Console) -> None:
         )
     )
     console.print(Text("SYNTHETIC: nobody in it exists. README.md says how it was made; truth.parquet has the counts."))
+
+
+def _show_contents(found: dict[str, Any], console: Console) -> None:
+    """Print it."""
+    size = f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files"
+    made_up = "; SYNTHETIC, its population is made up" if found["synthetic"] else ""
+    console.print(Text(f"{found['directory']}: {size}; parents by {found['parents']}{made_up}"))
+    for level in found["levels"]:
+        units = "unknown number of" if level["units"] is None else f"{level['units']:,}"
+        table = tables.table(
+            f"{level['level']}: {units} units", ("query", "kind", "shape"), ("units", "measured", "variance")
+        )
+        for query in level["queries"]:
+            shape = " x ".join(map(str, query["shape"] or ()))
+            tables.add(
+                table, query["query"], query["kind"], shape, f"{query['units']:,}", f"{query['measured']:,}",
+                _range(query["variance"]),
+            )  # fmt: skip
+        tables.put(table, console)
+    problems = found["problems"]
+    console.print("", Text(f"{len(problems)} problems" if problems else "nothing is missing or malformed"), sep="\n")
+    for problem in problems[:SHOWN]:
+        console.print(Text(problem), soft_wrap=True)
+    if len(problems) > SHOWN:
+        console.print(Text(f"and {len(problems) - SHOWN} more"))
+
+
+def _range(variance: list[float] | None) -> str:
+    if variance is None:
+        return "exact"
+    low, high = (f"{one:.4g}" for one in variance)
+    return low if low == high else f"{low} to {high}"

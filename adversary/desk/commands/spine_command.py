@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from adversary._core import check_positive, check_probability, save_bytes
 from adversary.desk.commands.options import Json as Json
@@ -19,8 +21,9 @@ from adversary.desk.commands.options import Scheduler as Scheduler
 from adversary.desk.commands.options import Workers as Workers
 from adversary.desk.commands.options import extras, number, several, told
 from adversary.desk.kit import json_text, tell
-from adversary.desk.report import THRESHOLDS, show, summary, write_reports
-from adversary.nmf.runs import FORMS, Question, leaf_prior, run
+from adversary.desk.kit import screen as tables
+from adversary.desk.report import THRESHOLDS, summary, write_reports
+from adversary.nmf.runs import FORMS, QUANTILES, Question, leaf_prior, run
 
 SUMMARY = "summary.json"
 
@@ -67,7 +70,7 @@ def spine_command(
         answer: dict[str, Any] = summary(question, made, thresholds, chance)
         save_bytes(out / SUMMARY, json_text(answer).encode())
         pages = write_reports(question, made, failure=chance, thresholds=thresholds)
-    tell(answer, show, as_json)
+    tell(answer, _show, as_json)
     for name in made.damaged if as_json else ():
         print(f"{name}: its file was damaged, and was made anew", file=sys.stderr)
     print(f"results in {out}, to be read in {', '.join(str(page) for page in pages)}", file=sys.stderr)
@@ -97,3 +100,48 @@ def _cells(texts: list[str] | None) -> Any:
     if not read or not all(part and all(type(i) is int for i in part) for part in read):
         raise ValueError(f"--cell must be a number, such as 5, or one per attribute, such as 0,1,0,2, got {texts}")
     return [part[0] if len(part) == 1 else tuple(part) for part in read]
+
+
+def _show(answer: dict[str, Any], console: Console) -> None:
+    """Print it."""
+    for name in answer["damaged"]:
+        console.print(Text(f"{name}: its file was damaged, and was made anew"))
+    for one in answer["by_cell"]:
+        console.print(
+            Text(f"{answer['query']}, cell {one['cell']}: {one['leaves']:,} leaves in {answer['pieces']} pieces")
+        )
+        ledger = f"mass left out at most {one['dropped']:.1e}"
+        evidence = one["log_evidence"]
+        console.print(Text(ledger if evidence is None else f"log evidence {evidence:.6f}; {ledger}"))
+        title = f"posterior / prior of one more person, prior {answer['prior']:g}, {answer['known']} known"
+        table = tables.table(title, (), [f"{100 * q:g} %" for q in QUANTILES])
+        tables.add(table, *(_number(x) for x in one["ratio_quantiles"]))
+        tables.put(table, console)
+        bound = one["bound"]
+        shares = tables.table("leaves at or above", ("ratio",), ("value", "share"))
+        for row in one["thresholds"]:
+            tables.add(shares, "threshold", f"{row['ratio']:g}", f"{100 * row['share']:.2f} %")
+        told = f"bound, {bound['definition']}, failure {bound['failure']:g}"
+        tables.add(shares, told, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
+        tables.put(shares, console)
+        for line in (bound["note"], _apart(bound["unprotected"])):
+            if line:
+                console.print(Text(line))
+        worst = tables.table("largest", ("geocode", "status"), ("noisy", "mean", "posterior", "ratio"))
+        for row in one["worst"]:
+            numbers = (row[name] for name in ("noisy", "mean", "posterior", "ratio"))
+            tables.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
+        tables.put(worst, console)
+        told = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
+        console.print("", Text(f"answers: {told}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
+        tables.show_warnings(one["warnings"], console)
+
+
+def _apart(unprotected: int) -> str:
+    return f"no noise protects {unprotected:,} leaves, of which exact counts tell all; the bound is not about them" * (
+        unprotected > 0
+    )
+
+
+def _number(x: float | None) -> str:
+    return "" if x is None else f"{x:.4g}"

@@ -47,7 +47,7 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
 
     Parameters
     ----------
-    table : from `adversary.policy.budget.accuracy.tradeoff_table`; profiles without noise, or without an epsilon above 0, are
+    table : from `adversary.policy.budget.tradeoff_table`; profiles without noise, or without an epsilon above 0, are
         left out. Of a single one wrong decisions are drawn against the distance of the true rate from the target.
     round_down : decimals that the table's epsilon was rounded down to
 

@@ -141,7 +141,7 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
 
     Parameters
     ----------
-    curves : by name of the profile, from `adversary.policy.budget.allocate.release_curve`; what has no finite budget above 0
+    curves : by name of the profile, from `adversary.policy.budget.release_curve`; what has no finite budget above 0
         is left out
 
     Raises

@@ -1,6 +1,6 @@
 """Figures of a simulation study: how long intervals are, how often they cover, and how far estimates miss, against n.
 
-Each takes the answer of `adversary.analyst.bounded.study.coverage.coverage_study`. A column is a truth, a row a pair of budgets, a line
+Each takes the answer of `analyst.bounded.study.coverage_study`. A column is a truth, a row a pair of budgets, a line
 a prior with the bounds (solid) or without them (dashed). Shaded is what two Monte Carlo standard errors leave open: of
 a line, or, of coverage, about the nominal level.
 """

@@ -49,9 +49,7 @@ from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
 from .screen import add as add
 from .screen import console as console
-from .screen import finite as finite
 from .screen import json_text as json_text
-from .screen import numbers as numbers
 from .screen import put as put
 from .screen import show_warnings as show_warnings
 from .screen import table as table

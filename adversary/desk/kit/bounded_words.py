@@ -56,7 +56,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def conclusion(found: Mapping[str, Any]) -> str:
-    """A `summary` of `adversary.desk.answers.bounded_answer` in plain sentences: where mean and sd lie, and what the bounds give."""
+    """A `summary` of `answers.bounded_answer` in plain sentences: where mean and sd lie, and what the bounds give."""
     main = found["constrained" if found["main"] == "constrained" else "unconstrained"]
     whose = f" of {found['quantity']}" if found["quantity"] else ""
     mean, sd = (with_unit(span(main[name]["hdi"]), found["unit"]) for name in ("mu", "sigma"))

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import figure_of, give_or_take, listed, outward, share
-from adversary.desk.answers import parameter
+from adversary._core import exactly, figure_of, give_or_take, listed, outward, share
 from adversary.desk.kit.audit_words import called
 from adversary.driver import UNRELIABLE
 
@@ -190,3 +189,8 @@ def verdict(found: Mapping[str, Any]) -> str:
     elif most > 1.0:
         parts.append(f"it alone makes a reader believe {_times(most)} as much as before")
     return ("; ".join(parts) or "Some totals are published exactly") + "."
+
+
+def parameter(one: Mapping[str, Any]) -> str:
+    """The parameters of a promise, as `stated` gives them, in words."""
+    return ", ".join(f"{name} = {exactly(float(f'{x:.6g}'))}" for name, x in one["parameters"].items()) or "no privacy"

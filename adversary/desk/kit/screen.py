@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
@@ -59,16 +58,6 @@ def show_warnings(lines: Sequence[str], to: Console) -> None:
     """What to know before the numbers are believed; last, where the eye ends."""
     for line in lines:
         to.print(Text(f"Take care. {line}", style="bold"))
-
-
-def finite(x: Any) -> float | None:
-    """A number JSON can hold: None for what is not finite, and no negative zero."""
-    return float(x) + 0.0 if np.isfinite(x) else None
-
-
-def numbers(values: Any) -> list[float | None]:
-    """Every number of an array or a pair, as `finite`."""
-    return [finite(value) for value in np.ravel(values)]
 
 
 def tell(answer: Any, show: Callable[[Any, Console], None], as_json: bool) -> None:

@@ -8,5 +8,4 @@ from .explain_answer import EVERYONE as EVERYONE
 from .explain_answer import Asked as Asked
 from .spine_page import write_reports as write_reports
 from .spine_summary import THRESHOLDS as THRESHOLDS
-from .spine_summary import show as show
 from .spine_summary import summary as summary

@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from adversary._core import finite, numbers
 from adversary.desk.answers import exact_adversaries as exact_readers
 from adversary.desk.answers import profile_verdict as profile_verdicts
 from adversary.desk.files import Scenario
-from adversary.desk.kit import add, finite, numbers, show_warnings, table
+from adversary.desk.kit import add, show_warnings, table
 from adversary.desk.kit import audit_words as words
 from adversary.desk.report import (
     descriptions as portraits,

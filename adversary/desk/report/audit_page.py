@@ -134,10 +134,10 @@ def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
 
 
 def template(name: str) -> Template:
-    """One of the page templates of this directory; everything put into it is escaped, nothing may be missing."""
+    """One of the page templates in `templates`; everything put into it is escaped, nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    loader = FileSystemLoader(Path(__file__).parent)
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
     return made.get_template(name)
 

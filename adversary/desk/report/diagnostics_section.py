@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, share
+from adversary._core import figure_of, finite, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, finite, of_reader, readers_of, unreliable
+from adversary.desk.kit import Section, Table, of_reader, readers_of, unreliable
 from adversary.driver import UNRELIABLE
 
 WORST = {"r_hat": max, "ess": min, "divergences": max}

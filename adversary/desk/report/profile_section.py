@@ -15,11 +15,11 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from adversary._core import PERCENT, give_or_take, logit, outward, outward_percent, percentage, share
+from adversary._core import PERCENT, finite, give_or_take, logit, outward, outward_percent, percentage, share
 from adversary.desk.answers import SURE
 from adversary.desk.answers import profile_verdict as profile_verdicts
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, add, as_audited, beyond, finite, put, readers_of, source, table
+from adversary.desk.kit import Section, Table, add, as_audited, beyond, put, readers_of, source, table
 from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED

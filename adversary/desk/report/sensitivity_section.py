@@ -17,7 +17,7 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from adversary._core import figure_of, give_or_take, share
+from adversary._core import figure_of, finite, give_or_take, share
 from adversary.desk.files import Ranges, Scenario
 from adversary.desk.kit import (
     FOR_GROUPS,
@@ -26,7 +26,6 @@ from adversary.desk.kit import (
     Table,
     add,
     as_audited,
-    finite,
     readers_of,
     safe_names,
     show_warnings,

@@ -15,7 +15,7 @@ from adversary._core import check_whole
 from adversary.privacy.definitions.group import Grouped
 from adversary.privacy.definitions.moments import GaussianDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.definitions.pure_approximate import NoPrivacy, ProbabilisticDP, PureDP
-from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.guarantee import Guarantee, compose, repeat
 from adversary.privacy.losses import DiscreteGaussianLoss, composed, repeated
 
 CONVERSIONS: dict[type[Guarantee], str] = {
@@ -28,6 +28,7 @@ CONVERSIONS: dict[type[Guarantee], str] = {
 """What each definition without a worst pair can be turned into."""
 
 
+@compose.register
 def together(a: Guarantee, b: Any) -> Any:
     """What two releases with independent noise promise together; 0, where `sum` starts, promises nothing less.
 
@@ -57,7 +58,8 @@ def together(a: Guarantee, b: Any) -> Any:
     return composed([a.worst_pair, b.worst_pair])
 
 
-def times(n: int, g: Guarantee) -> Any:
+@repeat.register
+def times(g: Guarantee, n: int) -> Any:
     """What n releases with independent noise and this guarantee each promise together; none promise everything."""
     n = int(check_whole("times", n, minimum=0))
     if isinstance(g, ZeroConcentratedDP):

@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit
 
 from adversary._core import Floats, as_array, check_whole, elementwise
 from adversary.privacy.definitions.pure_approximate import ApproximateDP, NoPrivacy, PureDP
-from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of
 from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 
 
@@ -92,6 +92,8 @@ class Grouped(Attained):
         )
 
 
+@group_of.register(PureDP)
+@group_of.register(ApproximateDP)
 def iterated(base: PureDP | ApproximateDP, size: int) -> Guarantee:
     """What `base` promises for `size` records: itself for one, `NoPrivacy` where some test is always right."""
     k = int(check_whole("size", size, minimum=1))

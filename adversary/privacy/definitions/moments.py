@@ -30,6 +30,7 @@ from adversary._core import (
     smallest,
 )
 from adversary.privacy.definitions.conversions import check_order, direct_loss_bound
+from adversary.privacy.definitions.pure_approximate import NoPrivacy
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order, log_odds_of_one_order
 from adversary.privacy.guarantee import (
     TOLERANCE,
@@ -194,8 +195,6 @@ class RenyiDP(MomentBound):
         log_share = n * np.log1p(-1.0 / a)
         order = float(-1.0 / np.expm1(log_share))
         if n == 1 or order <= 1.0:
-            from adversary.privacy.definitions.pure_approximate import NoPrivacy
-
             return self if n == 1 else NoPrivacy()
         return RenyiDP(order, float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
 

@@ -25,10 +25,7 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.definitions.conversions import check_delta, least_level, power_bounds, probabilistic_epsilon
-from adversary.privacy.definitions.moments import GaussianDP as GaussianDP
-from adversary.privacy.definitions.moments import RenyiDP as RenyiDP
-from adversary.privacy.definitions.moments import ZeroConcentratedDP as ZeroConcentratedDP
-from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, no_privacy
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 
 
@@ -100,9 +97,7 @@ class PureDP(Guarantee):
 
     def group(self, size: int) -> Guarantee:
         """The trade-off iterated; it implies size epsilon-DP and says more (`privacy.grouped`)."""
-        from adversary.privacy.definitions.group import iterated
-
-        return iterated(self, size)
+        return group_of(self, size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
@@ -166,9 +161,7 @@ class ApproximateDP(Guarantee):
 
     def group(self, size: int) -> Guarantee:
         """The trade-off iterated; it implies (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
-        from adversary.privacy.definitions.group import iterated
-
-        return iterated(self, size)
+        return group_of(self, size)
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         if self.delta0 == 0.0:
@@ -253,3 +246,9 @@ class NoPrivacy(Guarantee):
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         return True
+
+
+@no_privacy.register
+def _(guarantee: Guarantee) -> NoPrivacy:
+    del guarantee
+    return NoPrivacy()

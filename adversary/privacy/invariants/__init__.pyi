@@ -10,6 +10,7 @@ from .baseline_noise import L1Noise as L1Noise
 from .baseline_noise import L2Noise as L2Noise
 from .baseline_noise import LInfinityNoise as LInfinityNoise
 from .canonical import CanonicalNoise as CanonicalNoise
+from .canonical import Tulap as Tulap
 from .canonical import canonical_noise as canonical_noise
 from .margins import LARGEST_COUNT as LARGEST_COUNT
 from .margins import Margins as Margins
@@ -31,7 +32,6 @@ from .spaces import Unrestricted as Unrestricted
 from .spaces import plain as plain
 from .span_noise import KNorm as KNorm
 from .span_noise import SpanGaussian as SpanGaussian
-from .tulap import Tulap as Tulap
 from .two_way_tables import TableSpace as TableSpace
 from .two_way_tables import sensitivity_space as sensitivity_space
 from .vector_noise import VectorNoise as VectorNoise

@@ -24,7 +24,7 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.guarantee import Guarantee, group_of
 from adversary.privacy.losses.contour import MERGED, merged, merged_within, product
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
 
@@ -328,6 +328,7 @@ def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
     return np.concatenate([np.linspace(-low, 0.0, count - upper)[:-1], np.linspace(0.0, high, upper)])
 
 
+@group_of.register(PrivacyLoss)
 def chained(loss: PrivacyLoss, size: int) -> LatticeLoss:
     """A pair of hypotheses `size` steps of this loss apart: the trade-off iterated.
 

@@ -7,28 +7,30 @@ exp(-745).
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from adversary._core import (
     Floats,
+    as_array,
     check_non_negative,
     check_number,
     check_probability,
     check_whole,
     elementwise,
     labelled,
+    logit,
     past_ties,
     scalar_or_array,
     solve_decreasing_each,
 )
-from adversary.privacy.guarantee import TOLERANCE, Guarantee, loss_bound_from_profile
-from adversary.privacy.losses.posterior_law import PosteriorLaw
+from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, loss_bound_from_profile, where_else
 
 Expectation = Callable[[Floats], Floats]
 Interval = tuple[Any, Any]
@@ -187,9 +189,7 @@ class PrivacyLoss(Guarantee):
 
     def group(self, size: int) -> Guarantee:
         """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
-        from adversary.privacy.losses.lattice import chained
-
-        return self if check_whole("size", size, minimum=1) == 1 else chained(self, int(size))
+        return self if check_whole("size", size, minimum=1) == 1 else group_of(self, int(size))
 
     def is_kept_by(self, loss: PrivacyLoss) -> bool:
         """Whether `loss` has a profile nowhere above this one's, in either direction."""
@@ -222,14 +222,14 @@ class Attained(Guarantee):
         return self.worst_pair.level(power)
 
     def log_level(self, power: float) -> float:
-        return self.worst_pair.log_level(power)
+        return float(self.worst_pair.log_level(power))
 
     def never_exceeds(self, epsilon: float) -> bool:
         return self.worst_pair.never_exceeds(epsilon)
 
     @property
     def auc(self) -> float:
-        return self.worst_pair.auc
+        return float(self.worst_pair.auc)
 
 
 @dataclass(frozen=True)
@@ -279,6 +279,11 @@ def asks_for(kind: type, name: str) -> bool:
     return not name.startswith("_") and hasattr(kind, name)
 
 
+@where_else.register
+def _(guarantee: Guarantee, name: str) -> str:
+    return f", which a PrivacyLoss has{way_to_loss(guarantee, name)}" if asks_for(PrivacyLoss, name) else ""
+
+
 def check_loss(name: str, x: Any) -> PrivacyLoss:
     """A privacy loss, or TypeError that says how to get one from a definition or from noise."""
     if not isinstance(x, PrivacyLoss):
@@ -288,3 +293,107 @@ def check_loss(name: str, x: Any) -> PrivacyLoss:
 
 def _finite(loss: Floats) -> Floats:
     return np.where(np.isfinite(loss), loss, 0.0)
+
+
+TRUTHS = ("in", "out")
+
+
+class PosteriorOf(ABC):
+    """How a reader's posterior varies over releases, if the target is in and if it is out."""
+
+    __slots__ = ()
+    prior: Any
+
+    @abstractmethod
+    def mean(self, truth: str) -> Any:
+        """Expected posterior when the target is in (releases drawn from P) or out (from Q)."""
+
+    @abstractmethod
+    def cdf(self, x: ArrayLike, truth: str) -> Any:
+        """P(posterior <= x)."""
+
+    @abstractmethod
+    def quantile(self, q: ArrayLike, truth: str) -> Any:
+        """Smallest x with P(posterior <= x) >= q."""
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorLaw(PosteriorOf):
+    """Law of the posterior that the target is in, for any number of priors at once.
+
+    Parameters
+    ----------
+    loss : law of the log-likelihood ratio
+    prior : probability or array of probabilities; every answer has its shape, broadcast against the argument's
+    """
+
+    loss: PrivacyLoss
+    prior: Any
+
+    def __post_init__(self) -> None:
+        check_probability("prior", self.prior)
+
+    def mean(self, truth: str) -> Any:
+        if hasattr(self.prior, "coords"):
+            return self.prior.copy(data=PosteriorLaw(self.loss, self.prior.values).mean(truth))
+        start = logit(self.prior)
+        under = self.loss.expect(lambda z: _shifted(start[..., None], z))
+        return scalar_or_array(as_array(under[side_of(truth)]))
+
+    def cdf(self, x: ArrayLike, truth: str) -> Any:
+        if hasattr(x, "coords") or hasattr(self.prior, "coords"):
+            return _with_labels(lambda x, prior: PosteriorLaw(self.loss, prior).cdf(x, truth), x, self.prior)
+        x = check_probability("x", x)
+        end, start = logit(x), logit(self.prior)
+        with np.errstate(invalid="ignore", divide="ignore"):  # the last digits of x and of the logits
+            last = 4e-16 * (np.abs(end) + np.abs(start) + 1.0) + 2.3e-16 / (1.0 - x)
+        under = self.loss.tail(_difference(end + np.where(np.isfinite(end), last, 0.0), start))
+        return scalar_or_array(np.where(x >= 1.0, 1.0, 1.0 - as_array(under[side_of(truth)])))
+
+    def quantile(self, q: ArrayLike, truth: str) -> Any:
+        if hasattr(q, "coords") or hasattr(self.prior, "coords"):
+            return _with_labels(lambda q, prior: PosteriorLaw(self.loss, prior).quantile(q, truth), q, self.prior)
+        q = check_probability("q", q)
+        side = side_of(truth)
+        least = _last(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - q)
+        return scalar_or_array(_shifted(logit(self.prior), least))
+
+
+def _with_labels(function: Callable[..., Any], *arrays: Any) -> Any:
+    import xarray as xr
+
+    return xr.apply_ufunc(function, *arrays)
+
+
+def side_of(truth: str) -> int:
+    """0 for "in" and 1 for "out"; ValueError otherwise."""
+    if truth not in TRUTHS:
+        raise ValueError(f'truth must be "in" or "out", got {truth!r}')
+    return TRUTHS.index(truth)
+
+
+def _shifted(start: Floats, loss: Floats) -> Floats:
+    """Posterior after a loss; priors of 0 and 1 stay where they are."""
+    start, loss = np.broadcast_arrays(start, loss)
+    certain = np.isinf(start)
+    return np.asarray(expit(np.where(certain, start, start + np.where(certain, 0.0, loss))))
+
+
+def _difference(x: Floats, start: Floats) -> Floats:
+    """Loss at which the posterior reaches x; a certain prior reaches every x >= itself at any loss."""
+    x, start = np.broadcast_arrays(x, start)
+    certain = np.isinf(start)
+    return np.where(certain, np.where(x >= start, np.inf, -np.inf), x - np.where(certain, 0.0, start))
+
+
+def _last(tail: Callable[[Floats], Floats], allowed: Floats) -> Floats:
+    """Smallest threshold beyond which at most `allowed` lies: bisection over the real line, infinite ends included."""
+    low, high = np.full(np.shape(allowed), -1500.0), np.full(np.shape(allowed), 1500.0)
+    beyond, before = tail(high) > allowed, tail(low) <= allowed
+    for _ in range(120):
+        middle = 0.5 * (low + high)
+        small = tail(middle) <= allowed
+        low, high = np.where(small, low, middle), np.where(small, middle, high)
+        if (high - low <= 4e-16 * np.maximum(np.abs(high), 1e-3)).all():
+            break
+    return np.where(beyond, np.inf, np.where(before, -np.inf, high))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import xarray as xr
@@ -18,8 +18,26 @@ from numpy.typing import NDArray
 from adversary._core import Floats, check_whole
 from adversary.reader.postprocessing import is_continuous
 
-if TYPE_CHECKING:
-    from adversary.reader.plans.plan import Plan
+
+class Layout(Protocol):
+    """What releases need to know of the plan they came from: its levels, cells and noise."""
+
+    @property
+    def levels(self) -> Any: ...
+
+    @property
+    def cells(self) -> int: ...
+
+    @property
+    def postprocessing(self) -> Any: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+    @property
+    def neighbours(self) -> str: ...
+
+    def sibling_noise(self, i: int, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +76,7 @@ class Released:
         return self.siblings[:, level, :count]
 
 
-def make_release(plan: Plan, noisy: Any, sibling_sum: Any, siblings: Any = None) -> xr.Dataset:
+def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = None) -> xr.Dataset:
     """Dataset of releases from arrays (release, level, cell), checked against the plan.
 
     `siblings`, if any, has dims (release, level, sibling, cell), NaN where a level has fewer siblings or none given.
@@ -88,7 +106,7 @@ def make_release(plan: Plan, noisy: Any, sibling_sum: Any, siblings: Any = None)
     return xr.Dataset(variables, coords={"level": list(plan.names)}, attrs=attrs)
 
 
-def _check_adjusted(plan: Plan, noisy: Floats) -> None:
+def _check_adjusted(plan: Layout, noisy: Floats) -> None:
     """Children made to fit their parent lie between 0 and its published count."""
     own, parent = noisy[:, 0], noisy[:, 1]
     lower, upper = plan.names
@@ -102,7 +120,7 @@ def _check_adjusted(plan: Plan, noisy: Floats) -> None:
         )
 
 
-def release_arrays(plan: Plan, release: xr.Dataset) -> Released:
+def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
     """Arrays (release, level, cell) of a release of this plan, checked."""
     if not isinstance(release, xr.Dataset) or not {"noisy", "sibling_sum"} <= set(release.data_vars):
         raise TypeError(

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, Integers
-from adversary.reader.plans.release import make_release
-
-if TYPE_CHECKING:
-    from adversary.reader.plans.plan import Plan
+from adversary.reader.plans.release import Layout, make_release
 
 
 def simulated(
-    plan: Plan, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
+    plan: Layout, counts: Integers, each: Mapping[str, Integers], rng: np.random.Generator, size: int
 ) -> xr.Dataset:
     """So many releases of true counts (level, cell); `each`, by level, true counts of siblings (sibling, cell)."""
     shape = (size, plan.cells)
@@ -40,7 +37,7 @@ def simulated(
     return make_release(plan, noisy, sums, apart if each else None)
 
 
-def _adjusted(plan: Plan, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any) -> xr.Dataset:
+def _adjusted(plan: Layout, counts: Integers, each: Mapping[str, Integers], noisy: Any, rng: Any) -> xr.Dataset:
     """Releases after post-processing: the upper level's, and the lower level's made to fit it."""
     assert plan.postprocessing is not None
     lower, known = plan.levels[0], each.get(plan.levels[0].name)
@@ -53,7 +50,7 @@ def _adjusted(plan: Plan, counts: Integers, each: Mapping[str, Integers], noisy:
 
 
 def published(
-    plan: Plan, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
+    plan: Layout, noisy: Mapping[str, Any], sibling_sum: Mapping[str, Any], siblings: Mapping[str, Any]
 ) -> xr.Dataset:
     """A release from published numbers by level name: scalars, or arrays over releases; see `Plan.observe`."""
     each = {name: _each(plan, name, values) for name, values in siblings.items()}
@@ -89,12 +86,12 @@ def published(
     return release.assign_coords(release=labels[0]) if labels else release
 
 
-def _sums(plan: Plan, name: str) -> bool:
+def _sums(plan: Layout, name: str) -> bool:
     """Whether the siblings of a level have a published sum."""
     return name in plan.names and plan.sibling_noise(plan.names.index(name)) is not None
 
 
-def _each(plan: Plan, name: str, values: Any) -> Floats:
+def _each(plan: Layout, name: str, values: Any) -> Floats:
     """Releases of the siblings of a level, ([release,] cell, sibling), checked."""
     wanted = next((level.siblings for level in plan.levels if level.name == name), None)
     if plan.postprocessing is not None:
@@ -122,7 +119,7 @@ def _numbers(name: str, value: Any) -> Floats:
     return array
 
 
-def _columns(plan: Plan, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Floats]:
+def _columns(plan: Layout, what: str, values: Mapping[str, Any], needed: set[str]) -> dict[str, Floats]:
     """Each level's values as (cell,) or (release, cell), checked."""
     unknown = sorted(set(values) - set(plan.names))
     if unknown:
