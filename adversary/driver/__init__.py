@@ -1,4 +1,8 @@
-"""TODO adversary.driver"""
+"""An audit: posterior and risk averaged over releases, beside the bounds that guarantees promise.
+
+`audit` answers for plans, adversaries and truths, `audit_model` for any `pm.Model`; `sensitivity` varies their
+inputs. `case` and `model_case` describe one combination, `posteriors` holds what was found.
+"""
 
 import lazy_loader
 

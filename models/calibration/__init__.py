@@ -1,4 +1,4 @@
-"""TODO adversary.models.calibration"""
+"""Whether a model's posteriors are right: simulation-based calibration and draws of the prior predictive."""
 
 import lazy_loader
 

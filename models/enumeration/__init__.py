@@ -1,4 +1,4 @@
-"""TODO adversary.models.enumeration"""
+"""The exact posterior of a PyMC model whose latent variables are discrete and finite."""
 
 import lazy_loader
 

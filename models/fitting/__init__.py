@@ -1,4 +1,4 @@
-"""TODO adversary.models.fitting"""
+"""Sampling a model's posterior given a release: fits with diagnostics, Gibbs steps, importance sampling."""
 
 import lazy_loader
 

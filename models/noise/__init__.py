@@ -1,4 +1,4 @@
-"""TODO adversary.models.noise"""
+"""Noise laws as PyMC distributions: the law of one release, of sums of noise, and of a table's noise."""
 
 import lazy_loader
 

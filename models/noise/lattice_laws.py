@@ -109,6 +109,8 @@ def draw_discrete_gaussian(
 
 
 class DiscreteGaussianRV(RandomVariable):
+    """Draws of `DiscreteGaussian`."""
+
     name = "discrete_gaussian"
     signature = "(),()->()"
     dtype = "int64"
@@ -175,6 +177,8 @@ class DiscreteGaussian(Discrete):
 
 
 class TwoSidedGeometricRV(RandomVariable):
+    """Draws of `TwoSidedGeometric`."""
+
     name = "two_sided_geometric"
     signature = "(),()->()"
     dtype = "int64"
@@ -247,6 +251,8 @@ class Geometric(Discrete):
 
 
 class ExactRV(RandomVariable):
+    """Draws of `Exact`."""
+
     name = "exact"
     signature = "()->()"
     dtype = "int64"

@@ -80,6 +80,8 @@ def _log_dual(rho: float) -> float:
 
 
 class DiscreteGaussianSumRV(RandomVariable):
+    """Draws of `DiscreteGaussianSum`."""
+
     name = "discrete_gaussian_sum"
     signature = "(),(),(d)->()"
     dtype = "int64"
@@ -134,6 +136,8 @@ class DiscreteGaussianSum(Discrete):
 
 
 class GeometricSumRV(RandomVariable):
+    """Draws of `GeometricSum`."""
+
     name = "two_sided_geometric_sum"
     signature = "(),(),(d)->()"
     dtype = "int64"
@@ -190,6 +194,8 @@ class GeometricSum(Discrete):
 
 
 class LaplaceSumRV(RandomVariable):
+    """Draws of `LaplaceSum`."""
+
     name = "laplace_sum"
     signature = "(),(),(d)->()"
     dtype = "floatX"

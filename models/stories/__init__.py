@@ -1,4 +1,4 @@
-"""TODO adversary.models.stories"""
+"""Generative stories: counts of a plan, attacks, sequences of releases, tables with known margins."""
 
 import lazy_loader
 

@@ -67,6 +67,8 @@ def _listed(rows: tuple[int, ...], columns: tuple[int, ...], terms: bytes, count
 
 
 class FreeCellsRV(RandomVariable):
+    """Draws of `FreeCells`."""
+
     name = "free_cells"
     signature = "(r),(c),(r,c,n),(),()->(f)"
     dtype = "int64"

@@ -18,6 +18,8 @@ __all__ = ["Tabulated", "TabulatedRV"]
 
 
 class TabulatedRV(RandomVariable):
+    """Draws of `Tabulated`."""
+
     name = "tabulated"
     signature = "(r,n),(),()->()"
     dtype = "int64"

@@ -1,4 +1,4 @@
-"""TODO adversary.models.summaries"""
+"""Models of noisy summaries of bounded data: mean and variance, and linear regression."""
 
 import lazy_loader
 

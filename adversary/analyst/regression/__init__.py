@@ -1,4 +1,9 @@
-"""TODO adversary.analyst.regression"""
+"""Linear regression from noisy sufficient statistics.
+
+`gibbs` is the way in; `sufficient_statistics` says what is released and with which noise, `regressor_moments` models
+the moments of the regressors, `regression_law` and `gibbs_sweeps` are the steps of the sampler, and `hit_and_run`
+keeps statistics feasible. `load_cirrhosis` is the example of the literature.
+"""
 
 import lazy_loader
 

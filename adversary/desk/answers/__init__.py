@@ -1,4 +1,4 @@
-"""TODO adversary.desk.answers"""
+"""What commands compute before anything is shown: plain dictionaries of numbers, one module per command."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.desk.commands"""
+"""The command line, `adversary`: one module per command, with its options, and what all of them share."""
 
 import lazy_loader
 

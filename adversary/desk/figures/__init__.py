@@ -1,4 +1,4 @@
-"""TODO adversary.desk.figures"""
+"""Figures: one module per subject, each function from numbers to a matplotlib figure."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.desk.kit"""
+"""What commands, figures and pages share: tables on the screen, colours and marks, words and text that is safe."""
 
 import lazy_loader
 

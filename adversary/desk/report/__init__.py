@@ -1,4 +1,4 @@
-"""TODO adversary.desk.report"""
+"""Pages: the audit's, with one module per section, and the one of a run over a whole spine."""
 
 import lazy_loader
 

@@ -1,4 +1,8 @@
-"""TODO adversary.nmf.runs"""
+"""Inference over every unit of a Noisy Measurement File, in chunks that are stored and resumed.
+
+`run` is the way in. `unit_table` is the tree of units, `block_results` what is stored per leaf, `run_findings` the
+summary of all leaves, and `prior_words` describes the leaf prior.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.nmf.synthetic"""
+"""Synthetic Noisy Measurement Files: a recipe of queries and budgets, a population, and its noisy tables."""
 
 import lazy_loader
 

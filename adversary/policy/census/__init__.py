@@ -1,4 +1,4 @@
-"""TODO adversary.policy.census"""
+"""The 2020 Census: its budget by level and query, published concerns, and what each query could reveal."""
 
 import lazy_loader
 

@@ -1,4 +1,8 @@
-"""TODO adversary.policy.explain"""
+"""A privacy budget in words, for a respondent, a regulator and a curator.
+
+`explanation` is the way in and `outcomes` the numbers; one module per audience, and one each for an epsilon and for
+an audit.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.privacy.decisions"""
+"""What tests, posteriors and targets a guarantee allows: best tests, calibration of noise, auxiliary facts."""
 
 import lazy_loader
 

@@ -1,4 +1,9 @@
-"""TODO adversary.privacy.definitions"""
+"""Privacy definitions and how they relate: each is a `Guarantee`.
+
+`pure_approximate` holds pure, approximate and probabilistic differential privacy, `moments` Renyi, zero-concentrated
+and Gaussian differential privacy. `group` widens a guarantee to several records, `addition` composes, `conversions`
+and `composition_rules` are the published rules beside the exact ones.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.privacy.joint"""
+"""A joint law of a few records, and privacy frameworks compared on it."""
 
 import lazy_loader
 

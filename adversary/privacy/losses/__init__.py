@@ -1,4 +1,9 @@
-"""TODO adversary.privacy.losses"""
+"""Privacy losses: the law of the log-likelihood ratio of a release under two hypotheses.
+
+`loss` is the abstract class, with the law of the posterior that follows from a loss. `lattice` losses are exact,
+`analytic` ones have formulas, `mixed` ones both atoms and a density, `discrete_gaussian` is the noise of the 2020
+Census; `composition` composes them.
+"""
 
 import lazy_loader
 

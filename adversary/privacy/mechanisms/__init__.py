@@ -1,4 +1,8 @@
-"""TODO adversary.privacy.mechanisms"""
+"""Noise laws: each is a `Mechanism`, a release's law given the value.
+
+`mechanism` is the abstract class; `integers` are the discrete ones (discrete Gaussian, geometric), `continuous` the
+others.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.reader.postprocessing"""
+"""Releases changed after the noise: clamped, rounded, made nonnegative, or made to add up."""
 
 import lazy_loader
 

@@ -5,6 +5,7 @@ knows the law of every count, what was left out, and what a reader learns about 
 are `Flat`, `Poisson`, `NegativeBinomial`, `Pmf` and, the default, `SharedRate`, whose weights `refit` can learn. `rise`
 and `SpinePosterior.outside` do a tree in pieces; `least_squares` is the linear estimator beside it.
 
+>>> from adversary.reader.spine import Tree, posterior
 >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
 >>> found = posterior(tree, released=[1, 2, -1], rho=[0.25, 0.1, 0.1])
 >>> found.status, float(found.dropped) < 1e-15

@@ -1,4 +1,4 @@
-"""TODO adversary.models.summaries.compiled"""
+"""The densities behind the summaries' models, compiled."""
 
 import lazy_loader
 

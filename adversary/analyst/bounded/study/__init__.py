@@ -1,4 +1,4 @@
-"""TODO adversary.analyst.bounded.study"""
+"""A simulation study of intervals from noisy statistics: design, populations, trials, coverage."""
 
 import lazy_loader
 

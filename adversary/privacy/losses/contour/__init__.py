@@ -1,4 +1,8 @@
-"""TODO adversary.privacy.losses.contour"""
+"""Certified composition of many losses: tail probabilities as contour integrals, with brackets.
+
+`products` is the way in; `contour_sum` adds along the contour, `revivals` bounds where characteristic functions
+return to 1, and `wrapped_gaussian` holds the closed forms.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""TODO adversary.reader.spine.compiled"""
+"""The loops of inference on a tree of counts, compiled: messages upward and downward, and marginals."""
 
 import lazy_loader
 
