@@ -218,8 +218,8 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
         ax.pcolormesh(edges, edges, none, cmap=ListedColormap([INK]), rasterized=True, gid="nothing")
-    for part in one.profile.parts:
-        _line(ax, part, one, norm, edges[0])
+    for part in one.profile.tolerance.parts:
+        _line(ax, RiskProfile(part), one, norm, edges[0])
     _say(ax, ~np.isfinite(epsilon), middle, NOTHING)
     _say(ax, epsilon == 0.0, middle, "may learn nothing")
     if not np.isnan(one.inclusion):

@@ -15,8 +15,9 @@ import numpy as np
 
 from adversary._core import check_whole, outward, outward_percent, shown_epsilon
 from adversary.policy.budget.risk_bounds import check_statistic, check_word
-from adversary.policy.budget.risk_profile import Binding, RiskProfile
+from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.search import first_priors, least_epsilon
+from adversary.policy.budget.tolerances import Binding, Tolerance
 
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
@@ -120,7 +121,7 @@ def recommend_epsilon(
     check_statistic(statistic)
     check_word("method", method, METHODS)
     decimals = None if round_down is None else int(check_whole("round_down", round_down, minimum=0))
-    every = [_of_part(part, profile, statistic, decimals, method) for part in profile.parts]
+    every = [_of_part(part, profile, statistic, decimals, method) for part in profile.tolerance.parts]
     least = min(every, key=lambda one: one.loss)
     if len(every) == 1:
         return least
@@ -133,7 +134,7 @@ def recommend_epsilon(
 
 
 def _of_part(
-    part: RiskProfile, profile: RiskProfile, statistic: str, decimals: int | None, method: str
+    part: Tolerance, profile: RiskProfile, statistic: str, decimals: int | None, method: str
 ) -> Recommendation:
     """The recommendation of one part of a profile."""
     found = None if method == "numeric" else part.closed(statistic)

@@ -16,7 +16,7 @@ import numpy as np
 
 from adversary._core import Floats
 from adversary.policy.budget.risk_bounds import epsilon_at, epsilon_of_room
-from adversary.policy.budget.risk_profile import Binding, RiskProfile
+from adversary.policy.budget.tolerances import Binding, Tolerance
 
 TOLERANCE = 1e-9
 ROUNDING = 3e-16
@@ -41,17 +41,17 @@ class Optimum(NamedTuple):
     certified: bool
 
 
-def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
+def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
     """Infimum over the profile's domain of the epsilon that each reader needs; infinite if no reader met needs one.
 
     Raises
     ------
     ValueError : a profile declared decreasing is seen to rise
     """
-    cells, best = _first_cells(profile), NOBODY if profile.decreasing else _zoomed(profile, statistic)
+    cells, best = _first_cells(tolerance), NOBODY if tolerance.decreasing else _zoomed(tolerance, statistic)
     dropped = np.inf
     for _ in range(DEEPEST):
-        least, readers = _asked(profile, cells, statistic)
+        least, readers = _asked(tolerance, cells, statistic)
         best = min(best, _neediest(readers), key=_need)
         lower = np.maximum(box_epsilon(cells, least.ratio, statistic), _capped(cells, least.posterior, statistic))
         enough = lower >= best.epsilon * (1.0 - TOLERANCE) - ROUNDING if best.epsilon < np.inf else lower == np.inf
@@ -63,9 +63,9 @@ def least_epsilon(profile: RiskProfile, statistic: str = "any") -> Optimum:
         if halves[0].size > MOST_CELLS or halves[0].size == lower.size:
             break
         cells = halves
-    best = _limit(best, profile)
+    best = _limit(best, tolerance)
     dropped = min(dropped, float(lower.min(initial=np.inf)))
-    if not profile.decreasing:  # a lower end that is no proof counts where it is close
+    if not tolerance.decreasing:  # a lower end that is no proof counts where it is close
         close = dropped >= best.epsilon * (1.0 - TOLERANCE) - 2.0 * ROUNDING
         return Optimum(min(dropped, best.epsilon) if close else best.epsilon, best, False)
     if best.epsilon == np.inf > dropped:  # nobody was found, which proves nothing
@@ -108,27 +108,27 @@ def _neediest(readers: _Readers) -> Binding:
     return Binding(float(readers.epsilon[at]), float(readers.p[at]), float(readers.q[at]))
 
 
-def _asked(profile: RiskProfile, cells: Cells, statistic: str) -> tuple[_Least, _Readers]:
+def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, _Readers]:
     """What is tolerated at least on each cell, and what readers at its corners and middle need."""
     p0, p1, q0, q1 = cells
     low_p, low_q = np.maximum(p0, np.minimum(NEAREST, p1)), np.maximum(q0, np.minimum(NEAREST, q1))
     p = np.array([p1, p1, low_p, low_p, 0.5 * (p0 + p1)])
     q = np.array([q1, low_q, q1, low_q, 0.5 * (q0 + q1)])
-    ratio = profile.ratios(p, q)
-    if profile.decreasing:
+    ratio = tolerance.ratios(p, q)
+    if tolerance.decreasing:
         _refuse_rises(ratio, ratio[0], (p, q), (p1, q1))
-    known = profile.of_product & (low_p == p0) & (low_q == q0)  # of such profiles r* p q falls nowhere
+    known = tolerance.of_product & (low_p == p0) & (low_q == q0)  # of such profiles r* p q falls nowhere
     with np.errstate(invalid="ignore"):
         posterior = np.where(known, np.minimum(ratio[3] * low_p * low_q, 1.0), 0.0)
     epsilon = epsilon_at(p, q, ratio, statistic)
-    least = ratio[0] if profile.decreasing else ratio.min(0)
+    least = ratio[0] if tolerance.decreasing else ratio.min(0)
     return _Least(least, posterior), _Readers(epsilon.ravel(), p.ravel(), q.ravel())
 
 
-def _zoomed(profile: RiskProfile, statistic: str) -> Binding:
+def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
     """The neediest reader near the local minima of the first grid of readers, each approached nine by nine."""
-    p, q = first_priors(profile)
-    epsilon = epsilon_at(p[:, None], q[None], profile.ratios(p[:, None], q[None]), statistic)
+    p, q = first_priors(tolerance)
+    epsilon = epsilon_at(p[:, None], q[None], tolerance.ratios(p[:, None], q[None]), statistic)
     around = np.pad(epsilon, 1, constant_values=np.inf)
     near = np.lib.stride_tricks.sliding_window_view(around, (3, 3)).min((-1, -2))
     row, column = np.nonzero((epsilon <= near) & (epsilon < np.inf))
@@ -142,25 +142,25 @@ def _zoomed(profile: RiskProfile, statistic: str) -> Binding:
         a = np.clip(at[0][:, None, None] + wide[0][:, None, None] * steps[:, None], p[0], p[-1])
         b = np.clip(at[1][:, None, None] + wide[1][:, None, None] * steps, q[0], q[-1])
         a, b = (side.reshape(row.size, -1) for side in np.broadcast_arrays(a, b))
-        found = epsilon_at(a, b, profile.ratios(a, b), statistic)
+        found = epsilon_at(a, b, tolerance.ratios(a, b), statistic)
         lowest = found.argmin(1)[:, None]
         there = np.array([np.take_along_axis(side, lowest, 1)[:, 0] for side in (found, a, b)])
         better = there[0] < best
         best, at, wide = np.where(better, there[0], best), np.where(better, there[1:], at), 0.5 * wide
     if not best.min() > 0.0:  # no information, or less: no need to go on
         return _neediest(_Readers(best, *at))
-    return min((_descended(profile, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
+    return min((_descended(tolerance, statistic, best[i], *at[:, i]) for i in np.argsort(best)[:FOLLOWED]), key=_need)
 
 
-def _descended(profile: RiskProfile, statistic: str, epsilon: float, p: float, q: float) -> Binding:
+def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q: float) -> Binding:
     """A reader found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
     from scipy.optimize import minimize
 
-    ends = [(max(low, min(NEAREST, high)), high) for low, high in profile.domain]
+    ends = [(max(low, min(NEAREST, high)), high) for low, high in tolerance.domain]
 
     def need(reader: Floats) -> float:
         a, b = (np.asarray(np.clip(x, *end)) for x, end in zip(reader, ends, strict=True))
-        return max(float(epsilon_at(a, b, profile.ratios(a, b), statistic)), -1e300)
+        return max(float(epsilon_at(a, b, tolerance.ratios(a, b), statistic)), -1e300)
 
     best = Binding(float(epsilon), float(p), float(q))
     for share in (0.05, 0.002):
@@ -185,40 +185,40 @@ def _spacing(edges: Floats) -> Floats:
     return np.maximum(gaps[1:], gaps[:-1])
 
 
-def _first_cells(profile: RiskProfile) -> Cells:
+def _first_cells(tolerance: Tolerance) -> Cells:
     """Where the search starts: two edges, the whole domain, or a first grid of it.
 
     Of readers with one p q and one r* the one with the largest p needs least: d epsilon / d p < 0 there for r* > 1. So
     a profile of p q alone is searched along q = q0, then p = p1.
     """
-    (p0, p1), (q0, q1) = profile.domain
-    if profile.of_product:
+    (p0, p1), (q0, q1) = tolerance.domain
+    if tolerance.of_product:
         return np.array([p0, p1]), np.array([p1, p1]), np.array([q0, q0]), np.array([q0, q1])
-    if profile.decreasing:
-        _look_for_rises(profile)
+    if tolerance.decreasing:
+        _look_for_rises(tolerance)
         return np.array([p0]), np.array([p1]), np.array([q0]), np.array([q1])
-    sides = _first_edges(profile)
+    sides = _first_edges(tolerance)
     (low_p, high_p), (low_q, high_q) = ((side[:-1], side[1:]) if side.size > 1 else (side, side) for side in sides)
     rows, columns = np.indices((low_p.size, low_q.size)).reshape(2, -1)
     return low_p[rows], high_p[rows], low_q[columns], high_q[columns]
 
 
-def _first_edges(profile: RiskProfile) -> list[Floats]:
+def _first_edges(tolerance: Tolerance) -> list[Floats]:
     """Edges of the first grid along either prior, the ends of the domain included."""
     usual = np.union1d(np.geomspace(1e-6, 1.0, 25), np.linspace(0.0, 1.0, 51))
-    return [np.unique([low, *usual[(usual > low) & (usual < high)], high]) for low, high in profile.domain]
+    return [np.unique([low, *usual[(usual > low) & (usual < high)], high]) for low, high in tolerance.domain]
 
 
-def first_priors(profile: RiskProfile) -> list[Floats]:
+def first_priors(tolerance: Tolerance) -> list[Floats]:
     """The same, with what stands for a prior of 0."""
-    return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(profile)]
+    return [np.unique(np.maximum(side, min(NEAREST, side[-1]))) for side in _first_edges(tolerance)]
 
 
-def _look_for_rises(profile: RiskProfile) -> None:
+def _look_for_rises(tolerance: Tolerance) -> None:
     """Refuse a profile declared decreasing that rises between neighbours of the first grid."""
-    p, q = first_priors(profile)
+    p, q = first_priors(tolerance)
     rows, columns = np.broadcast_arrays(p[:, None], q[None])
-    ratio = profile.ratios(rows, columns)
+    ratio = tolerance.ratios(rows, columns)
     _refuse_rises(ratio[:-1], ratio[1:], (rows[:-1], columns[:-1]), (rows[1:], columns[1:]))
     _refuse_rises(ratio[:, :-1], ratio[:, 1:], (rows[:, :-1], columns[:, :-1]), (rows[:, 1:], columns[:, 1:]))
 
@@ -252,13 +252,13 @@ def _cut(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return lows, highs
 
 
-def _limit(best: Binding, profile: RiskProfile) -> Binding:
+def _limit(best: Binding, tolerance: Tolerance) -> Binding:
     """The reader found, moved to 0 where the search was still on its way there."""
     if not best.epsilon < np.inf:
         return NOBODY
     near = 1e3 * NEAREST
     p, q = (
         0.0 if found <= near and low == 0.0 else found
-        for found, (low, _) in zip((best.inclusion, best.value), profile.domain, strict=True)
+        for found, (low, _) in zip((best.inclusion, best.value), tolerance.domain, strict=True)
     )
     return Binding(best.epsilon, p, q)

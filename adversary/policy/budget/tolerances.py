@@ -1,4 +1,4 @@
-"""The kinds of risk profile: a ratio or a posterior, a difference, any function, and profiles made of profiles.
+"""The kinds of tolerance a risk profile may have: a ratio or a posterior, a difference, a function, and combinations.
 
 The reader who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
 3.31, Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries of its cases.
@@ -6,22 +6,97 @@ The reader who binds is known in closed form for the first two (Kazan's thesis, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import PERCENT, Floats, as_array, plain
-from adversary.policy.budget.risk_bounds import epsilon_of_room
-from adversary.policy.budget.risk_profile import EVERYBODY, Binding, Range, RiskProfile, one_real, prior_range
+from adversary._core import PERCENT, Floats, as_array, check_number, one_number, plain
+from adversary.policy.budget.risk_bounds import check_prior, epsilon_of_room
 
+Range = tuple[float, float]
+EVERYBODY: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))
 TINY = 5e-324
 """The smallest prior there is."""
 
 
+class Binding(NamedTuple):
+    """The reader who needs the smallest epsilon: a limit, if a prior is 0."""
+
+    epsilon: float
+    inclusion: float
+    value: float
+
+    @property
+    def attained(self) -> bool:
+        """Whether there is such a reader, or only ever closer ones."""
+        return self.inclusion > 0.0 and self.value > 0.0
+
+
+class Tolerance(ABC):
+    """Tolerated ratio r*(inclusion, value). To write one: `tolerated`, `domain`, `decreasing`, `words`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def tolerated(self, p: Floats, q: Floats) -> Any:
+        """r* at arrays of priors inside the domain."""
+
+    @property
+    @abstractmethod
+    def domain(self) -> tuple[Range, Range]:
+        """Ranges of inclusion and value outside of which r* is infinite."""
+
+    @property
+    @abstractmethod
+    def decreasing(self) -> bool:
+        """Whether r* rises in neither prior within the domain."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The tolerance as a clause: "no ratio above 3"."""
+
+    @property
+    def parts(self) -> tuple[Tolerance, ...]:
+        """Tolerances this one is the least of."""
+        return (self,)
+
+    @property
+    def about_values(self) -> bool:
+        """Whether what a record says is in question, or only whether it is there (value 1)."""
+        return self.domain[1][0] < 1.0
+
+    @property
+    def of_product(self) -> bool:
+        """Whether r* depends on p q alone within the domain."""
+        return False
+
+    def closed(self, statistic: str) -> Binding | None:
+        """The reader who binds, where there is a formula."""
+        del statistic
+        return None
+
+    def ratios(self, p: Floats, q: Floats) -> Floats:
+        """r* of arrays known to be priors, infinite outside the domain; ValueError where it is below 1 or NaN."""
+        (p0, p1), (q0, q1) = self.domain
+        p, q = np.broadcast_arrays(p, q)
+        inside = (p >= p0) & (p <= p1) & (q >= q0) & (q <= q1)
+        found = np.full(p.shape, np.inf)
+        found[inside] = self.tolerated(p[inside], q[inside])
+        if (bad := ~(found >= 1.0)).any():
+            at = f"({p[bad][0]:.6g}, {q[bad][0]:.6g})"
+            raise ValueError(
+                f"a risk profile must be a ratio in [1, inf] everywhere, got {found[bad][0]:.6g} at (p, q) = {at}: "
+                "less than no information cannot be released"
+            )
+        return found
+
+
 @dataclass(frozen=True)
-class RatioOrAbsolute(RiskProfile):
+class RatioOrAbsolute(Tolerance):
     """max(ratio, absolute / (p q)) on a rectangle of priors."""
 
     ratio: float
@@ -94,7 +169,7 @@ class RatioOrAbsolute(RiskProfile):
 
 
 @dataclass(frozen=True)
-class Difference(RiskProfile):
+class Difference(Tolerance):
     """1 + b / (p q): posterior minus prior at most b."""
 
     b: float
@@ -132,7 +207,7 @@ class Difference(RiskProfile):
 
 
 @dataclass(frozen=True)
-class Custom(RiskProfile):
+class Custom(Tolerance):
     """A function's values."""
 
     function: Callable[[Any, Any], Any]
@@ -175,64 +250,64 @@ class Custom(RiskProfile):
 
 
 @dataclass(frozen=True)
-class Within(RiskProfile):
-    """Another profile on a rectangle of priors."""
+class Within(Tolerance):
+    """Another tolerance on a rectangle of priors."""
 
-    profile: RiskProfile
+    tolerance: Tolerance
     inclusion: Range
     value: Range
 
     def tolerated(self, p: Floats, q: Floats) -> Any:
-        return self.profile.tolerated(p, q)
+        return self.tolerance.tolerated(p, q)
 
     @property
     def domain(self) -> tuple[Range, Range]:
         (p0, p1), (q0, q1) = (
             (max(own[0], other[0]), min(own[1], other[1]))
-            for own, other in zip((self.inclusion, self.value), self.profile.domain, strict=True)
+            for own, other in zip((self.inclusion, self.value), self.tolerance.domain, strict=True)
         )
         return (p0, p1), (q0, q1)
 
     @property
     def decreasing(self) -> bool:
-        return self.profile.decreasing
+        return self.tolerance.decreasing
 
     @property
     def of_product(self) -> bool:
-        return self.profile.of_product
+        return self.tolerance.of_product
 
     @property
     def words(self) -> str:
-        return self.profile.words + _readers((self.inclusion, self.value))
+        return self.tolerance.words + _readers((self.inclusion, self.value))
 
     @property
-    def parts(self) -> tuple[RiskProfile, ...]:
-        every = self.profile.parts
+    def parts(self) -> tuple[Tolerance, ...]:
+        every = self.tolerance.parts
         return (self,) if len(every) == 1 else tuple(Within(part, self.inclusion, self.value) for part in every)
 
     def closed(self, statistic: str) -> Binding | None:
         (p0, p1), (q0, q1) = self.domain
         if p0 > p1 or q0 > q1:
             return Binding(np.inf, np.nan, np.nan)
-        if isinstance(self.profile, RatioOrAbsolute):
-            return RatioOrAbsolute(self.profile.ratio, self.profile.absolute, *self.domain).closed(statistic)
-        found = self.profile.closed(statistic)
+        if isinstance(self.tolerance, RatioOrAbsolute):
+            return RatioOrAbsolute(self.tolerance.ratio, self.tolerance.absolute, *self.domain).closed(statistic)
+        found = self.tolerance.closed(statistic)
         there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
         return found if there else None
 
 
 @dataclass(frozen=True)
-class Least(RiskProfile):
-    """The least of several profiles."""
+class Least(Tolerance):
+    """The least of several tolerances."""
 
-    profiles: tuple[RiskProfile, ...]
+    tolerances: tuple[Tolerance, ...]
 
     def tolerated(self, p: Floats, q: Floats) -> Any:
-        return np.min([profile.ratios(p, q) for profile in self.profiles], axis=0)
+        return np.min([one.ratios(p, q) for one in self.tolerances], axis=0)
 
     @property
     def domain(self) -> tuple[Range, Range]:
-        every = np.array([profile.domain for profile in self.profiles])
+        every = np.array([one.domain for one in self.tolerances])
         low, high = every[..., 0].min(0), every[..., 1].max(0)
         return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
 
@@ -242,15 +317,15 @@ class Least(RiskProfile):
 
     @property
     def words(self) -> str:
-        return ", and ".join(profile.words for profile in self.profiles)
+        return ", and ".join(one.words for one in self.tolerances)
 
     @property
-    def parts(self) -> tuple[RiskProfile, ...]:
-        return self.profiles
+    def parts(self) -> tuple[Tolerance, ...]:
+        return self.tolerances
 
     @property
     def about_values(self) -> bool:
-        return any(profile.about_values for profile in self.profiles)
+        return any(one.about_values for one in self.tolerances)
 
 
 def _binding(p: float, q: float, room: float, ratio: float) -> Binding:
@@ -276,3 +351,21 @@ def _readers(domain: tuple[Range, Range]) -> str:
         if (low, high) != (0.0, 1.0)
     ]
     return f", for readers with {' and '.join(named)}" if named else ""
+
+
+def one_real(name: str, x: Any) -> float:
+    """One number, not NaN."""
+    return float(check_number(name, one_number(name, x)))
+
+
+def prior_range(name: str, x: Any) -> Range:
+    """(low, high) with 0 <= low <= high and 0 < high <= 1; one prior is a range of its own."""
+    if np.ndim(x) == 0:
+        return (float(check_prior(name, one_number(name, x))),) * 2
+    ends = tuple(x)
+    if len(ends) != 2:
+        raise ValueError(f"{name} must be a prior or a range (low, high), got {x!r}")
+    low, high = (one_real(f"an end of {name}", end) for end in ends)
+    if not 0.0 <= low <= high <= 1.0 or high == 0.0:
+        raise ValueError(f"{name} must be a range 0 <= low <= high <= 1 with high above 0, got ({low:g}, {high:g})")
+    return low, high

@@ -225,7 +225,7 @@ class Attained(Guarantee):
         return float(self.worst_pair.log_level(power))
 
     def never_exceeds(self, epsilon: float) -> bool:
-        return self.worst_pair.never_exceeds(epsilon)
+        return bool(self.worst_pair.never_exceeds(epsilon))
 
     @property
     def auc(self) -> float:
