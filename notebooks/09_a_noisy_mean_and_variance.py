@@ -32,7 +32,7 @@ import pandas as pd
 import adversary as adv
 from adversary.desk.figures import bounded_posterior as posterior_figures
 from adversary.desk.figures import coverage_figures
-from adversary.desk.figures.joint_density import joint_density
+from adversary.desk.figures.bounded_posterior import joint_density
 from adversary.desk.files.release_file import load_release_file
 from adversary.desk.kit.bounded_words import span
 

@@ -20,17 +20,56 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.continuous import TruncatedNormalRV
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaincc
 
 from adversary._core import as_array, check_positive
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease, check_region
-from adversary.models.noise import released
+from adversary.models.noise import float64, released
 from adversary.privacy.mechanisms import Laplace
 
-from .truncated_normal import TruncatedNormal, log_normal_mass
+__all__ = ["LARGEST_N", "TruncatedNormal", "log_normal_mass", "regression"]
 
-__all__ = ["LARGEST_N", "regression"]
+_ROOT_HALF = np.float64(np.sqrt(0.5))
+_LOG_ROOT_TWO_PI = np.float64(0.5 * np.log(2.0 * np.pi))
+
+
+def log_normal_mass(low: Any, high: Any, mu: Any, sigma: Any) -> TensorVariable:
+    """Log of P(low < X < high) for X normal, low < high: relative accuracy in either tail, and a finite gradient."""
+    centre, sd = float64(mu), float64(sigma)
+    left, right = (float64(low) - centre) / sd, (float64(high) - centre) / sd
+    turned = left + right > np.float64(0)
+    below, above = pt.switch(turned, -right, left), pt.switch(turned, -left, right)
+    top = _log_ndtr(above)
+    return top + pt.log1mexp(_log_ndtr(below) - top)
+
+
+def _log_ndtr(z: TensorVariable) -> TensorVariable:
+    """Log of the standard normal cdf. Each branch sees only arguments it is finite for."""
+    one = np.float64(1)
+    tail, body = pt.minimum(z, -one), pt.maximum(z, -one)
+    small = pt.log(pt.erfcx(-tail * _ROOT_HALF) * np.float64(0.5)) - np.float64(0.5) * tail * tail
+    return pt.switch(z < -one, small, pt.log(pt.erfc(-body * _ROOT_HALF) * np.float64(0.5)))
+
+
+class _TruncatedNormalRV(TruncatedNormalRV):
+    """PyMC's, drawn and transformed as it is, with a density of its own."""
+
+
+class TruncatedNormal(pm.TruncatedNormal):
+    """A normal law between `lower` and `upper`; arguments as PyMC's, both bounds given."""
+
+    rv_op = _TruncatedNormalRV()
+
+    @staticmethod
+    def logp(value: Any, mu: Any, sigma: Any, lower: Any, upper: Any) -> TensorVariable:
+        """Log density; minus infinity outside."""
+        z = (value - mu) / sigma
+        half = np.float64(0.5)
+        inside = -half * z * z - _LOG_ROOT_TWO_PI - pt.log(sigma) - log_normal_mass(lower, upper, mu, sigma)
+        return pt.switch(pt.or_(value < lower, value > upper), np.float64(-np.inf), inside)
+
 
 LARGEST_N = 200
 """Records up to which every one is a latent."""

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma
 from adversary.desk.figures import bounded_posterior as posterior_figures
-from adversary.desk.figures.joint_density import joint_density, next_value
-from adversary.desk.figures.prior_marginal import prior_marginal
+from adversary.desk.figures.bounded_posterior import joint_density, next_value, prior_marginal
 
 BOTH = ("using the bounds", "ignoring the bounds")
 

@@ -17,10 +17,9 @@ import adversary as adv
 from adversary import nmf
 from adversary._core.blocks import RECORDS
 from adversary._core.chunks import MANIFEST
-from adversary.desk.report.spine_summary import summary
+from adversary.desk.commands.spine_command import summary
 from adversary.nmf.runs import county_runs as spine_runs
-from adversary.nmf.runs.county_runs import Question, run
-from adversary.nmf.runs.prior_words import description, leaf_prior
+from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
 from tests import commands
 from tests.test_chunks import contents, environment

@@ -13,8 +13,7 @@ from scipy import stats
 
 from adversary.analyst import regression as reg
 from adversary.models.calibration.prior_predictive import PriorPredictive
-from adversary.models.summaries.regression_model import regression
-from adversary.models.summaries.truncated_normal import log_normal_mass
+from adversary.models.summaries.regression_model import log_normal_mass, regression
 
 X, Y = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.4, 0.9])
 RELEASE = reg.RegressionRelease.of(X, Y, 1.0, rng=1)

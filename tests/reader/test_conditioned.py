@@ -18,8 +18,8 @@ from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.reader import conditioned as cd
 from adversary.reader.conditioned.contingency import completed
-from adversary.reader.conditioned.coupling_distance import record_radius
 from adversary.reader.conditioned.table_law import KnownMargins
+from adversary.reader.conditioned.table_posteriors import record_radius
 from tests.oracles import conditioned as oracle
 
 CUBE = list(itertools.product((0, 1), repeat=3))

@@ -8,26 +8,154 @@ said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys`, `profile_keys`,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_probability
-from adversary.desk.files.adversary_keys import read_adversary
+from adversary._core import check_positive, check_probability, check_whole
+from adversary.desk.files.belief_keys import read_beliefs
 from adversary.desk.files.guarantee_keys import read_guarantees, spent
 from adversary.desk.files.invariant_keys import Published, check_agreement, read_invariants
 from adversary.desk.files.keys import Keys, read_toml
-from adversary.desk.files.plan_keys import origins, read_plan, sequences
+from adversary.desk.files.plan_keys import check_siblings, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import read_profile
-from adversary.desk.files.sweep_keys import Ranges, read_ranges
 from adversary.policy.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Margins
-from adversary.reader.beliefs import Each
-from adversary.reader.path import Adversary, settle_truth
+from adversary.reader.beliefs import Belief, Each
+from adversary.reader.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.reader.plans import NEIGHBOURS, Plan
+
+INPUTS = ("prior", "rho", "siblings", "beliefs")
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Values of every input to go over; an input left out is not swept.
+
+    Parameters
+    ----------
+    prior : probabilities that the target is in
+    rho : zCDP budgets of the whole plan, in nats
+    siblings : numbers of other units of the lowest level; or such numbers by level
+    beliefs : named beliefs by level, each in place of the reader's own
+    """
+
+    prior: tuple[float, ...] = ()
+    rho: tuple[float, ...] = ()
+    siblings: tuple[int, ...] | Mapping[str, tuple[int, ...]] = ()
+    beliefs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The inputs to go over, as `adversary.driver.sensitivity` takes them."""
+        return {name: getattr(self, name) for name in INPUTS if len(getattr(self, name))}
+
+
+def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
+    """What to go over, checked against the plan and, for beliefs, the reader who would hold them."""
+    table.only(*INPUTS)
+    prior = table.build("prior", partial(_checked, table, "prior", check_probability))
+    rho = table.build("rho", partial(_checked, table, "rho", check_positive))
+    siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
+    beliefs: dict[str, Mapping[str, Any]] = {}
+    if table.has("beliefs"):
+        named = table.table("beliefs")
+        for name in named.values:
+            part = named.table(name)
+            beliefs[name] = read_beliefs(part)
+            part.build("", partial(replace(reader, beliefs=beliefs[name]).chain, plan))
+    found = Ranges(prior, rho, siblings, beliefs)
+    if not found.given:
+        raise ValueError(f"{table.file}: {table.key}: must name at least one of {INPUTS} to go over, got nothing")
+    return found
+
+
+def _checked(table: Keys, key: str, check: Any) -> tuple[float, ...]:
+    values = table.numbers(key, None)
+    return () if values is None else _different(tuple(float(check(key, float(value))) for value in values))
+
+
+def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
+    """The values, which must differ: one row, or one point of a curve, each."""
+    for value in values:
+        if (times := values.count(value)) > 1:
+            raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
+    return values
+
+
+def _siblings(table: Keys, plan: Plan) -> Any:
+    """Numbers for the lowest level, or by level."""
+    if isinstance(table.values["siblings"], list):
+        return _whole(table)
+    part = table.table("siblings")
+    part.only(*plan.names[:-1])
+    return {name: part.build(name, partial(_whole, part, name)) for name in part.values}
+
+
+def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
+    counts = (int(check_whole(key, value, minimum=0)) for value in table.numbers(key))
+    return _different(tuple(check_siblings(table.where(key), count) for count in counts))
+
+
+def read_adversary(table: Keys, plan: Plan) -> Adversary:
+    """The reader, every key checked and every belief against the plan."""
+    table.only("prior", "known", "hypotheses", "beliefs", "attack", "unknown")
+    attack = table.one_of("attack", tuple(MEANINGS), "characteristics")
+    beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
+    rule = f"how many others of {plan.names[0]!r} are in the published cell, a whole number, or one per cell"
+    known = table.get("known", (int, list), rule, 0 if plan.names[0] in beliefs else ...)
+    if table.has("unknown"):
+        part = table.table("unknown")
+        make = partial(_all_but, table, part, plan, known, beliefs, attack)
+        return part.build("", make)  # type: ignore[no-any-return]
+    prior = table.number("prior")
+    pair = table.get("hypotheses", list, "two whole numbers [out, in]", None)
+    counts = tuple(known) if isinstance(known, list) else known
+
+    def make_known() -> Adversary:
+        reader = Adversary(prior, counts, beliefs, tuple(pair) if pair else None, attack=attack)
+        return _fitting(plan, reader)
+
+    return table.build("", make_known)  # type: ignore[no-any-return]
+
+
+def _all_but(
+    table: Keys, unknown: Keys, plan: Plan, known: int | list[int], beliefs: dict[str, Belief], attack: str
+) -> Adversary:
+    """The reader who misses several people of the lowest unit, all alike to them; the prior follows."""
+    for key in ("prior", "hypotheses"):
+        if table.has(key):
+            raise ValueError(
+                f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the reader "
+                f"misses: it follows from their law, got {table.values[key]!r}"
+            )
+    if attack != "characteristics" or isinstance(known, list) or plan.cells > 1:
+        raise ValueError(
+            "people unknown to the reader are described for the characteristics attack on one cell, got "
+            f"attack {attack!r} and {plan.cells} cell{'s' * (plan.cells > 1)}"
+        )
+    unknown.only("probabilities", "n", "chance")
+    if unknown.has("probabilities") == (unknown.has("n") or unknown.has("chance")):
+        raise ValueError("give either probabilities of 0, 1, ..., n, or n and chance")
+    if unknown.has("probabilities"):
+        counts = unknown.numbers("probabilities")
+    else:
+        from scipy.stats import binom
+
+        people = int(check_whole("n", unknown.get("n", int, "a whole number of people"), minimum=1))
+        counts = binom(people, float(unknown.number("chance")))
+    pmf = count_pmf([float(p) for p in counts] if isinstance(counts, list) else counts)
+    return _fitting(plan, all_but(pmf, known, level=plan.names[0], beliefs=beliefs))
+
+
+def _fitting(plan: Plan, reader: Adversary) -> Adversary:
+    """The reader, if their beliefs and their attack make sense of the plan."""
+    reader.chain(plan)
+    return reader
+
 
 _TEXTS = ("title", "description", "source")
 _TOP = (*_TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")

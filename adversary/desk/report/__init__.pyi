@@ -7,5 +7,3 @@ from .audit_page import write_report as write_report
 from .explain_answer import EVERYONE as EVERYONE
 from .explain_answer import Asked as Asked
 from .spine_page import write_reports as write_reports
-from .spine_summary import THRESHOLDS as THRESHOLDS
-from .spine_summary import summary as summary

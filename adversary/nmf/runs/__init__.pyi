@@ -5,12 +5,12 @@ from .block_results import Columns as Columns
 from .block_results import blocks as blocks
 from .block_results import column as column
 from .block_results import worst_rows as worst_rows
+from .county_runs import FORMS as FORMS
 from .county_runs import Question as Question
 from .county_runs import Run as Run
+from .county_runs import description as description
+from .county_runs import leaf_prior as leaf_prior
 from .county_runs import run as run
-from .prior_words import FORMS as FORMS
-from .prior_words import description as description
-from .prior_words import leaf_prior as leaf_prior
 from .run_findings import Findings as Findings
 from .run_findings import LevelFindings as LevelFindings
 from .run_findings import cells_of as cells_of

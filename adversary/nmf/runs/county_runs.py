@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,52 @@ from adversary._core import (
 from adversary.desk.commands import remove_empty
 from adversary.nmf.check import refuse_problems
 from adversary.nmf.file_layout import Shape, arrow, levels_of, made_up, meant, opened
-from adversary.nmf.runs.prior_words import description
 from adversary.nmf.runs.unit_table import NOTES, as_parquet, path_rho, unit_columns, with_leaves
 from adversary.reader import spine
-from adversary.reader.spine import LeafPrior, SharedRate
+from adversary.reader.spine import Flat, LeafPrior, NegativeBinomial, Poisson, SharedRate
+
+KINDS: dict[str, tuple[Callable[..., LeafPrior], int]] = {
+    "shared-rate": (SharedRate, 0),
+    "flat": (Flat, 0),
+    "poisson": (Poisson, 1),
+    "negative-binomial": (NegativeBinomial, 2),
+}
+"""Each with its number of parameters."""
+FORMS = "shared-rate, flat, poisson=MEAN or negative-binomial=SHAPE,MEAN"
+
+
+def leaf_prior(text: str) -> LeafPrior:
+    """A prior from its words; ValueError naming them and the forms there are.
+
+    >>> leaf_prior("poisson=0.7").mean.tolist()
+    0.7
+    """
+    kind, sign, rest = text.strip().partition("=")
+    told = f"the prior of leaves must be {FORMS}, got {text!r}"
+    if kind not in KINDS:
+        raise ValueError(told)
+    make, count = KINDS[kind]
+    try:
+        values = [float(part) for part in rest.split(",")] if sign else []
+    except ValueError:
+        raise ValueError(told) from None
+    if len(values) != count:
+        raise ValueError(told)
+    return make(*values)
+
+
+def description(prior: LeafPrior) -> dict[str, Any]:
+    """Kind and parameters of a prior, as JSON can hold them.
+
+    >>> description(Poisson(0.7))
+    {'kind': 'Poisson', 'mean': 0.7}
+    """
+    found = {f.name: getattr(prior, f.name) for f in fields(prior) if f.name != "law"}  # type: ignore[arg-type]
+    plain = {
+        name: value if isinstance(value, str | None) else np.asarray(value).tolist() for name, value in found.items()
+    }
+    return {"kind": type(prior).__name__, **plain}
+
 
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
