@@ -26,8 +26,8 @@ from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.models.summaries.bounded_data import bounded
 from adversary.models.summaries.compiled.feasible_densities import log_feasible
 from adversary.models.summaries.compiled.noisy_densities import gamma_laplace, normal_laplace
-from tests.analyst.test_posteriors import SETTINGS, setting
-from tests.analyst.test_records import brute_force
+from tests.analyst.test_bounded_posterior import SETTINGS, setting
+from tests.analyst.test_record_gibbs import brute_force
 
 LENGTHS: dict[str, Any] = {"draws": 4000, "burn": 1000, "chains": 4, "thin": 20}
 CAP = 5.0

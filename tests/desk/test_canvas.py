@@ -22,7 +22,7 @@ from adversary.desk.kit import style as drawing
 from adversary.desk.kit.style import plain_log_axis, styled
 from adversary.nmf.runs import block_results as spine_results
 from tests.commands import run
-from tests.desk import test_coverage_figures, test_curves
+from tests.desk import test_coverage_figures, test_trade_off_curves
 from tests.desk.test_coverage_figures import study
 from tests.desk.test_spine_figures import county, table
 
@@ -104,7 +104,7 @@ DRAWN: dict[str, Callable[[], Figure]] = {
         f"study, {name}": partial(draw, study(budgets=2, priors=3))
         for name, draw in test_coverage_figures.FIGURES.items()
     },
-    **{f"curves, {name}": draw for name, draw in test_curves.DRAWN.items()},
+    **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
     "spine, risk": lambda: spine_figures.risk(table(), spine_results.promise(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),

@@ -14,7 +14,7 @@ from adversary import nmf
 from adversary.nmf import check as nmf_contents
 from adversary.reader.spine.tree import Tree
 from tests import commands
-from tests.desk.test_nmf_malformed import LEVELS, PLACES, doubled, first, rewritten, whole
+from tests.nmf.test_nmf_malformed import LEVELS, PLACES, doubled, first, rewritten, whole
 
 COUNTY = "State=99/County=001"
 TRACTS = f"Tract.parquet/DPQuery/{COUNTY}/part-00000.parquet"

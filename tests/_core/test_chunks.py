@@ -307,7 +307,7 @@ import os, signal, sys
 from pathlib import Path
 from functools import partial
 from adversary._core import run_chunks
-from tests.test_chunks import ITEMS, draw
+from tests._core.test_chunks import ITEMS, draw
 
 def deadly(flag, seed):
     if seed == 3:
@@ -342,7 +342,7 @@ def on_two(tmp_path: Path) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Of programs that import from the tests."""
-    return os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 @pytest.mark.slow

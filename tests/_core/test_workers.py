@@ -14,7 +14,7 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from tests.test_driver import _simulated, audit
+from tests.driver.test_audit import _simulated, audit
 
 ON_WORKERS = """
 import sys
@@ -22,7 +22,7 @@ from adversary.analyst.bounded.study import coverage_study
 from adversary._core import lent
 from adversary.models import sweeps
 from tests.catalogue import STORIES
-from tests.test_driver import _simulated, audit
+from tests.driver.test_audit import _simulated, audit
 
 
 def audits(address, store):
@@ -51,7 +51,7 @@ if __name__ == "__main__":
 def test_workers_change_nothing_and_what_they_finish_is_gone_on_with_here(tmp_path: Path) -> None:
     program, store = tmp_path / "on_workers.py", tmp_path / "store"
     program.write_text(ON_WORKERS)
-    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, str(program), str(store)], env=where, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert len(list(store.glob("sweeps-*.npy"))) == 2

@@ -22,7 +22,7 @@ from adversary.nmf.runs import county_runs as spine_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
 from tests import commands
-from tests.test_chunks import contents, environment
+from tests._core.test_chunks import contents, environment
 
 CELLS = [1, (1, 0, 0, 2)]
 COUNTIES = ("99001", "99003", "99005")
