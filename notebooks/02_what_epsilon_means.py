@@ -32,7 +32,7 @@ import pandas as pd
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.figures import trade_off_curves
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
@@ -82,7 +82,7 @@ kinds = {
     "zCDP, rho 1/2": adv.ZeroConcentratedDP(0.5),
 }
 assert round(promise.power(0.05), 3) == 0.136
-curves.trade_off(kinds)
+trade_off_curves.trade_off(kinds)
 
 # %% [markdown]
 # Gaussian noise with mu = 1 has rho = 1/2. Its own curve lies well below that of zCDP with the same rho, because zCDP
@@ -119,7 +119,7 @@ release = adv.census.pl94_loss()
 tight = adv.ZeroConcentratedDP(rho)
 epsilons = [adv.guarantees.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
 assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]
-curves.epsilon_ladder(rho, {"the noise itself": release})
+trade_off_curves.epsilon_ladder(rho, {"the noise itself": release})
 
 # %% [markdown]
 # delta is *not* the probability that the loss exceeds epsilon. It is smaller: a release whose likelihood ratio is
@@ -213,7 +213,7 @@ shown.rename_axis("quantile").round(4)
 # releases can mislead by much more than that, in either direction, and the bound of zCDP covers 95 % of them.
 
 # %%
-curves.posterior_law({"one block count": law}, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
+trade_off_curves.posterior_law({"one block count": law}, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
 
 # %% [markdown]
 # This law is sharper than every bound, but it belongs to this release and this reader. Post-processing can change it,
@@ -222,7 +222,7 @@ curves.posterior_law({"one block count": law}, {"zCDP": adv.ZeroConcentratedDP(0
 
 # %%
 readers = {f"prior {p:g}": noise.privacy_loss().posterior(p) for p in (0.5, 0.1, 0.01, 0.001)}
-curves.posterior_law(readers, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
+trade_off_curves.posterior_law(readers, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
 
 # %% [markdown]
 # ## What one record changes: from posterior to posterior

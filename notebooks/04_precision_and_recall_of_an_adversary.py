@@ -31,7 +31,7 @@ import pandas as pd
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.figures import trade_off_curves
 from adversary.privacy import decisions
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
@@ -63,7 +63,7 @@ best.to_pandas().T.round(4)
 # %%
 gaussian = adv.Gaussian(1.0).privacy_loss()
 kinds = {"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0), "Gaussian noise": gaussian}
-curves.precision_recall(kinds)
+trade_off_curves.precision_recall(kinds)
 
 # %% [markdown]
 # Numbers that need no beta: average precision (the area under these curves), the area under the ROC curve, the largest
@@ -233,7 +233,7 @@ pd.DataFrame(
 assert np.isclose(adv.PureDP(1.0).posterior_bounds(0.01)[1], decisions.precision_at_recall(adv.PureDP(1.0), 0.0, 0.01))
 assert np.ceil(1000 * adv.PureDP(1.0).posterior_bounds(0.01)[1]) == 27
 rare = {"Laplace noise": one, "any pure DP": adv.PureDP(1.0)}
-curves.precision_recall(rare, prior=0.01, beta=1.0)
+trade_off_curves.precision_recall(rare, prior=0.01, beta=1.0)
 
 # %% [markdown]
 # ### A reader who does not know the others
@@ -276,7 +276,7 @@ for kind, bound in proved.items():
 
 # %%
 attack = {"the attack": (float(best["level"].sel(beta=1)), float(best["recall"].sel(beta=1)))}
-curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
+trade_off_curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
 
 # %% [markdown]
 # ## A census release
@@ -288,4 +288,4 @@ curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, att
 # %%
 release = {name: adv.census.scenario(letter).loss for name, letter in {"block (A)": "A", "race (C)": "C"}.items()}
 release["whole record"] = adv.census.pl94_loss()
-curves.precision_recall(release, prior=0.5, beta=1.0)
+trade_off_curves.precision_recall(release, prior=0.5, beta=1.0)

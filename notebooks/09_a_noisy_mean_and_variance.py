@@ -30,8 +30,7 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk.figures import bounded_posterior as posterior_figures
-from adversary.desk.figures import coverage_figures
+from adversary.desk.figures import bounded_posterior, coverage_figures
 from adversary.desk.figures.bounded_posterior import joint_density
 from adversary.desk.files.release_file import load_release_file
 from adversary.desk.kit.bounded_words import span
@@ -100,10 +99,10 @@ assert new.outside > 0.3
 # %%
 using = bounded.posterior(release, "flat")
 both = {"using the bounds": using, "ignoring the bounds": ignoring}
-posterior_figures.joint(both, **words)
+bounded_posterior.joint(both, **words)
 
 # %%
-posterior_figures.marginals(both, **words)
+bounded_posterior.marginals(both, **words)
 
 
 # %%
@@ -126,7 +125,7 @@ assert lengths["length"].iloc[0] < 0.8 * lengths["length"].iloc[1]
 lengths.rename_axis("flat prior")
 
 # %%
-posterior_figures.predictive(both, **words)
+bounded_posterior.predictive(both, **words)
 
 # %% [markdown]
 # Could the impossible part simply be cut off afterwards? No. The sample that was measured had to be feasible as well,
@@ -151,7 +150,7 @@ assert using.mean("sigma2") < cut - 20
 # %%
 informed = bounded.posterior(release, file.prior)
 ignoring_informed = bounded.posterior(release, file.prior, constrained=False)
-posterior_figures.marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
+bounded_posterior.marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
 
 # %%
 three = {"informed": row(informed), "informed, ignoring the bounds": row(ignoring_informed), "flat": row(using)}

@@ -37,9 +37,8 @@ import pandas as pd
 import scipy.stats
 
 import adversary as adv
-from adversary.desk.answers import exact_adversaries as exact_readers
-from adversary.desk.figures import exact_figures
-from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.answers import exact_adversaries
+from adversary.desk.figures import exact_figures, trade_off_curves
 from adversary.desk.files.table_file import load_table_file
 from adversary.privacy.definitions.conversions import simple_epsilon
 
@@ -85,7 +84,7 @@ beside = promise.given(adv.invariants.Margins([[1, 2]]))
 print(beside.definition, "with a largest loss of", beside.loss_bound(0.0))
 guesses = [(1 + one.advantage) / 2 for one in (beside, adv.PureDP(2.0))]
 print(f"best balanced guess: {guesses[0]:.6f}, against {guesses[1]:.6f} at 2 epsilon")
-curves.trade_off({"one record": promise, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
+trade_off_curves.trade_off({"one record": promise, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
 
 # %% [markdown]
 # And if the total is three, everybody has the trait. One data set is left, and none of them changes into another: that
@@ -133,7 +132,7 @@ assert frame["passed in"].drop("counted everybody").min() > 0.5
 frame.round(4)
 
 # %%
-exact_figures.odds_moved(exact_readers.brief(scenario, tree), exact_readers.moves(scenario, tree))
+exact_figures.odds_moved(exact_adversaries.brief(scenario, tree), exact_adversaries.moves(scenario, tree))
 
 # %% [markdown]
 # How much a total teaches depends on how well a reader knows the others. Let the reader be in doubt about fewer and
@@ -178,7 +177,7 @@ for name, one in {"within a state": census, "across states": states}.items():
 assert abs(states.rho - 10.24) < 1e-12
 
 # %%
-curves.trade_off({"within a state": census, "across states": states})
+trade_off_curves.trade_off({"within a state": census, "across states": states})
 
 # %% [markdown]
 # ## Several exact margins

@@ -39,7 +39,7 @@ import pandas as pd
 import adversary as adv
 from adversary import nmf
 from adversary.desk.figures import spine_figures
-from adversary.desk.report import spine_page as spine_report
+from adversary.desk.report import spine_page
 from adversary.nmf.runs.block_results import errors, promise, results
 
 spine = adv.spine
@@ -291,8 +291,8 @@ plan.round(2)
 # Everything above, for somebody who was not here:
 
 # %%
-page = spine_report.write_report(
-    spine_report.Account(
+page = spine_page.write_report(
+    spine_page.Account(
         table,
         source="a made-up county",
         query=read.query,

@@ -19,7 +19,7 @@ from adversary.privacy.losses.composition import ComposedLoss, composed, repeate
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
@@ -127,7 +127,7 @@ class Believed(NamedTuple):
     """A belief and the same law as an oracle."""
 
     belief: adv.Belief
-    oracle: oracles.Law
+    oracle: paths.Law
 
 
 def _pmf(law: Any, size: int = 400) -> list[float]:
@@ -135,29 +135,29 @@ def _pmf(law: Any, size: int = 400) -> list[float]:
 
 
 BELIEFS: dict[str, Believed] = {
-    "flat": Believed(adv.Uniform(), oracles.flat),
-    "flat to 6": Believed(adv.Uniform(6), oracles.flat_to(6)),
-    "sure of 4": Believed(adv.Point(4), oracles.point(4)),
-    "sure of 0": Believed(adv.Point(0), oracles.point(0)),
-    "knows 2 others": Believed(adv.Known(2), oracles.known(2)),
-    "others pmf": Believed(adv.Others([0.3, 0.0, 0.5, 0.2]), oracles.others([0.3, 0.0, 0.5, 0.2])),
-    "others poisson": Believed(adv.Others(scipy.stats.poisson(2.5)), oracles.others(_pmf(scipy.stats.poisson(2.5)))),
-    "others binomial": Believed(adv.Others(scipy.stats.binom(3, 0.4)), oracles.others(_pmf(scipy.stats.binom(3, 0.4)))),
+    "flat": Believed(adv.Uniform(), paths.flat),
+    "flat to 6": Believed(adv.Uniform(6), paths.flat_to(6)),
+    "sure of 4": Believed(adv.Point(4), paths.point(4)),
+    "sure of 0": Believed(adv.Point(0), paths.point(0)),
+    "knows 2 others": Believed(adv.Known(2), paths.known(2)),
+    "others pmf": Believed(adv.Others([0.3, 0.0, 0.5, 0.2]), paths.others([0.3, 0.0, 0.5, 0.2])),
+    "others poisson": Believed(adv.Others(scipy.stats.poisson(2.5)), paths.others(_pmf(scipy.stats.poisson(2.5)))),
+    "others binomial": Believed(adv.Others(scipy.stats.binom(3, 0.4)), paths.others(_pmf(scipy.stats.binom(3, 0.4)))),
     "others geometric": Believed(
-        adv.Others(scipy.stats.geom(0.3, loc=-1)), oracles.others(_pmf(scipy.stats.geom(0.3, loc=-1)))
+        adv.Others(scipy.stats.geom(0.3, loc=-1)), paths.others(_pmf(scipy.stats.geom(0.3, loc=-1)))
     ),
-    "unknown rate": Believed(adv.GammaPoisson(3.0, 1.5, 2.0), oracles.others(_pmf(scipy.stats.nbinom(3.0, 1.5 / 3.5)))),
+    "unknown rate": Believed(adv.GammaPoisson(3.0, 1.5, 2.0), paths.others(_pmf(scipy.stats.nbinom(3.0, 1.5 / 3.5)))),
     "unknown chance": Believed(
-        adv.BetaBinomial(5, 1.5, 4.0), oracles.others(_pmf(scipy.stats.betabinom(5, 1.5, 4.0), 6))
+        adv.BetaBinomial(5, 1.5, 4.0), paths.others(_pmf(scipy.stats.betabinom(5, 1.5, 4.0), 6))
     ),
 }
 
 PROPER = [name for name, one in BELIEFS.items() if one.belief.proper]
 
-NOISES: dict[str, tuple[adv.Mechanism, Callable[[int], oracles.Law]]] = {
-    "discrete gaussian": (DG(0.3), lambda count: oracles.discrete_gaussian(0.3, count, reach=36)),
-    "discrete gaussian, narrow": (DG(2.0), lambda count: oracles.discrete_gaussian(2.0, count, reach=18)),
-    "geometric": (adv.Geometric(0.9), lambda count: oracles.geometric(0.9, count, reach=80)),
+NOISES: dict[str, tuple[adv.Mechanism, Callable[[int], paths.Law]]] = {
+    "discrete gaussian": (DG(0.3), lambda count: paths.discrete_gaussian(0.3, count, reach=36)),
+    "discrete gaussian, narrow": (DG(2.0), lambda count: paths.discrete_gaussian(2.0, count, reach=18)),
+    "geometric": (adv.Geometric(0.9), lambda count: paths.geometric(0.9, count, reach=80)),
 }
 """Integer noise, and the oracle's law of a sum of so many of it."""
 

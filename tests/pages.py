@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from adversary.desk.kit import section as grids
-from adversary.desk.report import audit_page as report
+from adversary.desk.kit import section
+from adversary.desk.report import audit_page
 
 
 def page_without_pictures(scenario: Any, tree: Any) -> str:
     """The report as HTML, an empty picture wherever one would stand."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
-        return report.render(scenario, tree)
+        patch.setattr(section, "inline", lambda figure: "data:image/svg+xml;base64,")
+        return audit_page.render(scenario, tree)

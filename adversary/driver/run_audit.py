@@ -16,8 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import NAME, check_probability, check_whole, lent
-from adversary._core import blocks as runner
+from adversary._core import NAME, blocks, check_probability, check_whole, lent
 from adversary.driver.case import OWN, Case
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.posteriors import Groups
@@ -110,7 +109,7 @@ def audit(
     several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
     truths: Mapping[Any, Any] = truth if several else {None: truth}
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
-    seed = runner.seed_sequence(rng)
+    seed = blocks.seed_sequence(rng)
     promises = _named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
     by_plan = []

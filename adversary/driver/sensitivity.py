@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, check_probability, check_whole
-from adversary._core import blocks as runner
+from adversary._core import Floats, blocks, check_probability, check_whole
 from adversary.driver.sweep_inputs import Case, Range, case_at, named, ranges_of, several, sibling_dim
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import Plan
@@ -83,13 +82,13 @@ def sweep(
     """
     ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
     priors = None if prior is None else several("prior", check_probability("prior", prior))
-    seed, size = runner.seed_sequence(rng), int(check_whole("draws", draws, minimum=1))
+    seed, size = blocks.seed_sequence(rng), int(check_whole("draws", draws, minimum=1))
     both = _both_truths(plan, reader, truth)
     shape = tuple(len(one.values) for one in ranges)
     work = [(*place, side) for place in np.ndindex(*shape) for side in range(2)]
     table: dict[tuple[int, ...], list[xr.Dataset]] = {}
     why: dict[tuple[int, ...], str] = {}
-    for place in runner.track(work, "laws of the sweep", enabled=progress and len(work) > 8):
+    for place in blocks.track(work, "laws of the sweep", enabled=progress and len(work) > 8):
         chosen = [one.values[i] for one, i in zip(ranges, place[:-1], strict=True)]
         case = case_at(Case(plan, reader), ranges, chosen)
         try:
@@ -160,7 +159,7 @@ def each_alone(
             alone[name] = {name: values}
     if not alone:
         raise ValueError("give at least one of prior, rho, siblings or beliefs to go over, got none")
-    seed = runner.seed_sequence(rng)
+    seed = blocks.seed_sequence(rng)
 
     def over(**one: Any) -> xr.Dataset:
         return sweep(plan, reader, truth, **one, draws=draws, rng=seed, progress=progress)

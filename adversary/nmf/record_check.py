@@ -159,9 +159,7 @@ class _Batch:
         self.refuse(odd, lambda i: f"query_shape {shapes[i].as_py()} is not that of the other records, {list(shape)}")
         return shape
 
-    def _values(
-        self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]
-    ) -> Floats:
+    def _values(self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
         """(record, cell) answers; NaN in records that were not measured and hold none."""
         shape, pa = self._shape(column, cells), arrow()
         size, lists = int(np.prod(shape)), self.batch.column(3)

@@ -29,8 +29,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
 
-from adversary._core import NAME, check_whole
-from adversary._core import blocks as runner
+from adversary._core import NAME, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
 
 from .posteriors_to_rank import (
@@ -103,7 +102,7 @@ def calibrate(
     >>> bool(uniformity(calibrate(model, rng=1)).overall > 1e-3)
     True
     """
-    given, seeds = released_names(model, released), runner.seed_sequence(rng)
+    given, seeds = released_names(model, released), blocks.seed_sequence(rng)
     names = wanted_names(model, given, variables, target)
     discrete = all(model[name].dtype in discrete_types for name in latent_names(model, given))
     exact = Enumerated.of(model, names, support, given) if discrete and (likelihood or posterior is None) else None
@@ -115,11 +114,11 @@ def calibrate(
     if engine == "nutpie":
         posterior = Sampled.of(model, support, given, variables=names, rng=seeds.spawn(1)[0])
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
-    block = _FITS if isinstance(posterior, Sampled) else runner.BLOCK
+    block = _FITS if isinstance(posterior, Sampled) else blocks.BLOCK
     sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
     work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
     parts, shares = [], []
-    for size, seed in runner.track(work, "simulations", enabled=progress and len(work) > 2):
+    for size, seed in blocks.track(work, "simulations", enabled=progress and len(work) > 2):
         generator = np.random.default_rng(seed)
         worlds, share = prior.draw(size, generator)
         shares.append(share)

@@ -19,7 +19,7 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import ArrayLike, NDArray
 from pytensor.graph.traversal import ancestors
 
-from adversary._core import blocks as runner
+from adversary._core import blocks
 from adversary.models.enumeration import NUMPY_MODE, Conditioned, condition, support_of, vectorized
 
 from .prior_draws import Priors
@@ -71,7 +71,7 @@ def batched_gibbs(
     -----
     One latent moves at a time: where two are tied exactly, as by an invariant, the chain cannot leave its start.
     """
-    prior_seed, seed = runner.seed_sequence(rng).spawn(2)
+    prior_seed, seed = blocks.seed_sequence(rng).spawn(2)
     sampler = BatchedGibbs.of(model, tuple(observed), target, support or {}, prior_seed)
     generator = np.random.default_rng(seed)
     released = {name: np.atleast_1d(np.asarray(value, dtype=np.float64)) for name, value in observed.items()}
@@ -138,7 +138,7 @@ class BatchedGibbs:
         every = {name: np.concatenate([value] * chains) for name, value in released.items()}
         kept: list[Point] = []
         chances = []
-        for sweep in runner.track(range(-tune, draws), "Gibbs sweeps", enabled=progress and size > 100):
+        for sweep in blocks.track(range(-tune, draws), "Gibbs sweeps", enabled=progress and size > 100):
             point, target_probability = self.sweep(point, every, rng)
             if sweep >= 0:
                 kept.append(point)

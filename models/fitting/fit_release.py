@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import blocks as runner
-from adversary._core import check_whole
+from adversary._core import blocks, check_whole
 from adversary.models.enumeration import (
     NUMPY_MODE,
     Conditioned,
@@ -106,7 +105,7 @@ def fit(
     """
     lengths = ("chains", chains), ("tune", tune), ("draws", draws)
     settings = Settings(*(int(check_whole(name, value, minimum=1)) for name, value in lengths))
-    seeds = runner.seed_sequence(rng).spawn(3)
+    seeds = blocks.seed_sequence(rng).spawn(3)
     unknown = [rv for rv in model.free_RVs if rv.name not in observed]
     target, names = target_of(model, target), wanted_names(model, observed, variables or [rv.name for rv in unknown])
     smooth = any(rv.dtype not in discrete_types for rv in unknown)

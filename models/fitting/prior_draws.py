@@ -34,7 +34,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary._core import blocks as runner
+from adversary._core import blocks
 from adversary.models.enumeration import NUMPY_MODE, Conditioned, summed, vectorized
 
 __all__ = ["DRAWS", "MANY", "Priors"]
@@ -80,7 +80,7 @@ class Priors:
         """Draw the latents; ValueError where a law has no draws, as an improper one."""
         variables = [given.model[name] for name in (*given.latents, *given.continuous)]
         unconstrained = [_unconstrained(given, name) for name in given.continuous]
-        seeds = [int(seed) for seed in runner.seed_sequence(rng).generate_state(2)]
+        seeds = [int(seed) for seed in blocks.seed_sequence(rng).generate_state(2)]
         try:
             drawn = _one_by_one([*variables, *unconstrained], draws, seeds[0])
             many = _many(given.model, unconstrained, seeds[1])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary._core import blocks as runner
+from adversary._core import blocks
 from adversary._core.blocks import (
     BLOCK,
     RECORDS,
@@ -172,7 +172,7 @@ def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.Monkey
         raise Interrupted
 
     with monkeypatch.context() as patched:
-        patched.setattr(runner.np, "save", torn)
+        patched.setattr(blocks.np, "save", torn)
         with pytest.raises(Interrupted):
             simulate(draw, BLOCK, 1, store=tmp_path)
     assert list(tmp_path.glob("*.npy")) == []
@@ -239,7 +239,7 @@ def test_a_damaged_block_is_named_and_made_again(tmp_path: Path, content: bytes,
     file = min(tmp_path.glob("*.npy"))
     file.write_bytes(content)
     if is_recorded and content != NO_BLOCKS["infinities"]:
-        save_recorded(file, runner._record_beside(file), content, runner._work_of(file))
+        save_recorded(file, blocks._record_beside(file), content, blocks._work_of(file))
     damaged_anew(tmp_path, file)
     assert MADE == [], "nothing is unpickled"
 
@@ -252,14 +252,14 @@ def test_a_damaged_block_is_named_and_made_again(tmp_path: Path, content: bytes,
 def test_a_block_that_was_recorded_so_must_be_what_the_work_asks_for(tmp_path: Path, block: Any) -> None:
     simulate(draw, 2 * BLOCK, 1, store=tmp_path)
     file, content = min(tmp_path.glob("*.npy")), bytes_of(block)
-    save_recorded(file, runner._record_beside(file), content, runner._work_of(file))
+    save_recorded(file, blocks._record_beside(file), content, blocks._work_of(file))
     damaged_anew(tmp_path, file)
 
 
 def test_a_block_without_a_record_is_named_and_made_again(tmp_path: Path) -> None:
     plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
     file = min(tmp_path.glob("*.npy"))
-    runner._record_beside(file).unlink()
+    blocks._record_beside(file).unlink()
     with pytest.warns(RuntimeWarning, match=f"{file.name} has no record of its checksum: it is made again"):
         np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
     np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
@@ -292,7 +292,7 @@ def test_a_foreign_block_is_noticed(tmp_path: Path, with_record: bool) -> None:
     before = mine.read_bytes()
     mine.write_bytes(max((tmp_path / "a").glob("*.npy")).read_bytes())
     if with_record:
-        runner._record_beside(mine).write_bytes(runner._record_beside(other).read_bytes())
+        blocks._record_beside(mine).write_bytes(blocks._record_beside(other).read_bytes())
         mine.write_bytes(other.read_bytes())
     with pytest.warns(RuntimeWarning, match=f"{mine.name} is damaged, or a block of other work"):
         simulate(draw, 2 * BLOCK, 1, store=tmp_path / "a", key="a")
@@ -303,13 +303,13 @@ def test_a_foreign_block_is_noticed(tmp_path: Path, with_record: bool) -> None:
 def test_a_damaged_record_is_noticed(tmp_path: Path, record: str) -> None:
     simulate(draw, 2 * BLOCK, 1, store=tmp_path)
     file = min(tmp_path.glob("*.npy"))
-    runner._record_beside(file).write_bytes(record.encode(errors="surrogatepass"))
+    blocks._record_beside(file).write_bytes(record.encode(errors="surrogatepass"))
     damaged_anew(tmp_path, file)
 
 
 def test_a_block_of_other_versions_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "version", lambda _: "0")
+        patch.setattr(blocks, "version", lambda _: "0")
         simulate(draw, BLOCK, 1, store=tmp_path)
     with pytest.warns(RuntimeWarning, match="made again"):
         simulate(draw, BLOCK, 1, store=tmp_path)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary._core import blocks as runner
-from adversary._core import chunks
+from adversary._core import blocks, chunks
 from adversary._core import workers as executors
 from adversary._core.blocks import RECORDS
 from adversary._core.chunks import MANIFEST, arrays_of, run_chunks
@@ -270,8 +269,8 @@ def test_what_another_process_is_writing_is_not_swept(tmp_path: Path) -> None:
     living, dead, own = (tmp_path / name for name in (f".a.{32 * '0'}", f".a.{32 * '1'}", ".gitignore"))
     for file in (living, dead, own):
         file.touch()
-    with runner.alone(living):
-        runner.sweep(tmp_path)
+    with blocks.alone(living):
+        blocks.sweep(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living, own])
 
 

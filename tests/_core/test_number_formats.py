@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversary._core import number_formats as phrases
+from adversary._core import number_formats
 from adversary._core.number_formats import (
     as_read,
     decimals_for,
@@ -23,7 +23,7 @@ from adversary._core.number_formats import (
     points,
     sentence,
 )
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import audit_words
 
 SLACK = Decimal("1e-15")
 chances = st.floats(0.0, 1.0, allow_subnormal=False)
@@ -35,7 +35,7 @@ def read(text: str) -> Decimal:
 
 def test_the_desk_keeps_its_names() -> None:
     for name in ("PERCENT", "percent", "figure_of", "share", "outward", "outward_percent", "between", "give_or_take"):
-        assert getattr(words, name) is getattr(phrases, name)
+        assert getattr(audit_words, name) is getattr(number_formats, name)
 
 
 @given(st.floats(1e-9, 1e9), st.booleans(), st.integers(2, 6))
@@ -133,8 +133,8 @@ def test_numbers_read_well(text: str, expected: str) -> None:
 
 
 def test_never_and_always_are_said_only_of_what_is_exact() -> None:
-    assert [phrases.how_often(p) for p in (0.0, 1.0)] == ["never", "always"]
-    assert "hardly ever" in phrases.how_often(5e-324)
-    assert "nearly always" in phrases.how_often(float(np.nextafter(1.0, 0.0)))
-    assert phrases.how_often(1e-6) == "0.0001 times in 100"
-    assert phrases.how_often(0.81756) == "81.76 times in 100"
+    assert [number_formats.how_often(p) for p in (0.0, 1.0)] == ["never", "always"]
+    assert "hardly ever" in number_formats.how_often(5e-324)
+    assert "nearly always" in number_formats.how_often(float(np.nextafter(1.0, 0.0)))
+    assert number_formats.how_often(1e-6) == "0.0001 times in 100"
+    assert number_formats.how_often(0.81756) == "81.76 times in 100"

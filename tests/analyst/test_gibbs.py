@@ -14,8 +14,7 @@ from scipy.special import gammaln, log_ndtr
 
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import NormalInverseGamma
-from adversary.analyst.bounded.samplers import chains
-from adversary.analyst.bounded.samplers import statistics_gibbs as gibbs
+from adversary.analyst.bounded.samplers import chains, statistics_gibbs
 
 Floats = NDArray[np.float64]
 DRAWS = 2500
@@ -146,7 +145,7 @@ def log_conditionals(
     point: dict[str, Any], values: Floats, release: BoundedRelease, prior: Any, *, printed: bool = False
 ) -> dict[str, Floats]:
     """Log densities, up to constants, of each variable at `values` given the others, as the sampler draws them."""
-    problem = gibbs.as_problem(release, prior, True, printed=printed)
+    problem = statistics_gibbs.as_problem(release, prior, True, printed=printed)
     n, (ystar, sstar, rate1, rate2), (mu0, kappa0, *_) = problem.n, problem.release, problem.prior
     mu, sigma2, ybar, s2, precision = (point[name] for name in ("mu", "sigma2", "ybar", "s2", "precision"))
     centre, variance = chains.mean_conditional(ybar, sigma2, n, mu0, kappa0)
@@ -232,14 +231,14 @@ def agrees(tree: xr.DataTree, name: str, mean: float, error: float = 0.0) -> boo
     ids=["flat", "informative", "outside", "three values", "two values", "large epsilon"],
 )
 def test_constrained_draws_agree_with_brute_force(release: BoundedRelease, prior: Any, cap: float | None) -> None:
-    tree = gibbs.gibbs(release, prior, draws=5000, burn=1000, chains=2, rng=3, cap=cap)
+    tree = statistics_gibbs.gibbs(release, prior, draws=5000, burn=1000, chains=2, rng=3, cap=cap)
     for name, (mean, error) in brute_force(release, prior).items():
         assert agrees(tree, name, mean, error), name
 
 
 def test_flat_unconstrained_moments_of_mu_are_those_in_closed_form() -> None:
     release = BoundedRelease(0.343, 0.06, 43, (0.25, 0.25))
-    tree = gibbs.gibbs(release, constrained=False, draws=10_000, chains=2, rng=4)
+    tree = statistics_gibbs.gibbs(release, constrained=False, draws=10_000, chains=2, rng=4)
     draws = tree["posterior"].to_dataset()
     assert agrees(tree, "mu", 0.343)
     closed = 2.0 * float(release.unit_scales[0]) ** 2 + float(draws["sigma2"].mean()) / 43
@@ -247,11 +246,11 @@ def test_flat_unconstrained_moments_of_mu_are_those_in_closed_form() -> None:
 
 
 def test_draws_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    both = gibbs.gibbs(RELEASE, **SHORT)["posterior"]
+    both = statistics_gibbs.gibbs(RELEASE, **SHORT)["posterior"]
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    alone = gibbs.gibbs(RELEASE, **SHORT)["posterior"]
-    more = gibbs.gibbs(RELEASE, **{**SHORT, "chains": 3})["posterior"]
-    other = gibbs.gibbs(RELEASE, **{**SHORT, "rng": 8})["posterior"]
+    alone = statistics_gibbs.gibbs(RELEASE, **SHORT)["posterior"]
+    more = statistics_gibbs.gibbs(RELEASE, **{**SHORT, "chains": 3})["posterior"]
+    other = statistics_gibbs.gibbs(RELEASE, **{**SHORT, "rng": 8})["posterior"]
     assert (both["mu"] == alone["mu"]).all()
     assert (both["mu"].values == more["mu"].values[:2]).all()
     assert not (both["mu"] == other["mu"]).any()
@@ -262,22 +261,22 @@ def test_draws_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None
 def test_draws_return_to_the_units_of_the_data() -> None:
     wide = BoundedRelease(10 + 25 * RELEASE.unit_mean, 625 * RELEASE.unit_variance, 43, (0.25, 0.25), (10, 35))
     prior = NormalInverseGamma(10 + 25 * 0.125, 1.0, 1.0, 25 * 0.038)
-    here, there = (gibbs.gibbs(r, p, **SHORT)["posterior"] for r, p in ((RELEASE, PRIOR), (wide, prior)))
+    here, there = (statistics_gibbs.gibbs(r, p, **SHORT)["posterior"] for r, p in ((RELEASE, PRIOR), (wide, prior)))
     for name, low, factor in [("mu", 10, 25), ("sigma2", 0, 625), ("sample_mean", 10, 25), ("sample_variance", 0, 625)]:
         np.testing.assert_allclose(there[name], low + factor * here[name], rtol=1e-6)
 
 
 def test_constrained_draws_are_feasible_and_capped() -> None:
-    draws = gibbs.gibbs(BoundedRelease(-0.4, 0.5, 20, (0.2, 0.2)), cap=0.1, **SHORT)["posterior"]
+    draws = statistics_gibbs.gibbs(BoundedRelease(-0.4, 0.5, 20, (0.2, 0.2)), cap=0.1, **SHORT)["posterior"]
     assert (draws["sigma2"] <= np.minimum(draws["mu"] * (1 - draws["mu"]), 0.1) * (1 + 1e-12)).all()
     top = 20 / 19 * draws["sample_mean"] * (1 - draws["sample_mean"])
     assert (draws["sample_variance"] <= top * (1 + 1e-12)).all()
-    free = gibbs.gibbs(RELEASE, constrained=False, **SHORT)["posterior"]
+    free = statistics_gibbs.gibbs(RELEASE, constrained=False, **SHORT)["posterior"]
     assert 1.0 < free["sigma2"].max() <= 42 / (2 * 43 * 0.25)
 
 
 def test_the_result_opens_in_arviz() -> None:
-    tree = gibbs.gibbs(RELEASE, **SHORT)
+    tree = statistics_gibbs.gibbs(RELEASE, **SHORT)
     draws = tree["posterior"]
     assert set(draws.data_vars) == {"mu", "sigma2", "sample_mean", "sample_variance"}
     assert draws["mu"].dims == ("chain", "draw")
@@ -290,22 +289,22 @@ def test_the_result_opens_in_arviz() -> None:
 @SHORT_RUN
 def test_printed_conditionals_coincide_for_a_flat_prior_only() -> None:
     for prior, same in (("flat", True), (PRIOR, False)):
-        with_e1 = gibbs.published_gibbs(RELEASE, prior, **SHORT)["posterior"]
-        without = gibbs.gibbs(RELEASE, prior, **SHORT)["posterior"]
+        with_e1 = statistics_gibbs.published_gibbs(RELEASE, prior, **SHORT)["posterior"]
+        without = statistics_gibbs.gibbs(RELEASE, prior, **SHORT)["posterior"]
         assert bool((with_e1["mu"] == without["mu"]).all()) is same
     assert "E1" in with_e1.attrs["sampler"]
 
 
 def test_too_few_draws_are_called_unreliable() -> None:
     with pytest.warns(UserWarning, match="results are not reliable.*ess must reach 400") as caught:
-        gibbs.gibbs(RELEASE, PRIOR, draws=200, thin=1, rng=1)
+        statistics_gibbs.gibbs(RELEASE, PRIOR, draws=200, thin=1, rng=1)
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="r_hat nan"):
-        gibbs.gibbs(RELEASE, draws=3, rng=1)
+        statistics_gibbs.gibbs(RELEASE, draws=3, rng=1)
 
 
 def test_a_single_chain_is_diagnosed_by_its_halves() -> None:
-    assert gibbs.gibbs(RELEASE, **{**SHORT, "chains": 1})["posterior"]["mu"].attrs["r_hat"] < 1.01
+    assert statistics_gibbs.gibbs(RELEASE, **{**SHORT, "chains": 1})["posterior"]["mu"].attrs["r_hat"] < 1.01
 
 
 @pytest.mark.parametrize(
@@ -333,9 +332,9 @@ def test_what_the_sampler_cannot_answer_is_refused(
     release: BoundedRelease, options: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
-        gibbs.gibbs(release, **options)
+        statistics_gibbs.gibbs(release, **options)
 
 
 def test_only_a_release_is_sampled() -> None:
     with pytest.raises(TypeError, match="BoundedRelease"):
-        gibbs.gibbs(0.3)  # type: ignore[arg-type]
+        statistics_gibbs.gibbs(0.3)  # type: ignore[arg-type]

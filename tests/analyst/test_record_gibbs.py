@@ -12,8 +12,7 @@ from scipy import stats
 
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import NormalInverseGamma
-from adversary.analyst.bounded.samplers import record_gibbs as records
-from adversary.analyst.bounded.samplers import statistics_gibbs as gibbs
+from adversary.analyst.bounded.samplers import record_gibbs, statistics_gibbs
 
 Floats = NDArray[np.float64]
 RELEASE = BoundedRelease(0.15, 0.02, n=4, epsilon=(1.0, 1.0))
@@ -51,7 +50,7 @@ def error(tree: xr.DataTree, name: str) -> float:
 @pytest.mark.parametrize("feasibility", ["normalised", "event"])
 @pytest.mark.parametrize("prior", ["flat", PRIOR], ids=["flat", "informative"])
 def test_constrained_draws_agree_with_brute_force(feasibility: str, prior: Any) -> None:
-    tree = records.gibbs_records(RELEASE, prior, feasibility=feasibility, **SHORT)
+    tree = record_gibbs.gibbs_records(RELEASE, prior, feasibility=feasibility, **SHORT)
     for name, (mean, other) in brute_force(RELEASE, prior, normalised=feasibility == "normalised").items():
         assert abs(float(tree["posterior"][name].mean()) - mean) < 5.0 * np.hypot(error(tree, name), other), name
 
@@ -65,15 +64,15 @@ def test_the_factor_left_out_favours_small_variances_and_central_means() -> None
 @pytest.mark.parametrize("prior", ["flat", PRIOR], ids=["flat", "informative"])
 def test_unconstrained_draws_have_the_law_of_the_statistics_level(prior: Any) -> None:
     release = BoundedRelease(0.3, 0.05, n=12, epsilon=(0.5, 0.5))
-    here = records.gibbs_records(release, prior, constrained=False, **SHORT)
-    there = gibbs.gibbs(release, prior, constrained=False, **SHORT)
-    for name in gibbs.NAMES:
+    here = record_gibbs.gibbs_records(release, prior, constrained=False, **SHORT)
+    there = statistics_gibbs.gibbs(release, prior, constrained=False, **SHORT)
+    for name in statistics_gibbs.NAMES:
         gap = float(here["posterior"][name].mean() - there["posterior"][name].mean())
         assert abs(gap) < 5.0 * np.hypot(error(here, name), error(there, name)), name
 
 
 def test_draws_are_feasible_seeded_and_labelled() -> None:
-    tree = records.gibbs_records(RELEASE, **SHORT)
+    tree = record_gibbs.gibbs_records(RELEASE, **SHORT)
     draws = tree["posterior"]
     assert (draws["sigma2"] <= draws["mu"] * (1 - draws["mu"]) * (1 + 1e-12)).all()
     top = 4 / 3 * draws["sample_mean"] * (1 - draws["sample_mean"])
@@ -82,20 +81,20 @@ def test_draws_are_feasible_seeded_and_labelled() -> None:
     assert rate.dims == ("chain", "draw")
     assert ((rate >= 0.0) & (rate <= 1.0)).all()
     assert draws.attrs["feasibility"] == "normalised"
-    assert (records.gibbs_records(RELEASE, **SHORT)["posterior"]["mu"] == draws["mu"]).all()
-    assert (records.gibbs_records(RELEASE, cap=0.05, **SHORT)["posterior"]["sigma2"] <= 0.05).all()
+    assert (record_gibbs.gibbs_records(RELEASE, **SHORT)["posterior"]["mu"] == draws["mu"]).all()
+    assert (record_gibbs.gibbs_records(RELEASE, cap=0.05, **SHORT)["posterior"]["sigma2"] <= 0.05).all()
 
 
 def test_large_epsilon_needs_no_cap() -> None:
     release = BoundedRelease(0.3, 0.08, 6, (2.0, 3.0))
-    here, there = records.gibbs_records(release, **SHORT), brute_force(release, "flat", normalised=True)
+    here, there = record_gibbs.gibbs_records(release, **SHORT), brute_force(release, "flat", normalised=True)
     for name, (mean, other) in there.items():
         assert abs(float(here["posterior"][name].mean()) - mean) < 5.0 * np.hypot(error(here, name), other), name
 
 
 def test_too_few_draws_are_called_unreliable() -> None:
     with pytest.warns(UserWarning, match="results are not reliable") as caught:
-        records.gibbs_records(RELEASE, draws=50, thin=1, rng=1)
+        record_gibbs.gibbs_records(RELEASE, draws=50, thin=1, rng=1)
     assert caught[0].filename == __file__
 
 
@@ -114,4 +113,4 @@ def test_what_the_sampler_cannot_answer_is_refused(
     release: BoundedRelease, options: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(ValueError, match=match):
-        records.gibbs_records(release, **options)
+        record_gibbs.gibbs_records(release, **options)

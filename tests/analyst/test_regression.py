@@ -12,16 +12,10 @@ from scipy import stats
 
 from adversary.analyst import regression as reg
 from adversary.analyst.regression import (
-    gibbs_sweeps as sweeps,
-)
-from adversary.analyst.regression import (
-    regression_law as slopes,
-)
-from adversary.analyst.regression import (
-    regressor_moments as moments,
-)
-from adversary.analyst.regression import (
-    sufficient_statistics as sums,
+    gibbs_sweeps,
+    regression_law,
+    regressor_moments,
+    sufficient_statistics,
 )
 
 RELEASE = reg.RegressionRelease([9.6, 3.9, 18.7, 3.9, 10.6], [12.2, 4.8, 2.5, 1.7], n=46, epsilon=0.5)
@@ -43,7 +37,7 @@ def sampler(release: reg.RegressionRelease = RELEASE, law: reg.RegressionLaw | N
     m = reg.project_moments(release.noisy_moments / release.n, mixed=0.05)
     centre, precision = law.mean, np.asarray(law.Lambda0)
     noisy = release.noisy_sums[1:]
-    return sweeps.Sweeps(release.n, noisy, m, release.epsilon, centre, precision, law.a0, law.b0, **given)
+    return gibbs_sweeps.Sweeps(release.n, noisy, m, release.epsilon, centre, precision, law.a0, law.b0, **given)
 
 
 # the law of one record
@@ -66,7 +60,7 @@ def discrete_record(theta: Any, sigma2: float) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("theta", [(0.3, 0.5), (-0.2, 1.1), (0.9, -0.7)])
 def test_the_law_of_a_record_is_that_of_an_enumerated_one(theta: Any) -> None:
     mean, covariance, m = discrete_record(theta, 0.07)
-    found = moments.record_law(np.array(theta), np.array(0.07), m)
+    found = regressor_moments.record_law(np.array(theta), np.array(0.07), m)
     np.testing.assert_allclose(found[0], mean, atol=1e-14)
     np.testing.assert_allclose(found[1], covariance, atol=1e-14)
 
@@ -75,9 +69,9 @@ def test_records_may_be_many_at_once() -> None:
     rng = np.random.default_rng(2)
     theta, sigma2, m = rng.normal(size=(4, 2)), rng.uniform(0.1, 1.0, 4), np.array([1.0, 0.4, 0.25, 0.2, 0.15])
     for published in (False, True):
-        mean, law = moments.record_law(theta, sigma2, m, published=published)
+        mean, law = regressor_moments.record_law(theta, sigma2, m, published=published)
         for i in range(4):
-            one = moments.record_law(theta[i], sigma2[i], m, published=published)
+            one = regressor_moments.record_law(theta[i], sigma2[i], m, published=published)
             np.testing.assert_allclose(mean[i], one[0], rtol=1e-14)
             np.testing.assert_allclose(law[i], one[1], rtol=1e-13, atol=1e-15)
 
@@ -86,7 +80,7 @@ def test_records_may_be_many_at_once() -> None:
 
 
 def test_moments_of_data_are_their_own_projection() -> None:
-    m = moments.power_sums(records()[0]) / 30
+    m = regressor_moments.power_sums(records()[0]) / 30
     np.testing.assert_allclose(reg.project_moments(m), m, atol=1e-4)
 
 
@@ -171,7 +165,7 @@ def test_sums_given_the_rest_are_normal_with_the_right_mean_and_covariance() -> 
     theta, sigma2, weights = np.array([0.3, 0.2]), 0.05, np.array([0.02, 0.3, 0.05, 0.01, 1.0])
     rows = (np.tile(theta, (count, 1)), np.full(count, sigma2)), np.tile(weights, (count, 1)), np.empty((count, 5))
     drawn = step.sums(*rows, np.random.default_rng(4))
-    mean, law = moments.record_law(theta, np.array(sigma2), step.moments)
+    mean, law = regressor_moments.record_law(theta, np.array(sigma2), step.moments)
     prior = 46 * law[1:, 1:]
     gain = prior @ np.linalg.inv(prior + np.diag(1 / weights))
     centre, spread = 46 * mean[1:] + gain @ (step.noisy - 46 * mean[1:]), prior - gain @ prior
@@ -184,7 +178,7 @@ def test_sums_given_the_rest_are_normal_with_the_right_mean_and_covariance() -> 
     ("shape", "rate", "cut"), [(20.0, 1.0, 4.0), (20.0, 8.0, 4.0), (5.0, 60.0, 4.0), (43.0, 10.0, 4.0)]
 )
 def test_a_gamma_cut_from_below_has_its_law(shape: float, rate: float, cut: float) -> None:
-    draws, kept = sweeps.gamma_above(shape, np.full((1, 1), rate), cut, (1, 40_000), np.random.default_rng(5))
+    draws, kept = gibbs_sweeps.gamma_above(shape, np.full((1, 1), rate), cut, (1, 40_000), np.random.default_rng(5))
     whole = stats.gamma(shape, scale=1 / rate)
     assert kept.sum() > 2000
     assert stats.kstest(draws[kept], lambda x: 1 - whole.sf(x) / whole.sf(cut)).pvalue > 1e-3
@@ -192,16 +186,16 @@ def test_a_gamma_cut_from_below_has_its_law(shape: float, rate: float, cut: floa
 
 @pytest.mark.parametrize(("shape", "rate", "cut"), [(43.0, 12.0, 0.25), (43.0, 200.0, 0.25), (20.0, 0.5, 0.25)])
 def test_a_gamma_cut_from_above_has_its_law(shape: float, rate: float, cut: float) -> None:
-    draws, kept = sweeps.gamma_below(shape, np.full((1, 1), rate), cut, (1, 40_000), np.random.default_rng(6))
+    draws, kept = gibbs_sweeps.gamma_below(shape, np.full((1, 1), rate), cut, (1, 40_000), np.random.default_rng(6))
     whole = stats.gamma(shape, scale=1 / rate)
     assert kept.sum() > 2000
     assert stats.kstest(draws[kept], lambda x: np.exp(whole.logcdf(x) - whole.logcdf(cut))).pvalue > 1e-3
 
 
 def test_the_scales_of_the_noise_are_inverse_gaussian() -> None:
-    draws = sweeps.inverse_gaussian(np.full(40_000, 0.3), 0.25, np.random.default_rng(7))
+    draws = gibbs_sweeps.inverse_gaussian(np.full(40_000, 0.3), 0.25, np.random.default_rng(7))
     assert stats.kstest(draws, stats.invgauss(0.3 / 0.25, scale=0.25).cdf).pvalue > 1e-3
-    far = sweeps.inverse_gaussian(np.full(1000, 1e11), 0.01, np.random.default_rng(8))
+    far = gibbs_sweeps.inverse_gaussian(np.full(1000, 1e11), 0.01, np.random.default_rng(8))
     assert (np.isfinite(far) & (far > 0)).all()  # a sum that equals its release to the last bit
 
 
@@ -213,11 +207,11 @@ def test_the_first_accepted_of_every_row_is_returned() -> None:
         seen.append(block)
         return number >= 7 * pending[:, None], (np.broadcast_to(number, (pending.size, block)).astype(float),)
 
-    (found,), left = sweeps.first_accepted(propose, 3, 100)
+    (found,), left = gibbs_sweeps.first_accepted(propose, 3, 100)
     np.testing.assert_array_equal(found, [0, 7, 14])
     assert left.size == 0
     seen.clear()
-    (found,), left = sweeps.first_accepted(propose, 3, 10)
+    (found,), left = gibbs_sweeps.first_accepted(propose, 3, 10)
     np.testing.assert_array_equal(found[:2], [0, 7])
     np.testing.assert_array_equal(left, [2])
     assert sum(seen) == 10
@@ -336,7 +330,7 @@ def test_sums_of_data_are_feasible_and_each_constraint_is_looked_at() -> None:
             bad = good.copy()
             bad[i] = value
             assert not reg.feasible_sums(bad, 8)
-            assert not sums.kept_constraints(bad, 8.0)[place]
+            assert not sufficient_statistics.kept_constraints(bad, 8.0)[place]
 
 
 def test_a_release_adds_laplace_noise_to_every_query() -> None:
@@ -407,5 +401,5 @@ def test_the_data_are_found_or_asked_for(tmp_path: Any) -> None:
 
 
 def test_public_names_are_the_parts() -> None:
-    assert reg.RegressionLaw is slopes.RegressionLaw
+    assert reg.RegressionLaw is regression_law.RegressionLaw
     assert set(reg.__all__) <= set(vars(reg))

@@ -18,7 +18,7 @@ import scipy.stats as st
 
 import adversary as adv
 from adversary.models import noise
-from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting import fit_releases
 from adversary.models.fitting.marginalised import Marginalised
 from tests.benchmarks.stopwatch import median_seconds
 
@@ -70,7 +70,7 @@ def test_a_thousand_releases_of_a_model_with_an_unknown_rate(monkeypatch: pytest
     risk = tree["risk"]
     per_fit = (seconds - sum(compiled)) / fitted
     print(f"\n{fitted} different releases audited in {seconds:.0f} s, {len(compiled)} compile of {sum(compiled):.1f} s")
-    print(f"   {1e3 * per_fit:.1f} ms a fit of {refits.FITS}; status {risk['status'].item()}")
+    print(f"   {1e3 * per_fit:.1f} ms a fit of {fit_releases.FITS}; status {risk['status'].item()}")
     print(
         f"   smallest ESS {estimate['ess'].values.min():.0f}, largest R-hat {estimate['r_hat'].values.max():.3f}, "
         f"mean error {estimate['mcse'].values.mean():.4f}"
@@ -94,13 +94,15 @@ def test_where_the_time_of_a_fit_goes() -> None:
     fitter = Marginalised.of(unknown_rate(), ("noisy[block]", "sibling_sum[block]", "noisy[block group]"), rng=1)
     data = adv.observed(PLAN.release(TRUTH, 2, 64))
     table, row = fitter.tables(data)[..., 0], fitter.row(data, 0)
-    points = fitter.sample(table, row, refits.FITS, 1)[0].reshape(-1, 1)
+    points = fitter.sample(table, row, fit_releases.FITS, 1)[0].reshape(-1, 1)
     parts = {
         "tables of 64 releases": lambda: fitter.tables(data),
-        "nutpie": lambda: fitter.sample(table, row, refits.FITS, 1),
+        "nutpie": lambda: fitter.sample(table, row, fit_releases.FITS, 1),
         "probability of the target at its draws": lambda: fitter.chances(points, table, row),
         "discrete latents at its draws": lambda: fitter.latents(points, table, row, np.random.default_rng(1)),
-        "one fit in all": lambda: refits.fit_once(fitter, table, row, refits.FITS, np.random.SeedSequence(1)),
+        "one fit in all": lambda: fit_releases.fit_once(
+            fitter, table, row, fit_releases.FITS, np.random.SeedSequence(1)
+        ),
     }
     print()
     for name, part in parts.items():

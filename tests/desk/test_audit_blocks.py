@@ -19,7 +19,7 @@ import pytest
 from adversary._core import blocks as runner
 from adversary._core.blocks import RECORDS
 from adversary.desk.commands import cli
-from adversary.desk.report import audit_page as report
+from adversary.desk.report import audit_page
 from tests import commands
 from tests.desk.test_cli import SIMULATED
 
@@ -48,7 +48,7 @@ def blocks_of(out: Path) -> list[Path]:
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that takes no time: these tests are about what comes before it."""
-    monkeypatch.setattr(report, "render", lambda *_: "page")
+    monkeypatch.setattr(audit_page, "render", lambda *_: "page")
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def whole(scenario: str, tmp_path: Path, page: None) -> tuple[str, bytes]:
 def stopped(scenario: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all blocks of an audit whose results could not be written."""
     with monkeypatch.context() as patch:
-        patch.setattr(report, "write_report", _full)
+        patch.setattr(audit_page, "write_report", _full)
         assert audited(scenario, tmp_path / "out").exit_code == 2
     assert len(blocks_of(tmp_path / "out")) == 6
     return tmp_path / "out"
@@ -155,7 +155,7 @@ def test_blocks_stay_until_the_results_are_written(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(report, "render", fails or interrupted)
+        patch.setattr(audit_page, "render", fails or interrupted)
         found = audited(scenario, out)
     assert found.exit_code == (2 if fails else 130)
     assert "the same command goes on from the finished blocks in" in found.stderr

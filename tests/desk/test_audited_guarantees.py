@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.figures import audited_guarantees
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.report import audit_page as report
+from adversary.desk.report import audit_page
 from adversary.reader.path.truth import opposite, settle_truth
 from adversary.reader.risk.law_of_plan import factor_law
 from tests.catalogue import STORIES
@@ -28,11 +28,11 @@ def audit_of(one: Scenario) -> Any:
     return adv.audit(one.plan, one.adversary, one.truth, guarantee=one.guarantee, failure=one.failure, rng=1)
 
 
-def posterior_of(name: str) -> audited.AuditedPosterior:
+def posterior_of(name: str) -> audited_guarantees.AuditedPosterior:
     story = STORIES[name]
     truth = settle_truth(story.plan, story.reader, story.truth)
     laws = [factor_law(story.plan, story.reader, t) for t in (truth, opposite(story.plan, story.reader, truth))]
-    return audited.AuditedPosterior((laws[0], laws[1]) if truth.target else (laws[1], laws[0]))
+    return audited_guarantees.AuditedPosterior((laws[0], laws[1]) if truth.target else (laws[1], laws[0]))
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -82,13 +82,13 @@ def test_quantiles_undo_the_cdf() -> None:
 
 def test_the_dots_are_the_readers_tests_and_the_curves_the_promises() -> None:
     one = scenario("granville_1940")
-    figure = audited.tests_of_readers(one, audit_of(one))
+    figure = audited_guarantees.tests_of_readers(one, audit_of(one))
     lines = {line.get_gid(): line for ax in figure.axes for line in ax.get_lines() if line.get_gid()}
-    law = audited.audited_posteriors(one, audit_of(one))[""]
-    level, power = law.decisions(law.quantile(1.0 - audited.LEVELS, "out"))
+    law = audited_guarantees.audited_posteriors(one, audit_of(one))[""]
+    level, power = law.decisions(law.quantile(1.0 - audited_guarantees.LEVELS, "out"))
     np.testing.assert_allclose(lines["point the reader"].get_xdata(), level)
     np.testing.assert_allclose(lines["point the reader"].get_ydata(), power)
-    assert np.all(level <= audited.LEVELS + 1e-12)
+    assert np.all(level <= audited_guarantees.LEVELS + 1e-12)
     zcdp = lines["power zCDP"]
     assert one.guarantee is not None
     np.testing.assert_allclose(zcdp.get_ydata(), one.guarantee["zCDP"].power(np.asarray(zcdp.get_xdata())))
@@ -96,7 +96,7 @@ def test_the_dots_are_the_readers_tests_and_the_curves_the_promises() -> None:
 
 def test_readers_that_differ_in_their_prior_only_share_their_dots() -> None:
     one = scenario("dare_1940")
-    figure = audited.tests_of_readers(one, audit_of(one))
+    figure = audited_guarantees.tests_of_readers(one, audit_of(one))
     points = {
         line.get_gid() for ax in figure.axes for line in ax.get_lines() if str(line.get_gid()).startswith("point")
     }
@@ -105,7 +105,7 @@ def test_readers_that_differ_in_their_prior_only_share_their_dots() -> None:
 
 def test_posteriors_are_shown_beside_a_reader_who_knows_everybody_else() -> None:
     one = scenario("granville_1940")
-    figure = audited.posteriors_of_readers(one, audit_of(one))
+    figure = audited_guarantees.posteriors_of_readers(one, audit_of(one))
     gids = {line.get_gid() for ax in figure.axes for line in ax.get_lines()}
     assert {"in the reader", "out the reader", "in others known", "out others known"} <= gids
 
@@ -120,5 +120,5 @@ def test_a_reader_for_whom_one_truth_is_impossible_is_left_out_of_the_report(tmp
     path.write_text(text, encoding="utf-8")
     one = adv.load_scenario(path)
     with pytest.raises(ValueError, match="no reader holds both truths possible"):
-        audited.audited_posteriors(one, audit_of(one))
-    assert "Left out: What a test can detect" in report.render(one, audit_of(one))
+        audited_guarantees.audited_posteriors(one, audit_of(one))
+    assert "Left out: What a test can detect" in audit_page.render(one, audit_of(one))

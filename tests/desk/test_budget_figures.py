@@ -15,7 +15,7 @@ import adversary as adv
 from adversary.desk.figures import budget_figures
 from adversary.desk.figures.epsilon_map import COLOURED, NOTHING
 from adversary.desk.files.profile_file import load_profile_file
-from adversary.desk.kit import epsilon_titles as budget_titles
+from adversary.desk.kit import epsilon_titles
 from adversary.policy.budget.accuracy import tradeoff_table
 from adversary.policy.budget.allocate import release_curve
 
@@ -267,7 +267,7 @@ def test_one_count_binds_many_readers_and_the_title_says_no_more_than_that_none_
 def test_what_is_reached_and_what_is_tolerated_never_cross(
     reached: float, tolerated: float, shown: tuple[str, str]
 ) -> None:
-    assert budget_titles.sides(reached, tolerated) == shown
+    assert epsilon_titles.sides(reached, tolerated) == shown
 
 
 @pytest.mark.parametrize("name", ["everybody", "approached", "inclusion", "box", "point"])

@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import adversary as adv
-from adversary.desk.answers import figure_files as exhibits
+from adversary.desk.answers import figure_files
 from adversary.desk.figures import spine_figures
-from adversary.desk.kit import section as grids
-from adversary.desk.kit import style as drawing
+from adversary.desk.kit import section, style
 from adversary.desk.kit.style import plain_log_axis, styled
-from adversary.nmf.runs import block_results as spine_results
+from adversary.nmf.runs import block_results
 from tests.commands import run
 from tests.desk import test_coverage_figures, test_trade_off_curves
 from tests.desk.test_coverage_figures import study
@@ -89,8 +88,8 @@ def test_a_cut_text_and_an_overlap_are_noticed() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(grids, "inline", lambda figure: drawn.append(figure) or "")
-    monkeypatch.setattr(exhibits, "write", lambda made, *_: drawn.extend(made.values()))
+    monkeypatch.setattr(section, "inline", lambda figure: drawn.append(figure) or "")
+    monkeypatch.setattr(figure_files, "write", lambda made, *_: drawn.extend(made.values()))
     name, *rest = command.split()
     files = [str(DATA / f"{one}.toml") if (DATA / f"{one}.toml").exists() else one for one in rest]
     result = run(name, *files, "--out", str(tmp_path))
@@ -105,10 +104,10 @@ DRAWN: dict[str, Callable[[], Figure]] = {
         for name, draw in test_coverage_figures.FIGURES.items()
     },
     **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
-    "spine, risk": lambda: spine_figures.risk(table(), spine_results.promise(table()).ratio(0.1), 1.25, 0.05),
+    "spine, risk": lambda: spine_figures.risk(table(), block_results.promise(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
-    "spine, worst": lambda: spine_figures.worst(table(), 5, spine_results.promise(table()).ratio(0.1)),
+    "spine, worst": lambda: spine_figures.worst(table(), 5, block_results.promise(table()).ratio(0.1)),
     "spine, accuracy": lambda: spine_figures.accuracy(_checked()),
 }
 
@@ -116,7 +115,7 @@ DRAWN: dict[str, Callable[[], Figure]] = {
 def _checked() -> Any:
     tree, truth, released, rho, found = county()
     other = adv.spine.least_squares(tree, released, rho)
-    return spine_results.errors(tree, truth, {"posterior": found, "least squares": other})
+    return block_results.errors(tree, truth, {"posterior": found, "least squares": other})
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -130,7 +129,7 @@ def test_a_title_of_any_length_is_wrapped(length: int) -> None:
     def draw() -> Figure:
         figure = Figure(figsize=(6.0, 5.0), layout="constrained")
         figure.add_subplot()
-        drawing.finding(figure, " ".join(["WORDS"] * (length // 6) + ["end"]))
+        style.finding(figure, " ".join(["WORDS"] * (length // 6) + ["end"]))
         return figure
 
     figure = draw()

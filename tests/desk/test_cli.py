@@ -17,7 +17,7 @@ import xarray as xr
 import adversary as adv
 from adversary._core import blocks as runner
 from adversary.desk.commands import cli
-from adversary.desk.report import audit_page as report
+from adversary.desk.report import audit_page
 from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
@@ -175,14 +175,14 @@ def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, out = simulated(tmp_path), tmp_path / "out"
     whole = answered(path, "--draws", "3000")
-    monkeypatch.setattr(report, "render", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(audit_page, "render", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run("audit", path, "--draws", "3000", "--out", str(out)).exit_code != 0
     blocks = sorted((out / ".blocks").rglob("*.npy"))
     assert len(blocks) >= 3
     assert not (out / "report.html").exists()
     kept = blocks[0].stat().st_mtime_ns
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
+        patch.setattr(audit_page, "write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
         seen: list[int] = []
         result = run("audit", path, "--draws", "3000", "--out", str(out), "--json")
     assert seen == [kept], "a finished block is not made again"
@@ -269,7 +269,7 @@ def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_st
 def test_the_report_of_another_scenario_is_replaced_by_force_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report, "render", lambda *_: "page")
+    monkeypatch.setattr(audit_page, "render", lambda *_: "page")
     assert run("audit", DARE, "--out", str(tmp_path)).exit_code == 0
     before = (tmp_path / "audit.nc").read_bytes()
     refused = run("audit", GRANVILLE, "--out", str(tmp_path))

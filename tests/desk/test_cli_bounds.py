@@ -16,9 +16,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk.answers import bounds_answer as bounds
-from adversary.desk.answers import figure_files as exhibits
-from adversary.privacy.definitions import moments as concentrated
+from adversary.desk.answers import bounds_answer, figure_files
+from adversary.privacy.definitions import moments
 from tests import commands
 
 KINDS = {
@@ -32,7 +31,7 @@ KINDS = {
 @pytest.fixture(scope="module", autouse=True)
 def each_answer_is_worked_out_once() -> Iterator[None]:
     """The screen, the JSON and the figures of the same question share one answer, each a copy of its own."""
-    made, summary = {}, bounds.summary
+    made, summary = {}, bounds_answer.summary
 
     def remembered(*given: Any) -> dict[str, Any]:
         asked = repr(given)
@@ -41,14 +40,14 @@ def each_answer_is_worked_out_once() -> Iterator[None]:
         return deepcopy(made[asked])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "summary", remembered)
+        patch.setattr(bounds_answer, "summary", remembered)
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def each_trade_off_of_zcdp_is_worked_out_once() -> Iterator[None]:
     """Questions that differ elsewhere, and the library beside them, share the powers at the same levels."""
-    known, odds = {}, concentrated.log_odds_of_every_order
+    known, odds = {}, moments.log_odds_of_every_order
 
     def remembered(log_level: Any, log_rest: Any, rho: float) -> Any:
         asked = log_level.tobytes(), log_rest.tobytes(), rho
@@ -57,7 +56,7 @@ def each_trade_off_of_zcdp_is_worked_out_once() -> Iterator[None]:
         return known[asked].copy()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(concentrated, "log_odds_of_every_order", remembered)
+        patch.setattr(moments, "log_odds_of_every_order", remembered)
         yield
 
 
@@ -260,7 +259,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(bounds, "summary", lambda *_: pytest.fail("computed too early"))
+    monkeypatch.setattr(bounds_answer, "summary", lambda *_: pytest.fail("computed too early"))
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
         result = run("bounds", "--rho", "1", "--out", str(place))
         assert (result.exit_code, result.stdout) == (2, "")
@@ -270,7 +269,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
 @pytest.mark.parametrize("failure", [0.0, 0.05])
 def test_the_figure_of_posteriors_draws_the_bounds(failure: float) -> None:
     guarantee = adv.ZeroConcentratedDP(0.1)
-    figure = exhibits.posterior_by_prior(*bounds.certain(guarantee, failure), [0.0, 0.1, 1.0])
+    figure = figure_files.posterior_by_prior(*bounds_answer.certain(guarantee, failure), [0.0, 0.1, 1.0])
     for ax in figure.axes:
         lines = {line.get_gid(): line for line in ax.lines}
         x, least = np.asarray(lines["highest"].get_xdata()), ax.get_ylim()[0]
@@ -301,5 +300,5 @@ print("HEAVY", sorted(heavy))
 
 def test_the_usual_choices_are_those_in_the_help() -> None:
     text = " ".join(run("bounds", "--help").stdout.split())
-    for values in (bounds.PRIORS, bounds.LEVELS):
+    for values in (bounds_answer.PRIORS, bounds_answer.LEVELS):
         assert ", ".join(f"{value:g}" for value in values) in text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.desk.answers import census_tables as concerns
+from adversary.desk.answers import census_tables
 from tests import commands
 
 census = adv.census
@@ -160,7 +160,7 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
 
 
 def test_nothing_is_composed_before_the_arguments_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concerns, "_powers", lambda *_: pytest.fail("composed too early"))
+    monkeypatch.setattr(census_tables, "_powers", lambda *_: pytest.fail("composed too early"))
     run.cache_clear()
     for arguments in (("--prior", "2"), ("--failure", "2"), ("--level", "2")):
         assert run("scenario", "B", *arguments).exit_code == 2

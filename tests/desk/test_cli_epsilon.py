@@ -14,10 +14,9 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk.answers import epsilon_answer as budgets
+from adversary.desk.answers import epsilon_answer
 from adversary.desk.files.profile_file import load_profile_file
-from adversary.policy.budget import accuracy as utility
-from adversary.policy.budget import allocate as promises
+from adversary.policy.budget import accuracy, allocate
 from tests import commands
 from tests.commands import flat
 
@@ -92,7 +91,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
     path = written(tmp_path, "failure = 0.02\ndelta = 1e-5\nreleases = 3\n" + PLAIN)
     rows = answered(path)["forms"]
     found = adv.recommend_epsilon(KINDS["closed"][1])
-    table = promises.budget_table(found, 3, failure=0.02, delta=1e-5)
+    table = allocate.budget_table(found, 3, failure=0.02, delta=1e-5)
     assert [row["parameter"] for row in rows] == list(table["parameter"].values)
     assert [row["unit"] for row in rows] == list(table["unit"].values)
     lines = printed(path).splitlines()
@@ -106,7 +105,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
     shared, pure = (1e-5, pytest.approx(1e-5 / 3)), (1e-5, 0.0)
     assert deltas == {"basic": shared, "exact": shared, "advanced": pure, "lattice": pure, "optimal": pure}
     assert "delta of approximate DP is 1e-5, of all releases together" in flat(printed(path))
-    curve = promises.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
+    curve = allocate.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
     for way, points in answered(path)["per_release"].items():
         assert [point["releases"] for point in points] == [1, 2, 3]
         assert [point["epsilon"] for point in points] == list(curve["parameter"].sel(composition=way).values)
@@ -149,13 +148,13 @@ def test_noise_is_that_of_each_of_several_releases(tmp_path: Path) -> None:
     text = f'releases = 4\nfailure = 0.01\n{PLAIN}{RATE}noise = "discrete gaussian"\n'
     path = written(tmp_path, text)
     found = adv.recommend_epsilon(KINDS["closed"][1])
-    rho = promises.promise(found, "discrete gaussian", failure=0.01, releases=4).parameter
+    rho = allocate.promise(found, "discrete gaussian", failure=0.01, releases=4).parameter
     noise, answer = adv.DiscreteGaussian.from_rho(rho), answered(path)["utility"]
     assert (answer["parameter"], answer["unit"]) == (rho, "rho")
-    assert answer["rmse"] == utility.rmse(noise)
-    assert answer["prob_exact"] == utility.prob_exact(noise)
+    assert answer["rmse"] == accuracy.rmse(noise)
+    assert answer["prob_exact"] == accuracy.prob_exact(noise)
     wrong = {(row["deviation"], row["side"]): row["probability"] for row in answer["wrong_decision"]}
-    above, below = utility.switch_of_rate(noise, 4012, "6/1000", "1/500")
+    above, below = accuracy.switch_of_rate(noise, 4012, "6/1000", "1/500")
     assert (wrong[0.002, "above"], wrong[0.002, "below"]) == (above, below)
     assert "in each of 4 releases" in flat(printed(path))
 
@@ -250,7 +249,7 @@ def test_what_cannot_be_drawn_is_left_out_and_the_rest_is_written(
 
 def test_the_same_epsilon_is_shown_everywhere_after_rounding(tmp_path: Path) -> None:
     path = written(tmp_path, 'round_down = 3\n[profile]\nkind = "difference"\nby = 0.2\n')
-    text, found = printed(path), budgets.figures(budgets.work_out(load_profile_file(path)))
+    text, found = printed(path), epsilon_answer.figures(epsilon_answer.work_out(load_profile_file(path)))
     assert "epsilon = 0.405, rounded down from 0.4054," in flat(text)
     assert re.search(r"^ +0\.405 ", text, re.MULTILINE)
     assert re.search(r"pure DP +exact +epsilon = 0\.405", text)
@@ -370,7 +369,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(budgets, "work_out", lambda *_: pytest.fail("computed too early"))
+    monkeypatch.setattr(epsilon_answer, "work_out", lambda *_: pytest.fail("computed too early"))
     result = run(str(SURVEY), "--out", str(tmp_path / "file"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: cannot write into ")

@@ -12,7 +12,7 @@ import adversary as adv
 from adversary.desk.commands.options import SEED
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.report import explain_answer as explained
+from adversary.desk.report import explain_answer
 from adversary.desk.report.audit_page import render
 from adversary.policy.budget.allocate import Promise, promise
 from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
@@ -209,7 +209,10 @@ def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path)
     assert "stretch over up to 2 people" in note
     assert flat(note) in flat(run(path, "--topic", "guarantee").stdout)
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'
-    assert answered(str(written(tmp_path, TIED + profile)), "--topic", "budget")["notes"][1] == explained.NOT_OF_PROFILE
+    assert (
+        answered(str(written(tmp_path, TIED + profile)), "--topic", "budget")["notes"][1]
+        == explain_answer.NOT_OF_PROFILE
+    )
     assert "town = { total = 25 }" in TIED
     free = TIED.replace("town = { total = 25 }", 'town = "uniform"')
     assert answered(str(written(tmp_path, free)), "--topic", "guarantee")["notes"] == []
@@ -224,8 +227,8 @@ def test_the_truth_of_an_audit_is_among_the_notes() -> None:
 
 def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
     path = str(DATA / "dare_1940_bounded.toml")
-    assert answered(path, "--topic", "guarantee")["notes"] == [explained.REPLACED]
-    assert flat(explained.REPLACED) in flat(run(path, "--topic", "guarantee").stdout)
+    assert answered(path, "--topic", "guarantee")["notes"] == [explain_answer.REPLACED]
+    assert flat(explain_answer.REPLACED) in flat(run(path, "--topic", "guarantee").stdout)
 
 
 def test_a_profile_file_is_told_profile_by_profile() -> None:
@@ -355,7 +358,7 @@ def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
             for paragraph in explain(subject, audience, topic=topic).split("\n\n"):
                 assert flat(paragraph) in text
     assert html.count("<details open>") == html.count("<details>") == len(subjects) + 1
-    assert explained.REPLACED not in text
+    assert explain_answer.REPLACED not in text
 
 
 def test_what_the_texts_repeat_of_the_file_is_escaped(tmp_path: Path) -> None:
@@ -372,5 +375,5 @@ def test_the_page_and_the_command_tell_of_the_audit_s_own_failure() -> None:
     tree = adv.audit(
         scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, failure=0.2, rng=SEED
     )
-    told = {one["title"]: one["texts"][0]["paragraphs"] for one in explained.page(scenario, tree)}
+    told = {one["title"]: one["texts"][0]["paragraphs"] for one in explain_answer.page(scenario, tree)}
     assert told["What zCDP promises"] == explain(adv.ZeroConcentratedDP(0.32), failure=0.2).split("\n\n")

@@ -15,8 +15,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.analyst.bounded import bounded_posterior as posteriors
-from adversary.desk.answers import bounded_answer as inferred
+from adversary.analyst.bounded import bounded_posterior
+from adversary.desk.answers import bounded_answer
 from adversary.desk.files.release_file import load_release_file
 from tests import commands
 from tests.commands import flat
@@ -157,8 +157,8 @@ def test_the_error_of_the_quadrature_and_its_cap_are_on_the_screen() -> None:
 def test_an_answer_that_has_not_converged_is_told_on_the_screen_and_in_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solved = posteriors.solve_all
-    monkeypatch.setattr(posteriors, "solve_all", lambda q: replace(solved(q), quadrature_error=np.array([0.03])))
+    solved = bounded_posterior.solve_all
+    monkeypatch.setattr(bounded_posterior, "solve_all", lambda q: replace(solved(q), quadrature_error=np.array([0.03])))
     path = written(tmp_path, PLAIN)
     notes = commands.answered("infer", path)["notes"]
     assert [re.match("the numbers (.*?) are not to be used", note)[1] for note in notes] == [  # type: ignore[index]
@@ -250,7 +250,7 @@ def test_a_failure_while_drawing_leaves_the_directory_as_it_was(
             raise OSError("no space left on device")
 
     monkeypatch.setattr(Figure, "savefig", failing)
-    monkeypatch.setattr(inferred, "figures", lambda answer: {"one": Figure(), "two": Figure()})
+    monkeypatch.setattr(bounded_answer, "figures", lambda answer: {"one": Figure(), "two": Figure()})
     result = run(path, "--out", str(new))
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: no space left on device\n"
@@ -261,7 +261,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(inferred, "work_out", lambda *_: pytest.fail("computed too early"))
+    monkeypatch.setattr(bounded_answer, "work_out", lambda *_: pytest.fail("computed too early"))
     result = run(str(BLOOD), "--out", str(tmp_path / "file"))
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("error: cannot write into ")

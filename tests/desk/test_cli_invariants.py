@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import adversary as adv
-from adversary.desk.answers import exact_adversaries as exact_readers
-from adversary.desk.answers import table_answer as exact_tables
+from adversary.desk.answers import exact_adversaries, table_answer
 from adversary.desk.figures import exact_figures
 from adversary.desk.files.table_file import load_table_file
 from adversary.desk.kit import exact_words
-from adversary.desk.report import audit_answer as answers
+from adversary.desk.report import audit_answer
 from tests import commands
 from tests.commands import flat
 from tests.pages import page_without_pictures
@@ -137,10 +136,10 @@ def test_readers_are_left_out_who_are_not_told_what_is_published(tmp_path: Path,
     assert "What it taught alone" not in printed(path)
     one = adv.load_scenario(path)
     tree = adv.audit(one.plan, one.adversary, one.truth, invariants=one.margins, progress=False)
-    section = exact_readers.section(one, tree)
+    section = exact_adversaries.section(one, tree)
     assert section is not None
     assert (section.table, section.figures) == (None, [])
-    assert exact_readers.moves(one, tree) == {}
+    assert exact_adversaries.moves(one, tree) == {}
 
 
 def test_margins_beyond_the_exact_level_count_in_the_promise_alone(tmp_path: Path) -> None:
@@ -368,7 +367,7 @@ def audited() -> tuple[Any, Any]:
 
 def test_the_figure_has_every_reader_who_is_not_sure_and_both_limits() -> None:
     scenario, tree = audited()
-    found, moves = exact_readers.brief(scenario, tree), exact_readers.moves(scenario, tree)
+    found, moves = exact_adversaries.brief(scenario, tree), exact_adversaries.moves(scenario, tree)
     assert list(moves) == ["no idea of the others", "a rough idea", "all but a few"]
     figure = exact_figures.odds_moved(found, moves)
     assert isinstance(figure, Figure)
@@ -392,7 +391,7 @@ def test_the_figure_says_where_no_limit_is_certain() -> None:
 
 
 def test_the_figure_of_a_table_has_the_three_steps() -> None:
-    answer = exact_tables.work_out(load_table_file(TOWN))
+    answer = table_answer.work_out(load_table_file(TOWN))
     figure = exact_figures.table_beliefs(answer.posterior, ("sex", "work"))
     drawn = {line.get_gid(): line.get_xdata() for line in figure.axes[0].get_lines()}
     for name in ("prior", "given", "posterior"):
@@ -402,14 +401,14 @@ def test_the_figure_of_a_table_has_the_three_steps() -> None:
 def test_the_report_and_the_audit_say_what_the_total_costs() -> None:
     scenario, tree = audited()
     page = flat(page_without_pictures(scenario, tree))
-    assert exact_readers.TITLE in page
+    assert exact_adversaries.TITLE in page
     assert "Without noise, exactly: district." in page
     assert "The promise of pure DP, epsilon = 0.5 for one record, is beside it epsilon = 1, for 2." in page
     assert "51.59 % of releases take reader" in page
     screen = Console(width=200, record=True, file=StringIO())
-    answers.show(scenario, tree, screen)
+    audit_answer.show(scenario, tree, screen)
     assert "51.59\u00a0% of releases take reader" in screen.export_text()
-    answer = answers.summary(scenario, tree)["invariants"]
+    answer = audit_answer.summary(scenario, tree)["invariants"]
     assert answer["published"]["used"] == 2
     assert answer["readers"]["a rough idea"]["bounds"]["pure DP"]["naive_broken"]
 
@@ -417,5 +416,5 @@ def test_the_report_and_the_audit_say_what_the_total_costs() -> None:
 def test_an_audit_without_exact_totals_says_nothing_of_them() -> None:
     scenario = adv.load_scenario(DATA / "clinic_patients.toml")
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, progress=False)
-    assert exact_readers.section(scenario, tree) is None
+    assert exact_adversaries.section(scenario, tree) is None
     assert "semi_adjacency" not in tree["bound"]

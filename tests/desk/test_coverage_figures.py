@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from adversary.desk.figures import coverage_figures as figures
+from adversary.desk.figures import coverage_figures
 from adversary.desk.figures.coverage_figures import ERRORS, USES
 
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
-FIGURES = {"length": figures.length, "coverage": figures.coverage, "rmse": figures.rmse}
+FIGURES = {"length": coverage_figures.length, "coverage": coverage_figures.coverage, "rmse": coverage_figures.rmse}
 
 
 def study(
@@ -71,15 +71,15 @@ def test_every_line_is_the_study(name: str, budgets: int) -> None:
 
 def test_of_rmse_the_estimate_can_be_chosen() -> None:
     data = study()
-    line = lines(figures.rmse(data, "mean").axes[0])["with the bounds"]
+    line = lines(coverage_figures.rmse(data, "mean").axes[0])["with the bounds"]
     expected = data["rmse"].sel(estimate="mean", constrained=True).isel(truth=0, epsilon=0, prior=0).sortby("n")
     np.testing.assert_allclose(line.get_ydata(), expected)
     with pytest.raises(ValueError, match="estimate must be one of mode, mean, got 'median'"):
-        figures.rmse(data, "median")
+        coverage_figures.rmse(data, "median")
 
 
 def test_coverage_is_beside_its_nominal_level_and_what_chance_explains() -> None:
-    (ax, _) = figures.coverage(study()).axes
+    (ax, _) = coverage_figures.coverage(study()).axes
     (nominal,) = (line for line in ax.lines if line.get_gid() == "nominal")
     assert nominal.get_ydata()[0] == 0.95
     (band,) = (patch for patch in ax.patches if patch.get_gid() == "chance")
@@ -89,7 +89,7 @@ def test_coverage_is_beside_its_nominal_level_and_what_chance_explains() -> None
 
 def test_bands_are_two_standard_errors() -> None:
     data = study(n=(10,), truths=1, uses=(True,))
-    (ax,) = figures.length(data).axes
+    (ax,) = coverage_figures.length(data).axes
     (band,) = (part for part in ax.collections if part.get_gid() == "error")
     y = band.get_paths()[0].vertices[:, 1]
     value, error = data["length"].item(), ERRORS * data["length_mcse"].item()
@@ -100,19 +100,19 @@ def test_titles_say_where_the_bounds_help_most() -> None:
     data = study(truths=1)
     data["length"].loc[{"constrained": True}] = 0.5 * data["length"].sel(constrained=False).values
     data["length"].loc[{"n": 10, "constrained": True}] = 0.25 * data["length"].sel(n=10, constrained=False).values
-    assert heading(figures.length(data)) == (
+    assert heading(coverage_figures.length(data)) == (
         "Without the bounds the 95 % interval of mu is up to 4 times as long as with them (n = 10, mu = 0.1, sigma = "
         "0.2), and 2 times at n = 1,000"
     )
-    assert "the RMSE of the posterior mode of mu is up to" in heading(figures.rmse(data))
-    assert heading(figures.length(data.sel(n=[10]))).endswith("is 4 times as long as with them")
+    assert "the RMSE of the posterior mode of mu is up to" in heading(coverage_figures.rmse(data))
+    assert heading(coverage_figures.length(data.sel(n=[10]))).endswith("is 4 times as long as with them")
 
 
 def test_titles_of_coverage_name_the_extremes() -> None:
     data = study(budgets=2)
     data["coverage"].values[:] = 0.95
     data["coverage"].values[1, 0, 0, 0, 0], data["coverage"].values[2, 1, 1, 0, 1] = 0.62, 1.0
-    text = heading(figures.coverage(data))
+    text = heading(coverage_figures.coverage(data))
     assert "62 % of data sets (n = 10, mu = 0.1, sigma = 0.2, epsilon = 0.1 + 0.1, with the bounds)" in text
     assert "100 % of data sets (n = 1,000, mu = 0.5, sigma = 0.2, epsilon = 1 + 1, without the bounds)" in text
 
@@ -152,5 +152,5 @@ def test_nothing_overlaps(name: str, shape: dict[str, Any]) -> None:
 def test_standard_errors_that_are_not_known_are_not_drawn() -> None:
     data = study()
     data["length_mcse"].values[:] = np.nan
-    ax = figures.length(data).axes[0]
+    ax = coverage_figures.length(data).axes[0]
     assert np.isfinite(ax.dataLim.extents).all()

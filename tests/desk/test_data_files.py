@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from adversary.desk.kit import section as grids
-from adversary.desk.report import audit_page as report
+from adversary.desk.kit import section
+from adversary.desk.report import audit_page
 from tests.commands import answered, printed, run
 
 DATA = Path(__file__).parents[2] / "data"
@@ -22,7 +22,7 @@ SCHOOL = DATA / "school_classes.toml"
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with its captions alone."""
-    drawn = grids.shown
+    drawn = section.shown
     for module in [one for name, one in sys.modules.items() if name.startswith("adversary.desk.")]:
         if getattr(module, "shown", None) is drawn:
             monkeypatch.setattr(module, "shown", lambda _, text: {"source": "", "text": text})
@@ -73,7 +73,7 @@ def test_the_numbers_of_an_audit_outlive_a_page_that_fails(tmp_path: Path, monke
     def fails(*_: object) -> str:
         raise TypeError("no such words")
 
-    monkeypatch.setattr(report, "render", fails)
+    monkeypatch.setattr(audit_page, "render", fails)
     result = run("audit", str(DATA / "dare_1940.toml"), "--out", str(tmp_path))
     assert (result.exit_code, result.stdout) == (2, "")
     told = f"no such words (the numbers are in {tmp_path / 'audit.nc'}, without a page)\n"

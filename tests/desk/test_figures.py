@@ -13,14 +13,19 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk.figures import audit_figures as figures
+from adversary.desk.figures import audit_figures
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.kit import style as drawing
-from adversary.reader.risk import modified as variants
+from adversary.desk.kit import style
+from adversary.reader.risk import modified
 from adversary.reader.risk.averages import prob_correct
 
 DATA = Path(__file__).parents[2] / "data"
-EVERY = [figures.posterior_by_release, figures.ratio_by_prior, figures.risk_by_budget, figures.risk_by_reader]
+EVERY = [
+    audit_figures.posterior_by_release,
+    audit_figures.ratio_by_prior,
+    audit_figures.risk_by_budget,
+    audit_figures.risk_by_reader,
+]
 SINGLE = EVERY[:3]
 Draw = Callable[[Scenario, xr.DataTree], Figure]
 
@@ -63,7 +68,7 @@ def test_axes_are_labelled_and_the_title_states_a_finding(draw: Draw, name: str)
     for ax in figure.axes:
         if labelled(ax):
             assert ax.get_xlabel()
-            assert ax.get_ylabel() or draw is figures.risk_by_reader
+            assert ax.get_ylabel() or draw is audit_figures.risk_by_reader
 
 
 @pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
@@ -100,14 +105,14 @@ def test_labels_at_an_edge_do_not_overlap(draw: Draw, name: str) -> None:
 
 def test_the_posterior_at_each_release_is_the_readers_own() -> None:
     scenario, _ = audited("dare_1940")
-    line = lines(drawn(figures.posterior_by_release, "dare_1940"), "reader 1/5")[0]
+    line = lines(drawn(audit_figures.posterior_by_release, "dare_1940"), "reader 1/5")[0]
     reader = scenario.adversary["1/5"]  # type: ignore[index]
     expected = reader.posterior(scenario.plan, scenario.plan.observe({"block": line.get_xdata()}))["posterior"]
     np.testing.assert_allclose(line.get_ydata(), expected, rtol=1e-12)
 
 
 def test_the_average_posterior_lies_inside_its_band() -> None:
-    figure = drawn(figures.posterior_by_release, "granville_1940")
+    figure = drawn(audit_figures.posterior_by_release, "granville_1940")
     line = lines(figure, "posterior")[0]
     band = next(part for ax in figure.axes for part in ax.collections if part.get_gid() == "band")
     edges = band.get_paths()[0].vertices
@@ -117,7 +122,7 @@ def test_the_average_posterior_lies_inside_its_band() -> None:
 
 
 def test_bars_hold_the_probability_of_each_value() -> None:
-    figure = drawn(figures.posterior_by_release, "dare_1940")
+    figure = drawn(audit_figures.posterior_by_release, "dare_1940")
     bars = [bar for bar in figure.axes[-1].patches if bar.get_gid() == "probability"]
     heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
     assert heights[1] == pytest.approx(0.177721, abs=1e-6)
@@ -126,7 +131,7 @@ def test_bars_hold_the_probability_of_each_value() -> None:
 
 def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
     for name in ("dare_1940", "granville_1940"):
-        figure, bound = drawn(figures.ratio_by_prior, name), audited(name)[1]["bound"].to_dataset()
+        figure, bound = drawn(audit_figures.ratio_by_prior, name), audited(name)[1]["bound"].to_dataset()
         if "adversary" in bound.dims:
             bound = bound.isel(adversary=0)
         texts = " ".join(text.get_text() for ax in figure.axes for text in ax.texts)
@@ -135,11 +140,11 @@ def test_every_definition_has_its_bound_as_a_labelled_line() -> None:
             prior, ratio = upper.get_xydata().T
             at = float(bound["ratio"].sel(definition=definition, side="upper"))
             assert np.interp(np.log(0.5), np.log(prior), ratio) == pytest.approx(at, rel=2e-3)
-            assert figures.called(str(definition)) in texts
+            assert audit_figures.called(str(definition)) in texts
 
 
 def test_the_expected_ratio_passes_through_every_reader() -> None:
-    figure, (scenario, tree) = drawn(figures.ratio_by_prior, "dare_1940"), audited("dare_1940")
+    figure, (scenario, tree) = drawn(audit_figures.ratio_by_prior, "dare_1940"), audited("dare_1940")
     for name, reader in scenario.adversary.items():  # type: ignore[union-attr]
         (dot,) = named(figure, f"reader {name}")
         assert dot.get_xdata()[0] == reader.prior
@@ -147,12 +152,12 @@ def test_the_expected_ratio_passes_through_every_reader() -> None:
 
 
 def test_the_expected_ratio_tends_to_the_exponential_of_twice_rho() -> None:
-    line = lines(drawn(figures.ratio_by_prior, "dare_1940"), "expected")[0]
+    line = lines(drawn(audit_figures.ratio_by_prior, "dare_1940"), "expected")[0]
     assert line.get_ydata()[0] == pytest.approx(1.219514, abs=1e-4)
 
 
 def test_right_guesses_are_points_that_no_line_joins() -> None:
-    figure = drawn(figures.risk_by_budget, "dare_1940")
+    figure = drawn(audit_figures.risk_by_budget, "dare_1940")
     for line in lines(figure, "correct"):
         assert line.get_linestyle() == "None"
     (line,) = named(figure, "correct 1/5")
@@ -163,11 +168,11 @@ def test_right_guesses_are_points_that_no_line_joins() -> None:
 
 def test_the_sweep_meets_exact_values() -> None:
     scenario, _ = audited("granville_1940")
-    figure = drawn(figures.risk_by_budget, "granville_1940")
+    figure = drawn(audit_figures.risk_by_budget, "granville_1940")
     (line,) = lines(figure, "correct")
     factors = np.geomspace(0.1, 10.0, 81)
     for i in (0, 40, 80):
-        plan = variants.scaled_plan(scenario.plan, float(factors[i]))
+        plan = modified.scaled_plan(scenario.plan, float(factors[i]))
         assert line.get_ydata()[i] == pytest.approx(prob_correct(plan, scenario.adversary, scenario.truth), abs=1e-9)  # type: ignore[arg-type]
     (mean,) = lines(figure, "expected")
     assert mean.get_ydata()[40] == pytest.approx(0.435613, abs=2e-5)
@@ -175,7 +180,7 @@ def test_the_sweep_meets_exact_values() -> None:
 
 
 def test_every_reader_stands_beside_every_bound() -> None:
-    figure, (scenario, tree) = drawn(figures.risk_by_reader, "dare_1940"), audited("dare_1940")
+    figure, (scenario, tree) = drawn(audit_figures.risk_by_reader, "dare_1940"), audited("dare_1940")
     for name in scenario.adversary:  # type: ignore[union-attr]
         posterior, ratio = named(figure, f"expected {name}")
         assert posterior.get_xdata()[0] == float(tree["risk"]["posterior_mean"].sel(adversary=name))
@@ -198,11 +203,11 @@ def test_names_are_never_read_as_formulas() -> None:
 
 
 def test_colours_of_readers_differ() -> None:
-    assert len({to_hex(colour) for colour in figures.COLOURS}) == len(figures.COLOURS)
+    assert len({to_hex(colour) for colour in audit_figures.COLOURS}) == len(audit_figures.COLOURS)
 
 
 def test_labels_are_pushed_apart_in_order() -> None:
-    places = drawing.apart([0.5, 0.5, 0.1], [0.1, 0.1, 0.1])
+    places = style.apart([0.5, 0.5, 0.1], [0.1, 0.1, 0.1])
     assert places[2] < places[0] < places[1]
     assert places[1] - places[0] == pytest.approx(0.1, abs=1e-3)
 

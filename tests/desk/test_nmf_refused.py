@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from adversary import nmf
-from adversary.nmf import check as nmf_contents
+from adversary.nmf import check
 from adversary.reader.spine.tree import Tree
 from tests import commands
 from tests.nmf.test_nmf_malformed import LEVELS, PLACES, doubled, first, rewritten, whole
@@ -105,7 +105,7 @@ REFUSED = {
 def test_what_the_check_refuses_a_run_refuses_in_the_same_words(file: Path, tmp_path: Path, case: str) -> None:
     change, message = REFUSED[case]
     change(file)
-    problems = nmf_contents.contents(file)["problems"]
+    problems = check.contents(file)["problems"]
     assert any(message in problem for problem in problems), problems
     checked = commands.run("nmf", "check", str(file))
     assert checked.exit_code == 1, checked.stderr
@@ -118,6 +118,6 @@ def test_what_the_check_refuses_a_run_refuses_in_the_same_words(file: Path, tmp_
 
 def test_a_variance_of_minus_zero_is_zero(file: Path) -> None:
     rewritten(file / TRACTS, first("variance", -0.0))
-    assert nmf_contents.contents(file)["problems"] == []
+    assert check.contents(file)["problems"] == []
     found = nmf.read(file, "total")
     assert found.rho[found.tree.index("a")] == np.inf

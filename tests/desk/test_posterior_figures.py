@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import adversary as adv
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma
-from adversary.desk.figures import bounded_posterior as posterior_figures
+from adversary.desk.figures import bounded_posterior
 from adversary.desk.figures.bounded_posterior import joint_density, next_value, prior_marginal
 
 BOTH = ("using the bounds", "ignoring the bounds")
@@ -37,7 +37,7 @@ def said(figure: Figure) -> str:
 
 def test_marginals_are_the_densities_of_the_library() -> None:
     every = posteriors()
-    figure = posterior_figures.marginals(every, 0.9, quantity="lead", unit="g")
+    figure = bounded_posterior.marginals(every, 0.9, quantity="lead", unit="g")
     parts = drawn(figure)
     for quantity in ("mu", "sigma"):
         for name, one in every.items():
@@ -48,18 +48,18 @@ def test_marginals_are_the_densities_of_the_library() -> None:
         assert (shaded.vertices[:, 0].min(), shaded.vertices[:, 0].max()) == pytest.approx((low, high))
     assert [ax.get_xlabel() for ax in figure.axes] == ["mean of lead (g)", "standard deviation of lead (g)"]
     assert said(figure).startswith("With probability 90 % the mean of lead is ")
-    assert to_hex(parts["prior mu"].get_color()) == to_hex(posterior_figures.GREY)
+    assert to_hex(parts["prior mu"].get_color()) == to_hex(bounded_posterior.GREY)
     assert "prior sigma" in parts
 
 
 def test_a_prior_that_is_no_density_is_not_drawn_and_one_posterior_is_enough() -> None:
     alone = {BOTH[1]: posteriors()[BOTH[1]]}
-    assert not [mark for mark in drawn(posterior_figures.marginals(alone)) if mark.startswith("prior")]
+    assert not [mark for mark in drawn(bounded_posterior.marginals(alone)) if mark.startswith("prior")]
 
 
 def test_the_joint_density_stays_inside_the_boundary() -> None:
     every = posteriors()
-    figure = posterior_figures.joint(every)
+    figure = bounded_posterior.joint(every)
     parts = drawn(figure)
     mu, sigma = parts["boundary"].get_data()
     np.testing.assert_allclose(sigma**2, mu * (100.0 - mu), atol=1e-9)
@@ -100,7 +100,7 @@ def test_a_new_value_is_smooth_where_deviations_are_tiny() -> None:
 
 def test_the_predictive_density_holds_all_that_the_bounds_allow() -> None:
     every = posteriors()
-    figure = posterior_figures.predictive(every, quantity="lead")
+    figure = bounded_posterior.predictive(every, quantity="lead")
     steps = {patch.get_gid(): patch for patch in figure.axes[0].patches if patch.get_gid() in BOTH}
     for name, one in every.items():
         density, edges, _ = steps[name].get_data()

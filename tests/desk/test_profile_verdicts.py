@@ -15,11 +15,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.answers import profile_verdict
 from adversary.desk.commands import cli
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.report import audit_answer as answers
-from adversary.desk.report import profile_section as profile_sections
+from adversary.desk.report import audit_answer, profile_section
 from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import relative_risk_bound
 from adversary.policy.budget.verdict_on_guarantee import verdict
@@ -73,7 +72,7 @@ def audited(scenario: Scenario, failure: float | None = None) -> xr.DataTree:
 
 
 def judged(scenario: Scenario) -> xr.Dataset:
-    return profile_verdicts.verdicts(scenario, audited(scenario))
+    return profile_verdict.verdicts(scenario, audited(scenario))
 
 
 def status_of(found: xr.Dataset) -> dict[str, str]:
@@ -116,7 +115,7 @@ def test_more_noise_than_the_profile_needs_keeps_it_and_less_breaks_it(tmp_path:
         found = judged(scenario)
         assert status_of(found)["privacy loss"] == status
         assert found.attrs["status"] == status
-        section = profile_sections.section(scenario, audited(scenario))
+        section = profile_section.section(scenario, audited(scenario))
         assert section is not None
         assert section.table is not None
         worth, limit = section.table.rows[-1]["cells"][2:4]
@@ -130,9 +129,9 @@ def test_a_promise_that_the_noise_does_not_keep_counts_for_nothing(tmp_path: Pat
     assert status_of(found)["pure DP"] == "kept"
     assert found["true"].values.tolist() == [True, False, True]
     assert found.attrs["status"] == "broken"
-    section = profile_sections.section(scenario, audited(scenario))
+    section = profile_section.section(scenario, audited(scenario))
     assert section is not None
-    assert section.lines[0] == profile_sections.SAID["broken"]
+    assert section.lines[0] == profile_section.SAID["broken"]
     assert section.table is not None
     assert section.table.rows[1]["cells"][1] == "kept, but the noise does not keep this promise"
 
@@ -174,15 +173,15 @@ def test_between_bounded_neighbours_readers_sure_of_inclusion_are_within_theirs(
     slice_of = recommend_epsilon(scenario.profile.within(inclusion=(1.0, 1.0)))
     assert float(one["allowed"]) == 2.0 * slice_of.loss
     assert judged(scenario).attrs["readers"] == "inclusion 1"
-    (line,) = profile_sections.summary(scenario, audited(scenario))
-    assert profile_sections.SURE_ONLY in line
+    (line,) = profile_section.summary(scenario, audited(scenario))
+    assert profile_section.SURE_ONLY in line
 
 
 def test_one_count_is_judged_by_one_cell_whatever_the_neighbours(tmp_path: Path) -> None:
     counted = EVERYBODY + 'statistic = "count"\n'
     scenario = block(tmp_path, counted)
     assert scenario.statistic == "count"
-    own, two = profile_verdicts.own_losses(scenario.plan, "count")
+    own, two = profile_verdict.own_losses(scenario.plan, "count")
     assert two is None
     one = judged(scenario).sel(definition="privacy loss")
     assert float(one["loss"]) == own.loss_bound(0.05)
@@ -201,7 +200,7 @@ def test_bounded_neighbours_do_not_cover_a_profile_about_inclusion(tmp_path: Pat
     assert set(found["status"].values) == {"not covered"}
     assert found.attrs["status"] == "not covered"
     text = text_of(page_without_pictures(scenario, audited(scenario)))
-    assert profile_sections.SAID["not covered"] in text
+    assert profile_section.SAID["not covered"] in text
     assert "unsure whether the person is in the data" in text
 
 
@@ -214,7 +213,7 @@ def test_what_is_published_exactly_is_not_covered(tmp_path: Path) -> None:
     assert set(found["status"].values) == {"not covered"}
     assert np.isinf(found["loss"]).all()
     assert "published exactly" in found["words"].values[0]
-    assert profile_verdicts.answer(found)["verdicts"]["privacy loss"]["loss"] is None
+    assert profile_verdict.answer(found)["verdicts"]["privacy loss"]["loss"] is None
 
 
 @pytest.mark.parametrize(
@@ -227,10 +226,10 @@ def test_what_is_published_exactly_is_not_covered(tmp_path: Path) -> None:
 def test_profiles_that_ask_for_nothing_or_for_too_much(profile: str, status: str, tmp_path: Path) -> None:
     scenario = block(tmp_path, f"[profile]\n{profile}\n")
     found = judged(scenario)
-    (line,) = profile_sections.summary(scenario, audited(scenario))
+    (line,) = profile_section.summary(scenario, audited(scenario))
     assert ("asks for nothing here" if status == "kept" else "the profile allows 0.") in line
     assert set(found["status"].values) == {status}
-    answer = profile_verdicts.answer(found)
+    answer = profile_verdict.answer(found)
     assert answer["epsilon"] == (None if status == "kept" else 0.0)
     json.dumps(answer, allow_nan=False)
 
@@ -270,12 +269,12 @@ def test_one_count_is_not_what_a_reader_of_two_cells_sees(tmp_path: Path) -> Non
 
 def test_the_audited_readers_stand_in_the_profile_where_their_question_puts_them(tmp_path: Path) -> None:
     scenario = shipped()
-    found = profile_sections.standings(scenario, audited(scenario))
+    found = profile_section.standings(scenario, audited(scenario))
     assert [(one.inclusion, one.value, one.tolerated) for one in found.values()] == [(0.05, 1.0, 5.0), (0.25, 1.0, 2.0)]
     assert [one.beyond for one in found.values()] == [0.0, 0.0]
     about_values = block(tmp_path, EVERYBODY.replace("ratio = 3", "ratio = 1.1"), noise="rho = 0.2")
     tree = audited(about_values)
-    (one,) = profile_sections.standings(about_values, tree).values()
+    (one,) = profile_section.standings(about_values, tree).values()
     assert (one.inclusion, one.value, one.posterior) == (1.0, 0.2, 0.25)
     above = tree["exact"]["posterior"].values > 0.25
     assert one.beyond == pytest.approx(float(tree["release"]["weight"].values[above].sum()), abs=1e-10)
@@ -287,7 +286,7 @@ def test_a_reader_to_whom_a_release_exactly_does_what_is_tolerated_is_not_beyond
         'prior = "1/4"', 'prior = "1/8"'
     )
     scenario = adv.load_scenario(written(tmp_path, text))
-    one = profile_sections.standings(scenario, audited(scenario))["neighbour"]
+    one = profile_section.standings(scenario, audited(scenario))["neighbour"]
     assert one.tolerated == 2.0
     assert float(audited(scenario)["exact"]["ratio"].sel(adversary="neighbour").max()) == pytest.approx(2.0, rel=1e-12)
     assert one.beyond == 0.0
@@ -298,14 +297,14 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
     for belief, notes in (('"block group" = "uniform" ', 0), ('"block group" = { total = 60 } ', 1)):
         scenario = adv.load_scenario(written(tmp_path, text.replace('"block group" = "uniform" ', belief) + EVERYBODY))
         tree = audited(scenario)
-        section = profile_sections.readers(scenario, tree)
+        section = profile_section.readers(scenario, tree)
         assert section is not None
         assert len(section.notes) == notes
         assert all("this reader believes of everybody else depends on" in note for note in section.notes)
-        (line,) = profile_sections.summary(scenario, tree)
+        (line,) = profile_section.summary(scenario, tree)
         shown = StringIO()
-        profile_sections.show(scenario, tree, Console(file=shown, width=1000))
-        caveat = answers.summary(scenario, tree)["profile"]["caveat"]
+        profile_section.show(scenario, tree, Console(file=shown, width=1000))
+        caveat = audit_answer.summary(scenario, tree)["profile"]["caveat"]
         assert (caveat is None) is (notes == 0)
         if notes:
             assert [caveat] == list(section.notes)
@@ -315,12 +314,12 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
 
 @pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
 def test_a_reader_of_two_cells_is_not_tied_by_that(neighbours: str, tmp_path: Path) -> None:
-    assert profile_verdicts.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
+    assert profile_verdict.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
 
 
 def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
     scenario = adv.load_scenario(written(tmp_path, CLINIC.replace('prior = "1/20"', "prior = 0")))
-    answer = answers.summary(scenario, audited(scenario))["profile"]["readers"]
+    answer = audit_answer.summary(scenario, audited(scenario))["profile"]["readers"]
     assert answer["employer"] is None
     assert answer["neighbour"]["tolerated"] == 2.0
 
@@ -357,8 +356,8 @@ def test_the_failure_asked_for_is_the_one_judged_by() -> None:
 
 def test_noise_that_bounds_nothing_for_certain_is_said_to(tmp_path: Path) -> None:
     scenario = block(tmp_path, EVERYBODY)
-    (line,) = profile_sections.summary(scenario, audited(scenario, 0.0))
-    broken = profile_sections.SAID[profile_sections.UNPROMISED]
+    (line,) = profile_section.summary(scenario, audited(scenario, 0.0))
+    broken = profile_section.SAID[profile_section.UNPROMISED]
     assert broken == "The noise does not keep the profile."
     assert line == f"{broken} The noise bounds no privacy loss for certain; the profile allows 0.6496."
 
@@ -378,13 +377,13 @@ def text_of(html: str) -> str:
 
 def test_the_report_has_the_verdicts_the_readers_and_what_is_assumed() -> None:
     scenario = shipped()
-    text = text_of(page_without_pictures(scenario, profile_verdicts.judged(scenario, audited(scenario))))
+    text = text_of(page_without_pictures(scenario, profile_verdict.judged(scenario, audited(scenario))))
     for part in (
         "The planned release keeps the profile. The noise limits the privacy loss to 0.8000 for certain; the profile",
         "zCDP broken 2.309 0.8472 5 %",
         "the plan's own loss kept 0.8000 0.8472 0 %",
         "employer 5 % 5 % 100 % 5.000 25.00 % 0 %",
-        profile_sections.ASSUMED,
+        profile_section.ASSUMED,
     ):
         assert part in text
 
@@ -401,15 +400,15 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     plain = adv.load_scenario(written(tmp_path, CLINIC.replace(PROFILE, "")))
     tree = audited(plain)
     assert plain.profile is None
-    assert profile_verdicts.judged(plain, tree) is tree
-    assert "profile" not in answers.summary(plain, tree)
-    assert profile_sections.section(plain, tree) is None
-    assert profile_sections.readers(plain, tree) is None
+    assert profile_verdict.judged(plain, tree) is tree
+    assert "profile" not in audit_answer.summary(plain, tree)
+    assert profile_section.section(plain, tree) is None
+    assert profile_section.readers(plain, tree) is None
     assert "risk profile" not in page_without_pictures(plain, tree)
     assert "profile" not in run("audit", str(plain.path))
     with pytest.raises(ValueError, match="profile: is needed"):
-        profile_verdicts.verdicts(plain, tree)
-    there, here = answers.summary(shipped(), audited(shipped())), answers.summary(plain, tree)
+        profile_verdict.verdicts(plain, tree)
+    there, here = audit_answer.summary(shipped(), audited(shipped())), audit_answer.summary(plain, tree)
     del there["profile"]
     assert there == here
 
@@ -417,7 +416,7 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
 def test_every_truth_has_its_readers_and_all_share_the_verdicts(tmp_path: Path) -> None:
     text = CLINIC.replace("[truth]\nclinic = 12", "[truths.patient]\nclinic = 12\n[truths.stranger]\nclinic = 11")
     scenario = adv.load_scenario(written(tmp_path, text))
-    answer = answers.summary(scenario, audited(scenario))["profile"]
+    answer = audit_answer.summary(scenario, audited(scenario))["profile"]
     assert list(answer["readers"]["employer"]) == ["patient", "stranger"]
     assert answer["status"] == "kept"
     assert (

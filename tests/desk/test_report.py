@@ -10,11 +10,10 @@ import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.figures import audited_guarantees
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.kit import audit_words as words
-from adversary.desk.report import audit_page as report
-from adversary.desk.report import results_section as learned
+from adversary.desk.kit import audit_words
+from adversary.desk.report import audit_page, results_section
 from adversary.desk.report.audit_page import check_directory, render, write_report
 from tests.pages import page_without_pictures
 
@@ -99,9 +98,9 @@ def test_an_improper_belief_with_a_small_count_is_warned_about(tmp_path: Path) -
     assert "not neutral about the target" in text_of(page("granville_1940"))
     assert "not neutral" not in text_of(page("dare_1940"))
     large = adv.load_scenario(DATA / "granville_1940.toml").with_truth({"block group": 10})
-    assert words.warnings(audit_of(large)) == []
+    assert audit_words.warnings(audit_of(large)) == []
     proper = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { upper = 10 } ')
-    assert words.warnings(audit_of(proper)) == []
+    assert audit_words.warnings(audit_of(proper)) == []
 
 
 def test_every_status_is_explained(tmp_path: Path) -> None:
@@ -109,7 +108,7 @@ def test_every_status_is_explained(tmp_path: Path) -> None:
     false = changed(tmp_path, 'zCDP = "sum of levels"', "zCDP = 0.05")
     text = text_of(page_without_pictures(false, audit_of(false)))
     assert "Not every promise holds here" in text
-    assert words.STATUS["violated"] in text
+    assert audit_words.STATUS["violated"] in text
     assert "the promise is false" in text
 
 
@@ -155,46 +154,46 @@ def test_names_of_readers_and_levels_are_escaped(tmp_path: Path) -> None:
 def test_bounds_are_rounded_outward() -> None:
     rng = np.random.default_rng(1)
     for value in [*rng.lognormal(0, 6, 300), 0.0, 1.0, 99.99999, 0.1 + 0.2, 1e-9]:
-        low, high = float(words.outward(value, False)), float(words.outward(value, True))
+        low, high = float(audit_words.outward(value, False)), float(audit_words.outward(value, True))
         assert low - 5e-16 * abs(low) <= value <= high + 5e-16 * abs(high)  # up to the last digit of a double
         assert high - low <= 1.01e-3 * value
-        assert float(words.outward(-value, False)) == -high
-    assert words.outward(1.5494391, True) == "1.550"
-    assert words.outward(1.5494391, False) == "1.549"
-    assert words.outward(float("inf"), True) == "unlimited"
-    assert words.outward(0.99999, True) == "1.000"
-    assert words.outward(1.0000000000000002, True) == "1.000"  # one, up to the last digit
-    assert words.outward(1.00000000001, True) == "1.001"
+        assert float(audit_words.outward(-value, False)) == -high
+    assert audit_words.outward(1.5494391, True) == "1.550"
+    assert audit_words.outward(1.5494391, False) == "1.549"
+    assert audit_words.outward(float("inf"), True) == "unlimited"
+    assert audit_words.outward(0.99999, True) == "1.000"
+    assert audit_words.outward(1.0000000000000002, True) == "1.000"  # one, up to the last digit
+    assert audit_words.outward(1.00000000001, True) == "1.001"
 
 
 def test_shares_are_short_and_never_claim_a_certainty_that_is_not_there() -> None:
-    assert [words.percent(p).replace("\u00a0", " ") for p in (0.0, 1.0, 0.57, 0.0012, 0.9997)] == [
+    assert [audit_words.percent(p).replace("\u00a0", " ") for p in (0.0, 1.0, 0.57, 0.0012, 0.9997)] == [
         "0 %", "100 %", "57 %", "0.12 %", "99.97 %",
     ]  # fmt: skip
-    assert words.share(0.1).replace("\u00a0", " ") == "10 %"
-    assert words.share(1e-12).startswith("<")
-    almost = [words.share(p).replace("\u00a0", " ") for p in (0.99996, 0.9999996, 1 - 1e-10, 1.0, 0.99994)]
+    assert audit_words.share(0.1).replace("\u00a0", " ") == "10 %"
+    assert audit_words.share(1e-12).startswith("<")
+    almost = [audit_words.share(p).replace("\u00a0", " ") for p in (0.99996, 0.9999996, 1 - 1e-10, 1.0, 0.99994)]
     assert almost == ["99.996 %", "99.99996 %", "> 99.999999 %", "100 %", "99.994 %"]
-    assert words.outward_percent(0.999994, True) == "99.9994"
-    assert words.outward_percent(1.0, True) == "100.0"
-    assert words.beyond(0.9999999).startswith("99.99999")
+    assert audit_words.outward_percent(0.999994, True) == "99.9994"
+    assert audit_words.outward_percent(1.0, True) == "100.0"
+    assert audit_words.beyond(0.9999999).startswith("99.99999")
 
 
 def test_powers_of_ten_are_written_alike_everywhere() -> None:
     for value in (6.0791e-6, 7.8232e-6, 4.2e-9, 3.5e12):
-        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", words.figure_of(value * (1 + 1e-9)))
-        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", words.outward(value * (1 + 1e-9), True))
+        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", audit_words.figure_of(value * (1 + 1e-9)))
+        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", audit_words.outward(value * (1 + 1e-9), True))
     for value in (5.0123e-5, 12345.67, 0.012345):
-        assert "e" not in words.figure_of(value) + words.outward(value, True)
-    assert words.figure_of(9.99996) == "10.00"
+        assert "e" not in audit_words.figure_of(value) + audit_words.outward(value, True)
+    assert audit_words.figure_of(9.99996) == "10.00"
 
 
 def test_the_figure_of_posteriors_says_the_bounds_of_the_table() -> None:
     scenario = adv.load_scenario(DATA / "granville_1940.toml")
     tree = audit_of(scenario)
     bound = tree["bound"].sel(definition="zCDP")["posterior"].values
-    title = audited.posteriors_of_readers(scenario, tree).get_suptitle().replace("\n", " ")
-    assert f"zCDP allows {words.between(*map(float, bound), percent=True)}" in title
+    title = audited_guarantees.posteriors_of_readers(scenario, tree).get_suptitle().replace("\n", " ")
+    assert f"zCDP allows {audit_words.between(*map(float, bound), percent=True)}" in title
 
 
 def test_readers_and_everybody_are_not_confused() -> None:
@@ -232,9 +231,9 @@ def test_estimates_say_so_with_their_standard_errors(tmp_path: Path) -> None:
     scenario = adv.load_scenario(path)
     tree = audit_of(scenario, draws=1024)
     assert "mcse" in tree["risk"]
-    results = text_of("".join(" ".join(row["cells"]) for row in learned.results(scenario, tree).rows))
+    results = text_of("".join(" ".join(row["cells"]) for row in results_section.results(scenario, tree).rows))
     assert results.count("±") == 4
-    assert "estimates from 1024 simulated releases" in " ".join(learned.notes(scenario, tree))
+    assert "estimates from 1024 simulated releases" in " ".join(results_section.notes(scenario, tree))
 
 
 def test_netcdf_keeps_every_value(tmp_path: Path) -> None:
@@ -254,7 +253,7 @@ def test_a_directory_that_cannot_be_written_is_said_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(report, "render", lambda *_: pytest.fail("drawn too early"))
+    monkeypatch.setattr(audit_page, "render", lambda *_: pytest.fail("drawn too early"))
     scenario = adv.load_scenario(DATA / "dare_1940.toml")
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
         with pytest.raises(OSError, match=r"cannot write into .*file"):
@@ -269,7 +268,7 @@ def test_nothing_half_written_is_left_behind(tmp_path: Path, monkeypatch: pytest
     def failing(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(report, "render", lambda *_: "new")
+    monkeypatch.setattr(audit_page, "render", lambda *_: "new")
     monkeypatch.setattr(xr.DataTree, "to_netcdf", failing)
     with pytest.raises(OSError, match="disk full"):
         write_report(scenario, xr.DataTree(), tmp_path)

@@ -16,38 +16,20 @@ from typer.testing import CliRunner
 
 import adversary as adv
 from adversary.desk.commands.cli import app
-from adversary.desk.figures import audited_guarantees as audited
+from adversary.desk.figures import audited_guarantees
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import audit_words
 from adversary.desk.report import (
-    audit_answer as answers,
-)
-from adversary.desk.report import (
-    descriptions as portraits,
-)
-from adversary.desk.report import (
-    diagnostics_section as diagnostics,
-)
-from adversary.desk.report import (
-    empirical_epsilon_section as capabilities,
-)
-from adversary.desk.report import (
-    other_neighbours as alternatives,
-)
-from adversary.desk.report import (
-    postprocessing_section as adjustments,
-)
-from adversary.desk.report import (
-    repeated_releases as repeats,
-)
-from adversary.desk.report import (
-    report_text as summaries,
-)
-from adversary.desk.report import (
-    results_section as learned,
-)
-from adversary.desk.report import (
-    sensitivity_section as sensitivities,
+    audit_answer,
+    descriptions,
+    diagnostics_section,
+    empirical_epsilon_section,
+    other_neighbours,
+    postprocessing_section,
+    repeated_releases,
+    report_text,
+    results_section,
+    sensitivity_section,
 )
 from adversary.desk.report.audit_page import render
 from adversary.reader.risk.postprocessed_risk import consistency_risk
@@ -93,8 +75,8 @@ def page(name: str) -> str:
 
 
 @cache
-def swept_page(name: str) -> sensitivities.Gone:
-    return sensitivities.gone_over(audited_page(name)[0], progress=False)
+def swept_page(name: str) -> sensitivity_section.Gone:
+    return sensitivity_section.gone_over(audited_page(name)[0], progress=False)
 
 
 def text_of(html: str) -> str:
@@ -151,7 +133,7 @@ def test_pages_have_the_sections_that_apply_and_no_others() -> None:
 def test_every_reader_is_told_with_their_own_epsilon_against_the_accounting() -> None:
     text = text_of(page_without_pictures(*audited_page("dare_1940")))
     assert "Each of the 5 readers could do epsilon = 0.8930 (failing in 5 % of releases), against 1.043" in text
-    found = capabilities.capabilities(*audited_page("dare_1940"))
+    found = empirical_epsilon_section.capabilities(*audited_page("dare_1940"))
     assert found["1/2"].epsilon == pytest.approx(0.893037, abs=1e-6)
     assert found["1/2"].posterior["out"] == pytest.approx(1 - 0.5236664, abs=1e-6)
     assert found["1/2"].allowed["privacy loss"] > 0.893037
@@ -165,7 +147,7 @@ def test_both_truths_of_the_study_stand_in_the_page() -> None:
 
 def test_each_release_adds_what_the_study_says() -> None:
     scenario, tree = audited_page("dare_1940_republished")
-    found = repeats.after_each(scenario, tree, "block", "1/10")["posterior_mean"].sel(truth="in")
+    found = repeated_releases.after_each(scenario, tree, "block", "1/10")["posterior_mean"].sel(truth="in")
     assert found.sel(releases=1) == pytest.approx(0.1167606, abs=1e-6)
     assert found.sel(releases=5) == pytest.approx(0.192711, abs=1e-6)
     assert bool((found.diff("releases") > 0).all())
@@ -196,7 +178,7 @@ def test_an_adjusted_cell_that_tells_more_than_its_raw_release_is_told(tmp_path:
     assert isinstance(reader, adv.Adversary)
     alone, published, bound = (
         float(one["posterior_mean"].sel(truth="in"))
-        for one in adjustments.compared(scenario, xr.DataTree(), reader).values()
+        for one in postprocessing_section.compared(scenario, xr.DataTree(), reader).values()
     )
     assert alone == pytest.approx(0.5236664, abs=1e-6)
     assert bound == pytest.approx(0.524502, abs=1e-6)
@@ -228,11 +210,11 @@ def test_beliefs_are_told_in_words(tmp_path: Path) -> None:
     }  # fmt: skip
     for written, said in cases.items():
         scenario = small(tmp_path, "", ("{ upper = 6 }", written))
-        assert said in portraits.reader(scenario.plan, scenario.adversary, "")  # type: ignore[arg-type]
+        assert said in descriptions.reader(scenario.plan, scenario.adversary, "")  # type: ignore[arg-type]
     unknown = small(
         tmp_path, "", ('prior = "1/4"', "unknown = { n = 3, chance = 0.5 }"), ("block = 1", "block = 1\nin = 1")
     )
-    said = portraits.reader(unknown.plan, unknown.adversary, "")  # type: ignore[arg-type]
+    said = descriptions.reader(unknown.plan, unknown.adversary, "")  # type: ignore[arg-type]
     assert (
         "does not know all the others in the block: the block's count in the cell is between 0 and 3, 1 on average"
         in said
@@ -248,7 +230,7 @@ def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> Non
 
 def warnings(scenario: Scenario) -> list[str]:
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, draws=10, rng=1)
-    return words.warnings(tree)
+    return audit_words.warnings(tree)
 
 
 def test_what_a_mistaken_belief_does_is_told_under_both_truths() -> None:
@@ -276,12 +258,12 @@ def test_the_words_for_a_belief_follow_both_changes(said: str) -> None:
         return xr.Dataset({**values, "possible": ("truth", [True, True])}, coords={"truth": ["in", "out"]})
 
     moved = EFFECTS[said]
-    assert said in sensitivities.belief_line("b", risk(0.5, 0.5), risk(0.5 + moved[0], 0.5 + moved[1]))
+    assert said in sensitivity_section.belief_line("b", risk(0.5, 0.5), risk(0.5 + moved[0], 0.5 + moved[1]))
 
 
 def test_a_belief_that_leaves_one_truth_is_said_to(tmp_path: Path) -> None:
     more = "[sensitivity.beliefs.few]\ntract = { upper = 1 }\n"
-    lines = list(sensitivities.belief_lines(sensitivities.gone_over(small(tmp_path, more))))
+    lines = list(sensitivity_section.belief_lines(sensitivity_section.gone_over(small(tmp_path, more))))
     assert "only one truth is possible" in lines[0]
     assert "outside the reader's belief" in lines[1]
 
@@ -328,7 +310,7 @@ def test_one_json_object_holds_both_truths_for_every_reader_and_truth(tmp_path: 
     )
     scenario = small(tmp_path, "", truths, readers)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth)
-    both = answers.summary(scenario, tree)["both_truths"]
+    both = audit_answer.summary(scenario, tree)["both_truths"]
     assert set(both) == {"a"}
     assert set(both["a"]) == {"few", "many"}
     for name in ("few", "many"):
@@ -360,27 +342,27 @@ def sampled(scenario: Scenario, *, failed: float) -> xr.DataTree:
 def test_diagnostics_stand_in_page_tables_and_json(tmp_path: Path) -> None:
     scenario = small(tmp_path)
     tree = sampled(scenario, failed=0.0)
-    assert diagnostics.worst(scenario, tree)[""]["r_hat"] == 1.003
+    assert diagnostics_section.worst(scenario, tree)[""]["r_hat"] == 1.003
     text = text_of(page_without_pictures(scenario, tree))
     assert "Diagnostics Posteriors were sampled (engine mcmc)" in text
     assert "1.003 400 0" in text
-    answer = answers.summary(scenario, tree)
+    answer = audit_answer.summary(scenario, tree)
     assert answer["status"] == "ok"
     assert answer["diagnostics"]["ess"] == 400.0
-    assert not list(diagnostics.reasons(diagnostics.worst(scenario, tree)))
+    assert not list(diagnostics_section.reasons(diagnostics_section.worst(scenario, tree)))
 
 
 def test_where_a_sampler_failed_the_word_stands_instead_of_the_number(tmp_path: Path) -> None:
     scenario = small(tmp_path)
     tree = sampled(scenario, failed=0.07)
-    row = learned.results(scenario, tree).rows[0]["cells"]
+    row = results_section.results(scenario, tree).rows[0]["cells"]
     assert row[1:] == ("unreliable",) * 6
     text = text_of(page_without_pictures(scenario, tree))
     assert "no number is given; the section on diagnostics says why" in text
     assert "releases with a share of 7 % in all could not be sampled" in text
     assert "some posteriors could not be sampled, so that this cannot be judged" in text
     assert not re.search(r"\bnan\b", text)
-    answer = answers.summary(scenario, tree)
+    answer = audit_answer.summary(scenario, tree)
     assert answer["posterior_mean"] == answer["prob_correct"] == answer["status"] == "unreliable"
     json.dumps(answer, allow_nan=False)
 
@@ -390,13 +372,13 @@ def test_repeated_levels_and_siblings_are_told_once(tmp_path: Path) -> None:
         tmp_path, "", ("rho = 0.4", "rho = 0.4\nround = 5\nclamp = 0\nreleases = 2"),
         ("[adversary]", "[truth.siblings]\nblock = [1, 0]\n[adversary]"),
     )  # fmt: skip
-    assert portraits.counts(scenario) == "block 1, tract 2, siblings of the block [1, 0]"
-    assert portraits.processing(scenario) == [
+    assert descriptions.counts(scenario) == "block 1, tract 2, siblings of the block [1, 0]"
+    assert descriptions.processing(scenario) == [
         "At the tract, numbers below 0 are published as 0; then numbers are rounded to multiples of 5, "
         "those half way to the even one."
     ]
-    assert [row["cells"][0] for row in summaries.levels(scenario).rows] == ["block", "tract"]
-    assert "published one by one" in summaries.published(scenario)
+    assert [row["cells"][0] for row in report_text.levels(scenario).rows] == ["block", "tract"]
+    assert "published one by one" in report_text.published(scenario)
 
 
 SIMULATED = """
@@ -441,15 +423,15 @@ def simulated_page() -> tuple[Scenario, xr.DataTree, str]:
 
 def test_a_simulated_quantity_has_one_value_and_one_error_wherever_it_stands() -> None:
     scenario, tree, text = simulated_page()
-    row = learned.results(scenario, tree).rows[0]["cells"]
+    row = results_section.results(scenario, tree).rows[0]["cells"]
     expected, right = row[1], row[5]
     assert " ± " in expected
     assert " ± " in right
     others = {
-        "neighbours": alternatives.alternatives(scenario, tree)[0].rows[0]["cells"][-3:],
-        "both truths": capabilities.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
-        "releases": repeats.section(scenario, tree).table.rows[-1]["cells"],  # type: ignore[union-attr]
-        "sensitivity": sensitivities.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
+        "neighbours": other_neighbours.alternatives(scenario, tree)[0].rows[0]["cells"][-3:],
+        "both truths": empirical_epsilon_section.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
+        "releases": repeated_releases.section(scenario, tree).table.rows[-1]["cells"],  # type: ignore[union-attr]
+        "sensitivity": sensitivity_section.section(scenario, tree).table.rows[0]["cells"],  # type: ignore[union-attr]
     }
     for where, cells in others.items():
         assert expected in cells, where
@@ -457,7 +439,7 @@ def test_a_simulated_quantity_has_one_value_and_one_error_wherever_it_stands() -
     text = text.partition(" In words ")[0]
     assert text.count(expected.replace("\u00a0", " ")) == 2 + len(others)  # and the first sentence
     assert text.count(expected.replace("\u00a0", " ").partition(" ±")[0]) == 2 + len(others)
-    law = audited.audited_posteriors(scenario, tree)[""]
+    law = audited_guarantees.audited_posteriors(scenario, tree)[""]
     assert law.mean("in") == pytest.approx(float(tree["risk"]["posterior_mean"]), rel=1e-12)
 
 
@@ -466,7 +448,7 @@ def test_the_error_of_a_simulated_epsilon_is_about_its_spread_over_seeds() -> No
     errors, found = [], []
     for seed in range(12):
         tree.attrs["seed"] = str(seed)
-        one = capabilities.capabilities(scenario, tree)[""]
+        one = empirical_epsilon_section.capabilities(scenario, tree)[""]
         assert one.epsilon is not None
         found.append(one.epsilon)
         errors.append(one.errors["epsilon"])
@@ -498,8 +480,8 @@ def test_a_sweep_over_siblings_says_that_beliefs_stay() -> None:
     assert said in simulated_page()[2]
     scenario = simulated_page()[0]
     ranges = replace(scenario.sensitivity, siblings=())  # type: ignore[type-var]
-    gone = sensitivities.gone_over(replace(scenario, sensitivity=ranges), progress=False)  # type: ignore[arg-type]
-    assert not list(sensitivities.sibling_lines(gone))
+    gone = sensitivity_section.gone_over(replace(scenario, sensitivity=ranges), progress=False)  # type: ignore[arg-type]
+    assert not list(sensitivity_section.sibling_lines(gone))
 
 
 def test_fans_pass_through_the_rows_of_the_table_and_the_scenario_itself() -> None:

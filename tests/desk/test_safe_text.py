@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.desk.kit import screen as tables
-from adversary.desk.kit import style as drawing
+from adversary.desk.kit import style
 from adversary.desk.kit.safe_text import FOR_GROUPS, printable, safe_names
-from adversary.desk.report import audit_page as report
+from adversary.desk.report import audit_page
 from tests.commands import answered, flat, printed, run
 
 DATA = Path(__file__).parents[2] / "data"
@@ -91,7 +91,7 @@ def test_a_hostile_scenario_is_shown_as_it_is_written(tmp_path: Path, monkeypatc
         assert text in shown
     scenario = adv.load_scenario(path)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=1)
-    page = report.render(scenario, tree)
+    page = audit_page.render(scenario, tree)
     assert harmless(page)
     assert "Left out" not in page
     assert "<script>" not in page
@@ -142,14 +142,14 @@ def test_the_screen_keeps_its_own_styles() -> None:
 def test_figures_have_printable_texts_and_names() -> None:
     from matplotlib.figure import Figure
 
-    @drawing.styled
+    @style.styled
     def draw() -> Figure:
         figure = Figure()
         ax = figure.add_subplot()
         ax.plot([0.0, 1.0], gid=HOSTILE[2])
         ax.set_yticks([0.0], [HOSTILE[2]])
         ax.set_title(HOSTILE[3])
-        drawing.finding(figure, HOSTILE[2])
+        style.finding(figure, HOSTILE[2])
         return figure
 
     figure, picture = draw(), StringIO()

@@ -11,8 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import adversary as adv
-from adversary.desk.figures import spine_figures as figures
-from adversary.nmf.runs import block_results as made
+from adversary.desk.figures import spine_figures
+from adversary.nmf.runs import block_results
 
 spine = adv.spine
 PRIOR = spine.SharedRate(np.geomspace(0.1, 10.0, 4))
@@ -39,7 +39,7 @@ def county(exact: bool = False, blocks: int = 60) -> Any:
 @cache
 def table(exact: bool = False) -> Any:
     tree, truth, released, rho, found = county(exact)
-    return made.results(released, rho, found, found.membership(0.1, truth[tree.leaves]))
+    return block_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves]))
 
 
 def heading(figure: Figure) -> str:
@@ -59,45 +59,45 @@ def test_results_are_the_posterior_and_the_membership() -> None:
     assert columns["geocode"].tolist() == tree.names.tolist()
     np.testing.assert_array_equal(columns["noisy"], released)
     np.testing.assert_allclose(columns["mean"], found.mean)
-    np.testing.assert_allclose(made.blocks(columns, "ratio"), members["ratio"])
+    np.testing.assert_allclose(block_results.blocks(columns, "ratio"), members["ratio"])
     assert np.isnan(columns["ratio"][tree.children > 0]).all()
-    assert made.statuses(columns) == {"ok": tree.leaves.size}
-    bare = made.results(released, 0.1, found)
+    assert block_results.statuses(columns) == {"ok": tree.leaves.size}
+    bare = block_results.results(released, 0.1, found)
     assert np.isnan(bare["ratio"]).all()
     with pytest.raises(ValueError, match="the results have no column 'risk'"):
-        made.column(columns, "risk")
+        block_results.column(columns, "risk")
 
 
 def test_the_promise_is_zcdp_of_the_path() -> None:
-    found = made.promise(table())
+    found = block_results.promise(table())
     assert (found.rho, found.records) == (pytest.approx(0.35), 1)
     assert found.ratio(0.1) == pytest.approx(adv.ZeroConcentratedDP(0.35).ratio_bounds(0.1, 0.05))
     assert found.posterior(0.1)[1] == pytest.approx(0.1 * found.ratio(0.1)[1])
 
 
 def test_beside_an_exact_total_two_paths_change() -> None:
-    found = made.promise(table(exact=True))
+    found = block_results.promise(table(exact=True))
     assert (found.rho, found.records) == (pytest.approx(0.3), 2)
     assert found.guarantee.epsilon(1e-6) == pytest.approx(adv.ZeroConcentratedDP(0.6).epsilon(1e-6))
 
 
 def test_an_exact_block_is_promised_nothing() -> None:
     only = {"path_rho": np.array([0.0]), "variance": np.array([0.0]), "path_exact": np.array([True])}
-    found = made.promise(only)
+    found = block_results.promise(only)
     assert found.guarantee == adv.NoPrivacy()
     assert found.ratio(0.1) == (0.0, pytest.approx(10.0))
 
 
 def test_few_blocks_pass_the_bounds_when_readers_are_right() -> None:
-    low, high = made.promise(table()).ratio(0.1)
-    ratio = made.blocks(table(), "ratio")
+    low, high = block_results.promise(table()).ratio(0.1)
+    ratio = block_results.blocks(table(), "ratio")
     assert ((ratio < low) | (ratio > high)).mean() <= 0.05
 
 
 def test_errors_are_root_mean_squares_by_level() -> None:
     tree, truth, released, rho, found = county()
     squares = spine.least_squares(tree, released, rho)
-    checked = made.errors(tree, truth, {"posterior": found, "squares": squares, "noisy": released})
+    checked = block_results.errors(tree, truth, {"posterior": found, "squares": squares, "noisy": released})
     blocks = tree.level == 2
     assert float(checked["rmse"].sel(level="block", estimate="noisy")) == pytest.approx(
         float(np.sqrt(np.mean((released - truth)[blocks] ** 2)))
@@ -111,8 +111,8 @@ def test_errors_are_root_mean_squares_by_level() -> None:
 
 
 def test_risk_draws_every_proven_block_and_the_bounds() -> None:
-    ratio, bounds = made.blocks(table(), "ratio"), made.promise(table()).ratio(0.1)
-    figure = figures.risk(table(), bounds, threshold=1.25, failure=0.05)
+    ratio, bounds = block_results.blocks(table(), "ratio"), block_results.promise(table()).ratio(0.1)
+    figure = spine_figures.risk(table(), bounds, threshold=1.25, failure=0.05)
     lines = drawn(figure)
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == ratio.size
     assert (lines["least"].get_xdata()[0], lines["largest"].get_xdata()[0]) == bounds
@@ -122,39 +122,41 @@ def test_risk_draws_every_proven_block_and_the_bounds() -> None:
 
 
 def test_risk_without_a_bound_names_quantiles_and_without_blocks_is_refused() -> None:
-    assert "half of all blocks above" in heading(figures.risk(table()))
+    assert "half of all blocks above" in heading(spine_figures.risk(table()))
     with pytest.raises(ValueError, match="no block has a proven ratio"):
-        figures.risk({"ratio": np.array([np.nan, 2.0]), "status": np.array(["", "unresolved"])})
+        spine_figures.risk({"ratio": np.array([np.nan, 2.0]), "status": np.array(["", "unresolved"])})
 
 
 def test_shrinkage_has_a_panel_and_a_diagonal_for_every_level_of_several_units() -> None:
-    figure = figures.shrinkage(table())
+    figure = spine_figures.shrinkage(table())
     lines = drawn(figure)
     assert [ax.get_title(loc="left") for ax in figure.axes] == ["group, 6 measured", "block, 60 measured"]
     np.testing.assert_array_equal(lines["diagonal"].get_xdata(), lines["diagonal"].get_ydata())
     here = table()["level"] == "block"
     np.testing.assert_allclose(lines["block"].get_ydata(), table()["mean"][here])
     with pytest.raises(ValueError, match="no level has two units"):
-        figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")})
+        spine_figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")})
 
 
 def test_accuracy_shows_what_intervals_hold_beside_what_they_claim() -> None:
     tree, truth, released, rho, found = county()
-    checked = made.errors(tree, truth, {"posterior": found, "least squares": spine.least_squares(tree, released, rho)})
-    lines = drawn(figures.accuracy(checked))
+    checked = block_results.errors(
+        tree, truth, {"posterior": found, "least squares": spine.least_squares(tree, released, rho)}
+    )
+    lines = drawn(spine_figures.accuracy(checked))
     np.testing.assert_allclose(lines["coverage posterior"].get_xdata(), checked["coverage"].sel(estimate="posterior"))
     np.testing.assert_allclose(lines["claimed least squares"].get_xdata(), 0.9)
-    assert heading(figures.accuracy(checked)).startswith("Error of block counts: posterior ")
+    assert heading(spine_figures.accuracy(checked)).startswith("Error of block counts: posterior ")
 
 
 def test_the_worst_come_first() -> None:
     columns = table()
-    figure = figures.worst(columns, 5, made.promise(columns).ratio(0.1))
+    figure = spine_figures.worst(columns, 5, block_results.promise(columns).ratio(0.1))
     lines = drawn(figure)
-    top = np.sort(made.blocks(columns, "ratio"))[::-1][:5]
+    top = np.sort(block_results.blocks(columns, "ratio"))[::-1][:5]
     np.testing.assert_allclose(lines["ratio"].get_xdata(), top)
-    rows = made.worst_rows(columns, 5)
+    rows = block_results.worst_rows(columns, 5)
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == columns["geocode"][rows].tolist()
     np.testing.assert_allclose(lines["noisy"].get_xdata(), columns["noisy"][rows].astype(float))
     short = {name: columns[name] for name in ("geocode", "ratio", "status", "noisy", "mean", "sd")}
-    np.testing.assert_allclose(drawn(figures.worst(short, 5))["mean"].get_xdata(), columns["mean"][rows])
+    np.testing.assert_allclose(drawn(spine_figures.worst(short, 5))["mean"].get_xdata(), columns["mean"][rows])

@@ -14,38 +14,34 @@ import pytest
 
 import adversary as adv
 from adversary import nmf
-from adversary.desk.kit import section as grids
-from adversary.desk.report import spine_page as report
+from adversary.desk.kit import section
+from adversary.desk.report import spine_page
 from adversary.nmf.runs import (
-    block_results as spine_results,
-)
-from adversary.nmf.runs import (
-    county_runs as spine_runs,
-)
-from adversary.nmf.runs import (
-    run_findings as spine_findings,
+    block_results,
+    county_runs,
+    run_findings,
 )
 from tests.desk.test_spine_figures import PRIOR, county, table
 
 
-def account(**more: Any) -> report.Account:
+def account(**more: Any) -> spine_page.Account:
     found = county()[-1]
     given = {"dropped": found.dropped, "leaf_prior": "a rate per group", "known": "the others", **more}
-    return report.Account(table(), "county/", "TOTAL", **given)
+    return spine_page.Account(table(), "county/", "TOTAL", **given)
 
 
-def words(one: report.Account) -> str:
+def words(one: spine_page.Account) -> str:
     """The text of the page, no picture in it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
-        page = report.render(one)
+        patch.setattr(section, "inline", lambda figure: "data:image/svg+xml;base64,")
+        page = spine_page.render(one)
     body = re.sub(r"<[^>]+>", " ", page.split("<body>")[1])
     return " ".join(html.unescape(body).replace("\u00a0", " ").split())
 
 
 def test_it_says_what_was_read_promised_and_found() -> None:
     text = words(account())
-    ratio = spine_results.blocks(table(), "ratio")
+    ratio = block_results.blocks(table(), "ratio")
     assert "Every block: TOTAL" in text
     assert "In 60 blocks a reader wonders" in text
     assert "zero-concentrated DP with rho = 0.3500 on the weakest path." in text
@@ -55,20 +51,20 @@ def test_it_says_what_was_read_promised_and_found() -> None:
     assert "within the tolerance of 1.0e-10" in text
     assert "prior of the blocks' counts a rate per group" in text
     assert "Take care" not in text
-    worst = table()["geocode"][spine_results.worst_rows(table(), 1)[0]]
+    worst = table()["geocode"][block_results.worst_rows(table(), 1)[0]]
     assert worst in text
 
 
 def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
-    ratio = spine_results.blocks(table(), "ratio")
+    ratio = block_results.blocks(table(), "ratio")
     text = words(account(thresholds=(1.25,)))
     assert f"shares of blocks at 1.25 or more: {100 * (ratio >= 1.25).mean():.4g}".rstrip("0") in text
 
 
 def test_geocodes_and_words_are_escaped() -> None:
     names = table()["geocode"].copy()
-    names[spine_results.worst_rows(table(), 1)] = "<script>alert(1)</script>"
-    page = report.render(replace(account(cell="<i>5</i>"), table={**table(), "geocode": names}))
+    names[block_results.worst_rows(table(), 1)] = "<script>alert(1)</script>"
+    page = spine_page.render(replace(account(cell="<i>5</i>"), table={**table(), "geocode": names}))
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "<i>" not in page
@@ -84,9 +80,9 @@ def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
 
 def test_it_warns_where_readers_are_mistaken_about_the_others() -> None:
     tree, truth, released, rho, found = county()
-    wrong = spine_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves] + 12))
-    ratio = spine_results.blocks(wrong, "ratio")
-    assert (ratio < spine_results.promise(wrong).ratio(0.1)[0]).mean() > 0.05
+    wrong = block_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves] + 12))
+    ratio = block_results.blocks(wrong, "ratio")
+    assert (ratio < block_results.promise(wrong).ratio(0.1)[0]).mean() > 0.05
     text = words(replace(account(), table=wrong))
     assert "of blocks are beyond the bounds, more than the 5 % they may fail in" in text
 
@@ -120,12 +116,12 @@ def settled() -> dict[str, Any]:
 
 
 def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_promise() -> None:
-    found = spine_findings.findings([settled()])
+    found = run_findings.findings([settled()])
     assert (found.leaves, found.ratios.size, found.unprotected) == (60, 60, 2)
-    assert found.promised == spine_results.promise(settled()) == spine_results.promise(table())
+    assert found.promised == block_results.promise(settled()) == block_results.promise(table())
     assert (found.ratios.min(), found.ratios.max(), found.worst["ratio"][0]) == (0.0, 10.0, 10.0)
     assert found.at_least(9.0) == pytest.approx(1 / 60)
-    assert found.beyond(0.1)[1] == (spine_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()
+    assert found.beyond(0.1)[1] == (block_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()
     text = words(replace(account(), table=settled()))
     assert "In 60 blocks a reader wonders" in text
     assert "No noise protects 2 blocks" in text
@@ -133,11 +129,11 @@ def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_promise() -> 
 
 
 def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spine_findings, "WORST", 4)
+    monkeypatch.setattr(run_findings, "WORST", 4)
     size = table()["geocode"].size
     cuts = [0, 1, 7, 30, size]
     parts = [{name: values[a:b] for name, values in settled().items()} for a, b in pairwise(cuts)]
-    one, many = spine_findings.findings([settled()]), spine_findings.findings(parts)
+    one, many = run_findings.findings([settled()]), run_findings.findings(parts)
     np.testing.assert_array_equal(one.ratios, many.ratios)
     np.testing.assert_array_equal(one.protected, many.protected)
     np.testing.assert_array_equal(one.worst["geocode"], many.worst["geocode"])
@@ -152,15 +148,15 @@ def test_parts_found_one_by_one_are_the_whole(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_points_are_thinned_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spine_findings, "POINTS", 20)
-    level = spine_findings.findings([table()]).levels["block"]
+    monkeypatch.setattr(run_findings, "POINTS", 20)
+    level = run_findings.findings([table()]).levels["block"]
     assert (level.points.shape, level.measured) == ((2, 15), 60)
     assert "Of levels with many units some are drawn." in words(account())
 
 
 def test_errors_have_a_section_of_their_own() -> None:
     tree, truth, released, _, found = county()
-    checked = spine_results.errors(tree, truth, {"posterior": found, "noisy": released})
+    checked = block_results.errors(tree, truth, {"posterior": found, "noisy": released})
     text = words(account(errors=checked))
     assert "Beside the truth" in text
     assert "posterior: covers" in text
@@ -169,22 +165,22 @@ def test_errors_have_a_section_of_their_own() -> None:
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
-    page = report.write_report(account(), tmp_path / "new")
+    monkeypatch.setattr(section, "inline", lambda figure: "data:image/svg+xml;base64,")
+    page = spine_page.write_report(account(), tmp_path / "new")
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert [path.name for path in page.parent.iterdir()] == ["spine.html"]
     page.parent.joinpath("file").touch()
     with pytest.raises(OSError, match="it is a file"):
-        report.write_report(account(), page.parent / "file")
+        spine_page.write_report(account(), page.parent / "file")
 
 
 def test_a_run_over_a_file_has_a_page_for_every_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(grids, "inline", lambda figure: "data:image/svg+xml;base64,")
+    monkeypatch.setattr(section, "inline", lambda figure: "data:image/svg+xml;base64,")
     recipe = nmf.Recipe(60, 2, 5, (1, 2, 1, 2), ("VOTINGAGE * CENRACE",))
     file = nmf.synthesise(tmp_path / "file", recipe)
-    question = spine_runs.Question(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
-    pages = report.write_reports(question, spine_runs.run(question, tmp_path / "out"), {0: "minors"})
+    question = county_runs.Question(str(file), "VOTINGAGE * CENRACE", [0, 1], adv.spine.NegativeBinomial(0.5, 3.0))
+    pages = spine_page.write_reports(question, county_runs.run(question, tmp_path / "out"), {0: "minors"})
     assert [page.name for page in pages] == ["spine-0.html", "spine-1.html"]
     text = pages[0].read_text(encoding="utf-8")
     assert "votingage * cenrace, minors" in text.lower()

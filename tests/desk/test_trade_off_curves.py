@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.figures import trade_off_curves
 from adversary.privacy import decisions
 
 RHO = 2.63
@@ -35,21 +35,23 @@ TESTS: dict[str, tuple[Any, Any]] = {
 PRIORS = (0.5, 0.2, 0.001)
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    "trade-off of one": lambda: curves.trade_off(adv.PureDP(0.1)),
-    "trade-off of every kind": lambda: curves.trade_off(EVERY),
-    "trade-off with tests": lambda: curves.trade_off(
+    "trade-off of one": lambda: trade_off_curves.trade_off(adv.PureDP(0.1)),
+    "trade-off of every kind": lambda: trade_off_curves.trade_off(EVERY),
+    "trade-off with tests": lambda: trade_off_curves.trade_off(
         {"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS
     ),
-    "ladder of a rho": lambda: curves.epsilon_ladder(RHO),
-    "ladder of a loss": lambda: curves.epsilon_ladder(0.0992, {"block": BLOCK}),
-    "ladder of definitions": lambda: curves.epsilon_ladder(
+    "ladder of a rho": lambda: trade_off_curves.epsilon_ladder(RHO),
+    "ladder of a loss": lambda: trade_off_curves.epsilon_ladder(0.0992, {"block": BLOCK}),
+    "ladder of definitions": lambda: trade_off_curves.epsilon_ladder(
         guarantees={**EVERY, "rounded": adv.Laplace(1.0).privacy_loss() + GAUSSIAN}, deltas=[0.3, 1e-6]
     ),
-    "precision of several": lambda: curves.precision_recall(SEVERAL),
-    "precision of one": lambda: curves.precision_recall(adv.ApproximateDP(0.3, 1e-3), 0.01, 1.0),
-    "law of one": lambda: curves.posterior_law(BLOCK.posterior(0.5), adv.ZeroConcentratedDP(0.0992), 0.05),
-    "laws of several": lambda: curves.posterior_law({"Laplace": LAPLACE.posterior(0.3), "block": BLOCK.posterior(0.3)}),
-    "laws of several readers": lambda: curves.posterior_law(
+    "precision of several": lambda: trade_off_curves.precision_recall(SEVERAL),
+    "precision of one": lambda: trade_off_curves.precision_recall(adv.ApproximateDP(0.3, 1e-3), 0.01, 1.0),
+    "law of one": lambda: trade_off_curves.posterior_law(BLOCK.posterior(0.5), adv.ZeroConcentratedDP(0.0992), 0.05),
+    "laws of several": lambda: trade_off_curves.posterior_law(
+        {"Laplace": LAPLACE.posterior(0.3), "block": BLOCK.posterior(0.3)}
+    ),
+    "laws of several readers": lambda: trade_off_curves.posterior_law(
         {f"prior {p}": BLOCK.posterior(p) for p in PRIORS}, {"zCDP": adv.ZeroConcentratedDP(0.0992), "own": BLOCK}, 0.05
     ),
 }
@@ -141,7 +143,9 @@ def test_the_title_of_a_trade_off_states_the_power_at_five_percent() -> None:
     assert adv.PureDP(0.1).power(0.05) == pytest.approx(0.0552585, abs=1e-7)
     assert "5 %" in drawn("trade-off of one").get_suptitle().replace("\u00a0", " ")
     assert "5.53\u00a0%" in drawn("trade-off of one").get_suptitle()
-    title = curves.trade_off({"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)}).get_suptitle()
+    title = trade_off_curves.trade_off(
+        {"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)}
+    ).get_suptitle()
     assert "26.0\u00a0% (weak) to 94.7\u00a0% (zCDP)" in title
 
 
@@ -167,13 +171,15 @@ def test_what_tests_achieve_stands_as_dots_under_the_curves() -> None:
 
 
 def test_a_test_better_than_a_guarantee_allows_is_the_finding() -> None:
-    title = curves.trade_off({"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)}).get_suptitle()
+    title = trade_off_curves.trade_off(
+        {"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)}
+    ).get_suptitle()
     assert "Cheat detects 50\u00a0% with 10\u00a0% false alarms" in title
     assert "allows no more than 27.2\u00a0%" in title
 
 
 def test_a_test_on_the_curve_does_not_exceed_it() -> None:
-    title = curves.trade_off({"own": BLOCK}, {"best": (0.2, BLOCK.power(0.2))}).get_suptitle()
+    title = trade_off_curves.trade_off({"own": BLOCK}, {"best": (0.2, BLOCK.power(0.2))}).get_suptitle()
     assert title.startswith("Closest to a limit: best")
 
 
@@ -262,7 +268,7 @@ def test_published_f_scores_stand_beside_the_curves() -> None:
 
 
 def test_the_score_of_a_definition_is_a_bound_rounded_up() -> None:
-    title = curves.precision_recall({"any pure DP": adv.PureDP(1.0)}, beta=1.0).get_suptitle()
+    title = trade_off_curves.precision_recall({"any pure DP": adv.PureDP(1.0)}, beta=1.0).get_suptitle()
     assert title.endswith("the best F1 is at most 0.732")
 
 
@@ -324,10 +330,10 @@ def test_rare_traits_are_drawn_on_a_log_axis() -> None:
 def test_names_are_never_read_as_formulas() -> None:
     name = "$\\frac$ <b>"
     for figure in (
-        curves.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
-        curves.epsilon_ladder(guarantees={name: GAUSSIAN}),
-        curves.precision_recall({name: GAUSSIAN}, beta=1.0),
-        curves.posterior_law({name: GAUSSIAN.posterior(0.5)}, {name: GAUSSIAN}, 0.1),
+        trade_off_curves.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
+        trade_off_curves.epsilon_ladder(guarantees={name: GAUSSIAN}),
+        trade_off_curves.precision_recall({name: GAUSSIAN}, beta=1.0),
+        trade_off_curves.posterior_law({name: GAUSSIAN.posterior(0.5)}, {name: GAUSSIAN}, 0.1),
     ):
         figure.draw_without_rendering()
 
@@ -339,20 +345,32 @@ def test_a_guarantee_alone_is_called_by_its_definition() -> None:
 @pytest.mark.parametrize(
     ("draw", "error", "message"),
     [
-        (lambda: curves.trade_off({}), ValueError, "guarantees must hold at least one"),
-        (lambda: curves.trade_off({"x": 1.0}), TypeError, "guarantees must be guarantees or losses, got float as 'x'"),
-        (lambda: curves.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
-        (lambda: curves.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
-        (lambda: curves.epsilon_ladder(), ValueError, "rho or guarantees must be given"),
-        (lambda: curves.epsilon_ladder(-1.0), ValueError, "rho must be positive"),
-        (lambda: curves.epsilon_ladder(1.0, deltas=[0.1]), ValueError, "deltas must hold two different values"),
-        (lambda: curves.epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
-        (lambda: curves.precision_recall(BLOCK, 1.0), ValueError, "prior must be strictly between 0 and 1"),
-        (lambda: curves.precision_recall(BLOCK, beta=0.0), ValueError, "beta must be positive"),
-        (lambda: curves.posterior_law({}), ValueError, "laws must hold at least one"),
-        (lambda: curves.posterior_law({"x": BLOCK}), TypeError, "laws must be laws of a posterior"),
-        (lambda: curves.posterior_law(BLOCK.posterior([0.1, 0.2])), ValueError, "one number for each law, got 2"),
-        (lambda: curves.posterior_law(BLOCK.posterior(0.1), BLOCK, 1.5), ValueError, "failure must be in"),
+        (lambda: trade_off_curves.trade_off({}), ValueError, "guarantees must hold at least one"),
+        (
+            lambda: trade_off_curves.trade_off({"x": 1.0}),
+            TypeError,
+            "guarantees must be guarantees or losses, got float as 'x'",
+        ),
+        (lambda: trade_off_curves.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
+        (lambda: trade_off_curves.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
+        (lambda: trade_off_curves.epsilon_ladder(), ValueError, "rho or guarantees must be given"),
+        (lambda: trade_off_curves.epsilon_ladder(-1.0), ValueError, "rho must be positive"),
+        (
+            lambda: trade_off_curves.epsilon_ladder(1.0, deltas=[0.1]),
+            ValueError,
+            "deltas must hold two different values",
+        ),
+        (lambda: trade_off_curves.epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
+        (lambda: trade_off_curves.precision_recall(BLOCK, 1.0), ValueError, "prior must be strictly between 0 and 1"),
+        (lambda: trade_off_curves.precision_recall(BLOCK, beta=0.0), ValueError, "beta must be positive"),
+        (lambda: trade_off_curves.posterior_law({}), ValueError, "laws must hold at least one"),
+        (lambda: trade_off_curves.posterior_law({"x": BLOCK}), TypeError, "laws must be laws of a posterior"),
+        (
+            lambda: trade_off_curves.posterior_law(BLOCK.posterior([0.1, 0.2])),
+            ValueError,
+            "one number for each law, got 2",
+        ),
+        (lambda: trade_off_curves.posterior_law(BLOCK.posterior(0.1), BLOCK, 1.5), ValueError, "failure must be in"),
     ],
 )
 def test_bad_input_is_refused_in_the_callers_words(

@@ -428,15 +428,14 @@ def test_simulated_audits_carry_their_error() -> None:
 
 
 def test_simulation_agrees_with_the_exact_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.reader.risk import law_of_plan as laws
-    from adversary.reader.risk import listed_releases as tables
+    from adversary.reader.risk import law_of_plan, listed_releases
 
     stories = [
         STORIES[name] for name in ("two levels, flat", "two levels, poisson", "three levels", "two levels, census")
     ]
     exact = [audit(story) for story in stories]
-    monkeypatch.setattr(laws, "MAX_GRID", 10)
-    monkeypatch.setattr(tables, "_TABLE_GRID", 10)
+    monkeypatch.setattr(law_of_plan, "MAX_GRID", 10)
+    monkeypatch.setattr(listed_releases, "_TABLE_GRID", 10)
     for story, known in zip(stories, exact, strict=True):
         tree = audit(story, rng=2020, draws=20_000)
         assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"

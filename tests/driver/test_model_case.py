@@ -14,9 +14,9 @@ import scipy.stats as st
 import xarray as xr
 
 import adversary as adv
-from adversary.driver import model_case as modelled
+from adversary.driver import model_case
 from adversary.models import hierarchical_counts, membership, noise
-from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting import fit_releases
 from adversary.models.fitting.marginalised import Marginalised
 from tests.catalogue import DG
 
@@ -26,7 +26,7 @@ TWO = adv.Plan([adv.Level("block", DG(3.0), siblings=1), adv.Level("tract", DG(3
 LAW = [0.1, 0.4, 0.3, 0.2]
 READER = adv.Adversary(0.3, 0, {"tract": adv.Others(LAW)})
 TRUTH = {"block": 1, "tract": 2, "in": 1}
-SETTLED = modelled.settle_model_truth(ONE, {"block": 1, "in": 1}, "in")
+SETTLED = model_case.settle_model_truth(ONE, {"block": 1, "in": 1}, "in")
 
 
 def one_block(name: str = "noisy[block]", prior: float = 0.3, **options: Any) -> pm.Model:
@@ -314,9 +314,9 @@ def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
 
 def test_clamped_continuous_releases_are_real_numbers() -> None:
     plan = adv.Plan([adv.Level("block", adv.postprocessing.clamped(adv.Laplace(2.0)))])
-    assert modelled.released_names(plan, membership(plan, adv.Adversary(0.3, 1)), SETTLED) == ["noisy[block]"]
+    assert model_case.released_names(plan, membership(plan, adv.Adversary(0.3, 1)), SETTLED) == ["noisy[block]"]
     with pytest.raises(ValueError, match=r"'noisy' is discrete .*publishes real numbers"):
-        modelled.released_names(plan, one_block("noisy"), SETTLED)
+        model_case.released_names(plan, one_block("noisy"), SETTLED)
 
 
 # Refusals: the reason and the remedy
@@ -589,16 +589,16 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
 
 
 def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.models.fitting import gibbs_fits as sweeps
+    from adversary.models.fitting import gibbs_fits
 
-    honest = sweeps._rows
+    honest = gibbs_fits._rows
 
     def first_fails(*arguments: Any) -> Any:
         rows = honest(*arguments)
         rows[0, 6] = 0.0
         return rows
 
-    monkeypatch.setattr(sweeps, "_rows", first_fails)
+    monkeypatch.setattr(gibbs_fits, "_rows", first_fails)
     tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, engine="mcmc", rng=1, progress=False)
     assert tree["estimate"]["status"].values.tolist().count("unreliable") == 1
     assert float(tree["risk"]["unreliable_mass"]) == float(tree["release"]["weight"][0])
@@ -649,7 +649,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
     assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
-    assert len(list(tmp_path.glob("*.npy"))) == -(-tree["release"].sizes["release"] // refits.BLOCK)
+    assert len(list(tmp_path.glob("*.npy"))) == -(-tree["release"].sizes["release"] // fit_releases.BLOCK)
 
 
 def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -657,10 +657,12 @@ def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypat
 
     def no_fit(fitter: Marginalised, *arguments: Any) -> dict[str, Any]:
         told = {"posterior": 0.5, "complement": 0.5, "mcse": 0.01, "ess": 500.0, "passed": 1.0}
-        return {name: np.zeros(shape) for name, shape in refits._layout(fitter, refits.FITS).shapes.items()} | told
+        return {
+            name: np.zeros(shape) for name, shape in fit_releases._layout(fitter, fit_releases.FITS).shapes.items()
+        } | told
 
     monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
-    monkeypatch.setattr(refits, "fit_twice", no_fit)
+    monkeypatch.setattr(fit_releases, "fit_twice", no_fit)
     with pm.Model() as model:
         rate = pm.Beta("rate", 1.5, 4.0)
         present = pm.Bernoulli("in", rate)

@@ -23,13 +23,9 @@ from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.regression.sufficient_statistics import RegressionRelease
 from adversary.models import noise
 from adversary.models.calibration import (
-    posteriors_to_rank as posteriors,
-)
-from adversary.models.calibration import (
-    prior_predictive as predictive,
-)
-from adversary.models.calibration import (
-    simulation_based as calibration,
+    posteriors_to_rank,
+    prior_predictive,
+    simulation_based,
 )
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
 from adversary.models.calibration.prior_predictive import PriorPredictive
@@ -467,7 +463,9 @@ def test_bad_arguments_are_named() -> None:
         uniformity(xr.DataTree.from_dict({"prior_sbc": ranks}))
 
 
-@pytest.mark.parametrize("module", [calibration, posteriors, predictive], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [simulation_based, posteriors_to_rank, prior_predictive], ids=lambda module: module.__name__
+)
 def test_examples_run(module: Any) -> None:
     assert doctest.testmod(module).failed == 0
 

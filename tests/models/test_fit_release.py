@@ -17,11 +17,11 @@ from adversary.analyst.bounded.bounded_posterior import posterior
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.models import actual_world, bounded, noise, released_statistics
 from adversary.models.enumeration.enumerate import enumerate_posterior
-from adversary.models.fitting import fit_release as fits
+from adversary.models.fitting import fit_release
 from adversary.models.fitting.fit_release import fit
-from adversary.privacy.mechanisms import continuous as mechanisms
+from adversary.privacy.mechanisms import continuous
 
-BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.8), mechanisms.DiscreteGaussian.from_rho(0.9)
+BLOCK, TRACT = continuous.DiscreteGaussian.from_rho(0.8), continuous.DiscreteGaussian.from_rho(0.9)
 RELEASE = {"noisy[block]": 2, "sibling_sum[block]": 3, "noisy[tract]": 4}
 
 
@@ -108,7 +108,7 @@ def check_terms(tree: xr.DataTree, log_others: Any) -> None:
     for group, terms in expected.items():
         assert set(terms) <= set(tree[group].data_vars)
         for name, values in terms.items():
-            np.testing.assert_allclose(tree[group][name].values, values, atol=2 * fits.TIED)
+            np.testing.assert_allclose(tree[group][name].values, values, atol=2 * fit_release.TIED)
             assert tree[group][name].dtype == np.float64
     total = sum(tree[group][name] for group in expected for name in tree[group].data_vars)
     np.testing.assert_allclose(tree["sample_stats"]["lp"].values, total.values, atol=1e-7)
@@ -124,7 +124,7 @@ def test_the_terms_of_a_sampled_fit_are_its_log_densities(sampled: xr.DataTree) 
     rate = sampled["posterior"]["rate"].values
     check_terms(sampled, lambda others: st.poisson.logpmf(others, rate) - st.poisson.logcdf(30, rate))
     np.testing.assert_allclose(
-        sampled["log_prior"]["rate"].values, st.gamma(3).logpdf(rate), atol=2 * fits.TIED
+        sampled["log_prior"]["rate"].values, st.gamma(3).logpdf(rate), atol=2 * fit_release.TIED
     )  # on its own scale, without the Jacobian
     estimate = sampled["estimate"]
     assert estimate["status"].item() == "ok"

@@ -11,7 +11,7 @@ import scipy.stats as st
 from scipy.special import expit
 
 from adversary.models import noise
-from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting import fit_releases
 from adversary.models.fitting.importance import LARGEST_KHAT, Importance
 from adversary.models.fitting.marginalised import Marginalised, Settings
 from adversary.privacy.mechanisms.integers import Geometric
@@ -89,7 +89,7 @@ def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(
             return points[place], np.zeros(size, dtype=bool)
 
         monkeypatch.setattr(Marginalised, "sample", sample)
-        return refits.fit_once(bimodal, table, row, Settings(), np.random.SeedSequence(1))
+        return fit_releases.fit_once(bimodal, table, row, Settings(), np.random.SeedSequence(1))
 
     whole, part = drawn(lambda v: np.ones(v.size)), drawn(lambda v: v < 0)
     assert whole["k_hat"] == part["k_hat"] < LARGEST_KHAT

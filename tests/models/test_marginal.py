@@ -19,12 +19,12 @@ from adversary._core.diagnosis import diagnose
 from adversary._core.workers import Remade
 from adversary.models import noise
 from adversary.models.enumeration.graphs import condition
-from adversary.models.fitting import fit_releases as refits
+from adversary.models.fitting import fit_releases
 from adversary.models.fitting.marginalised import Marginalised, Settings
 from adversary.models.fitting.prior_draws import MANY, Priors
-from adversary.privacy.mechanisms import continuous as mechanisms
+from adversary.privacy.mechanisms import continuous
 
-BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.3), mechanisms.DiscreteGaussian.from_rho(0.5)
+BLOCK, TRACT = continuous.DiscreteGaussian.from_rho(0.3), continuous.DiscreteGaussian.from_rho(0.5)
 NAMES = ("noisy[block]", "sibling_sum[block]", "noisy[tract]")
 RELEASES = {
     "noisy[block]": np.array([2, 0, -1, 1]),
@@ -166,7 +166,7 @@ def test_a_prior_of_unknown_size_is_averaged_with_its_error() -> None:
 @pytest.mark.usefixtures("without_sampler")
 def test_a_prior_given_an_exact_level_is_the_models_own() -> None:
     """The rate's prior is conditioned too: against the negative binomial law of the others."""
-    exact = mechanisms.Exact()
+    exact = continuous.Exact()
     with pm.Model() as model:
         present = pm.Bernoulli("in", 0.3)
         others = pm.Truncated("others", pm.Poisson.dist(pm.Gamma("rate", 3, 1)), upper=U)
@@ -271,8 +271,8 @@ def test_an_improper_prior_is_refused() -> None:
 def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
     with pm.Model() as model:
         shift = pm.Normal("shift", 0.0, 1.0)
-        noise.released("noisy", mechanisms.RandomizedResponse(1.0), pm.Bernoulli("in", 0.5))
-        pm.Potential("told", noise.own_log_prob(mechanisms.Laplace(1.0), np.float64(0.3), shift))
+        noise.released("noisy", continuous.RandomizedResponse(1.0), pm.Bernoulli("in", 0.5))
+        pm.Potential("told", noise.own_log_prob(continuous.Laplace(1.0), np.float64(0.3), shift))
     with pytest.raises(TypeError, match=r"no compiled gradient in the continuous latents \['shift'\].*PyTensor"):
         Marginalised.of(model, ("noisy",))
 
@@ -330,7 +330,7 @@ def test_nutpie_agrees_with_quadrature(fitter: Marginalised) -> None:
     tables = fitter.tables(RELEASES)
     for i in range(4):
         row = fitter.row(RELEASES, i)
-        found = refits.fit_once(fitter, tables[..., i], row, Settings(4, 300, 1000), np.random.SeedSequence(i))
+        found = fit_releases.fit_once(fitter, tables[..., i], row, Settings(4, 300, 1000), np.random.SeedSequence(i))
         present, rate = quadrature(tables[..., i], fitter.one)
         assert found["passed"]
         assert abs(found["posterior"] - present) < 4 * found["mcse"]
@@ -344,14 +344,14 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(
     fitter: Marginalised, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, row = fitter.tables(RELEASES)[..., 0], fitter.row(RELEASES, 0)
-    short = refits.fit_once(fitter, table, row, Settings(2, 10, 20), np.random.SeedSequence(3))
+    short = fit_releases.fit_once(fitter, table, row, Settings(2, 10, 20), np.random.SeedSequence(3))
     assert not short["passed"]
-    longer = refits.fit_twice(fitter, table, row, Settings(2, 60, 50), np.random.SeedSequence(3))
+    longer = fit_releases.fit_twice(fitter, table, row, Settings(2, 60, 50), np.random.SeedSequence(3))
     assert longer["passed"]
     assert longer["probability"].shape == (2, 50)  # of four times as many, every fourth
     assert longer["ess"] > 50
     monkeypatch.setattr(Marginalised, "of", lambda *arguments: fitter)
-    found = refits.refit(unknown_rate(), RELEASES, settings=Settings(2, 5, 3), rng=1, progress=False)
+    found = fit_releases.refit(unknown_rate(), RELEASES, settings=Settings(2, 5, 3), rng=1, progress=False)
     assert set(found.estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(found.estimate["posterior"]).all()
     assert not np.isnan(found.draws["rate"]).any()  # left for whoever wants to look
@@ -365,9 +365,9 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(
     rng = np.random.default_rng(1)
     data = {name: rng.integers(-2, 8, 5) for name in NAMES}
     options: dict[str, Any] = {"settings": Settings(4, 150, 100), "rng": 4, "progress": False}
-    monkeypatch.setattr(refits, "BLOCK", 2)
-    whole = refits.refit(unknown_rate(), data, **options)
-    honest, done = refits.fit_twice, []
+    monkeypatch.setattr(fit_releases, "BLOCK", 2)
+    whole = fit_releases.refit(unknown_rate(), data, **options)
+    honest, done = fit_releases.fit_twice, []
 
     def interrupted(*arguments: Any) -> Any:
         if len(done) == 3:
@@ -375,17 +375,17 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(
         done.append(1)
         return honest(*arguments)
 
-    monkeypatch.setattr(refits, "fit_twice", interrupted)
+    monkeypatch.setattr(fit_releases, "fit_twice", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        refits.refit(unknown_rate(), data, store=tmp_path, **options)
+        fit_releases.refit(unknown_rate(), data, store=tmp_path, **options)
     assert len(list(tmp_path.glob("*.npy"))) == 1  # one block of two is whole; the third release is not kept alone
-    monkeypatch.setattr(refits, "fit_twice", honest)
-    resumed = refits.refit(unknown_rate(), data, store=tmp_path, **options)
+    monkeypatch.setattr(fit_releases, "fit_twice", honest)
+    resumed = fit_releases.refit(unknown_rate(), data, store=tmp_path, **options)
     assert len(list(tmp_path.glob("*.npy"))) == 3
     for name in ("estimate", "draws", "diverging", "prior"):
         assert getattr(resumed, name).identical(getattr(whole, name)), name
     some = {name: values[:3] for name, values in data.items()}
-    assert refits.refit(unknown_rate(), some, **options).estimate.identical(whole.estimate.isel(release=slice(3)))
+    assert fit_releases.refit(unknown_rate(), some, **options).estimate.identical(whole.estimate.isel(release=slice(3)))
 
 
 def first_of_tables(compiled: Remade[Marginalised], releases: dict[str, Any]) -> Any:
@@ -406,16 +406,16 @@ def test_a_model_that_is_sent_to_a_worker_is_compiled_there_to_the_same_numbers(
 @pytest.mark.usefixtures("without_sampler")
 def test_files_are_named_after_what_the_model_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_fit(fitter: Marginalised, *arguments: Any) -> dict[str, Any]:
-        shapes = refits._layout(fitter, Settings(1, 1, 2)).shapes
+        shapes = fit_releases._layout(fitter, Settings(1, 1, 2)).shapes
         return {name: np.zeros(shape) for name, shape in shapes.items()}
 
-    monkeypatch.setattr(refits, "fit_twice", no_fit)
+    monkeypatch.setattr(fit_releases, "fit_twice", no_fit)
     monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *_: None)
     options: dict[str, Any] = {"settings": Settings(1, 1, 2), "progress": False, "store": tmp_path}
 
     def files(**more: Any) -> int:
         model, data = more.pop("model", unknown_rate()), more.pop("data", RELEASES)
-        refits.refit(model, data, **{"rng": 1, **options, **more})
+        fit_releases.refit(model, data, **{"rng": 1, **options, **more})
         return len(list(tmp_path.glob("*.npy")))
 
     assert files() == 1

@@ -10,8 +10,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
-from adversary.models.enumeration import batched_graphs as batching
-from adversary.models.enumeration import supports
+from adversary.models.enumeration import batched_graphs, supports
 from adversary.models.enumeration.enumerate import enumerate_posterior
 
 
@@ -69,8 +68,8 @@ def test_truncated_laws_have_their_exact_log_probabilities(law: Any, twin: Any, 
     with pm.Model() as model:
         pm.Truncated("x", law(), lower=lower or None, upper=upper)
     values = np.arange(-1, upper + 3)
-    (graph,) = batching.vectorized(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
-    found = graph.eval(mode=batching.NUMPY_MODE)
+    (graph,) = batched_graphs.vectorized(model.logp(sum=False), {model.rvs_to_values[model["x"]]: pt.constant(values)})
+    found = graph.eval(mode=batched_graphs.NUMPY_MODE)
     inside = (values >= lower) & (values <= upper)
     mass = twin.cdf(upper) - twin.cdf(lower - 1)
     assert found.dtype == np.float64

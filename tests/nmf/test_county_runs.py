@@ -18,7 +18,7 @@ from adversary import nmf
 from adversary._core.blocks import RECORDS
 from adversary._core.chunks import MANIFEST
 from adversary.desk.commands.spine_command import summary
-from adversary.nmf.runs import county_runs as spine_runs
+from adversary.nmf.runs import county_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
 from tests import commands
@@ -49,7 +49,7 @@ def done(asked: Question, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def rows(made: Any) -> dict[tuple[str, int], dict[str, Any]]:
     """Every row of a run by geocode and cell, of all its files."""
-    files = [*made.pieces.values(), *made.out.glob(spine_runs.ABOVE)]
+    files = [*made.pieces.values(), *made.out.glob(county_runs.ABOVE)]
     found = [row for one in files for row in pq.ParquetFile(one).read().to_pylist()]
     by_name = {(row["geocode"], row["cell"]): row for row in found}
     assert len(by_name) == len(found)
@@ -124,7 +124,9 @@ def test_what_is_ended_by_sigterm_says_how_to_go_on(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("adversary.desk.commands.spine_command.run", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(
+        "adversary.desk.commands.spine_command.run", lambda *_, **__: signal.raise_signal(signal.SIGTERM)
+    )
     result = commands.run("spine", str(file), "--query", "TOTAL", "--out", str(tmp_path))
     assert (result.exit_code, result.stderr) == (130, "interrupted: go on with --resume\n")
     assert signal.getsignal(signal.SIGTERM) is before
@@ -183,14 +185,14 @@ def test_a_chunk_is_bound_to_its_place_and_what_was_half_written_is_swept(
 def test_a_run_that_is_refused_leaves_nothing_behind(
     asked: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solve = spine_runs.solve_piece
+    solve = county_runs.solve_piece
 
     def refused(question: Question, piece: Any) -> Any:
         if piece.where["root"] == COUNTIES[1]:
             raise ValueError("no counts are possible")
         return solve(question, piece)
 
-    monkeypatch.setattr(spine_runs, "solve_piece", refused)
+    monkeypatch.setattr(county_runs, "solve_piece", refused)
     with pytest.raises(ValueError, match="no counts are possible"):
         run(asked, tmp_path / "new" / "out")
     assert not list(tmp_path.iterdir())
@@ -348,7 +350,7 @@ def test_a_driver_killed_in_the_last_county_goes_on_from_there(
         assert driver.stdout.readline() == "here\n"
         os.kill(driver.pid, signal.SIGKILL)
     assert driver.returncode == -signal.SIGKILL
-    assert not (tmp_path / spine_runs.UNITS / RECORDS / "99005.json").exists()
-    assert (tmp_path / spine_runs.UNITS / MANIFEST).exists()
+    assert not (tmp_path / county_runs.UNITS / RECORDS / "99005.json").exists()
+    assert (tmp_path / county_runs.UNITS / MANIFEST).exists()
     assert run(asked, tmp_path, resume=True).kept == COUNTIES[:2]
     assert contents(tmp_path) == contents(done.out)

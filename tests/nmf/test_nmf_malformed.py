@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adversary import nmf
-from adversary.nmf import check as nmf_contents
+from adversary.nmf import check
 from adversary.nmf.writer import Records, Writer
 from adversary.reader.spine.tree import Tree
 
@@ -129,7 +129,7 @@ CASES = {
 def test_a_malformed_measurement_is_named(file: Path, case: str) -> None:
     change, message = CASES[case]
     path = refused(file, "DPQuery", change, message)
-    found = nmf_contents.contents(file)
+    found = check.contents(file)
     assert any(str(path) in problem and message in problem for problem in found["problems"]), found["problems"]
 
 
@@ -145,7 +145,7 @@ KNOWN = {
 def test_a_malformed_constraint_is_named(file: Path, case: str) -> None:
     change, message = KNOWN[case]
     path = refused(file, "Constraint", change, message)
-    assert any(str(path) in problem for problem in nmf_contents.contents(file)["problems"])
+    assert any(str(path) in problem for problem in check.contents(file)["problems"])
 
 
 def test_a_bound_is_not_used_and_said_so(file: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_malformed_nesting_is_named(file: Path, case: str) -> None:
         nmf.read(file, "total")
     assert str(file) in str(refused.value)
     assert message in str(refused.value)
-    assert nmf_contents.contents(file)["problems"]
+    assert check.contents(file)["problems"]
 
 
 def test_a_unit_that_nothing_lies_in_is_named(file: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_unit_that_nothing_lies_in_is_named(file: Path) -> None:
             path.unlink()
     with pytest.raises(ValueError, match=r"geocode 99003 of level County has no unit of level Tract in it"):
         nmf.read(file, "total")
-    assert any("99003" in problem for problem in nmf_contents.contents(file)["problems"])
+    assert any("99003" in problem for problem in check.contents(file)["problems"])
 
 
 def test_a_file_that_is_not_parquet_is_named_and_the_others_are_checked(file: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_file_that_is_not_parquet_is_named_and_the_others_are_checked(file: Pa
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=f"{path}: cannot be read as Parquet"):
         nmf.read(file, "total")
-    found = nmf_contents.contents(file)
+    found = check.contents(file)
     tract = next(level for level in found["levels"] if level["level"] == "Tract")
     assert {one["query"]: one["units"] for one in tract["queries"] if one["kind"] == "measurement"} == {
         "total": 1, "pair": 1,
@@ -203,7 +203,7 @@ def test_one_shape_at_all_levels(file: Path) -> None:
     rewritten(path, whole("query_shape", lambda old: [[1, 1]] * len(old)))
     with pytest.raises(ValueError, match=r"Tract|County.*query_shape \(1,\), which is \(1, 1\)"):
         nmf.read(file, "total")
-    assert any("pair" in problem for problem in nmf_contents.contents(file)["problems"])
+    assert any("pair" in problem for problem in check.contents(file)["problems"])
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_level_that_is_skipped_or_unknown_is_named(file: Path) -> None:
 
 def test_a_level_that_only_its_parents_are_known_of_is_named(file: Path) -> None:
     shutil.rmtree(file / "Tract.parquet")
-    for use in (lambda: nmf.read(file, "total"), lambda: nmf_contents.contents(file)):
+    for use in (lambda: nmf.read(file, "total"), lambda: check.contents(file)):
         with pytest.raises(FileNotFoundError, match=r"level Tract is absent, there is no directory Tract\.parquet$"):
             use()
     with pytest.raises(FileNotFoundError, match="did you mean 'County'"):
@@ -263,7 +263,7 @@ def test_a_level_that_only_its_parents_are_known_of_is_named(file: Path) -> None
 
 def test_a_partition_without_records_is_told(file: Path) -> None:
     shutil.rmtree(file / "Tract.parquet/DPQuery/State=99/County=003")
-    told = nmf_contents.contents(file)["problems"]
+    told = check.contents(file)["problems"]
     assert told == [
         f"{file}/Tract.parquet: geocode c has no record that can be read, neither DPQuery nor Constraint (1 such)"
     ]
@@ -275,7 +275,7 @@ def test_a_partition_without_records_is_told(file: Path) -> None:
 def test_a_problem_is_told_once(file: Path) -> None:
     path = file / "Tract.parquet/DPQuery/State=99/County=001/part-00000.parquet"
     path.write_bytes(path.read_bytes()[:100])
-    told = nmf_contents.contents(file)["problems"]
+    told = check.contents(file)["problems"]
     assert sum(str(path) in one for one in told) == 1
 
 
@@ -283,7 +283,7 @@ def test_a_level_without_records_is_a_problem(file: Path) -> None:
     for path in (file / "County.parquet").rglob("*.parquet"):
         if path.is_file():
             path.unlink()
-    assert any("there is no record" in problem for problem in nmf_contents.contents(file)["problems"])
+    assert any("there is no record" in problem for problem in check.contents(file)["problems"])
 
 
 def test_nothing_is_overwritten_unless_told(file: Path) -> None:

@@ -10,8 +10,7 @@ import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
 
-from tests.oracles import composition as twin
-from tests.oracles import paths as oracles
+from tests.oracles import composition, paths
 from tests.oracles.composition import Family
 
 SHIFTED = [Family(F(1, 2), 2, 3), Family(F(5), 1, 1), Family(F(3, 10), 3, 2)]
@@ -25,7 +24,7 @@ def outcomes(families: list[Family]) -> tuple[list[float], list[float]]:
     """Probabilities of every list of noises that matters, under P and under Q."""
     laws = []
     for family in families:
-        table = {k: float(oracles.discrete_gaussian_pmf(k, float(family.v) / 2)) for k in range(-14, 15)}
+        table = {k: float(paths.discrete_gaussian_pmf(k, float(family.v) / 2)) for k in range(-14, 15)}
         window = range(-10, 11 + family.shift)
         laws += [[(table.get(x, 0.0), table.get(x - family.shift, 0.0)) for x in window]] * family.count
     pairs = list(itertools.product(*laws))
@@ -37,20 +36,22 @@ def outcomes(families: list[Family]) -> tuple[list[float], list[float]]:
 
 @pytest.mark.parametrize("v", [F(1, 50), F(3, 2), F(9)])
 def test_whole_masses_are_the_discrete_gaussian(v: F) -> None:
-    masses = twin.noise_masses(v)
+    masses = composition.noise_masses(v)
     centre = len(masses) // 2
-    assert abs(int(masses.sum()) - twin.ONE) < len(masses)
+    assert abs(int(masses.sum()) - composition.ONE) < len(masses)
     for k in (-3, 0, 7):
-        with mpmath.workdps(twin.DIGITS + 20):
-            expected = mpmath.exp(-twin.number(v) * k * k / 2) / mpmath.jtheta(3, 0, mpmath.exp(-twin.number(v) / 2))
-            assert abs(twin.real(int(masses[centre + k])) - expected) < mpmath.mpf(2) ** -(twin.BITS - 1)
+        with mpmath.workdps(composition.DIGITS + 20):
+            expected = mpmath.exp(-composition.number(v) * k * k / 2) / mpmath.jtheta(
+                3, 0, mpmath.exp(-composition.number(v) / 2)
+            )
+            assert abs(composition.real(int(masses[centre + k])) - expected) < mpmath.mpf(2) ** -(composition.BITS - 1)
 
 
 @pytest.mark.parametrize("families", SMALL)
 def test_whole_numbers_add_up_every_outcome(families: list[Family]) -> None:
-    law, (p, q) = twin.exact_law(families), outcomes(families)
+    law, (p, q) = composition.exact_law(families), outcomes(families)
     for epsilon in (-2.0, 0.0, 0.3, 1.7):
-        assert float(law.delta(epsilon)) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-11)
+        assert float(law.delta(epsilon)) == pytest.approx(paths.privacy_profile(p, q, epsilon), rel=1e-11)
     loss = np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(q, 1e-300))
     for threshold in (-1.013, 0.017, 2.019):
         beyond = loss > threshold
@@ -61,24 +62,25 @@ def test_whole_numbers_add_up_every_outcome(families: list[Family]) -> None:
 @pytest.mark.parametrize("families", [*SMALL, SHIFTED, COARSE])
 def test_delta_of_whole_numbers_is_its_definition(families: list[Family]) -> None:
     """sum of (P - e^epsilon Q)_+ needs no loss and no order; neither does its mirror image."""
-    law = twin.exact_law(families)
+    law = composition.exact_law(families)
     for epsilon in (-1.0, 0.0, 1.25, 9.0):
-        with mpmath.workdps(twin.DIGITS):
-            y = int(mpmath.exp(epsilon) * twin.ONE)
-            excess = int(np.maximum(law.p * twin.ONE - law.q * y, 0).sum()) >> twin.BITS
-            assert law.delta(epsilon) == pytest.approx(twin.real(excess), rel=1e-40)
-            mirrored = 1 - mpmath.exp(-twin.number(epsilon)) * (1 - law.delta(epsilon))
+        with mpmath.workdps(composition.DIGITS):
+            y = int(mpmath.exp(epsilon) * composition.ONE)
+            excess = int(np.maximum(law.p * composition.ONE - law.q * y, 0).sum()) >> composition.BITS
+            assert law.delta(epsilon) == pytest.approx(composition.real(excess), rel=1e-40)
+            mirrored = 1 - mpmath.exp(-composition.number(epsilon)) * (1 - law.delta(epsilon))
             assert law.delta(-epsilon) == pytest.approx(mirrored, rel=1e-40)
 
 
 @pytest.mark.parametrize("families", [*SMALL, SHIFTED, COARSE])
 def test_power_is_the_lower_envelope_of_the_profile(families: list[Family]) -> None:
     """power(level) = min over e of delta(e) + e^e level, reached at a loss."""
-    law = twin.exact_law(families)
+    law = composition.exact_law(families)
     for level in (F(1, 1000), F(1, 20), F(1, 2)):
-        with mpmath.workdps(twin.DIGITS):
+        with mpmath.workdps(composition.DIGITS):
             lines = [
-                law.delta(value * law.unit) + mpmath.exp(twin.number(value * law.unit)) * twin.number(level)
+                law.delta(value * law.unit)
+                + mpmath.exp(composition.number(value * law.unit)) * composition.number(level)
                 for value in law.ordered
                 if abs(value * law.unit) < 80
             ]
@@ -88,16 +90,16 @@ def test_power_is_the_lower_envelope_of_the_profile(families: list[Family]) -> N
 @pytest.mark.parametrize("families", [SHIFTED, COARSE])
 @pytest.mark.parametrize("delta", [0.7, 0.01, 1e-9])
 def test_epsilon_undoes_delta(families: list[Family], delta: float) -> None:
-    law = twin.exact_law(families)
+    law = composition.exact_law(families)
     epsilon = law.epsilon(delta)
-    with mpmath.workdps(twin.DIGITS):
+    with mpmath.workdps(composition.DIGITS):
         k = law.first_above(F(str(mpmath.nstr(epsilon, 60))))
-        p, q = twin.real(law.above[0][k]), twin.real(law.above[1][k])
-        assert p - mpmath.exp(epsilon) * q == pytest.approx(twin.number(delta), rel=1e-40)
+        p, q = composition.real(law.above[0][k]), composition.real(law.above[1][k])
+        assert p - mpmath.exp(epsilon) * q == pytest.approx(composition.number(delta), rel=1e-40)
 
 
 def test_levels_zero_and_one_have_power_zero_and_one() -> None:
-    law = twin.exact_law(COARSE)
+    law = composition.exact_law(COARSE)
     assert float(law.power(0)) < 1e-90
     assert float(1 - law.power(1)) < 1e-90
 
@@ -107,24 +109,24 @@ def test_levels_zero_and_one_have_power_zero_and_one() -> None:
 
 def test_finite_mechanisms_against_all_outcomes_with_infinite_losses() -> None:
     pairs = [([0.5, 0.25, 0.25, 0.0], [0.25, 0.5, 0.0, 0.25]), ([0.75, 0.25], [0.25, 0.75]), ([0.5, 0.5], [0.5, 0.5])]
-    law = twin.finite_law(*pairs[0])
+    law = composition.finite_law(*pairs[0])
     for pair in pairs[1:]:
-        law = twin.combined(law, twin.finite_law(*pair))
+        law = composition.combined(law, composition.finite_law(*pair))
     p, q = ([math.prod(masses) for masses in itertools.product(*(pair[side] for pair in pairs))] for side in (0, 1))
     for epsilon in (-3.0, -0.2, 0.0, 0.9, 1.5, 3.0):
-        assert float(law.delta(epsilon)) == pytest.approx(oracles.privacy_profile(p, q, epsilon), abs=1e-15)
+        assert float(law.delta(epsilon)) == pytest.approx(paths.privacy_profile(p, q, epsilon), abs=1e-15)
     assert float(law.delta(50.0)) == 0.25
     assert float(law.power(0)) == 0.25
     assert float(law.power(1)) == 1.0
 
 
 def test_copies_of_randomized_response_are_binomial() -> None:
-    law = twin.repeated_law(twin.randomized_response_law(0.5), 7)
+    law = composition.repeated_law(composition.randomized_response_law(0.5), 7)
     keep = 1 / (1 + math.exp(-0.5))
     p = [math.comb(7, j) * keep**j * (1 - keep) ** (7 - j) for j in range(8)]
     assert len(law.values) == 8
     for epsilon in (0.0, 0.4, 3.2):
-        assert float(law.delta(epsilon)) == pytest.approx(oracles.privacy_profile(p, p[::-1], epsilon), rel=1e-11)
+        assert float(law.delta(epsilon)) == pytest.approx(paths.privacy_profile(p, p[::-1], epsilon), rel=1e-11)
 
 
 # Positive doubles
@@ -138,16 +140,16 @@ def random_families(rng: np.random.Generator) -> list[Family]:
 @pytest.mark.parametrize("seed", range(30))
 def test_positive_doubles_keep_twelve_digits_of_any_delta(seed: int) -> None:
     families = random_families(np.random.default_rng(seed))
-    law, rho = twin.exact_law(families), float(twin.total_rho(families))
+    law, rho = composition.exact_law(families), float(composition.total_rho(families))
     epsilon = [-1.0, 0.0, 0.3 * rho, rho + math.sqrt(rho), rho + 8 * math.sqrt(rho), rho + 12 * math.sqrt(rho)]
     expected = [float(law.delta(e)) for e in epsilon]
-    np.testing.assert_allclose(twin.positive_delta(families, epsilon), expected, rtol=2e-13)
+    np.testing.assert_allclose(composition.positive_delta(families, epsilon), expected, rtol=2e-13)
 
 
 def test_positive_doubles_refuse_what_they_cannot_list() -> None:
     families = [Family(F(math.sqrt(prime)) / 100, 1, 5) for prime in (2, 3, 5, 7)]
     with pytest.raises(ValueError, match="too many atoms"):
-        twin.positive_delta(families, 1.0)
+        composition.positive_delta(families, 1.0)
 
 
 # Fourier
@@ -159,21 +161,23 @@ def test_characteristic_function_is_a_cosine_sum(v: float) -> None:
     k = np.arange(-80, 81)
     weight = np.exp(-v * k * k / 2)
     expected = np.cos(np.outer(angle, k)) @ weight / weight.sum()
-    np.testing.assert_allclose(twin.characteristic(v, angle), expected, atol=1e-14)
+    np.testing.assert_allclose(composition.characteristic(v, angle), expected, atol=1e-14)
 
 
 def test_fft_reaches_the_far_tail() -> None:
     families = [Family(F(3, 20), 1, 12), Family(F(1, 8), 1, 9), Family(F(1, 50), 1, 20)]
     epsilon = [-1.0, 0.0, 1.0, 4.0, 9.0, 14.0, 20.0]
-    np.testing.assert_allclose(twin.fft_delta(families, epsilon), twin.positive_delta(families, epsilon), rtol=1e-12)
+    np.testing.assert_allclose(
+        composition.fft_delta(families, epsilon), composition.positive_delta(families, epsilon), rtol=1e-12
+    )
 
 
 def test_inverted_characteristic_function_agrees_where_no_atom_is_sizeable() -> None:
     """To about the square of the lattice step, here 1/1850."""
     families = [Family(F(1, 50), 1, 60), Family(F(1, 37), 1, 40)]
     for epsilon in (0.0, 1.0, 4.0):
-        expected = twin.positive_delta(families, epsilon)[0]
-        assert twin.gil_pelaez_delta(families, epsilon, 12.0) == pytest.approx(expected, abs=1e-8)
+        expected = composition.positive_delta(families, epsilon)[0]
+        assert composition.gil_pelaez_delta(families, epsilon, 12.0) == pytest.approx(expected, abs=1e-8)
 
 
 # Published numbers
@@ -192,23 +196,23 @@ def test_published_deltas_of_few_coarse_scales() -> None:
         25: 2.88313942376985258493e-16,
         30: 1.50043293941803489012e-23,
     }
-    assert float(twin.total_rho(twin.COARSE_SCALES)) == pytest.approx(3.6354979706525, rel=1e-13)
-    assert twin.common_unit([family.v for family in twin.COARSE_SCALES]) == F(1, 64060)
+    assert float(composition.total_rho(composition.COARSE_SCALES)) == pytest.approx(3.6354979706525, rel=1e-13)
+    assert composition.common_unit([family.v for family in composition.COARSE_SCALES]) == F(1, 64060)
     np.testing.assert_allclose(
-        twin.positive_delta(twin.COARSE_SCALES, list(expected)), list(expected.values()), rtol=3e-14
+        composition.positive_delta(composition.COARSE_SCALES, list(expected)), list(expected.values()), rtol=3e-14
     )
 
 
 def test_published_epsilons_and_powers_of_few_coarse_scales() -> None:
-    found = [twin.positive_epsilon(twin.COARSE_SCALES, delta) for delta in (1e-5, 1e-10, 1e-15)]
+    found = [composition.positive_epsilon(composition.COARSE_SCALES, delta) for delta in (1e-5, 1e-10, 1e-15)]
     assert found == pytest.approx([14.53901617525, 20.27642018177, 24.58393757922], abs=6e-12)
-    powers = [twin.positive_power(twin.COARSE_SCALES, level) for level in (0.001, 0.01, 0.05)]
+    powers = [composition.positive_power(composition.COARSE_SCALES, level) for level in (0.001, 0.01, 0.05)]
     assert powers == pytest.approx([0.346875738732, 0.644358222353, 0.853519167039], abs=6e-13)
 
 
 def test_published_deltas_of_shifts() -> None:
-    law = twin.exact_law(SHIFTED)
-    assert twin.total_rho(SHIFTED) == F(41, 5)
+    law = composition.exact_law(SHIFTED)
+    assert composition.total_rho(SHIFTED) == F(41, 5)
     for epsilon, expected in {
         0: 0.96289387533609957,
         1: 0.939902306126669753,
@@ -220,7 +224,7 @@ def test_published_deltas_of_shifts() -> None:
 
 
 def test_published_deltas_of_coarse_and_of_large() -> None:
-    coarse, large = twin.exact_law(COARSE), twin.exact_law(LARGE)
+    coarse, large = composition.exact_law(COARSE), composition.exact_law(LARGE)
     assert float(1 - coarse.delta(0)) == pytest.approx(0.00135094659887815085, rel=1e-15)
     assert float(coarse.delta(17.25)) == pytest.approx(0.321401658826002685, rel=1e-15)
     assert float(coarse.delta(60)) == pytest.approx(5.77530741902112452e-14, rel=1e-15)
@@ -231,15 +235,15 @@ def test_published_deltas_of_coarse_and_of_large() -> None:
 
 
 def test_published_deltas_without_a_lattice() -> None:
-    found = twin.positive_delta(INCOMMENSURABLE, [0, 1, 5, 10, 15])
+    found = composition.positive_delta(INCOMMENSURABLE, [0, 1, 5, 10, 15])
     expected = [0.718468277161, 0.562386124275, 0.0563386101240, 6.37599673167e-5, 5.0729071748e-10]
     np.testing.assert_allclose(found, expected, rtol=2e-11)
 
 
 def test_published_deltas_of_randomized_response() -> None:
-    law = twin.combined(
-        twin.repeated_law(twin.randomized_response_law(0.3), 20),
-        twin.repeated_law(twin.randomized_response_law(0.5), 10),
+    law = composition.combined(
+        composition.repeated_law(composition.randomized_response_law(0.3), 20),
+        composition.repeated_law(composition.randomized_response_law(0.5), 10),
     )
     for epsilon, expected in {
         0.5: 0.620870001162308,
@@ -252,19 +256,19 @@ def test_published_deltas_of_randomized_response() -> None:
 
 
 def test_published_powers_of_the_redistricting_release() -> None:
-    families = twin.redistricting_families()
+    families = composition.redistricting_families()
     assert (len(families), sum(family.count for family in families)) == (38, 142)
-    assert twin.total_rho(families) == F(263, 100)
-    assert twin.gil_pelaez_power(families, 0.05, 9.0) == pytest.approx(0.7417064885, abs=2e-10)
-    assert twin.gil_pelaez_delta(families, 1.0, 9.0) == pytest.approx(0.60713759139, abs=2e-11)
+    assert composition.total_rho(families) == F(263, 100)
+    assert composition.gil_pelaez_power(families, 0.05, 9.0) == pytest.approx(0.7417064885, abs=2e-10)
+    assert composition.gil_pelaez_delta(families, 1.0, 9.0) == pytest.approx(0.60713759139, abs=2e-11)
 
 
 def test_published_powers_of_one_and_two_queries() -> None:
     """Two cells each; the tie probability is part of the power."""
     levels = (0.01, 0.05, 0.10)
-    one = twin.exact_law([Family(F(1), 1, 2)])
+    one = composition.exact_law([Family(F(1), 1, 2)])
     assert [float(one.power(level)) for level in levels] == pytest.approx([0.170683408, 0.3984142884, 0.5343283798])
-    two = twin.exact_law([Family(F(1), 1, 2), Family(F(3, 10), 1, 2)])
+    two = composition.exact_law([Family(F(1), 1, 2), Family(F(3, 10), 1, 2)])
     found = [float(two.power(level)) for level in levels]
     assert found == pytest.approx([0.2379430168, 0.4865092851, 0.6295998198], abs=1e-10)
     assert float(two.delta(0)) == pytest.approx(0.5792391274, abs=1e-10)

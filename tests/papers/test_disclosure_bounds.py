@@ -14,8 +14,7 @@ import pytest
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions import composition_rules as accounting
-from adversary.privacy.definitions import conversions
+from adversary.privacy.definitions import composition_rules, conversions
 from adversary.privacy.losses.lattice import LatticeLoss
 
 
@@ -67,10 +66,10 @@ def test_b05_and_b06_releases_until_80_percent() -> None:
 
         return first_above(0.8, posterior)
 
-    assert first(lambda k: accounting.compose_basic([0.05] * k)[0], 0.0) == 28
-    assert first(lambda k: accounting.compose_advanced([0.05] * k, 1e-6), 1e-6) == 26
-    assert first(lambda k: accounting.compose_lattice(0.05, k, 1e-6), 1e-6) == 42
-    assert first(lambda k: accounting.compose_optimal(0.05, k, 1e-6), 1e-6) == 45
+    assert first(lambda k: composition_rules.compose_basic([0.05] * k)[0], 0.0) == 28
+    assert first(lambda k: composition_rules.compose_advanced([0.05] * k, 1e-6), 1e-6) == 26
+    assert first(lambda k: composition_rules.compose_lattice(0.05, k, 1e-6), 1e-6) == 42
+    assert first(lambda k: composition_rules.compose_optimal(0.05, k, 1e-6), 1e-6) == 45
 
 
 @pytest.mark.parametrize(
@@ -85,10 +84,10 @@ def test_b07_and_b25_composed_epsilons(
     count: int, basic: float, advanced: float, lattice: float, optimal: float
 ) -> None:
     """Figure 5.2: epsilon 0.05 each, total delta 1e-6."""
-    assert accounting.compose_basic([0.05] * count)[0] == pytest.approx(basic, abs=1e-9)
-    assert accounting.compose_advanced([0.05] * count, 1e-6) == pytest.approx(advanced, abs=1e-6)
-    assert accounting.compose_lattice(0.05, count, 1e-6) == pytest.approx(lattice, abs=1e-6)
-    assert accounting.compose_optimal(0.05, count, 1e-6) == pytest.approx(optimal, abs=1e-6)
+    assert composition_rules.compose_basic([0.05] * count)[0] == pytest.approx(basic, abs=1e-9)
+    assert composition_rules.compose_advanced([0.05] * count, 1e-6) == pytest.approx(advanced, abs=1e-6)
+    assert composition_rules.compose_lattice(0.05, count, 1e-6) == pytest.approx(lattice, abs=1e-6)
+    assert composition_rules.compose_optimal(0.05, count, 1e-6) == pytest.approx(optimal, abs=1e-6)
     assert (count * adv.PureDP(0.05)).epsilon(1e-6) == pytest.approx(optimal, abs=1e-6)
 
 
@@ -166,18 +165,18 @@ def test_b12_and_b14_epsilon_of_each_of_twelve_releases() -> None:
     def each(compose: Callable[[float], float]) -> float:
         return largest(lambda e: compose(e) <= total, 0.0, 0.2)
 
-    optimal = each(lambda e: accounting.compose_optimal(e, 12, 1e-6, 1e-8))
+    optimal = each(lambda e: composition_rules.compose_optimal(e, 12, 1e-6, 1e-8))
     assert optimal == pytest.approx(0.067767, abs=1e-6)
-    assert each(lambda e: accounting.compose_lattice(e, 12, 1e-6, 1e-8)) == pytest.approx(0.067565, abs=1e-6)
-    assert each(lambda e: accounting.compose_basic([e] * 12)[0]) == pytest.approx(0.067565, abs=1e-6)
-    assert each(lambda e: accounting.compose_advanced([e] * 12, 1e-6, 1e-8)) == pytest.approx(0.043078, abs=1e-6)
+    assert each(lambda e: composition_rules.compose_lattice(e, 12, 1e-6, 1e-8)) == pytest.approx(0.067565, abs=1e-6)
+    assert each(lambda e: composition_rules.compose_basic([e] * 12)[0]) == pytest.approx(0.067565, abs=1e-6)
+    assert each(lambda e: composition_rules.compose_advanced([e] * 12, 1e-6, 1e-8)) == pytest.approx(0.043078, abs=1e-6)
     assert optimal / (total / 12) == pytest.approx(1.003, abs=1e-3)
     assert 2 * math.log(1.5) / 12 == pytest.approx(0.067578, abs=1e-6)  # pure, basic
 
 
 def test_b13_the_printed_epsilon_breaks_its_own_requirement() -> None:
     """Erratum F2: at 0.135 the third lattice point has delta 0.0090, and so has the real disclosure risk."""
-    assert accounting.optimal_profile(6 * 0.135, 0.135, 12) == pytest.approx(0.00899900, abs=1e-8)
+    assert composition_rules.optimal_profile(6 * 0.135, 0.135, 12) == pytest.approx(0.00899900, abs=1e-8)
     twelve = 12 * adv.PureDP(0.135)
     allowed = 2 * math.log(1.5)
     assert twelve.tail(allowed)[0] + twelve.swapped.tail(allowed)[1] > 0.01
@@ -243,7 +242,7 @@ def test_b27_and_f7_the_difference_bound_says_nothing_from_2_log_3_on() -> None:
 
 def test_b20_profile_at_a_lattice_point() -> None:
     """Thirty releases at 0.05: total 1.0 is the fifth point."""
-    assert accounting.optimal_profile(1.0, 0.05, 30) == pytest.approx(5.626137e-6, abs=1e-11)
+    assert composition_rules.optimal_profile(1.0, 0.05, 30) == pytest.approx(5.626137e-6, abs=1e-11)
 
 
 def test_b21_epsilon_for_a_ratio_of_three() -> None:
@@ -265,10 +264,10 @@ def test_b22_a_gaussian_itself() -> None:
 
 def test_b28_composition_of_approximate_releases() -> None:
     """Theorem 25.3: twelve at (0.05, 1e-8), total delta 1e-6."""
-    assert accounting.compose_optimal(0.05, 12, 1e-6, 1e-8) == pytest.approx(0.597316, abs=1e-6)
+    assert composition_rules.compose_optimal(0.05, 12, 1e-6, 1e-8) == pytest.approx(0.597316, abs=1e-6)
     assert (12 * adv.ApproximateDP(0.05, 1e-8)).epsilon(1e-6) == pytest.approx(0.597316, abs=1e-6)
-    assert accounting.compose_lattice(0.05, 12, 1e-6, 1e-8) == pytest.approx(0.6, abs=1e-6)
-    assert accounting.compose_advanced([0.05] * 12, 1e-6, 1e-8) == pytest.approx(0.945421, abs=1e-6)
+    assert composition_rules.compose_lattice(0.05, 12, 1e-6, 1e-8) == pytest.approx(0.6, abs=1e-6)
+    assert composition_rules.compose_advanced([0.05] * 12, 1e-6, 1e-8) == pytest.approx(0.945421, abs=1e-6)
 
 
 def test_f1_bounds_rounded_to_nearest_are_false() -> None:
@@ -285,10 +284,10 @@ def test_f3_what_the_figure_was_run_with() -> None:
     """51 (advanced) and 96 (optimal) come out at delta 1e-3, the tight first term, and no step to a failure."""
 
     def tight(count: int) -> float:
-        return accounting.compose_advanced([0.05] * count, 1e-3, variant="tight")
+        return composition_rules.compose_advanced([0.05] * count, 1e-3, variant="tight")
 
     assert first_above(0.8, lambda k: float(expit(tight(k)))) == 51
-    assert first_above(0.8, lambda k: float(expit(accounting.compose_lattice(0.05, k, 1e-3)))) == 96
+    assert first_above(0.8, lambda k: float(expit(composition_rules.compose_lattice(0.05, k, 1e-3)))) == 96
 
 
 def test_f5_a_ratio_near_its_bound_needs_a_small_prior() -> None:

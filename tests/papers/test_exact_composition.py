@@ -16,7 +16,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import adversary as adv
-from tests.oracles import composition as twin
+from tests.oracles import composition
 
 DATA = Path(__file__).parents[2] / "data"
 LEVELS = np.array([0.01, 0.05, 0.10])
@@ -179,9 +179,9 @@ def test_path_delta_is_certified_to_eleven_digits(path: Any) -> None:
 @pytest.mark.slow
 def test_path_delta_by_one_fft() -> None:
     """Where `PATH_DELTA` is from; the test above has the same numbers."""
-    families = twin.path_families(DATA / "census2020_dhc_path_1.csv")
+    families = composition.path_families(DATA / "census2020_dhc_path_1.csv")
     assert (len(families), sum(family.count for family in families)) == (11, 140)
-    np.testing.assert_allclose(twin.fft_delta(families, path_epsilon()), PATH_DELTA, rtol=2e-14)
+    np.testing.assert_allclose(composition.fft_delta(families, path_epsilon()), PATH_DELTA, rtol=2e-14)
 
 
 def test_path_epsilon(path: Any) -> None:
@@ -209,9 +209,9 @@ def test_release_power(release: Any) -> None:
     assert release.power(0.05) == pytest.approx(0.7417064885, abs=3e-10)
     lower, upper = release.bracket.power(LEVELS)
     assert np.all((lower <= upper) & (upper - lower <= 1e-10))
-    families = twin.redistricting_families()
+    families = composition.redistricting_families()
     for level, low, high in zip(LEVELS, lower, upper, strict=True):
-        exact = twin.gil_pelaez_power(families, level, 9.0)
+        exact = composition.gil_pelaez_power(families, level, 9.0)
         assert low - 2e-13 <= exact <= high + 2e-13
 
 
@@ -221,9 +221,9 @@ def test_release_delta(release: Any) -> None:
     epsilon = 2.63 + 2 * np.sqrt(2.63 * np.log(1 / np.geomspace(0.5, 1e-20, 42)))
     lower, upper = release.bracket.delta(epsilon)
     assert np.all((lower <= upper) & (upper - lower <= 1e-10 * upper))
-    families = twin.redistricting_families()
+    families = composition.redistricting_families()
     for epsilon in (0.0, 1.0, 3.0, 6.0):
-        exact, (low, high) = twin.gil_pelaez_delta(families, epsilon, 9.0), release.bracket.delta(epsilon)
+        exact, (low, high) = composition.gil_pelaez_delta(families, epsilon, 9.0), release.bracket.delta(epsilon)
         assert low - 1e-13 * math.exp(epsilon) <= exact <= high + 1e-13 * math.exp(epsilon)
 
 

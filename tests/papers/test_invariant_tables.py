@@ -21,7 +21,7 @@ from adversary.privacy.invariants.odds_ratio import umpu
 from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
-from tests.oracles import invariant_tables as oracles
+from tests.oracles import invariant_tables
 
 INF = float("inf")
 ORDERS = (1, 2, INF)
@@ -60,7 +60,7 @@ def test_s11_to_s13_sensitivities() -> None:
 def test_s14_and_e2_six_cycles(adjacency: int, count: int, square: float) -> None:
     """Proposition 32 lists the moves as all changes under A_3: with three rows and columns there are twelve more."""
     space = sensitivity_space((1, 1, 1), (1, 1, 1), adjacency)
-    brute = oracles.sensitivity_space((1, 1, 1), (1, 1, 1), adjacency)
+    brute = invariant_tables.sensitivity_space((1, 1, 1), (1, 1, 1), adjacency)
     assert len(space.vectors) == len(brute) == count
     assert max(sum(x * x for x in v) for v in brute) == square
     assert space.norm(2) ** 2 == pytest.approx(square, rel=1e-15)
@@ -103,7 +103,7 @@ def test_e2_noise_for_moves_only_promises_less_under_three_records() -> None:
     assert SpanGaussian(moves, 1.0).under(all_changes) == adv.GaussianDP(math.sqrt(6) / 2)
     k_norm = KNorm(moves, 1.0).under(all_changes)
     cycle = all_changes.vectors[np.abs(all_changes.vectors).sum(1) == 6][0]
-    assert k_norm.loss_bound(0.0) == pytest.approx(oracles.k_norm(moves.vectors, cycle), rel=1e-9)
+    assert k_norm.loss_bound(0.0) == pytest.approx(invariant_tables.k_norm(moves.vectors, cycle), rel=1e-9)
     assert k_norm.loss_bound(0.0) > 1.0
 
 
@@ -236,7 +236,7 @@ def test_s36_and_s37_power_of_the_test() -> None:
     power = test.power([0.5, 1.0, 2.0, 3.0, 5.0])
     np.testing.assert_allclose(power, [0.021106, 0.05, 0.111958, 0.169883, 0.265721], atol=1e-6)
     for odds, mine in zip((2.0, 3.0, 5.0), power[2:], strict=True):
-        assert mine == pytest.approx(oracles.largest_power(MARGINS, odds, 0.05, 1.0, 0.0), abs=1e-8)
+        assert mine == pytest.approx(invariant_tables.largest_power(MARGINS, odds, 0.05, 1.0, 0.0), abs=1e-8)
     np.testing.assert_allclose(test.nonprivate_power([2.0, 3.0, 5.0]), [0.179258, 0.305240, 0.494169], atol=1e-6)
 
 
@@ -252,7 +252,7 @@ def test_s39_and_e4_rows_of_the_hypergeometric_law(rows: tuple[int, int], size: 
     """Lemma 46 and the proof of Theorem 37 take the law of x21 for that of x11, whose threshold has another size."""
     margins = (*rows, 9, 21)
     mixed = umpu((rows[1], rows[0], 9, 21), adv.GaussianDP(1.0), 0.05).threshold
-    x, mass = oracles.fisher(margins, 1.0)
+    x, mass = invariant_tables.fisher(margins, 1.0)
     assert float(mass @ ndtr(np.array(x) - mixed)) == pytest.approx(size, abs=1e-5)
     test = umpu(margins, adv.GaussianDP(1.0), 0.05)
     assert float(mass @ ndtr(np.array(x) - test.threshold)) == pytest.approx(0.05, abs=1e-12)
@@ -263,7 +263,7 @@ def test_s41_and_e3_orientation_of_the_odds_ratio() -> None:
     margins, theta = (7, 9, 6, 10), (0.3, 0.6)
     odds = theta[0] / (1 - theta[0]) / (theta[1] / (1 - theta[1]))
     assert odds == pytest.approx(1 / 3.5)
-    exact = oracles.two_binomials(margins, theta)
+    exact = invariant_tables.two_binomials(margins, theta)
     test = umpu(margins, adv.PureDP(1.0), 0.05)
     np.testing.assert_allclose(np.exp(test.log_mass(odds)), exact, atol=1e-12)
     assert np.abs(np.exp(test.log_mass(1 / odds)) - exact).max() > 0.1

@@ -16,7 +16,7 @@ import pytest
 import adversary as adv
 from adversary.privacy.definitions.conversions import simple_epsilon
 from adversary.privacy.losses.lattice import LatticeLoss
-from tests.oracles import invariants as oracles
+from tests.oracles import invariants
 
 inv = adv.invariants
 CUBE = list(itertools.product((0, 1), repeat=3))
@@ -39,7 +39,7 @@ def fixed_point(guarantee: adv.Guarantee) -> float:
 def test_s01_three_databases_have_two_ones() -> None:
     two = inv.conforming(CUBE, sum, 2)
     assert len(two) == 3
-    assert {oracles.apart(x, y) for x, y in itertools.combinations(two, 2)} == {2}
+    assert {invariants.apart(x, y) for x, y in itertools.combinations(two, 2)} == {2}
 
 
 def test_s02_example_3() -> None:
@@ -55,7 +55,7 @@ def test_s03_example_5_and_erratum_e1() -> None:
     """E1: the definition as printed gives 2, the text says 3, which is the worst-case reading."""
     margins = [[2, 1], [2, 1]]
     space = inv.Margins(margins)
-    assert space.databases == len(space.listed) == len(oracles.databases_with(margins)) == 9
+    assert space.databases == len(space.listed) == len(invariants.databases_with(margins)) == 9
     for answer in (inv.semi_adjacency(margins), inv.semi_adjacency_of(space.listed), space.semi_adjacency):
         assert answer == 3
     assert inv.semi_adjacency(margins, reading="literal") == inv.semi_adjacency_of(space.listed, "literal") == 2
@@ -79,7 +79,7 @@ def test_s05_small_tables(margins: list[list[int]], expected: int) -> None:
 
 
 def test_s06_a_second_margin_leaves_fewer_databases_and_a_larger_semi_adjacency() -> None:
-    space = oracles.all_databases(3, [2, 2])
+    space = invariants.all_databases(3, [2, 2])
     first = inv.conforming(space, lambda x: sum(a for a, _ in x), 1)
     both = inv.conforming(first, lambda x: sum(b for _, b in x), 1)
     assert (len(first), len(both)) == (24, 9)
@@ -89,7 +89,7 @@ def test_s06_a_second_margin_leaves_fewer_databases_and_a_larger_semi_adjacency(
 
 def test_s07_a_joint_table_counts_as_one_feature() -> None:
     """Remark 17."""
-    space = oracles.all_databases(3, [2, 2])
+    space = invariants.all_databases(3, [2, 2])
     joint = inv.conforming(space, lambda x: [x.count(cell) for cell in RECORDS], [1, 1, 1, 0])
     assert len(joint) == inv.Margins([[1, 1, 1, 0]]).databases == 6
     assert inv.semi_adjacency_of(joint) == inv.semi_adjacency([[1, 1, 1, 0]]) == 2
@@ -101,7 +101,7 @@ def test_s08_the_literal_reading_leaves_a_database_without_a_neighbour() -> None
     databases = [(0,) * 6, *units, (1,) * 6]
     assert inv.semi_adjacency_of(databases, reading="literal") == 1
     assert inv.semi_adjacency_of(databases) == 5
-    assert min(oracles.apart(databases[-1], other) for other in databases[:-1]) == 5
+    assert min(invariants.apart(databases[-1], other) for other in databases[:-1]) == 5
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_subspace_privacy_describes_pairs_that_the_invariant_rules_out() -> None
     """Definition 10: neighbours in one record have other totals, and the joint release tells them apart for certain."""
     for x in CUBE:
         for y in CUBE:
-            if oracles.apart(x, y) == 1:
+            if invariants.apart(x, y) == 1:
                 p, q = (np.outer(np.eye(4)[sum(z)], responses(z, 1.0)).ravel() for z in (x, y))
                 joint = LatticeLoss.from_probs(p, q)
                 assert joint.advantage == 1.0

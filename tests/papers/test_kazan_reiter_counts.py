@@ -21,7 +21,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 RHO = {level: float(rho) for level, rho in adv.census.DETAILED_RHO.items()}
 RHO1, RHO2 = RHO["block"], RHO["block group"]
@@ -244,7 +244,7 @@ def test_c14_the_published_chain_explains_the_printed_table() -> None:
     data = adv.observed(plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1}))
     stationary = float(published_gibbs_law(plan, reader(), data))
     assert stationary == pytest.approx(0.577702, abs=1e-6)
-    slow = oracles.gibbs_limit((2, 1), -1, (RHO1, RHO2), 27, 0.5, constrained=False)
+    slow = paths.gibbs_limit((2, 1), -1, (RHO1, RHO2), 27, 0.5, constrained=False)
     assert stationary == pytest.approx(float(slow), abs=1e-9)
     assert abs(stationary - 0.570) < 4 * math.sqrt(0.25 / 1e4) * 2  # draws of a chain, a little correlated
 

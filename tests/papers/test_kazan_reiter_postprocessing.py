@@ -19,7 +19,7 @@ import adversary as adv
 from adversary.reader.postprocessing.coarsening import clamped
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares
 from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
-from tests.oracles import postprocessing as slow
+from tests.oracles import postprocessing
 
 BLOCK = adv.DiscreteGaussian.from_rho(adv.census.DETAILED_RHO["block"])
 RHO1 = BLOCK.rho
@@ -117,9 +117,9 @@ def test_e6_the_bound_is_not_tight_for_narrow_noise() -> None:
     Without noise v would be 99/28 = 3.54 or 127/28 = 4.54: so near a half, the siblings' noise decides the rounding.
     """
     for rho, processed, raw in ((2.0, 0.690769, 0.811950), (5.0, 0.872546, 0.986792)):
-        found, noise = risk(100, rho), slow.discrete_gaussian(rho, 6)
-        laws = [slow.least_squares_law(k, 1 - k, 100, 27, noise, "half_even") for k in (0, 1)]
-        assert float(found["posterior_mean"]) == pytest.approx(slow.posterior_mean(0.5, *laws), rel=1e-11)
+        found, noise = risk(100, rho), postprocessing.discrete_gaussian(rho, 6)
+        laws = [postprocessing.least_squares_law(k, 1 - k, 100, 27, noise, "half_even") for k in (0, 1)]
+        assert float(found["posterior_mean"]) == pytest.approx(postprocessing.posterior_mean(0.5, *laws), rel=1e-11)
         assert float(found["posterior_mean"]) == pytest.approx(processed, abs=5e-7)
         assert float(found["raw_posterior_mean"]) == pytest.approx(raw, abs=5e-7)
         assert not bool(found["exceeds_raw"])

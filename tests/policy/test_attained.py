@@ -27,7 +27,7 @@ from adversary.policy.budget.evidence import TRUTHS, Evidence
 from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import absolute_risk_bound, relative_risk_bound
 from adversary.policy.budget.risk_profile import RiskProfile
-from tests.oracles import budget as oracles
+from tests.oracles import budget
 
 STATISTICS = ("any", "count")
 MECHANISMS: dict[str, adv.Mechanism] = {
@@ -85,7 +85,7 @@ def test_unbounded_noise_lets_some_release_tell_all(mechanism: adv.Mechanism, co
 
 def test_extremes_agree_with_the_listed_releases() -> None:
     for p, q in [(0.5, 0.1), (0.9, 0.02), (0.01, 1.0)]:
-        listed = oracles.two_bin_ratios(oracles.geometric_noise(0.5), p, q)
+        listed = budget.two_bin_ratios(budget.geometric_noise(0.5), p, q)
         assert attained_risk(adv.Geometric(0.5), p, q) == pytest.approx(listed.largest, rel=1e-12)
         assert attained_risk(adv.Geometric(0.5), p, q, "lower") == pytest.approx(listed.smallest, rel=1e-12)
 
@@ -99,9 +99,9 @@ def test_discrete_tails_are_sums_over_listed_releases(name: str, counted: str) -
     mechanism = MECHANISMS[name]
     bits = noisy_bits(mechanism)
     for p, q in PRIORS[:-1]:
-        listed = (oracles.two_count_outcomes if counted == "any" else oracles.one_count_outcomes)(p, q, *bits)
+        listed = (budget.two_count_outcomes if counted == "any" else budget.one_count_outcomes)(p, q, *bits)
         for ratio in (0.2, 0.77, 0.999, 1.111, 1.9, 0.9 / (p * q), 1.1 / (p * q)):
-            expected = oracles.outcome_tails(listed, ratio)
+            expected = budget.outcome_tails(listed, ratio)
             found = [attained_tail(mechanism, p, q, ratio, truth, counted) for truth in TRUTHS]
             assert found == pytest.approx(expected, abs=1e-12)
 
@@ -112,10 +112,10 @@ def test_a_release_does_not_exceed_its_own_ratio(x: Fraction, counted: str) -> N
     """At every value the ratio takes, exactly: strictly larger ratios only."""
     mechanism = adv.Geometric(-math.log(x))
     for p, q in [(Fraction(1, 2), Fraction(1, 10)), (Fraction(1), Fraction(1, 3)), (Fraction(1, 5), Fraction(1))]:
-        lumped = oracles.lumped_geometric(x)
-        listed = (oracles.two_count_outcomes if counted == "any" else oracles.one_count_outcomes)(p, q, *lumped)
+        lumped = budget.lumped_geometric(x)
+        listed = (budget.two_count_outcomes if counted == "any" else budget.one_count_outcomes)(p, q, *lumped)
         for ratio in {outcome.ratio for outcome in listed}:
-            expected = oracles.outcome_tails(listed, ratio)
+            expected = budget.outcome_tails(listed, ratio)
             found = [attained_tail(mechanism, float(p), float(q), float(ratio), truth, counted) for truth in TRUTHS]
             assert found == pytest.approx(expected, rel=1e-12, abs=0.0)
 
@@ -145,7 +145,7 @@ def test_continuous_tails_agree_with_quadrature_over_both_releases(name: str, p:
         density = lambda y: math.exp(-abs(y) / scale) / (2 * scale)  # noqa: E731
         survival = lambda y: 0.5 * math.exp(-y / scale) if y > 0 else 1 - 0.5 * math.exp(y / scale)  # noqa: E731
     for ratio, truth in zip((1.13, 0.8, 1.02), TRUTHS, strict=True):
-        expected = oracles.two_count_tail(density, survival, reach, p, q, ratio, truth)
+        expected = budget.two_count_tail(density, survival, reach, p, q, ratio, truth)
         assert attained_tail(mechanism, p, q, ratio, truth) == pytest.approx(expected, abs=3e-9)
 
 

@@ -23,7 +23,7 @@ from adversary.privacy.definitions.conversions import simple_epsilon
 from adversary.privacy.losses.composition import composed, repeated
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
-from tests.oracles import composition as twin
+from tests.oracles import composition
 from tests.oracles.composition import COARSE_SCALES, Family
 
 NOTHING = {"composed([])": composed([]), "exact, no change": adv.Exact().privacy_loss(0), "zero times": 0}
@@ -79,7 +79,7 @@ def small_families(rng: np.random.Generator, denominators: int = 12) -> list[Fam
             v = F(max(int(denominator * math.exp(rng.uniform(math.log(0.02), math.log(9.0)))), 1), denominator)
             families.append(Family(v, int(rng.choice([1, 1, 2, 3])), int(rng.integers(1, 5))))
         listed = math.prod(60 * math.sqrt(family.count / family.v) for family in families)
-        if twin.total_rho(families) <= 80 and listed < 20_000:
+        if composition.total_rho(families) <= 80 and listed < 20_000:
             return families
 
 
@@ -92,7 +92,7 @@ def large_families(rng: np.random.Generator) -> list[Family]:
             denominator = int(rng.choice([1, 2, 5, 7, 12])) if v > 0.5 else 1000
             scale = F(max(round(v * denominator), 1), denominator)
             families.append(Family(scale, int(rng.choice([1, 1, 1, 2, 3])), int(rng.integers(1, 21))))
-        if twin.total_rho(families) <= 80:
+        if composition.total_rho(families) <= 80:
             return families
 
 
@@ -111,7 +111,7 @@ def test_bracket_of_delta_contains_forty_digits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(20 if seed % 4 else 5):
         families = small_families(rng, 12 if seed % 4 else 200)
-        law, epsilon = twin.exact_law(families), points(rng, float(twin.total_rho(families)))
+        law, epsilon = composition.exact_law(families), points(rng, float(composition.total_rho(families)))
         lower, upper = loss_of(families).bracket.delta(np.array(epsilon))
         for e, low, high in zip(epsilon, lower, upper, strict=True):
             assert_inside(low, law.delta(e), high, (families, e))
@@ -124,7 +124,7 @@ def test_bracket_of_power_contains_forty_digits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for _ in range(8):
         families = small_families(rng)
-        law, levels = twin.exact_law(families), np.append(10.0 ** rng.uniform(-8, 0, 3), 0.05)
+        law, levels = composition.exact_law(families), np.append(10.0 ** rng.uniform(-8, 0, 3), 0.05)
         lower, upper = loss_of(families).bracket.power(levels)
         for level, low, high in zip(levels, lower, upper, strict=True):
             assert_inside(low, law.power(float(level)), high, (families, level))
@@ -134,7 +134,7 @@ def test_bracket_of_power_contains_forty_digits(seed: int) -> None:
 def assert_contains_positive_sums(families: list[Family], epsilon: Any, goal: float) -> bool:
     """The twin's sums are right to 3e-13 or so; False where they are too long to write down."""
     try:
-        expected = twin.positive_delta(families, epsilon)
+        expected = composition.positive_delta(families, epsilon)
     except ValueError:
         return False
     lower, upper = loss_of(families).bracket.delta(np.array(epsilon))
@@ -150,7 +150,7 @@ def test_bracket_of_large_mixtures_contains_positive_sums(seed: int) -> None:
     done = 0
     while done < 8:
         families = large_families(rng)
-        done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 1e-11)
+        done += assert_contains_positive_sums(families, points(rng, float(composition.total_rho(families))), 1e-11)
 
 
 @pytest.mark.parametrize("seed", range(300, 306))
@@ -159,7 +159,7 @@ def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
     done = 0
     while done < 2:
         families = incommensurable_families(rng)
-        done += assert_contains_positive_sums(families, points(rng, float(twin.total_rho(families))), 3e-10)
+        done += assert_contains_positive_sums(families, points(rng, float(composition.total_rho(families))), 3e-10)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_bracket_without_a_lattice_contains_positive_sums(seed: int) -> None:
 def test_bracket_of_few_coarse_scales_without_a_lattice_contains_positive_sums(scales: Any) -> None:
     """Their revivals never end: only sums over atoms are narrow."""
     families = [Family(F(v), shift, count) for v, shift, count in scales]
-    rho = float(twin.total_rho(families))
+    rho = float(composition.total_rho(families))
     assert assert_contains_positive_sums(families, [-1.0, 0.0, 0.5 * rho, rho, 2 * rho, 4 * rho], 1e-10)
 
 
@@ -181,14 +181,14 @@ def test_bracket_without_a_lattice_takes_sigma_as_a_float() -> None:
     loss = sum(family.count * adv.DiscreteGaussian(float(family.v) ** -0.5).privacy_loss() for family in families)
     epsilon = np.array([0.0, 1.0, 5.0, 10.0, 15.0])
     lower, upper = loss.bracket.delta(epsilon)
-    expected = twin.positive_delta(families, epsilon)
+    expected = composition.positive_delta(families, epsilon)
     assert np.all((lower <= expected * (1 + 1e-12)) & (upper >= expected * (1 - 1e-12)))
     assert np.all(upper - lower <= 1e-9 * expected)
 
 
 @over_mixtures("shifts", "coarse", "forty alike")
 def test_epsilon_and_tails_agree_with_forty_digits(name: str) -> None:
-    loss, law = example(name), twin.exact_law(MIXTURES[name])
+    loss, law = example(name), composition.exact_law(MIXTURES[name])
     for delta in (0.5, 1e-3, 1e-10, 1e-15):
         assert loss.epsilon(delta) == pytest.approx(max(float(law.epsilon(delta)), 0.0), abs=1e-10)
     for threshold in (-3.003, 0.017, 9.013, 31.007):
@@ -199,14 +199,14 @@ def test_epsilon_and_tails_agree_with_forty_digits(name: str) -> None:
 @pytest.mark.parametrize("prior", [0.01, 0.5, 0.9])
 def test_posterior_law_is_that_of_the_loss(name: str, prior: float) -> None:
     """P(posterior <= x) = 1 - P(L > logit x - logit prior), under either truth."""
-    posterior, law = example(name).posterior(prior), twin.exact_law(MIXTURES[name])
+    posterior, law = example(name).posterior(prior), composition.exact_law(MIXTURES[name])
     for x in (0.003, 0.31, 0.87):
         beyond = law.tail(logit(x) - logit(prior))
         assert posterior.cdf(x, "in") == pytest.approx(float(1 - beyond[0]), abs=1e-9)
         assert posterior.cdf(x, "out") == pytest.approx(float(1 - beyond[1]), abs=1e-9)
     losses = np.array([float(value * law.unit) for value in law.values])
     for truth, masses in (("in", law.p), ("out", law.q)):
-        mean = expit(losses + logit(prior)) @ np.array([float(twin.real(mass)) for mass in masses])
+        mean = expit(losses + logit(prior)) @ np.array([float(composition.real(mass)) for mass in masses])
         assert posterior.mean(truth) == pytest.approx(mean, abs=1e-9)
 
 
@@ -229,8 +229,8 @@ def test_bracket_of_finite_mechanisms_contains_forty_digits(seed: int) -> None:
         size, count = int(rng.integers(2, 5)), int(rng.integers(1, 6))
         p, q = random_pmf(rng, size, seed % 2 == 0), random_pmf(rng, size, seed % 2 == 0)
         parts.append(count * LatticeLoss.from_probs(p, q))
-        laws.append(twin.repeated_law(twin.finite_law(p, q), count))
-    law, loss = functools.reduce(twin.combined, laws), sum(parts)
+        laws.append(composition.repeated_law(composition.finite_law(p, q), count))
+    law, loss = functools.reduce(composition.combined, laws), sum(parts)
     epsilon = np.array([-3.0, -0.4, 0.0, 0.3, 1.1, 2.7, 6.0])
     for e, low, high in zip(epsilon, *loss.bracket.delta(epsilon), strict=True):
         exact = float(law.delta(e))
@@ -245,7 +245,9 @@ def test_bracket_of_finite_mechanisms_contains_forty_digits(seed: int) -> None:
 def test_finite_mechanism_and_discrete_gaussians_contain_forty_digits() -> None:
     p, q = [0.5, 0.25, 0.1875, 0.0625], [0.25, 0.5, 0.125, 0.125]
     families = [Family(F(3, 2), 1, 4)]
-    law = twin.combined(twin.repeated_law(twin.finite_law(p, q), 3), twin.exact_law(families))
+    law = composition.combined(
+        composition.repeated_law(composition.finite_law(p, q), 3), composition.exact_law(families)
+    )
     loss: Any = 3 * LatticeLoss.from_probs(p, q) + loss_of(families)
     for e in (-1.0, 0.0, 0.7, 3.0, 9.0):
         low, high = loss.bracket.delta(e)
@@ -457,7 +459,9 @@ def test_epsilon_of_a_tiny_delta_is_a_root_or_a_refusal(name: str, delta: float)
     if epsilon is None:
         assert "resol" in message or "certif" in message
     else:
-        assert math.log(twin.exact_law(MIXTURES[name]).delta(epsilon)) == pytest.approx(math.log(delta), abs=1e-6)
+        assert math.log(composition.exact_law(MIXTURES[name]).delta(epsilon)) == pytest.approx(
+            math.log(delta), abs=1e-6
+        )
 
 
 def test_no_finite_epsilon_where_some_loss_is_infinite() -> None:

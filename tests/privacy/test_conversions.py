@@ -11,10 +11,9 @@ import pytest
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions import composition_rules as accounting
-from adversary.privacy.definitions import conversions
+from adversary.privacy.definitions import composition_rules, conversions
 from adversary.privacy.losses.lattice import LatticeLoss
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
 DELTAS = [0.0, 1e-12, 1e-6, 0.01, 0.3]
@@ -62,7 +61,7 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
     for _ in range(300):
         p, q = random_pair(rng)
         epsilon = float(rng.uniform(0, 2))
-        delta = max(oracles.privacy_profile(p, q, epsilon), oracles.privacy_profile(q, p, epsilon))
+        delta = max(paths.privacy_profile(p, q, epsilon), paths.privacy_profile(q, p, epsilon))
         if delta >= 1:
             continue
         accept = rng.random(len(p))
@@ -77,7 +76,7 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
 @pytest.mark.parametrize(("delta", "failure"), [(1e-7, 0.01), (1e-6, 1e-5), (0.01, 0.010001), (0.3, 1.0)])
 def test_theorem_35_and_its_two_inverses_agree(epsilon: float, delta: float, failure: float) -> None:
     loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
-    assert loss == pytest.approx(oracles.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
+    assert loss == pytest.approx(paths.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
     assert conversions.probabilistic_failure(epsilon, delta, loss) == pytest.approx(failure, rel=1e-7)
     assert conversions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
 
@@ -105,12 +104,12 @@ def test_random_mechanisms_obey_theorem_35() -> None:
     for _ in range(2000):
         p, q = random_pair(rng)
         epsilon = float(rng.uniform(0, 2.5))
-        delta = max(oracles.privacy_profile(p, q, epsilon), oracles.privacy_profile(q, p, epsilon))
+        delta = max(paths.privacy_profile(p, q, epsilon), paths.privacy_profile(q, p, epsilon))
         if not 0 < delta < 0.99:
             continue
         failure = float(rng.uniform(delta, 1.0))
         loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
-        outside = max(oracles.probabilistic_tail(p, q, loss * (1 + 1e-12)))
+        outside = max(paths.probabilistic_tail(p, q, loss * (1 + 1e-12)))
         assert outside <= failure * (1 + 1e-9)
         closest = max(closest, outside / failure)
     assert closest > 0.9
@@ -128,14 +127,14 @@ def test_a_difference_bound_does_not_imply_the_same_probabilistic_dp(epsilon: fl
     p, q = [share * keep, share * (1 - keep), 1 - share], [share * (1 - keep), share * keep, 1 - share]
     for law in (p, q):
         for prior in np.linspace(0, 1, 401):
-            moved = [oracles.posterior_after(prior, math.log(a / b)) - prior for a, b in zip(p, q, strict=True)]
+            moved = [paths.posterior_after(prior, math.log(a / b)) - prior for a, b in zip(p, q, strict=True)]
             outside = sum(w for w, d in zip(law, moved, strict=True) if abs(d) > math.tanh(epsilon / 4) + 1e-12)
             assert outside <= delta * (1 + 1e-9)
     loss = LatticeLoss.from_probs(p, q)
     assert not adv.ProbabilisticDP(epsilon, delta).is_kept_by(loss)
     assert adv.ProbabilisticDP(epsilon, min(twice, 0.999)).is_kept_by(loss)
     assert adv.ProbabilisticDP(wider * (1 + 1e-12), delta).is_kept_by(loss)
-    assert max(oracles.probabilistic_tail(p, q, epsilon)) == pytest.approx(share, rel=1e-12)
+    assert max(paths.probabilistic_tail(p, q, epsilon)) == pytest.approx(share, rel=1e-12)
 
 
 def test_the_wider_epsilon_of_a_difference_bound() -> None:
@@ -159,8 +158,8 @@ def test_worst_priors_attain_what_they_say(loss: float) -> None:
     for criterion, sign in (("difference", 1.0), ("fall", -1.0)):
         prior, value = conversions.worst_prior(loss, criterion)
         assert value == pytest.approx(math.tanh(loss / 4))
-        assert sign * (oracles.posterior_after(prior, sign * loss) - prior) == pytest.approx(value, abs=1e-12)
-        assert max(sign * (oracles.posterior_after(p, sign * loss) - p) for p in grid) <= value + 1e-12
+        assert sign * (paths.posterior_after(prior, sign * loss) - prior) == pytest.approx(value, abs=1e-12)
+        assert max(sign * (paths.posterior_after(p, sign * loss) - p) for p in grid) <= value + 1e-12
     assert conversions.worst_prior(loss, "ratio") == pytest.approx((0.0, math.exp(loss)))
 
 
@@ -177,7 +176,7 @@ def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
 @pytest.mark.parametrize("loss", [0.0, 0.3, 2.0, 30.0])
 def test_two_sided_criteria_are_symmetric_and_the_larger_of_both_sides(loss: float) -> None:
     prior = np.linspace(0.01, 0.99, 99)
-    lower, upper = (np.array([oracles.posterior_after(p, z) for p in prior]) for z in (-loss, loss))
+    lower, upper = (np.array([paths.posterior_after(p, z) for p in prior]) for z in (-loss, loss))
     ratio, difference = conversions.two_sided_ratio(prior, loss), conversions.two_sided_difference(prior, loss)
     np.testing.assert_allclose(ratio, np.maximum(upper / prior, (1 - lower) / (1 - prior)), rtol=1e-12)
     np.testing.assert_allclose(difference, np.maximum(upper - prior, prior - lower), atol=1e-14)
@@ -199,7 +198,7 @@ def test_published_loss_bound_is_the_best_on_the_curve_and_the_direct_one_is_sha
     assert published <= losses.min() * (1 + 1e-12)
     assert published == pytest.approx(losses.min(), rel=1e-5)
     direct = conversions.direct_loss_bound(rho, failure)
-    assert direct == pytest.approx(oracles.zcdp_direct_epsilon(rho, failure), rel=1e-9)
+    assert direct == pytest.approx(paths.zcdp_direct_epsilon(rho, failure), rel=1e-9)
     assert adv.GaussianDP(math.sqrt(2 * rho)).loss_bound(failure) * (1 - 1e-9) <= direct < published
 
 
@@ -245,23 +244,23 @@ def test_optimal_profile_is_that_of_the_product_of_worst_pairs(count: int, epsil
     loss = count * adv.ApproximateDP(epsilon, each)
     totals = np.linspace(-1.1, 1.3, 25) * count * max(epsilon, 0.1)
     expected = [float(loss.delta(total)) for total in totals]
-    found = accounting.optimal_profile(totals, epsilon, count, each)
+    found = composition_rules.optimal_profile(totals, epsilon, count, each)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
 
 
 def test_optimal_composition_inverts_its_profile_and_lies_below_the_others() -> None:
     for epsilon, count, delta, each in itertools.product([0.01, 0.2, 1.5], [1, 7, 60], [1e-9, 1e-3], [0.0, 1e-12]):
-        optimal = accounting.compose_optimal(epsilon, count, delta, each)
-        assert accounting.optimal_profile(optimal, epsilon, count, each) <= delta * (1 + 1e-9)
+        optimal = composition_rules.compose_optimal(epsilon, count, delta, each)
+        assert composition_rules.optimal_profile(optimal, epsilon, count, each) <= delta * (1 + 1e-9)
         if 0 < optimal < count * epsilon:
-            assert accounting.optimal_profile(optimal * (1 - 1e-6), epsilon, count, each) > delta
+            assert composition_rules.optimal_profile(optimal * (1 - 1e-6), epsilon, count, each) > delta
         slack = 1 + 1e-12
-        assert optimal <= accounting.compose_lattice(epsilon, count, delta, each) * slack
-        assert optimal <= accounting.compose_basic([epsilon] * count, each)[0] * slack
+        assert optimal <= composition_rules.compose_lattice(epsilon, count, delta, each) * slack
+        assert optimal <= composition_rules.compose_basic([epsilon] * count, each)[0] * slack
         for variant in ("published", "tight", "best"):
-            advanced = accounting.compose_advanced([epsilon] * count, delta, each, variant=variant)
+            advanced = composition_rules.compose_advanced([epsilon] * count, delta, each, variant=variant)
             assert optimal <= advanced * slack
-        assert advanced <= accounting.compose_basic([epsilon] * count)[0] * slack
+        assert advanced <= composition_rules.compose_basic([epsilon] * count)[0] * slack
 
 
 def test_lattice_composition_is_the_first_point_within_reach() -> None:
@@ -269,22 +268,22 @@ def test_lattice_composition_is_the_first_point_within_reach() -> None:
         for each in (0.0, 1e-9):
             points = [(count - 2 * i) * 0.1 for i in range(count // 2 + 1)]
             kept = [e for e in points if float((count * adv.ApproximateDP(0.1, each)).delta(e)) <= delta]
-            assert accounting.compose_lattice(0.1, count, delta, each) == pytest.approx(min(kept), abs=1e-12)
+            assert composition_rules.compose_lattice(0.1, count, delta, each) == pytest.approx(min(kept), abs=1e-12)
 
 
 def test_composition_with_nothing_to_spare_is_basic() -> None:
-    assert accounting.compose_optimal(0.3, 5, 0.0) == pytest.approx(1.5)
-    assert accounting.compose_lattice(0.3, 5, 0.0) == pytest.approx(1.5)
+    assert composition_rules.compose_optimal(0.3, 5, 0.0) == pytest.approx(1.5)
+    assert composition_rules.compose_lattice(0.3, 5, 0.0) == pytest.approx(1.5)
     spent = -math.expm1(5 * math.log1p(-0.01))
-    assert accounting.compose_optimal(0.3, 5, spent, 0.01) == pytest.approx(1.5)
-    assert accounting.compose_basic([0.1, 0.4], [0.7, 0.6]) == pytest.approx((0.5, 1.0))
+    assert composition_rules.compose_optimal(0.3, 5, spent, 0.01) == pytest.approx(1.5)
+    assert composition_rules.compose_basic([0.1, 0.4], [0.7, 0.6]) == pytest.approx((0.5, 1.0))
 
 
 def test_advanced_composition_of_unequal_releases() -> None:
     e, d = np.array([0.1, 0.4, 0.02]), np.array([1e-7, 0.0, 3e-7])
     spread = math.sqrt(2 * float(e @ e) * math.log(1 / (1e-5 - 4e-7)))
-    assert accounting.compose_advanced(e, 1e-5, d) == pytest.approx(float(e @ np.expm1(e)) + spread)
-    assert accounting.compose_advanced(e, 1e-5, d, variant="tight") == pytest.approx(
+    assert composition_rules.compose_advanced(e, 1e-5, d) == pytest.approx(float(e @ np.expm1(e)) + spread)
+    assert composition_rules.compose_advanced(e, 1e-5, d, variant="tight") == pytest.approx(
         float(e @ ((np.exp(e) - 1) / (np.exp(e) + 1))) + spread
     )
 
@@ -322,20 +321,26 @@ def test_advanced_composition_of_unequal_releases() -> None:
         (lambda: conversions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
         (lambda: conversions.pbdp_delta_markov(1.0, rdp=(1.0, 0.5)), r"alpha must be greater than 1, got 1\.0"),
         (lambda: conversions.pbdp_delta_markov(1.0, rdp=[(2.0, 0.5), (3.0, -1.0)]), "gamma must be non-negative"),
-        (lambda: accounting.compose_basic([]), "epsilons must not be empty"),
-        (lambda: accounting.compose_basic([0.1, -0.2]), r"epsilons must be non-negative.*-0\.2"),
-        (lambda: accounting.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]), "one or as many as the 2 epsilons, got 3"),
-        (lambda: accounting.compose_advanced([0.1] * 3, 1e-6, 1e-6), "delta must be greater than the .* already spent"),
-        (lambda: accounting.compose_advanced([0.1], 0.0), r"delta must be in \(0, 1\)"),
-        (lambda: accounting.compose_advanced([0.1], 0.1, variant="loose"), "variant must be one of published"),
-        (lambda: accounting.compose_advanced([0.1], 0.1, 1.0), r"deltas must be in \[0, 1\), got 1\.0"),
-        (lambda: accounting.compose_lattice(0.1, 0, 0.1), "count must be at least 1, got 0"),
-        (lambda: accounting.compose_lattice(0.1, 2.5, 0.1), r"count must be a whole number.*2\.5"),  # type: ignore[arg-type]
-        (lambda: accounting.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
-        (lambda: accounting.compose_optimal(-0.1, 12, 1e-6), "epsilon must be non-negative"),
-        (lambda: accounting.compose_optimal(0.1, 12, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
-        (lambda: accounting.optimal_profile(math.nan, 0.1, 2), "total must be a number, got nan"),
-        (lambda: accounting.optimal_profile(0.1, 0.1, 2, 1.0), r"delta_each must be in \[0, 1\)"),
+        (lambda: composition_rules.compose_basic([]), "epsilons must not be empty"),
+        (lambda: composition_rules.compose_basic([0.1, -0.2]), r"epsilons must be non-negative.*-0\.2"),
+        (
+            lambda: composition_rules.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]),
+            "one or as many as the 2 epsilons, got 3",
+        ),
+        (
+            lambda: composition_rules.compose_advanced([0.1] * 3, 1e-6, 1e-6),
+            "delta must be greater than the .* already spent",
+        ),
+        (lambda: composition_rules.compose_advanced([0.1], 0.0), r"delta must be in \(0, 1\)"),
+        (lambda: composition_rules.compose_advanced([0.1], 0.1, variant="loose"), "variant must be one of published"),
+        (lambda: composition_rules.compose_advanced([0.1], 0.1, 1.0), r"deltas must be in \[0, 1\), got 1\.0"),
+        (lambda: composition_rules.compose_lattice(0.1, 0, 0.1), "count must be at least 1, got 0"),
+        (lambda: composition_rules.compose_lattice(0.1, 2.5, 0.1), r"count must be a whole number.*2\.5"),  # type: ignore[arg-type]
+        (lambda: composition_rules.compose_optimal(0.1, 12, 1e-6, 1e-6), "delta must be at least what 12 releases"),
+        (lambda: composition_rules.compose_optimal(-0.1, 12, 1e-6), "epsilon must be non-negative"),
+        (lambda: composition_rules.compose_optimal(0.1, 12, 1.0), r"delta must be in \[0, 1\), got 1\.0"),
+        (lambda: composition_rules.optimal_profile(math.nan, 0.1, 2), "total must be a number, got nan"),
+        (lambda: composition_rules.optimal_profile(0.1, 0.1, 2, 1.0), r"delta_each must be in \[0, 1\)"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
@@ -347,9 +352,9 @@ def test_scalars_in_scalars_out_and_arrays_broadcast() -> None:
     assert isinstance(conversions.simple_epsilon(1.0, 0.1), float)
     assert isinstance(conversions.probabilistic_epsilon(1.0, 1e-6, 0.1), float)
     assert isinstance(conversions.pbdp_delta_markov(1.0, rho=0.3), float)
-    assert isinstance(accounting.optimal_profile(0.3, 0.1, 5), float)
+    assert isinstance(composition_rules.optimal_profile(0.3, 0.1, 5), float)
     rho, delta = np.array([[0.1], [0.2]]), np.array([1e-3, 1e-6, 1e-9])
     assert conversions.simple_epsilon(rho, delta).shape == (2, 3)
     assert conversions.probabilistic_epsilon(rho, delta, 0.1).shape == (2, 3)
     assert conversions.pbdp_delta_markov(rho, rdp=[(2.0, 0.1), (3.0, 0.2)]).shape == (2, 1)
-    assert accounting.optimal_profile(rho, 0.1, 5).shape == (2, 1)
+    assert composition_rules.optimal_profile(rho, 0.1, 5).shape == (2, 1)

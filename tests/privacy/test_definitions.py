@@ -20,7 +20,7 @@ from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 from tests.catalogue import DG, GUARANTEES
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 LEVELS = np.concatenate([[0.0], np.geomspace(1e-12, 0.4, 12), [0.5, 0.6, 0.9, 0.99, 1 - 1e-6, 1 - 1e-12, 1.0]])
 DUAL = {name: g for name, g in GUARANTEES.items() if not isinstance(g, MomentBound)}
@@ -288,7 +288,7 @@ def test_random_pairs_stay_below_their_renyi_bounds() -> None:
     for _ in range(25):
         p, q = random_pair(rng, int(rng.integers(2, 6)))
         alpha = 1 + float(rng.exponential(2.0))
-        gamma = max(oracles.renyi_divergence(p, q, alpha), oracles.renyi_divergence(q, p, alpha))
+        gamma = max(paths.renyi_divergence(p, q, alpha), paths.renyi_divergence(q, p, alpha))
         g, loss = RenyiDP(alpha, gamma * (1 + 1e-12)), LatticeLoss.from_probs(p, q)
         assert g.is_kept_by(loss)
         assert not RenyiDP(alpha, 0.99 * gamma).is_kept_by(loss)
@@ -296,7 +296,7 @@ def test_random_pairs_stay_below_their_renyi_bounds() -> None:
         assert np.all(np.asarray(loss.delta(e)) <= np.asarray(g.delta(e)) + 1e-12)
         for failure in (0.01, 0.2):
             bound = g.loss_bound(failure)
-            assert max(oracles.probabilistic_tail(p.tolist(), q.tolist(), bound)) <= failure * (1 + 1e-9)
+            assert max(paths.probabilistic_tail(p.tolist(), q.tolist(), bound)) <= failure * (1 + 1e-9)
             assert loss.loss_bound(failure) <= bound * (1 + 1e-6) or loss.maximum <= bound
 
 
@@ -338,12 +338,12 @@ def test_renyi_groups_cover_random_chains() -> None:
         chain = [law for _ in range(2) for law in random_pair(rng, 3)]
         alpha = 1 + float(rng.exponential(2.0))
         gamma = max(
-            oracles.renyi_divergence(*pair, alpha)
+            paths.renyi_divergence(*pair, alpha)
             for x, y in itertools.pairwise(chain)
             for pair in ((x.tolist(), y.tolist()), (y.tolist(), x.tolist()))
         )
         group: Any = RenyiDP(alpha, gamma).group(3)
-        assert oracles.renyi_divergence(chain[0].tolist(), chain[3].tolist(), group.alpha) <= group.gamma * (1 + 1e-9)
+        assert paths.renyi_divergence(chain[0].tolist(), chain[3].tolist(), group.alpha) <= group.gamma * (1 + 1e-9)
 
 
 def test_renyi_groups_of_groups_are_groups() -> None:

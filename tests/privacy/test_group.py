@@ -13,7 +13,7 @@ from adversary.policy.explain.guarantee_names import meaning, named, wider
 from adversary.privacy.definitions.group import Grouped
 from adversary.reader.counterfactual.ratio_bounds import true_record_bound
 from tests.catalogue import DG
-from tests.oracles import invariants as oracles
+from tests.oracles import invariants
 
 SETTINGS = [(0.01, 0.0), (1.0, 0.0), (4.0, 0.0), (1.0, 0.05), (0.3, 0.2), (2.5, 1e-4), (0.05, 0.01), (1.2, 0.3)]
 
@@ -22,10 +22,10 @@ SETTINGS = [(0.01, 0.0), (1.0, 0.0), (4.0, 0.0), (1.0, 0.05), (0.3, 0.2), (2.5, 
 @pytest.mark.parametrize("size", [2, 3, 4, 7])
 def test_groups_iterate_the_trade_off(epsilon: float, delta: float, size: int) -> None:
     base = adv.ApproximateDP(epsilon, delta) if delta else adv.PureDP(epsilon)
-    group, f = base.group(size), oracles.iterate(oracles.approximate(epsilon, delta), size)
+    group, f = base.group(size), invariants.iterate(invariants.approximate(epsilon, delta), size)
     alphas = np.linspace(0.0, 1.0, 203)
     np.testing.assert_allclose(1.0 - np.asarray(group.power(1.0 - alphas)), [f(a) for a in alphas], atol=1e-12)
-    assert (1.0 - group.advantage) / 2.0 == pytest.approx(oracles.fixed_point(f), abs=1e-12)
+    assert (1.0 - group.advantage) / 2.0 == pytest.approx(invariants.fixed_point(f), abs=1e-12)
     if isinstance(group, adv.NoPrivacy):
         assert f(1.0 - 1e-12) == 0.0
         return

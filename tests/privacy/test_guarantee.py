@@ -23,7 +23,7 @@ from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import composed
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, MECHANISMS, RHO1, RHO2
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 EVERY: dict[str, adv.Guarantee] = {**GUARANTEES, **{f"loss: {name}": loss for name, loss in LOSSES.items()}}
 SYMMETRIC = {name: g for name, g in GUARANTEES.items() if name != "none"}
@@ -86,7 +86,7 @@ def test_unattainable_delta_gives_infinite_epsilon(g: adv.Guarantee) -> None:
 def test_pure_profile_is_that_of_randomized_response(epsilon0: float) -> None:
     keep = 1 / (1 + math.exp(-epsilon0))
     for e in (-9.0, -0.3, 0.0, 0.2, 0.9, 1.1, 9.0):
-        expected = oracles.privacy_profile([keep, 1 - keep], [1 - keep, keep], e)
+        expected = paths.privacy_profile([keep, 1 - keep], [1 - keep, keep], e)
         assert adv.PureDP(epsilon0).delta(e) == pytest.approx(expected, abs=1e-14)
 
 
@@ -96,7 +96,7 @@ def test_approximate_profile_is_that_of_its_worst_pair(delta0: float) -> None:
     keep = (1 - delta0) / (1 + math.exp(-0.7))
     p, q = [delta0, keep, 1 - delta0 - keep, 0.0], [0.0, 1 - delta0 - keep, keep, delta0]
     for e in (-2.0, -0.3, 0.0, 0.2, 0.7, 3.0):
-        expected = oracles.privacy_profile(p, q, e)
+        expected = paths.privacy_profile(p, q, e)
         assert adv.ApproximateDP(0.7, delta0).delta(e) == pytest.approx(expected, abs=1e-14)
 
 
@@ -176,11 +176,11 @@ def test_bounds_are_those_of_the_theorems(epsilon: float) -> None:
     """Theorems 28, 29 and 31 (3.2, 3.3 and 3.5 of the conference version)."""
     g = adv.PureDP(epsilon)
     for prior in (0.01, 0.5, 0.7):
-        assert g.posterior_bounds(prior) == pytest.approx(oracles.posterior_bounds(prior, epsilon), rel=1e-13)
-        assert g.ratio_bounds(prior) == pytest.approx(oracles.ratio_bounds(epsilon, prior), rel=1e-13)
-        assert g.difference_bounds(prior) == pytest.approx(oracles.difference_bounds(epsilon, prior), rel=1e-9)
-    assert g.ratio_bounds() == pytest.approx(oracles.ratio_bounds(epsilon), rel=1e-13)
-    assert g.difference_bounds() == pytest.approx(oracles.difference_bounds(epsilon), rel=1e-13)
+        assert g.posterior_bounds(prior) == pytest.approx(paths.posterior_bounds(prior, epsilon), rel=1e-13)
+        assert g.ratio_bounds(prior) == pytest.approx(paths.ratio_bounds(epsilon, prior), rel=1e-13)
+        assert g.difference_bounds(prior) == pytest.approx(paths.difference_bounds(epsilon, prior), rel=1e-9)
+    assert g.ratio_bounds() == pytest.approx(paths.ratio_bounds(epsilon), rel=1e-13)
+    assert g.difference_bounds() == pytest.approx(paths.difference_bounds(epsilon), rel=1e-13)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 9.0])
@@ -212,7 +212,7 @@ def test_infinite_loss_bounds_are_trivial_intervals() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 1e-8, 0.1, 1.0, 3.0])
 @pytest.mark.parametrize(("delta", "failure"), [(1e-7, 0.01), (1e-6, 1e-5), (0.01, 0.010001), (0.3, 1.0), (0.0, 0.05)])
 def test_approximate_loss_bound_is_theorem_3_9(epsilon: float, delta: float, failure: float) -> None:
-    expected = oracles.pdp_epsilon(epsilon, delta, failure)
+    expected = paths.pdp_epsilon(epsilon, delta, failure)
     assert adv.ApproximateDP(epsilon, delta).loss_bound(failure) == pytest.approx(expected, rel=1e-11, abs=1e-14)
 
 
@@ -227,7 +227,7 @@ def test_approximate_loss_bound_needs_room() -> None:
 def test_zcdp_loss_bound_is_the_direct_one(rho: float, failure: float) -> None:
     """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure."""
     bound = adv.ZeroConcentratedDP(rho).loss_bound(failure)
-    assert bound == pytest.approx(oracles.zcdp_direct_epsilon(rho, failure), rel=1e-9)
+    assert bound == pytest.approx(paths.zcdp_direct_epsilon(rho, failure), rel=1e-9)
     assert (1 + math.exp(-bound)) * math.exp(-((bound - rho) ** 2) / (4 * rho)) <= failure * (1 + 1e-9)
 
 

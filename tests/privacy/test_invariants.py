@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.invariants import hitting_sets as covers
+from adversary.privacy.invariants import hitting_sets
 from adversary.privacy.invariants.adjacency import coded, distances
 from adversary.privacy.invariants.spaces import Space
-from tests.oracles import invariants as oracles
+from tests.oracles import invariants
 
 inv = adv.invariants
 
@@ -43,23 +43,23 @@ FOURS = [four for n in range(2, 6) for four in itertools.combinations_with_repla
 def test_the_two_oracles_agree() -> None:
     for n in range(1, 5):
         for pair in itertools.combinations_with_replacement(partitions(n, 3 if n < 4 else 2), 2):
-            assert oracles.margins_semi_adjacency(pair) == oracles.semi_adjacency(oracles.databases_with(pair))
+            assert invariants.margins_semi_adjacency(pair) == invariants.semi_adjacency(invariants.databases_with(pair))
 
 
 @pytest.mark.parametrize("margins", [PAIRS, TRIPLES, FOURS], ids=["two features", "three features", "four features"])
 def test_margins_have_the_semi_adjacency_of_brute_force(margins: list[Any]) -> None:
     for one in margins:
         found = tuple(inv.semi_adjacency(one, reading) for reading in ("worst", "literal"))
-        assert found == oracles.margins_semi_adjacency(one), one
+        assert found == invariants.margins_semi_adjacency(one), one
 
 
 def test_listed_databases_have_the_semi_adjacency_of_brute_force() -> None:
     rng = np.random.default_rng(1)
     for _ in range(60):
-        space = oracles.all_databases(3, [2, 2])
+        space = invariants.all_databases(3, [2, 2])
         listed = [space[k] for k in rng.choice(len(space), rng.integers(1, 14), replace=False)]
         found = tuple(inv.semi_adjacency_of(listed, reading) for reading in ("worst", "literal"))
-        assert found == oracles.semi_adjacency(listed)
+        assert found == invariants.semi_adjacency(listed)
 
 
 def test_records_may_be_anything_hashable_and_arrays() -> None:
@@ -96,8 +96,8 @@ def test_four_features_and_more_are_searched() -> None:
 def test_hardest_covers_are_those_of_every_placement(points: int) -> None:
     for q in (1, 2, 3, 4):
         for sizes in itertools.combinations_with_replacement(range(1, points + 1), q):
-            least, most = covers.hardest_cover(sizes, points)
-            assert least == most == oracles.hardest_placement(sizes, points), sizes
+            least, most = hitting_sets.hardest_cover(sizes, points)
+            assert least == most == invariants.hardest_placement(sizes, points), sizes
 
 
 def test_an_unfinished_search_says_so_and_errs_towards_more_risk() -> None:
@@ -120,7 +120,7 @@ def test_margins_list_and_count_what_conforms() -> None:
     for margins in (*PAIRS[:40:3], *TRIPLES[:9]):
         space = inv.Margins(margins)
         if space.databases <= 400 and sum(margins[0]) < 5:
-            assert sorted(space.listed) == sorted(oracles.databases_with(margins))
+            assert sorted(space.listed) == sorted(invariants.databases_with(margins))
             assert len(space.listed) == space.databases
             assert all(map(space.contains, space.listed))
 
@@ -148,14 +148,14 @@ def test_samples_conform_and_are_uniform() -> None:
 
 
 def test_conforming_keeps_the_order_and_compares_arrays() -> None:
-    space = oracles.all_databases(2, [2, 2])
+    space = invariants.all_databases(2, [2, 2])
     found = inv.conforming(space, lambda x: np.sum(x, axis=0), [1, 1])
     assert found == [x for x in space if margins_of(x) == ((1, 1), (1, 1))]
     assert inv.Databases(found).databases == inv.Margins([[1, 1], [1, 1]]).databases == 4
 
 
 def margins_of(database: Any) -> tuple[tuple[int, ...], ...]:
-    return oracles.margins_of(database, [2, 2])
+    return invariants.margins_of(database, [2, 2])
 
 
 def test_margins_with_the_same_counts_are_equal() -> None:
@@ -310,7 +310,7 @@ def test_the_coupling_radius_is_strassens(data: st.DataObject) -> None:
     listed = data.draw(st.lists(st.sampled_from(space), min_size=2, max_size=6, unique=True))
     weights = st.lists(st.integers(0, 4), min_size=len(listed), max_size=len(listed)).filter(any)
     p, q = (np.array(data.draw(weights), dtype=float) for _ in range(2))
-    expected = oracles.coupling_radius(listed, (p / p.sum()).tolist(), (q / q.sum()).tolist())
+    expected = invariants.coupling_radius(listed, (p / p.sum()).tolist(), (q / q.sum()).tolist())
     assert inv.coupling_radius(listed, p, q) == expected
 
 

@@ -23,7 +23,7 @@ from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.loss import PrivacyLoss
 from adversary.reader.counterfactual.ratio_bounds import functional_bound
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 EXACT = {name: loss for name, loss in LOSSES.items() if name not in BRACKETED}
 LATTICE = {name: loss for name, loss in LOSSES.items() if isinstance(loss, LatticeLoss)}
@@ -194,8 +194,8 @@ def test_delta_is_the_hockey_stick_divergence(name: str) -> None:
     loss = LOSSES[name]
     p, q = outcomes(*PAIRS[name])
     for epsilon in (-2.0, -0.3, 0.0, 0.1, 0.8, 1.7, 4.0):
-        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
-        assert loss.swapped.delta(epsilon) == pytest.approx(oracles.privacy_profile(q, p, epsilon), rel=1e-9, abs=1e-15)
+        assert loss.delta(epsilon) == pytest.approx(paths.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
+        assert loss.swapped.delta(epsilon) == pytest.approx(paths.privacy_profile(q, p, epsilon), rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -214,7 +214,7 @@ def test_tails_add_up_outcomes(name: str) -> None:
 def test_renyi_divergence_is_its_definition(name: str, order: float) -> None:
     p, q = outcomes(*PAIRS[name])
     kept = [(a, b) for a, b in zip(p, q, strict=True) if b > 0]
-    expected = oracles.renyi_divergence(*zip(*kept, strict=True), order)
+    expected = paths.renyi_divergence(*zip(*kept, strict=True), order)
     if name == "discrete gaussian, narrow" and order == 7.0:
         expected = 7.0 * 4.0  # whole orders of a discrete Gaussian; the outcomes that carry it are beyond the list
     assert LOSSES[name].renyi(order) == pytest.approx(expected, rel=1e-9)
@@ -311,8 +311,8 @@ def test_composition_is_the_product_of_the_pairs() -> None:
     (p1, q1), (p2, q2) = outcomes(first, 1), outcomes(second, 2)
     p, q = ([a * b for a, b in itertools.product(*laws)] for laws in ((p1, p2), (q1, q2)))
     for epsilon in (-1.0, 0.0, 0.5, 1.3, 2.7):
-        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
-    assert loss.renyi(2.5) == pytest.approx(oracles.renyi_divergence(p, q, 2.5), rel=1e-9)
+        assert loss.delta(epsilon) == pytest.approx(paths.privacy_profile(p, q, epsilon), rel=1e-9, abs=1e-15)
+    assert loss.renyi(2.5) == pytest.approx(paths.renyi_divergence(p, q, 2.5), rel=1e-9)
 
 
 @pytest.mark.parametrize("pair", list(itertools.combinations([n for n in LOSSES if n not in BRACKETED], 2))[::7])
@@ -339,7 +339,7 @@ def test_repeated_releases_are_sums() -> None:
     p = [n * keep**j * (1 - keep) ** (7 - j) for j, n in enumerate(pairs)]
     q = [n * keep ** (7 - j) * (1 - keep) ** j for j, n in enumerate(pairs)]
     for epsilon in (0.0, 0.4, 1.5, 3.2):
-        assert seven.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), rel=1e-10)
+        assert seven.delta(epsilon) == pytest.approx(paths.privacy_profile(p, q, epsilon), rel=1e-10)
     assert repeated(loss, 0).delta(0.0) == 0.0
     assert repeated(loss, 0).maximum == 0.0
 

@@ -24,7 +24,7 @@ from adversary.privacy.mechanisms.integers import DiscreteGaussianSum, Geometric
 from adversary.privacy.mechanisms.mechanism import ContinuousNoise, IntegerNoise
 from adversary.reader.postprocessing.coarsening import Coarsened
 from tests.catalogue import DG, MECHANISMS, RHO1
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 TINY = Fraction(1, 10**400)
 """Positive, and 0 as a double."""
@@ -220,9 +220,9 @@ def test_empty_arrays_give_empty_arrays(noise: adv.Mechanism) -> None:
 def _pmf(noise: Any) -> Any:
     """The noise's pmf in 40 digits; a sum's from a table wide enough for its tail points."""
     if isinstance(noise, adv.DiscreteGaussian):
-        return lambda k: oracles.discrete_gaussian_pmf(k, noise.rho, 25)
+        return lambda k: paths.discrete_gaussian_pmf(k, noise.rho, 25)
     if isinstance(noise, adv.Geometric):
-        return lambda k: oracles.geometric_pmf(k, noise.epsilon)
+        return lambda k: paths.geometric_pmf(k, noise.epsilon)
     raise TypeError(noise)
 
 
@@ -234,7 +234,7 @@ def test_tails_have_relative_accuracy(name: str) -> None:
         points = points[-1:]
     for k in points:
         with mpmath.workdps(30):
-            tail = mpmath.log(oracles.upper_tail(pmf, k, 20))
+            tail = mpmath.log(paths.upper_tail(pmf, k, 20))
             mass = mpmath.log(pmf(k))
         assert noise.log_prob(k, 0) == pytest.approx(float(mass), rel=1e-13, abs=1e-13)
         log_tail = float(noise.log_survival(np.array([k + 1]))[0])
@@ -284,7 +284,7 @@ def test_discrete_gaussian_normaliser_on_both_sides_of_poisson_summation(rho: fl
 @pytest.mark.parametrize("rho", [0.05, RHO1, 0.3, 1.0, 2.0, 5.0, 30.0, 300.0, 1000.0])
 def test_sum_of_discrete_gaussians_is_the_convolution(rho: float, count: int) -> None:
     reach = max(4, math.ceil(math.sqrt(150 / rho)))
-    exact = oracles.sum_table(oracles.discrete_gaussian_table(rho, reach), count)
+    exact = paths.sum_table(paths.discrete_gaussian_table(rho, reach), count)
     total = DG(rho).total(count)
     k = np.arange(-count * reach // 3, count * reach // 3 + 1)
     wanted = exact[k + count * reach]
@@ -303,7 +303,7 @@ def test_sum_of_discrete_gaussians_is_the_convolution(rho: float, count: int) ->
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 6.0])
 def test_sum_of_geometrics_is_the_convolution(epsilon: float, count: int) -> None:
     reach = math.ceil(120 / epsilon) if epsilon > 0.5 else 240
-    exact = oracles.sum_table(oracles.geometric_table(epsilon, reach), count)
+    exact = paths.sum_table(paths.geometric_table(epsilon, reach), count)
     total = adv.Geometric(epsilon).total(count)
     k = np.arange(-reach // 2, reach // 2 + 1)
     np.testing.assert_allclose(total.log_prob(k, 0), exact[k + count * reach], rtol=1e-11, atol=1e-11)

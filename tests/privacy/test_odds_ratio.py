@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.privacy.invariants.canonical import CanonicalNoise
 from adversary.privacy.invariants.odds_ratio import OddsRatioTest, umpu
-from tests.oracles import invariant_tables as oracles
+from tests.oracles import invariant_tables
 
 MARGINS = (10, 10, 8, 12)
 PROMISES: dict[str, adv.Guarantee] = {
@@ -50,7 +50,7 @@ def test_no_private_test_of_the_same_level_has_more_power(
 ) -> None:
     promise = adv.ApproximateDP(epsilon, delta) if delta else adv.PureDP(epsilon)
     test = umpu(margins, promise, level)
-    best = oracles.largest_power(margins, odds, level, epsilon, delta)
+    best = invariant_tables.largest_power(margins, odds, level, epsilon, delta)
     assert test.power(odds) == pytest.approx(best, abs=1e-7)
     assert test.nonprivate_power(odds) >= test.power(odds) - 1e-12
 
@@ -84,7 +84,7 @@ def test_p_values_and_decisions_agree(promise: adv.Guarantee) -> None:
 @over(PROMISES)
 def test_p_values_are_uniform_at_odds_ratio_one(promise: adv.Guarantee) -> None:
     test, rng = umpu(MARGINS, promise, 0.05), np.random.default_rng(12)
-    x, mass = oracles.fisher(MARGINS, 1.0)
+    x, mass = invariant_tables.fisher(MARGINS, 1.0)
     p = test.p_value(test.release(rng.choice(x, 2000, p=mass), rng))
     assert scipy.stats.kstest(p, "uniform").pvalue > 1e-3
 
@@ -100,7 +100,7 @@ def test_any_canonical_noise_gives_the_same_test() -> None:
 
 def test_without_privacy_it_is_the_randomised_test_of_fisher() -> None:
     test = umpu(MARGINS, adv.NoPrivacy(), 0.05)
-    x, null = oracles.fisher(MARGINS, 1.0)
+    x, null = invariant_tables.fisher(MARGINS, 1.0)
     beyond = np.append(np.cumsum(null[::-1])[::-1], 0.0)
     cut = int(np.flatnonzero(beyond <= 0.05)[0])
     psi = (np.array(x) >= cut).astype(float)
@@ -124,7 +124,9 @@ def test_the_other_alternative_exchanges_the_rows() -> None:
     """x21 in place of x11 inverts the odds ratio: the same tables, the same law."""
     test, other = umpu((7, 9, 6, 10), adv.PureDP(1.0), 0.05), umpu((9, 7, 6, 10), adv.PureDP(1.0), 0.05)
     np.testing.assert_allclose(test.log_mass(3.0), other.log_mass(1.0 / 3.0)[::-1], rtol=1e-12)
-    assert other.power(3.0) == pytest.approx(oracles.largest_power((9, 7, 6, 10), 3.0, 0.05, 1.0, 0.0), abs=1e-8)
+    assert other.power(3.0) == pytest.approx(
+        invariant_tables.largest_power((9, 7, 6, 10), 3.0, 0.05, 1.0, 0.0), abs=1e-8
+    )
 
 
 def test_margins_that_fix_the_table_leave_a_coin() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from adversary.privacy.invariants.convex_hull import Hull
 from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
 from adversary.privacy.invariants.two_way_tables import TableSpace, sensitivity_space
-from tests.oracles import invariant_tables as oracles
+from tests.oracles import invariant_tables
 
 MARGINS = [
     ((2, 1), (2, 1)),
@@ -33,7 +33,7 @@ def test_changes_are_those_of_conforming_databases(
     rows: tuple[int, ...], columns: tuple[int, ...], adjacency: int
 ) -> None:
     space = sensitivity_space(rows, columns, adjacency)
-    brute = oracles.sensitivity_space(rows, columns, adjacency)
+    brute = invariant_tables.sensitivity_space(rows, columns, adjacency)
     assert {tuple(v) for v in space.vectors.tolist()} == brute
     assert len(space.vectors) == len(brute), "each change is listed once"
     array = np.array(sorted(brute), dtype=float)
@@ -58,9 +58,9 @@ def test_what_is_not_a_change_is_not_contained() -> None:
 
 @pytest.mark.parametrize(("size", "records"), [(1, 3), (2, 3), (3, 3), (4, 2)])
 def test_group_space_is_that_of_all_databases(size: int, records: int) -> None:
-    databases = oracles.everything(3, records)
+    databases = invariant_tables.everything(3, records)
     tables = [tuple(x.count(k) for k in range(3)) for x in databases]
-    brute = oracles.differences(databases, tables, size)
+    brute = invariant_tables.differences(databases, tables, size)
     assert {tuple(v) for v in group_space(3, size, records).vectors.tolist()} == brute
 
 
@@ -85,7 +85,9 @@ def test_gauge_is_the_least_sum_of_weights(rows: int, columns: int, adjacency: i
     space = sensitivity_space(rows, columns, adjacency)
     rng = np.random.default_rng(3)
     for v in rng.normal(size=(6, space.cells)) @ space.projection:
-        assert float(space.hull.gauge(space.along(v))) == pytest.approx(oracles.k_norm(space.vectors, v), rel=1e-9)
+        assert float(space.hull.gauge(space.along(v))) == pytest.approx(
+            invariant_tables.k_norm(space.vectors, v), rel=1e-9
+        )
 
 
 def test_volume_and_averages_of_a_hull_are_those_of_its_simplices() -> None:

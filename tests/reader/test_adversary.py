@@ -17,7 +17,7 @@ import adversary as adv
 from adversary.reader.path import windows
 from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 LOWEST = ["knows 2 others", "others pmf", "others binomial", "flat to 6", "sure of 4", "flat"]
 UPPER = list(BELIEFS)
@@ -28,14 +28,14 @@ class Case(NamedTuple):
 
     plan: adv.Plan
     reader: adv.Adversary
-    noises: list[oracles.Law]
-    sums: list[oracles.Law | None]
-    beliefs: list[oracles.Law]
+    noises: list[paths.Law]
+    sums: list[paths.Law | None]
+    beliefs: list[paths.Law]
     inside: tuple[int, int]
 
-    def oracle(self, noisy: list[int], sums: list[int], top: int = 60) -> oracles.PathPosterior:
+    def oracle(self, noisy: list[int], sums: list[int], top: int = 60) -> paths.PathPosterior:
         windows = [range(top + 1)] * len(self.noises)
-        return oracles.path_posterior(
+        return paths.path_posterior(
             noisy, sums, self.noises, self.sums, self.beliefs, self.reader.prior, self.inside, counts=windows
         )
 
@@ -58,12 +58,12 @@ def case(
     counts: list[int | None] = [*siblings, None]
     levels = [adv.Level(n, NOISES[noise][0], d) for n, noise, d in zip(names, noises, counts, strict=True)]
     held: dict[str, Any] = {}
-    laws: list[oracles.Law] = []
+    laws: list[paths.Law] = []
     for i, name in enumerate(names):
         if i and siblings[i - 1] == 0:
-            laws.append(oracles.known(0))
+            laws.append(paths.known(0))
         elif not beliefs[i]:
-            laws.append(oracles.known(known))
+            laws.append(paths.known(known))
         else:
             held[name] = BELIEFS[beliefs[i]].belief
             laws.append(BELIEFS[beliefs[i]].oracle)
@@ -72,10 +72,10 @@ def case(
     return Case(adv.Plan(levels), reader, [NOISES[n][1](1) for n in noises], sums, laws, hypotheses)
 
 
-_CACHE: dict[tuple[str, int], oracles.Law] = {}
+_CACHE: dict[tuple[str, int], paths.Law] = {}
 
 
-def _sum_law(noise: str, count: int) -> oracles.Law:
+def _sum_law(noise: str, count: int) -> paths.Law:
     if (noise, count) not in _CACHE:
         _CACHE[noise, count] = NOISES[noise][1](count)
     return _CACHE[noise, count]
@@ -348,7 +348,7 @@ def test_composition_is_one_joint_release_in_any_order(setting: Any) -> None:
     def both(law: Any) -> Any:
         return None if law is None else lambda r, v: law(r[0], v) + law(r[1], v)
 
-    joint = oracles.path_posterior(
+    joint = paths.path_posterior(
         list(zip(first[0], second[0], strict=True)),
         list(zip(first[1], second[1], strict=True)),
         [both(law) for law in one.noises],
@@ -475,8 +475,8 @@ def test_own_pair_lists_every_release(setting: Any, top: int, reach: int) -> Non
     p, q = _averaged_pair(one, top, reach)
     assert sum(p) == pytest.approx(1.0, abs=1e-9)
     for epsilon in (-0.5, 0.0, 0.3, 1.0, 2.5):
-        assert loss.delta(epsilon) == pytest.approx(oracles.privacy_profile(p, q, epsilon), abs=1e-8)
-        assert loss.swapped.delta(epsilon) == pytest.approx(oracles.privacy_profile(q, p, epsilon), abs=1e-8)
+        assert loss.delta(epsilon) == pytest.approx(paths.privacy_profile(p, q, epsilon), abs=1e-8)
+        assert loss.swapped.delta(epsilon) == pytest.approx(paths.privacy_profile(q, p, epsilon), abs=1e-8)
 
 
 def test_own_pair_of_two_cells_composes_both() -> None:
@@ -693,14 +693,14 @@ def test_census_path_of_three_levels() -> None:
         ]
     )
     reader = adv.Adversary(beliefs={"block group": adv.Uniform(), "tract": adv.Uniform()})
-    noises = [oracles.discrete_gaussian(rho, reach=60) for rho in (RHO1, RHO2, RHO_TRACT)]
-    sums: list[oracles.Law | None] = [oracles.discrete_gaussian(RHO1, 27, reach=50), oracles.discrete_gaussian(RHO2, 3)]
-    expected = oracles.path_posterior(
+    noises = [paths.discrete_gaussian(rho, reach=60) for rho in (RHO1, RHO2, RHO_TRACT)]
+    sums: list[paths.Law | None] = [paths.discrete_gaussian(RHO1, 27, reach=50), paths.discrete_gaussian(RHO2, 3)]
+    expected = paths.path_posterior(
         [1, 4, 2],
         [5, 0],
         noises,
         sums,
-        [oracles.known(0), oracles.flat, oracles.flat],
+        [paths.known(0), paths.flat, paths.flat],
         0.5,
         counts=[range(2), range(45), range(60)],
     )

@@ -19,7 +19,7 @@ import adversary as adv
 from adversary.reader import risk
 from adversary.reader.path import windows
 from adversary.reader.path.truth import Truth, opposite, settle_truth
-from adversary.reader.risk import law_of_plan as laws
+from adversary.reader.risk import law_of_plan
 from adversary.reader.risk.bayes_factor_law import FactorLaw
 from adversary.reader.risk.law_of_plan import factor_law
 from adversary.reader.risk.law_parts import Atoms
@@ -119,7 +119,7 @@ def test_many_siblings_are_simulated_beside_the_blocks_own_release(monkeypatch: 
     plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
     truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [0, 2]}})
     exact = factor_law(plan, reader, truth)
-    monkeypatch.setattr(laws, "MAX_GRID", 100)
+    monkeypatch.setattr(law_of_plan, "MAX_GRID", 100)
     found = factor_law(plan, reader, truth, draws=20_000, rng=1)
     assert found.simulated
     assert found.separable
@@ -250,7 +250,7 @@ def test_a_wide_parent_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform()})
     truth = settle_truth(plan, reader, {"block": 1, "tract": 3})
     exact = factor_law(plan, reader, truth)
-    monkeypatch.setattr(laws, "MAX_GRID", 100)
+    monkeypatch.setattr(law_of_plan, "MAX_GRID", 100)
     found = factor_law(plan, reader, truth, draws=5000, rng=3)
     assert found.simulated
     value, error = found.posterior_mean()

@@ -21,12 +21,12 @@ from adversary.reader.postprocessing.siblings_given_total import Shares
 from adversary.reader.postprocessing.weighted_noise import WeightedNoise
 from adversary.reader.risk.postprocessed_risk import consistency_risk, posterior_of
 from tests.catalogue import DG, RHO1
-from tests.oracles import postprocessing as slow
+from tests.oracles import postprocessing
 
-NOISES: dict[str, tuple[adv.Mechanism, slow.Pmf]] = {
-    "discrete gaussian": (DG(0.5), slow.discrete_gaussian(0.5, 9)),
-    "discrete gaussian, narrow": (DG(3.0), slow.discrete_gaussian(3.0, 4)),
-    "geometric": (adv.Geometric(1.4), slow.geometric(1.4, 26)),
+NOISES: dict[str, tuple[adv.Mechanism, postprocessing.Pmf]] = {
+    "discrete gaussian": (DG(0.5), postprocessing.discrete_gaussian(0.5, 9)),
+    "discrete gaussian, narrow": (DG(3.0), postprocessing.discrete_gaussian(3.0, 4)),
+    "geometric": (adv.Geometric(1.4), postprocessing.geometric(1.4, 26)),
 }
 
 
@@ -38,7 +38,7 @@ class Wrapped(NamedTuple):
 
 
 def to_multiple(base: int, rule: str) -> Callable[[int], int]:
-    return lambda y: base * slow.nearest(Fraction(y, base), rule)
+    return lambda y: base * postprocessing.nearest(Fraction(y, base), rule)
 
 
 WRAPPERS: dict[str, Wrapped] = {
@@ -76,7 +76,7 @@ def log(p: float) -> float:
 def test_rounding_agrees_with_fractions(rule: str) -> None:
     for denominator in range(1, 9):
         numerator = np.arange(-40, 41)
-        wanted = [slow.nearest(Fraction(int(n), denominator), rule) for n in numerator]
+        wanted = [postprocessing.nearest(Fraction(int(n), denominator), rule) for n in numerator]
         np.testing.assert_array_equal(nearest(numerator, denominator, rule), wanted)
         np.testing.assert_array_equal(nearest(numerator.astype(float), denominator, rule), wanted)
 
@@ -96,10 +96,10 @@ def test_the_last_numerator_is_the_last_that_rounds_there(rule: str) -> None:
 
 @over(WRAPPERS, "case")
 @over(NOISES, "noise")
-def test_wrappers_agree_with_enumeration(noise: tuple[adv.Mechanism, slow.Pmf], case: Wrapped) -> None:
+def test_wrappers_agree_with_enumeration(noise: tuple[adv.Mechanism, postprocessing.Pmf], case: Wrapped) -> None:
     mechanism, possible = case.wrap(noise[0]), {case.function(y) for y in range(-40, 41)}
     for value in (0, 1, 5):
-        law = slow.pushed(noise[1], value, case.function)
+        law = postprocessing.pushed(noise[1], value, case.function)
         for release in range(-6, 13):
             p, below = law.get(release, 0.0), math.fsum(q for r, q in law.items() if r <= release)
             assert math.exp(mechanism.log_prob(release, value)) == pytest.approx(p, rel=1e-12, abs=2e-15)
@@ -110,7 +110,9 @@ def test_wrappers_agree_with_enumeration(noise: tuple[adv.Mechanism, slow.Pmf], 
 
 @over(WRAPPERS, "case")
 @over(NOISES, "noise")
-def test_laws_of_every_mechanism_hold_for_wrappers(noise: tuple[adv.Mechanism, slow.Pmf], case: Wrapped) -> None:
+def test_laws_of_every_mechanism_hold_for_wrappers(
+    noise: tuple[adv.Mechanism, postprocessing.Pmf], case: Wrapped
+) -> None:
     mechanism = case.wrap(noise[0])
     support = mechanism.support(1)
     values, weights = mechanism.releases(1)
@@ -144,20 +146,20 @@ def test_samples_are_the_samples_inside_put_through_the_function(case: Wrapped) 
 @over(WRAPPERS, "case")
 @over(NOISES, "noise")
 def test_wrappers_never_cost_more_than_the_mechanism_inside(
-    noise: tuple[adv.Mechanism, slow.Pmf], case: Wrapped
+    noise: tuple[adv.Mechanism, postprocessing.Pmf], case: Wrapped
 ) -> None:
     """delta(epsilon) of every pair of values, by plain sums, is at most that of the loss inside (post-processing)."""
     loss = case.wrap(noise[0]).privacy_loss(2)
     for value in (0, 1, 2, 8):
-        p, q = (slow.pushed(noise[1], v, case.function) for v in (value + 2, value))
+        p, q = (postprocessing.pushed(noise[1], v, case.function) for v in (value + 2, value))
         for epsilon in (-0.5, 0.0, 0.3, 1.0, 2.5):
             own = math.fsum(max(0.0, p.get(r, 0.0) - math.exp(epsilon) * q.get(r, 0.0)) for r in {*p, *q})
             assert own <= loss.delta(epsilon) + 1e-12
 
 
 def test_clamping_far_from_its_ends_attains_the_loss_inside() -> None:
-    noise = slow.discrete_gaussian(0.5, 9)
-    p, q = (slow.pushed(noise, v, lambda y: max(y, 0)) for v in (21, 20))
+    noise = postprocessing.discrete_gaussian(0.5, 9)
+    p, q = (postprocessing.pushed(noise, v, lambda y: max(y, 0)) for v in (21, 20))
     for epsilon in (0.0, 0.3, 1.0):
         own = math.fsum(max(0.0, p.get(r, 0.0) - math.exp(epsilon) * q.get(r, 0.0)) for r in {*p, *q})
         assert own == pytest.approx(clamped(DG(0.5)).privacy_loss().delta(epsilon), abs=1e-12)
@@ -308,8 +310,8 @@ def test_least_squares_minimises_the_weighted_squares() -> None:
         weights = [Fraction(int(w), 3) for w in rng.integers(1, 7, 2)]
         z, total = [int(v) for v in rng.integers(-6, 9, d + 1)], int(rng.integers(0, 9))
         rule = str(rng.choice(RULES))
-        v = slow.least_squares(z, [weights[0]] + [weights[1]] * d, total)[0]
-        wanted = min(max(slow.nearest(v, rule), 0), total)
+        v = postprocessing.least_squares(z, [weights[0]] + [weights[1]] * d, total)[0]
+        wanted = min(max(postprocessing.nearest(v, rule), 0), total)
         assert LeastSquares(rule, *weights).adjusted(z[0], sum(z[1:]), total, d) == wanted
 
 
@@ -325,10 +327,10 @@ LEAST_SQUARES = {
 @over(LEAST_SQUARES, "weights")
 @over(NOISES, "noise")
 def test_least_squares_agrees_with_enumeration(
-    noise: tuple[adv.Mechanism, slow.Pmf], weights: tuple[Any, Any], rule: str
+    noise: tuple[adv.Mechanism, postprocessing.Pmf], weights: tuple[Any, Any], rule: str
 ) -> None:
     for own, others, parent, d in [(0, 1, 1, 3), (1, 0, 1, 3), (2, 3, 6, 2), (1, 0, 4, 1), (0, 2, 3, 4)]:
-        law = slow.least_squares_law(
+        law = postprocessing.least_squares_law(
             own, others, parent, d, noise[1], rule, (Fraction(weights[0]), Fraction(weights[1]))
         )
         release = np.arange(parent + 1)
@@ -379,7 +381,7 @@ def test_one_period_of_weighted_noise_gives_the_rest(a: int, b: int, d: int, rho
 def test_weighted_noise_is_the_sum_of_products(name: str) -> None:
     mechanism, noise = NOISES[name]
     law = WeightedNoise(mechanism, mechanism.total(2), 2, 3)  # type: ignore[arg-type]
-    total = slow.added(noise, 2)
+    total = postprocessing.added(noise, 2)
     for w, log_p in enumerate(law.log_pmf(12)):
         wanted = math.fsum(p * q for n, p in noise.items() for s, q in total.items() if 2 * n + 3 * s == w)
         assert math.exp(log_p) == pytest.approx(wanted, rel=3e-11)
@@ -419,11 +421,11 @@ def test_projection_is_the_nearest_point_of_the_simplex() -> None:
     rng = np.random.default_rng(3)
     for _ in range(150):
         z, total = [int(v) for v in rng.integers(-5, 8, int(rng.integers(1, 6)))], int(rng.integers(0, 9))
-        wanted = slow.project(z, total)
+        wanted = postprocessing.project(z, total)
         np.testing.assert_allclose(project(z, total), np.array(wanted, dtype=float), atol=1e-14)
         for rule in RULES if len(z) > 1 else ():
             adjusted = NonNegative(rule).adjusted(z[0], z[1:], total, len(z) - 1)
-            assert adjusted == slow.nearest(wanted[0], rule)
+            assert adjusted == postprocessing.nearest(wanted[0], rule)
 
 
 def test_projection_works_along_the_last_axis() -> None:
@@ -449,11 +451,11 @@ LAWS: dict[str, tuple[Any, list[float] | None]] = {
 @over(LAWS, "law")
 @pytest.mark.parametrize("d", [1, 2])
 def test_the_simplex_agrees_with_enumeration(d: int, law: tuple[Any, list[float] | None], rule: str) -> None:
-    noise = slow.discrete_gaussian(1.2, 6)
+    noise = postprocessing.discrete_gaussian(1.2, 6)
     process = NonNegative(rule, law[0])
     assert process.exact(d)
     for own, others, parent in [(0, 1, 1), (1, 0, 1), (1, 3, 4), (3, 2, 4)]:
-        wanted = slow.simplex_law(own, others, parent, d, noise, rule, law[1])
+        wanted = postprocessing.simplex_law(own, others, parent, d, noise, rule, law[1])
         release = np.arange(parent + 1)
         found = np.exp(process.log_prob(release, parent, own, others, DG(1.2), d))
         np.testing.assert_allclose(found, [wanted[a] for a in release], rtol=1e-12, atol=1e-14)
@@ -466,7 +468,9 @@ def test_the_simulated_simplex_is_within_its_stated_error(law: str) -> None:
     process = NonNegative("half_even", LAWS[law][0], draws=4000, seed=2)
     assert not process.exact(5)
     for own, others, parent in [(0, 2, 3), (1, 1, 3)]:
-        wanted = slow.simplex_law(own, others, parent, 5, slow.discrete_gaussian(2.0, 4), "half_even", LAWS[law][1])
+        wanted = postprocessing.simplex_law(
+            own, others, parent, 5, postprocessing.discrete_gaussian(2.0, 4), "half_even", LAWS[law][1]
+        )
         release = np.arange(parent + 1)
         found = process.log_prob(release, parent, own, others, DG(2.0), 5)
         error = process.standard_error(release, parent, own, others, DG(2.0), 5)
@@ -510,7 +514,7 @@ def test_a_total_falls_on_siblings_as_its_law_says(law: tuple[Any, list[float] |
     shares, draws = Shares(law[0]), 8000
     counts = shares.draw(3, 4, draws, np.random.default_rng(8))
     assert np.all(counts.sum(1) == 4)
-    wanted = dict(slow.splits(4, 3, law[1]))
+    wanted = dict(postprocessing.splits(4, 3, law[1]))
     seen = [int((counts == np.array(c)).all(1).sum()) for c in wanted]
     likely = [c for c in wanted if wanted[c] * draws >= 10]
     assert sum(seen[list(wanted).index(c)] for c in likely) > 0.98 * draws
@@ -529,15 +533,15 @@ def test_a_larger_total_only_adds_people() -> None:
 
 
 def test_risk_agrees_with_enumeration() -> None:
-    noise = slow.discrete_gaussian(0.5, 9)
+    noise = postprocessing.discrete_gaussian(0.5, 9)
     for known, count, parent, rule in [(0, 1, 1, "half_even"), (2, 5, 4, "half_up"), (1, 2, 6, "half_down")]:
-        laws = [slow.least_squares_law(k, count - k, parent, 3, noise, rule) for k in (known, known + 1)]
+        laws = [postprocessing.least_squares_law(k, count - k, parent, 3, noise, rule) for k in (known, known + 1)]
         risk = consistency_risk(parent, DG(0.5), 3, count, 0.3, rule, known=known)
         assert risk["likelihood"].dims == ("hypothesis", "release")
         for i, law in enumerate(laws):
             np.testing.assert_allclose(risk["likelihood"][i], list(law.values()), rtol=3e-12)
-        assert float(risk["posterior_mean"]) == pytest.approx(slow.posterior_mean(0.3, *laws), rel=1e-12)
-        assert float(risk["ratio_mean"]) == pytest.approx(slow.posterior_mean(0.3, *laws) / 0.3, rel=1e-12)
+        assert float(risk["posterior_mean"]) == pytest.approx(postprocessing.posterior_mean(0.3, *laws), rel=1e-12)
+        assert float(risk["ratio_mean"]) == pytest.approx(postprocessing.posterior_mean(0.3, *laws) / 0.3, rel=1e-12)
         for a in range(parent + 1):
             odds = 0.3 * laws[1][a] / (0.7 * laws[0][a])
             assert float(risk["posterior"].sel(release=a)) == pytest.approx(odds / (1 + odds), rel=1e-12)
@@ -547,16 +551,20 @@ def test_risk_agrees_with_enumeration() -> None:
 
 
 def test_the_raw_and_bounding_readers_agree_with_enumeration() -> None:
-    noise = slow.discrete_gaussian(0.5, 9)
+    noise = postprocessing.discrete_gaussian(0.5, 9)
     risk = consistency_risk(4, DG(0.5), 3, 5, 0.3, known=2)
-    others = slow.added(noise, 3)
-    raw = [slow.pushed(noise, k, lambda y: y) for k in (2, 3)]
+    others = postprocessing.added(noise, 3)
+    raw = [postprocessing.pushed(noise, k, lambda y: y) for k in (2, 3)]
     pair = [
-        {1000 * x + s: p * q for x, p in own.items() for s, q in slow.pushed(others, 5 - k, lambda y: y).items()}
+        {
+            1000 * x + s: p * q
+            for x, p in own.items()
+            for s, q in postprocessing.pushed(others, 5 - k, lambda y: y).items()
+        }
         for k, own in zip((2, 3), raw, strict=True)
     ]
 
-    def mean(out: slow.Pmf, inside: slow.Pmf) -> float:
+    def mean(out: postprocessing.Pmf, inside: postprocessing.Pmf) -> float:
         return math.fsum(0.3 * q * q / (0.3 * q + 0.7 * out.get(a, 0.0)) for a, q in inside.items() if q > 0)
 
     assert float(risk["raw_posterior_mean"]) == pytest.approx(mean(*raw), abs=1e-9)
@@ -594,16 +602,16 @@ def test_projection_never_tells_more_than_the_raw_counts(siblings: int) -> None:
         risk = consistency_risk(parent, DG(rho), siblings, count, 0.4, nonnegative=True)
         assert 0.4 < float(risk["posterior_mean"]) < float(risk["bound_posterior_mean"])
         assert "mcse" not in risk
-        noise = slow.discrete_gaussian(rho, 7)
+        noise = postprocessing.discrete_gaussian(rho, 7)
         if rho == 2.0:
-            laws = [slow.simplex_law(k, count - k, parent, siblings, noise, "half_even") for k in (0, 1)]
-            assert float(risk["posterior_mean"]) == pytest.approx(slow.posterior_mean(0.4, *laws), rel=1e-12)
+            laws = [postprocessing.simplex_law(k, count - k, parent, siblings, noise, "half_even") for k in (0, 1)]
+            assert float(risk["posterior_mean"]) == pytest.approx(postprocessing.posterior_mean(0.4, *laws), rel=1e-12)
 
 
 def test_a_simulated_risk_is_within_its_stated_error() -> None:
-    noise = slow.discrete_gaussian(2.0, 4)
-    laws = [slow.simplex_law(k, 2 - k, 3, 4, noise, "half_even") for k in (0, 1)]
-    wanted = slow.posterior_mean(0.4, *laws)
+    noise = postprocessing.discrete_gaussian(2.0, 4)
+    laws = [postprocessing.simplex_law(k, 2 - k, 3, 4, noise, "half_even") for k in (0, 1)]
+    wanted = postprocessing.posterior_mean(0.4, *laws)
     for seed in range(4):
         risk = consistency_risk(3, DG(2.0), 4, 2, 0.4, nonnegative=True, draws=2000, rng=seed)
         assert 0 < float(risk["mcse"]) < 0.01

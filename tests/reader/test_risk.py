@@ -20,12 +20,12 @@ from adversary.reader.risk.bayes_factor_law import FactorLaw
 from adversary.reader.risk.law_of_plan import factor_law, invariant_factor
 from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import BELIEFS, DG, STORIES
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 LAWS = {
-    "discrete gaussian": (DG(0.6), lambda count: oracles.discrete_gaussian(0.6, count, reach=14)),
-    "discrete gaussian, narrow": (DG(2.0), lambda count: oracles.discrete_gaussian(2.0, count, reach=10)),
-    "geometric": (adv.Geometric(2.5), lambda count: oracles.geometric(2.5, count, reach=24)),
+    "discrete gaussian": (DG(0.6), lambda count: paths.discrete_gaussian(0.6, count, reach=14)),
+    "discrete gaussian, narrow": (DG(2.0), lambda count: paths.discrete_gaussian(2.0, count, reach=10)),
+    "geometric": (adv.Geometric(2.5), lambda count: paths.geometric(2.5, count, reach=24)),
 }
 REACH = {"discrete gaussian": 7, "discrete gaussian, narrow": 4, "geometric": 8}
 
@@ -34,7 +34,7 @@ def law_of(plan: adv.Plan, reader: adv.Adversary, truth: Any, **options: Any) ->
     return factor_law(plan, reader, settle_truth(plan, reader, truth), **options)
 
 
-def agree(summary: xr.Dataset, expected: oracles.PathRisk) -> None:
+def agree(summary: xr.Dataset, expected: paths.PathRisk) -> None:
     """Every average, to what the oracle's windows leave out."""
     lost = 2 * (1 - expected.mass) + 1e-11
     assert lost < 1e-5
@@ -58,9 +58,9 @@ def test_one_level_visits_every_release(noise: str, prior: float, belief: str, t
     plan = adv.Plan([adv.Level("block", mechanism)])
     beliefs = {"block": BELIEFS[belief].belief} if belief else {}
     reader = adv.Adversary(prior, 1, beliefs)
-    held = BELIEFS[belief].oracle if belief else oracles.known(1)
+    held = BELIEFS[belief].oracle if belief else paths.known(1)
     truth = target + (1 if not belief else 2)
-    expected = oracles.path_risk(
+    expected = paths.path_risk(
         [truth],
         target,
         [law(1)],
@@ -91,12 +91,12 @@ def test_two_levels_visit_every_release(noise: tuple[str, str], belief: str, tru
             settle_truth(plan, reader, {"block": truth[0], "tract": truth[1]})
         return
     reach = [REACH[name] for name in noise]
-    expected = oracles.path_risk(
+    expected = paths.path_risk(
         truth,
         truth[0],
         [low_law(1), high_law(1)],
         [low_law(d)],
-        [oracles.known(0), held],
+        [paths.known(0), held],
         0.3,
         counts=[range(2), range(24)],
         releases=[range(t - r, t + r + 1) for t, r in zip(truth, reach, strict=True)],
@@ -114,12 +114,12 @@ def test_two_levels_with_unknown_others_below_visit_every_release(target: int) -
     mechanism, law = LAWS["geometric"]
     plan = adv.Plan([adv.Level("block", mechanism, siblings=1), adv.Level("tract", mechanism)])
     reader = adv.Adversary(0.4, beliefs={"block": [0.5, 0.5], "tract": adv.Uniform(5)})
-    expected = oracles.path_risk(
+    expected = paths.path_risk(
         (1, 3),
         target,
         [law(1), law(1)],
         [law(1)],
-        [oracles.others([0.5, 0.5]), oracles.flat_to(5)],
+        [paths.others([0.5, 0.5]), paths.flat_to(5)],
         0.4,
         counts=[range(3), range(6)],
         releases=[range(-6, 9), range(-4, 11)],
@@ -138,12 +138,12 @@ def test_other_contributions_visit_every_release(hypotheses: tuple[int, int], no
     reader = adv.Adversary(0.3, 1, hypotheses=hypotheses)
     for target in (0, 1):
         truth = 1 + hypotheses[target]
-        expected = oracles.path_risk(
+        expected = paths.path_risk(
             [truth],
             target,
             [law(1)],
             [],
-            [oracles.known(1)],
+            [paths.known(1)],
             0.3,
             hypotheses,
             counts=[range(6)],
@@ -156,12 +156,12 @@ def test_same_people_twice_visit_every_release() -> None:
     (low, low_law), (high, high_law) = LAWS["discrete gaussian"], LAWS["geometric"]
     plan = adv.Plan([adv.Level("block", low, siblings=0), adv.Level("tract", high)])
     reader = adv.Adversary(0.3, 1)
-    expected = oracles.path_risk(
+    expected = paths.path_risk(
         (2, 2),
         1,
         [low_law(1), high_law(1)],
         [None],
-        [oracles.known(1), oracles.known(0)],
+        [paths.known(1), paths.known(0)],
         0.3,
         counts=[range(4), range(4)],
         releases=[range(-8, 13), range(-8, 13)],

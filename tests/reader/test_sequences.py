@@ -15,12 +15,12 @@ from scipy.special import expit, logit
 import adversary as adv
 from adversary.reader import risk
 from tests.catalogue import DG, RHO1, RHO2
-from tests.oracles import paths as oracles
+from tests.oracles import paths
 
 NARROW = {
-    "discrete gaussian, 1.5": (DG(1.5), oracles.discrete_gaussian(1.5, reach=8)),
-    "discrete gaussian, 2.3": (DG(2.3), oracles.discrete_gaussian(2.3, reach=8)),
-    "geometric": (adv.Geometric(4.0), oracles.geometric(4.0, reach=12)),
+    "discrete gaussian, 1.5": (DG(1.5), paths.discrete_gaussian(1.5, reach=8)),
+    "discrete gaussian, 2.3": (DG(2.3), paths.discrete_gaussian(2.3, reach=8)),
+    "geometric": (adv.Geometric(4.0), paths.geometric(4.0, reach=12)),
 }
 REACH = {"discrete gaussian, 1.5": 5, "discrete gaussian, 2.3": 4, "geometric": 9}
 

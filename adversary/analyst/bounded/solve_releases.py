@@ -281,8 +281,7 @@ def _log_posterior(question: Question, i: int, lines: Any, mean_edges: Floats, v
 
 def _refine(question: Question, i: int, depth: float, lines: Floats, edges: Pair, values: Pair, totals: Floats) -> None:
     """One row under a prior of the user's own: panels over all the region, then closer and closer to the posterior."""
-    from adversary.analyst.bounded.quadrature import Lines, panels
-    from adversary.analyst.bounded.quadrature import panel_edges as layouts
+    from adversary.analyst.bounded.quadrature import Lines, panel_edges, panels
     from adversary.analyst.bounded.quadrature import solve as q
 
     line = Lines(lines[i, 0], lines[i, 1], int(lines[i, 2]), lines[i, 3])
@@ -296,8 +295,8 @@ def _refine(question: Question, i: int, depth: float, lines: Floats, edges: Pair
     totals[i] = q.integrate(_log_posterior(question, i, line, *widest), *widest, line, *rough)
     if not np.isfinite(totals[i, 0]):
         return
-    layouts.lay_again(widest[0], rough[0], low, high, depth, mean_edges)
-    layouts.lay_again(widest[1], rough[1], -20.0, line.top, depth, variance_edges)
+    panel_edges.lay_again(widest[0], rough[0], low, high, depth, mean_edges)
+    panel_edges.lay_again(widest[1], rough[1], -20.0, line.top, depth, variance_edges)
     for _ in range(_ROUNDS):
         logs = _log_posterior(question, i, line, mean_edges, variance_edges)
         totals[i] = q.integrate(logs, mean_edges, variance_edges, line, values[0][i], values[1][i])
@@ -308,8 +307,8 @@ def _refine(question: Question, i: int, depth: float, lines: Floats, edges: Pair
         variance = panels.density_of(line.kind, 0.0, 0.0, variance_edges, values[1][i])
         totals[i, 1] = max(totals[i, 1], panels.unresolved(mean), panels.unresolved(variance))
         before = mean_edges.copy(), variance_edges.copy()
-        layouts.lay_again(mean_edges, values[0][i], low, high, depth, mean_edges)
-        layouts.lay_again(variance_edges, values[1][i], -20.0, line.top, depth, variance_edges)
+        panel_edges.lay_again(mean_edges, values[0][i], low, high, depth, mean_edges)
+        panel_edges.lay_again(variance_edges, values[1][i], -20.0, line.top, depth, variance_edges)
         moved = max(
             np.abs(b - e).max() / (e[-1] - e[0]) for b, e in zip(before, (mean_edges, variance_edges), strict=True)
         )

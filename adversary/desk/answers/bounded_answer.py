@@ -13,10 +13,9 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import as_array, exactly, finite, numbers, percent, share
-from adversary._core import blocks as runner
+from adversary._core import as_array, blocks, exactly, finite, numbers, percent, share
 from adversary.analyst.bounded import BoundedRelease, Flat
-from adversary.desk.answers import both_readings as readings
+from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
 from adversary.desk.kit import add, error_of, nearly, put, table, unsure, with_unit
@@ -31,7 +30,7 @@ DRAWS, SEED = 4000, 2020
 NO_MEAN = "none"
 """Of a law whose tails are both too heavy for one."""
 
-type Answer = readings.Answer[ReleaseFile, Posterior]
+type Answer = both_readings.Answer[ReleaseFile, Posterior]
 
 
 def work_out(file: ReleaseFile) -> Answer:
@@ -41,7 +40,7 @@ def work_out(file: ReleaseFile) -> Answer:
     ------
     ValueError : the reading that was asked for does not exist; the message names the file and says why
     """
-    return readings.both(file, _read)
+    return both_readings.both(file, _read)
 
 
 def _read(file: ReleaseFile, name: str) -> Posterior:
@@ -59,7 +58,7 @@ def summary(answer: Answer) -> dict[str, Any]:
         "quantity": file.quantity, "unit": file.unit, "release": _release(file.release), "prior": _prior(file),
         "feasibility": file.feasibility,
     }  # fmt: skip
-    found = readings.summed_up(answer, about, _reading, conclusion)
+    found = both_readings.summed_up(answer, about, _reading, conclusion)
     found["notes"] += unsure({READINGS[name]: found[name] for name in answer.posteriors})
     return found
 
@@ -99,10 +98,10 @@ def _reading(file: ReleaseFile, one: Posterior) -> dict[str, Any]:
 
 def show(found: dict[str, Any], console: Console) -> None:
     """A `summary` as tables."""
-    shown = readings.show_first(found, _published(found), console)
+    shown = both_readings.show_first(found, _published(found), console)
     _show_intervals(found, shown, console)
     _show_beside(found, shown, console)
-    readings.show_rest(found, console)
+    both_readings.show_rest(found, console)
 
 
 def _published(found: Mapping[str, Any]) -> str:
@@ -196,13 +195,13 @@ def data(answer: Answer) -> xr.DataTree:
 
 def figures(answer: Answer) -> dict[str, Any]:
     """The figures of an answer by name."""
-    from adversary.desk.figures import bounded_posterior as posterior_figures
+    from adversary.desk.figures import bounded_posterior
 
     both = {READINGS[name]: one for name, one in answer.posteriors.items()}
     words = {"quantity": answer.file.quantity, "unit": answer.file.unit}
     drawn = {
-        "marginals": lambda: posterior_figures.marginals(both, answer.file.prob, **words),
-        "joint": lambda: posterior_figures.joint(both, **words),
-        "predictive": lambda: posterior_figures.predictive(both, **words),
+        "marginals": lambda: bounded_posterior.marginals(both, answer.file.prob, **words),
+        "joint": lambda: bounded_posterior.joint(both, **words),
+        "predictive": lambda: bounded_posterior.predictive(both, **words),
     }
-    return {name: drawn[name]() for name in runner.track(list(drawn), "drawing")}
+    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}

@@ -13,10 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from adversary._core import as_array, check_probability, finite, numbers
-from adversary._core import blocks as runner
-from adversary.desk.kit import add, put, table
-from adversary.desk.kit import audit_words as words
+from adversary._core import as_array, blocks, check_probability, finite, numbers
+from adversary.desk.kit import add, audit_words, put, table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -91,7 +89,7 @@ def summary(
         "pbdp": lambda: {"delta": float(failure), "epsilon": finite(guarantee.pbdp_epsilon(failure))},
         "zcdp_rho": lambda: _rho(guarantee),
     }
-    done = {name: jobs[name]() for name in runner.track(list(jobs), guarantee.definition)}
+    done = {name: jobs[name]() for name in blocks.track(list(jobs), guarantee.definition)}
     for row, f1 in zip(believed["priors"], done.pop("f1"), strict=True):
         row["f1"] = f1
     done["power"] = [{"level": float(a), "power": r} for a, r in zip(levels, done["power"], strict=True)]
@@ -156,7 +154,7 @@ def show(answer: dict[str, Any], console: Console) -> None:
     show_beliefs(answer, console)
     tests = table("Tests of “in” against “out”", [], ["false alarms", "detections at most"])
     for row in answer["power"]:
-        add(tests, words.percent(row["level"]), share_above(row["power"]))
+        add(tests, audit_words.percent(row["level"]), share_above(row["power"]))
     put(tests, console)
     simple = any("simple" in row for row in answer["epsilon"])
     heads = ["delta", "epsilon (tight)", "epsilon (simple)"] if simple else ["delta", "epsilon"]
@@ -181,7 +179,11 @@ def show_beliefs(answer: dict[str, Any], console: Console) -> None:
     heads = ["prior", "posterior", "ratio", "difference (points)", *["largest F1"] * scored]
     believed = table(f"Beliefs about one person, {_chance(answer['failure'])}", [], heads)
     for row in answer["priors"]:
-        cells = [words.share(row["prior"]), between(row["posterior"], 100.0) + words.PERCENT, between(row["ratio"])]
+        cells = [
+            audit_words.share(row["prior"]),
+            between(row["posterior"], 100.0) + audit_words.PERCENT,
+            between(row["ratio"]),
+        ]
         add(believed, *cells, points(row["difference"]), *[above(row.get("f1"))] * scored)
     every = answer["any_prior"]
     add(believed, "any", "", between(every["ratio"]), points(every["difference"]))
@@ -190,18 +192,18 @@ def show_beliefs(answer: dict[str, Any], console: Console) -> None:
 
 def above(x: float | None, digits: int = 4) -> str:
     """An upper end, rounded up; None is no limit."""
-    return words.outward(np.inf if x is None else x, True, digits)
+    return audit_words.outward(np.inf if x is None else x, True, digits)
 
 
 def share_above(x: float | None, digits: int = 4) -> str:
     """A probability that is an upper end, in percent and rounded up."""
-    return above(None if x is None else 100.0 * x, digits) + words.PERCENT
+    return above(None if x is None else 100.0 * x, digits) + audit_words.PERCENT
 
 
 def between(ends: Sequence[float | None], unit: float = 1.0) -> str:
     """An interval, rounded outward."""
     low, high = (np.inf if end is None else unit * end for end in ends)
-    return words.between(low, high)
+    return audit_words.between(low, high)
 
 
 def points(ends: Sequence[float | None]) -> str:
@@ -210,4 +212,4 @@ def points(ends: Sequence[float | None]) -> str:
 
 
 def _chance(failure: float) -> str:
-    return f"except with probability {words.percent(failure)}" if failure else "for certain"
+    return f"except with probability {audit_words.percent(failure)}" if failure else "for certain"

@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adversary._core import as_array, check_probability, finite, numbers
-from adversary._core import blocks as runner
+from adversary._core import as_array, blocks, check_probability, finite, numbers
 from adversary.desk.answers.bounds_answer import (
     DELTAS,
     FAILURE,
@@ -27,8 +26,7 @@ from adversary.desk.answers.bounds_answer import (
     share_above,
     show_beliefs,
 )
-from adversary.desk.kit import add, put, table
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import add, audit_words, put, table
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
 
@@ -62,7 +60,7 @@ def summary(
         "epsilon": lambda: _epsilons(made, deltas),
         "beliefs": lambda: beliefs(made.loss, priors, failure),
     }
-    done = {name: jobs[name]() for name in runner.track(list(jobs), f"composing {len(made.queries)} queries")}
+    done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
     return {
         "name": made.name,
         **_price(made),
@@ -145,8 +143,8 @@ def show(answer: dict[str, Any], console: Console) -> None:
     powers = table("Detections by the best test (power)", [], heads)
     for row in answer["power"]:
         add(
-            powers, words.percent(row["level"]), _certified(*row["exact"]),
-            f"{100.0 * row['gaussian']:#.{DIGITS}g}{words.PERCENT}", share_above(row["zcdp"]),
+            powers, audit_words.percent(row["level"]), _certified(*row["exact"]),
+            f"{100.0 * row['gaussian']:#.{DIGITS}g}{audit_words.PERCENT}", share_above(row["zcdp"]),
         )  # fmt: skip
     put(powers, console)
     heads = ["delta", "exact composition", "Gaussian, same rho", "zCDP (tight)", "zCDP (simple)"]
@@ -174,8 +172,8 @@ def _queries(answer: dict[str, Any]) -> Table:
 
 
 def _certified(low: float, high: float) -> str:
-    ends = words.outward(100.0 * low, False, DIGITS), words.outward(100.0 * high, True, DIGITS)
-    return f"{ends[0]} to {ends[1]}{words.PERCENT}"
+    ends = audit_words.outward(100.0 * low, False, DIGITS), audit_words.outward(100.0 * high, True, DIGITS)
+    return f"{ends[0]} to {ends[1]}{audit_words.PERCENT}"
 
 
 def _short(answer: Mapping[str, Any]) -> float | None:

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks as runner
-from adversary._core import finite, numbers
+from adversary._core import blocks, finite, numbers
 from adversary.desk.answers.epsilon_tables import show as show
 from adversary.desk.files import ProfileFile, Utility
 from adversary.policy.budget import (
@@ -72,7 +71,7 @@ def work_out(file: ProfileFile) -> Answer:
         jobs["forms", name] = [partial(_form, file, one, row) for row in rows]
         jobs["curves", name] = [partial(_curve, file, one)] * (file.releases is not None)
     flat = [(key, job) for key, every in jobs.items() for job in every]
-    made = [(key, job()) for key, job in runner.track(flat, "what the profiles allow")]
+    made = [(key, job()) for key, job in blocks.track(flat, "what the profiles allow")]
     forms = {name: xr.concat([row for key, row in made if key == ("forms", name)], "form") for name in bounded}
     curves = {name: curve for (what, name), curve in made if what == "curves"}
     utility = None if file.utility is None else _utility(file, file.utility)
@@ -226,7 +225,7 @@ def figures(answer: Answer) -> dict[str, Any]:
     if shown.get("per_release"):
         curves = {name: answer.curves[name] for name in shown["per_release"]}
         drawn["per_release"] = lambda: budget_figures.per_release(curves)
-    return {name: drawn[name]() for name in runner.track(list(drawn), "drawing")}
+    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}
 
 
 def _shown(answer: Answer) -> dict[str, list[str]]:

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary._core import failure_of, shown_epsilon
-from adversary.desk.kit import SAME, add, few, put, sides, table
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import SAME, add, audit_words, few, put, sides, table
 from adversary.policy.budget import BOUNDED
 
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
@@ -61,7 +60,7 @@ def _least(one: Mapping[str, Any], digits: int | None) -> str:
 
 def _place(prior: float | None) -> str:
     """A prior of the reader who binds; 0 is a limit."""
-    return "" if prior is None else "towards 0" if prior == 0.0 else words.share(prior)
+    return "" if prior is None else "towards 0" if prior == 0.0 else audit_words.share(prior)
 
 
 def _bounds(one: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -72,14 +71,14 @@ def _bounds(one: Mapping[str, Any]) -> tuple[str, str, str]:
     ratio, tolerated = sides(at["ratio"], at["tolerated"])
     same = abs(at["ratio"] - at["tolerated"]) <= SAME * at["tolerated"]
     posterior = min(1.0, one["inclusion"] * one["value"] * at["tolerated"]) if same else at["posterior"]
-    return tolerated, ratio, words.outward_percent(posterior, True) + words.PERCENT
+    return tolerated, ratio, audit_words.outward_percent(posterior, True) + audit_words.PERCENT
 
 
 def _how(one: Mapping[str, Any]) -> str:
     low, high = one["bracket"]
     if one["method"] == "closed" or high is None:
         return "formula" if one["method"] == "closed" else str(one["method"])
-    return f"{one['method']}, {words.between(low, high)}"
+    return f"{one['method']}, {audit_words.between(low, high)}"
 
 
 def _show_forms(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]], console: Console) -> None:
@@ -118,7 +117,7 @@ def _show_several(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]]
 
 def _parameter(row: Mapping[str, Any]) -> str:
     """The parameter of a definition, rounded down, or why there is none."""
-    return words.outward(row["parameter"], False) if row["status"] == BOUNDED else STATUS[row["status"]]
+    return audit_words.outward(row["parameter"], False) if row["status"] == BOUNDED else STATUS[row["status"]]
 
 
 def _same(answer: Mapping[str, Any]) -> str:
@@ -150,9 +149,9 @@ def _show_accuracy(answer: Mapping[str, Any], every: Mapping[str, dict[str, Any]
         for name, one in every.items():
             found = one["utility"]
             wrong = [_chance(row["probability"]) for row in found["wrong_decision"][part]]
-            error = "" if found["rmse"] is None else words.figure_of(found["rmse"])
+            error = "" if found["rmse"] is None else audit_words.figure_of(found["rmse"])
             given = found["parameter"]
-            parameter = STATUS[one["status"]] if given is None else words.outward(given, False)
+            parameter = STATUS[one["status"]] if given is None else audit_words.outward(given, False)
             add(made, *([name] if named else []), *[parameter] * sold, error, _chance(found["prob_exact"]), *wrong)
         made.title = None
         console.print(made)
@@ -165,4 +164,4 @@ def per_thousand(rate: float) -> str:
 
 def _chance(p: float | None) -> str:
     """A probability to four digits; nothing where there is none."""
-    return "" if p is None else f"< 0.01{words.PERCENT}" if 0.0 < p < 1e-4 else words.share(p)
+    return "" if p is None else f"< 0.01{audit_words.PERCENT}" if 0.0 < p < 1e-4 else audit_words.share(p)

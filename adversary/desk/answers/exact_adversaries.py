@@ -13,10 +13,9 @@ import xarray as xr
 from rich.console import Console
 
 from adversary._core import Floats, figure_of, finite, logit, outward, share
-from adversary.desk.answers import exact_guarantees as exact_promises
+from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, add, exact_words, of_reader, put, readers_of, shown, table
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import Section, Table, add, audit_words, exact_words, of_reader, put, readers_of, shown, table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.mechanisms import Exact
@@ -67,7 +66,7 @@ def _told(totals: ExactTotals) -> bool:
 
 def _reader(scenario: Scenario, tree: xr.DataTree, name: str) -> dict[str, Any]:
     risk, bound = (of_reader(tree[group].to_dataset(), name) for group in ("risk", "bound"))
-    failed = words.unreliable(risk)
+    failed = audit_words.unreliable(risk)
     moved, weight = odds_moved(tree, name)
     rows = {}
     for definition in bound["definition"].values:
@@ -119,8 +118,8 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     totals = published(scenario)
     return {
         **brief(scenario, tree),
-        "promises": exact_promises.of_promises(scenario.guarantee or {}, totals),
-        "composition": exact_promises.of_composition(releases(scenario), totals),
+        "promises": exact_guarantees.of_promises(scenario.guarantee or {}, totals),
+        "composition": exact_guarantees.of_composition(releases(scenario), totals),
     }
 
 
@@ -128,8 +127,8 @@ def brief(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     """The same without composition, promises by their parameters alone."""
     totals = published(scenario)
     return {
-        "published": exact_promises.of_margins(scenario.invariants, totals),
-        "promises": exact_promises.of_promises(scenario.guarantee or {}, totals, exact_promises.stated),
+        "published": exact_guarantees.of_margins(scenario.invariants, totals),
+        "promises": exact_guarantees.of_promises(scenario.guarantee or {}, totals, exact_guarantees.stated),
         "violated": _violated(tree),
         "readers": readers(scenario, tree),
     }
@@ -159,13 +158,17 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     )
     for name, one in found["readers"].items():
         ratio = one["invariant_ratio"]
-        numbers = [share(one["prior"]), share(one["given"]), words.UNRELIABLE if ratio is None else figure_of(ratio)]
+        numbers = [
+            share(one["prior"]),
+            share(one["given"]),
+            audit_words.UNRELIABLE if ratio is None else figure_of(ratio),
+        ]
         add(made, name or "the reader", *numbers, *exact_words.after(one))
     put(made, console)
     made = table(LIMITS, ["reader", "promise"], HEADS)
     for name, one in found["readers"].items():
         for definition, row in one["bounds"].items():
-            add(made, name or "the reader", words.called(definition), *cells(row))
+            add(made, name or "the reader", audit_words.called(definition), *cells(row))
     put(made, console)
 
 
@@ -176,9 +179,9 @@ LIMITS = "How far a release moves the log odds (nats); a promise read for one re
 
 def cells(row: Mapping[str, Any]) -> list[str]:
     """One promise of one reader, limits rounded up."""
-    naive, limit, semi = (words.outward(np.inf if row[key] is None else row[key], True) for key in _LIMITS)
-    beyond = words.UNRELIABLE if row["naive_outside"] is None else share(row["naive_outside"])
-    reached = words.UNRELIABLE if row["achieved"] is None else outward(row["achieved"], True)
+    naive, limit, semi = (audit_words.outward(np.inf if row[key] is None else row[key], True) for key in _LIMITS)
+    beyond = audit_words.UNRELIABLE if row["naive_outside"] is None else share(row["naive_outside"])
+    reached = audit_words.UNRELIABLE if row["achieved"] is None else outward(row["achieved"], True)
     return [naive, beyond, str(row["k"]), limit, semi, reached, share(row["failure"])]
 
 
@@ -196,9 +199,9 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     grid = Table([*["reader"] * several, "promise", *HEADS], texts=1 + several)
     for name, one in found["readers"].items():
         for definition, row in one["bounds"].items():
-            grid.add(*[name] * several, words.called(definition), *cells(row))
+            grid.add(*[name] * several, audit_words.called(definition), *cells(row))
     figures = []
-    if not words.unreliable(tree["risk"].to_dataset()):
+    if not audit_words.unreliable(tree["risk"].to_dataset()):
         from adversary.desk.figures import exact_figures
 
         figures = [shown(lambda: exact_figures.odds_moved(found, moves(scenario, tree)), CAPTION)]

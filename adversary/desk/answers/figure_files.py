@@ -11,10 +11,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from adversary._core import between, percent
-from adversary._core import blocks as runner
+from adversary._core import between, blocks, percent
 from adversary.desk.answers.bounds_answer import certain
-from adversary.desk.figures import trade_off_curves as curves
+from adversary.desk.figures import trade_off_curves
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
@@ -43,13 +42,13 @@ def of_guarantee(guarantee: Guarantee, name: str, priors: Sequence[float], failu
     rho = float(guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else 0.0
     named = {name: guarantee, **({"Gaussian noise of that rho": _gaussian(rho)} if rho else {})}
     drawn: dict[str, Callable[[], Figure]] = {
-        "trade_off": lambda: curves.trade_off(named),
+        "trade_off": lambda: trade_off_curves.trade_off(named),
         "posterior_by_prior": lambda: posterior_by_prior(*certain(guarantee, failure), priors),
     }
     if rho:
-        drawn["epsilon_ladder"] = lambda: curves.epsilon_ladder(rho)
+        drawn["epsilon_ladder"] = lambda: trade_off_curves.epsilon_ladder(rho)
     elif isinstance(guarantee, GaussianDP) and guarantee.mu:
-        drawn["epsilon_ladder"] = lambda: curves.epsilon_ladder(guarantees=named)
+        drawn["epsilon_ladder"] = lambda: trade_off_curves.epsilon_ladder(guarantees=named)
     return _drawn(drawn)
 
 
@@ -58,8 +57,10 @@ def of_concern(made: CensusScenario, priors: Sequence[float], failure: float) ->
     rho = float(made.rho)
     return _drawn(
         {
-            "trade_off": lambda: curves.trade_off({"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}),
-            "epsilon_ladder": lambda: curves.epsilon_ladder(rho, {"exact composition": made.loss}),
+            "trade_off": lambda: trade_off_curves.trade_off(
+                {"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}
+            ),
+            "epsilon_ladder": lambda: trade_off_curves.epsilon_ladder(rho, {"exact composition": made.loss}),
             "posterior_by_prior": lambda: posterior_by_prior(*certain(made.loss, failure), priors),
         }
     )
@@ -75,7 +76,7 @@ def _gaussian(rho: float) -> Guarantee:
 
 
 def _drawn(figures: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
-    return {name: figures[name]() for name in runner.track(list(figures), "drawing")}
+    return {name: figures[name]() for name in blocks.track(list(figures), "drawing")}
 
 
 def write(figures: Mapping[str, Figure], folder: Path, data: xr.DataTree | None = None, name: str = "") -> list[Path]:

@@ -13,10 +13,9 @@ import numpy as np
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import Floats, as_array, finite, numbers, percent
-from adversary._core import blocks as runner
+from adversary._core import Floats, as_array, blocks, finite, numbers, percent
 from adversary.analyst.regression import MOMENTS, SUMS, RegressionRelease, feasible_coefficients, feasible_sums
-from adversary.desk.answers import both_readings as readings
+from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS
 from adversary.desk.files import RegressionFile
 from adversary.desk.kit import add, counted, nearly, put, shortest, table, unmixed
@@ -25,7 +24,7 @@ from adversary.desk.kit.regression_words import NAMES, conclusion
 
 CHAINS, SEED = 32, 2020
 
-type Answer = readings.Answer[RegressionFile, xr.Dataset]
+type Answer = both_readings.Answer[RegressionFile, xr.Dataset]
 
 
 def work_out(file: RegressionFile) -> Answer:
@@ -35,7 +34,7 @@ def work_out(file: RegressionFile) -> Answer:
     ------
     ValueError : the reading that was asked for does not exist; the message names the file and says why
     """
-    return readings.both(file, _read)
+    return both_readings.both(file, _read)
 
 
 def _read(file: RegressionFile, name: str) -> xr.Dataset:
@@ -55,7 +54,7 @@ def summary(answer: Answer) -> dict[str, Any]:
     about = {
         "x": file.x, "y": file.y, "release": _release(file.release), "prior": _prior(file), "region": file.region,
     }  # fmt: skip
-    found = readings.summed_up(answer, about, _reading, conclusion)
+    found = both_readings.summed_up(answer, about, _reading, conclusion)
     found["notes"] += unmixed({READINGS[name]: found[name] for name in answer.posteriors})
     return found
 
@@ -100,10 +99,10 @@ def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
 
 def show(found: dict[str, Any], console: Console) -> None:
     """A `summary` as tables."""
-    shown = readings.show_first(found, _published(found), console)
+    shown = both_readings.show_first(found, _published(found), console)
     _show_intervals(found, shown, console)
     _show_beside(shown, console)
-    readings.show_rest(found, console)
+    both_readings.show_rest(found, console)
 
 
 def _published(found: Mapping[str, Any]) -> str:
@@ -168,4 +167,4 @@ def figures(answer: Answer) -> dict[str, Any]:
         "marginals": lambda: regression_figures.marginals(both, file.prob, **words),
         "lines": lambda: regression_figures.lines(both, file.release, file.prob, **words),
     }
-    return {name: drawn[name]() for name in runner.track(list(drawn), "drawing")}
+    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}

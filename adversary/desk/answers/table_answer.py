@@ -15,7 +15,7 @@ import xarray as xr
 from rich.console import Console
 
 from adversary._core import figure_of, finite, numbers, share
-from adversary.desk.answers import exact_guarantees as exact_promises
+from adversary.desk.answers import exact_guarantees
 from adversary.desk.answers.bounds_answer import above
 from adversary.desk.files import MOST_RECORDS, TableFile
 from adversary.desk.kit import add, put, table
@@ -119,9 +119,9 @@ def summary(answer: Answer) -> dict[str, Any]:
         shown["naive"] = None if promise is None else finite(promise.loss_bound(shown["failure"]))
         shown["naive_broken"] = None if shown["naive"] is None else shown["achieved"] > shown["naive"] * (1 + 1e-9)
     return {
-        "published": exact_promises.of_margins(file.invariants, answer.totals),
-        "promises": exact_promises.of_promises(file.guarantees, answer.totals) | _made(answer),
-        "composition": exact_promises.of_composition(_repeated(file), answer.totals),
+        "published": exact_guarantees.of_margins(file.invariants, answer.totals),
+        "promises": exact_guarantees.of_promises(file.guarantees, answer.totals) | _made(answer),
+        "composition": exact_guarantees.of_composition(_repeated(file), answer.totals),
         "table": shown,
         "costs": None if answer.costs is None else _costed(answer),
     }
@@ -148,8 +148,8 @@ def _made(answer: Answer) -> dict[str, Any]:
     reach = min(answer.totals.semi_adjacency, MOST_RECORDS)
     rows, columns = file.invariants.margins.counts
     after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
-    before = exact_promises.of_guarantee(file.mechanism.guarantee)
-    one = {"made_for": file.made_for, "before": before, "after": exact_promises.of_guarantee(after)}
+    before = exact_guarantees.of_guarantee(file.mechanism.guarantee)
+    one = {"made_for": file.made_for, "before": before, "after": exact_guarantees.of_guarantee(after)}
     return {"noise made for the margins": one}
 
 

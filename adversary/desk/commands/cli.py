@@ -21,13 +21,9 @@ from rich.console import Console
 
 from adversary._core import __version__, alone
 from adversary.desk.answers import (
-    bounds_answer as bounds,
-)
-from adversary.desk.answers import (
-    census_tables as concerns,
-)
-from adversary.desk.answers import (
-    profile_verdict as profile_verdicts,
+    bounds_answer,
+    census_tables,
+    profile_verdict,
 )
 from adversary.desk.commands.epsilon_command import epsilon_command
 from adversary.desk.commands.explain_command import explain_command
@@ -56,11 +52,9 @@ from adversary.desk.commands.options import (
 )
 from adversary.desk.commands.spine_command import spine_command
 from adversary.desk.files import Scenario
-from adversary.desk.kit import audit_words as words
-from adversary.desk.kit import console, json_text, safe_names, tell
+from adversary.desk.kit import audit_words, console, json_text, safe_names, tell
 from adversary.desk.report import MEASURES as MEASURES
-from adversary.desk.report import audit_answer as answers
-from adversary.desk.report import sensitivity_section as sensitivities
+from adversary.desk.report import audit_answer, sensitivity_section
 from adversary.driver import ENGINES, audit
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
@@ -142,14 +136,14 @@ def audit_command(
                     scheduler=scheduler,
                     workers=workers,
                 )
-            return profile_verdicts.judged(read, found)
+            return profile_verdict.judged(read, found)
 
         tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance], force)
-        answer = json_text(answers.summary(read, tree)) if as_json else ""
+        answer = json_text(audit_answer.summary(read, tree)) if as_json else ""
     if as_json:
         print(answer)
     else:
-        answers.show(read, tree, console())
+        audit_answer.show(read, tree, console())
     if out is not None:
         print(f"report and data in {out}", file=sys.stderr)
 
@@ -168,19 +162,21 @@ def sensitivity_command(
     """How far the answers move with prior, budget, siblings and beliefs, with the target in and with the target out."""
     with told(scenario), directory(out) as folder:
         read = read_scenario(scenario, truth)
-        every = {name: sensitivities.gone_over(one) for name, one in words.truths(read).items()}
+        every = {name: sensitivity_section.gone_over(one) for name, one in audit_words.truths(read).items()}
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
             files = safe_names(every)
             drawn = {
                 "_".join(filter(None, [files[name], figure])): draw
                 for name, gone in every.items()
-                for figure, (draw, _) in sensitivities.figures_of(gone).items()
+                for figure, (draw, _) in sensitivity_section.figures_of(gone).items()
             }
-            exhibits.write(exhibits.of_sweeps(drawn), folder, sensitivities.data_of(every), "sensitivity.nc")
-        answer = sensitivities.answers(read, every)
-    _print(answer, lambda _, to: sensitivities.show_every(every, to), out, as_json)
+            figure_files.write(
+                figure_files.of_sweeps(drawn), folder, sensitivity_section.data_of(every), "sensitivity.nc"
+            )
+        answer = sensitivity_section.answers(read, every)
+    _print(answer, lambda _, to: sensitivity_section.show_every(every, to), out, as_json)
 
 
 @app.command("bounds")
@@ -196,7 +192,7 @@ def bounds_command(
     ] = None,
     prior: Priors = None,
     level: Levels = None,
-    failure: Failure = str(bounds.FAILURE),
+    failure: Failure = str(bounds_answer.FAILURE),
     out: Figures = None,
     as_json: Json = False,
 ) -> None:
@@ -204,16 +200,18 @@ def bounds_command(
     with told(), directory(out) as folder:
         given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
         parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
-        deltas = bounds.deltas_of(parsed["delta"])
-        guarantee, parameters = bounds.guarantee_of(**parsed)
-        priors = several("--prior", prior, bounds.PRIORS)
-        levels, chance = several("--level", level, bounds.LEVELS), number("--failure", failure)
-        answer = bounds.summary(guarantee, parameters, priors, levels, deltas, chance)
+        deltas = bounds_answer.deltas_of(parsed["delta"])
+        guarantee, parameters = bounds_answer.guarantee_of(**parsed)
+        priors = several("--prior", prior, bounds_answer.PRIORS)
+        levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
+        answer = bounds_answer.summary(guarantee, parameters, priors, levels, deltas, chance)
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
-            exhibits.write(exhibits.of_guarantee(guarantee, bounds.title(answer), priors, chance), folder)
-    _print(answer, bounds.show, out, as_json)
+            figure_files.write(
+                figure_files.of_guarantee(guarantee, bounds_answer.title(answer), priors, chance), folder
+            )
+    _print(answer, bounds_answer.show, out, as_json)
 
 
 @census.command("scenario")
@@ -222,7 +220,7 @@ def scenario_command(
     cells: Cells = "2",
     prior: Priors = None,
     level: Levels = None,
-    failure: Failure = str(bounds.FAILURE),
+    failure: Failure = str(bounds_answer.FAILURE),
     out: Figures = None,
     as_json: Json = False,
 ) -> None:
@@ -233,8 +231,8 @@ def scenario_command(
     with told():
         if out is not None:
             raise ValueError(f"--out needs the name of a scenario, one of {', '.join(SCENARIOS)}")
-        listed = concerns.every_scenario(whole("--cells", cells))
-    _print(listed, concerns.show_every, out, as_json)
+        listed = census_tables.every_scenario(whole("--cells", cells))
+    _print(listed, census_tables.show_every, out, as_json)
 
 
 @census.command("release")
@@ -242,7 +240,7 @@ def release_command(
     cells: Cells = "2",
     prior: Priors = None,
     level: Levels = None,
-    failure: Failure = str(bounds.FAILURE),
+    failure: Failure = str(bounds_answer.FAILURE),
     out: Figures = None,
     as_json: Json = False,
 ) -> None:
@@ -258,7 +256,7 @@ def dhc_command(
     cells: Cells = "2",
     prior: Priors = None,
     level: Levels = None,
-    failure: Failure = str(bounds.FAILURE),
+    failure: Failure = str(bounds_answer.FAILURE),
     out: Figures = None,
     as_json: Json = False,
 ) -> None:
@@ -284,14 +282,17 @@ def _concern(
 ) -> None:
     """A concern priced, composed, drawn and printed."""
     with told(), directory(out) as folder:
-        priors, levels = several("--prior", prior, bounds.PRIORS), several("--level", level, bounds.LEVELS)
+        priors, levels = (
+            several("--prior", prior, bounds_answer.PRIORS),
+            several("--level", level, bounds_answer.LEVELS),
+        )
         made, chance = make(), number("--failure", failure)
-        answer = concerns.summary(made, priors, levels, chance)
+        answer = census_tables.summary(made, priors, levels, chance)
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
-            exhibits.write(exhibits.of_concern(made, priors, chance), folder)
-    _print(answer, concerns.show, out, as_json)
+            figure_files.write(figure_files.of_concern(made, priors, chance), folder)
+    _print(answer, census_tables.show, out, as_json)
 
 
 def _print(answer: Any, show: Callable[[Any, Console], None], out: Path | None, as_json: bool) -> None:

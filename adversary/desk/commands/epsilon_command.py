@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from adversary.desk.answers import epsilon_answer as budgets
+from adversary.desk.answers import epsilon_answer
 from adversary.desk.commands.options import Json, directory, told, whole
 from adversary.desk.files import load_profile_file
 from adversary.desk.kit import tell
@@ -31,14 +31,14 @@ def epsilon_command(
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
     with told(profile), directory(out) as folder:
         digits = None if round_down is None else whole("--round-down", round_down)
-        answer = budgets.work_out(load_profile_file(profile).asked(statistic, digits))
-        found = budgets.summary(answer)
+        answer = epsilon_answer.work_out(load_profile_file(profile).asked(statistic, digits))
+        found = epsilon_answer.summary(answer)
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
-            exhibits.write(budgets.figures(answer), folder, budgets.data(answer), "budget.nc")
-    tell(found, budgets.show, as_json)
+            figure_files.write(epsilon_answer.figures(answer), folder, epsilon_answer.data(answer), "budget.nc")
+    tell(found, epsilon_answer.show, as_json)
     if out is not None:
-        if missing := budgets.left_out(answer):
+        if missing := epsilon_answer.left_out(answer):
             print(missing, file=sys.stderr)
         print(f"figures and data in {out}", file=sys.stderr)

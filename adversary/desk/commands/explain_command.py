@@ -9,12 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from adversary._core import check_probability
-from adversary.desk.answers import bounds_answer as bounds
+from adversary.desk.answers import bounds_answer
 from adversary.desk.commands.options import SEED, Json, Truths, number, read_scenario, told, whole
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
 from adversary.desk.kit import tell
-from adversary.desk.report import EVERYONE, Asked
-from adversary.desk.report import explain_answer as explained
+from adversary.desk.report import EVERYONE, Asked, explain_answer
 from adversary.driver import audit
 from adversary.policy.explain import AUDIENCES, TOPICS
 
@@ -71,7 +70,7 @@ def explain_command(
             answer = _of_scenario(read_scenario(file, truth), options, chance)
         else:
             answer = _of_profiles(file, options, chance)
-    tell(answer, explained.show, as_json)
+    tell(answer, explain_answer.show, as_json)
 
 
 def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> dict[str, Any]:
@@ -81,10 +80,10 @@ def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: flo
         others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
         raise ValueError(f"--delta belongs to --epsilon, got it with {others}")
     parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
-    guarantee, parameters = bounds.guarantee_of(**parts)
-    title = bounds.title({"definition": guarantee.definition, "parameters": parameters})
-    subject = explained.of_guarantee(guarantee, guarantee.definition)
-    return explained.answer(title, [subject], Asked(**options, failure=failure))
+    guarantee, parameters = bounds_answer.guarantee_of(**parts)
+    title = bounds_answer.title({"definition": guarantee.definition, "parameters": parameters})
+    subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
+    return explain_answer.answer(title, [subject], Asked(**options, failure=failure))
 
 
 def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
@@ -93,10 +92,10 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
     if options["topic"] in (None, "audit"):
         what = (scenario.plan, scenario.adversary, scenario.truth)
         tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
-    subjects = explained.of_scenario(scenario, tree, chance)
+    subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = failure is not None or "failure" in scenario.document
     title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance if said else None)
-    return explained.answer(title, subjects, asked, explained.notes(scenario, tree))
+    return explain_answer.answer(title, subjects, asked, explain_answer.notes(scenario, tree))
 
 
 def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
@@ -106,9 +105,9 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
         read = replace(read, failure=float(check_probability("failure", failure)))
     releases = read.releases if options["releases"] is None else check_releases(options["releases"])
     others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
-    subjects = explained.of_profiles(read, releases=None if releases is None else int(releases), others=others)
+    subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
     asked = Asked(**{**options, "releases": None}, failure=failure)
-    return explained.answer(read.title or file.name, subjects, asked)
+    return explain_answer.answer(read.title or file.name, subjects, asked)
 
 
 def _is_scenario(file: Path) -> bool:

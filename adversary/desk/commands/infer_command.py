@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adversary.desk.answers import bounded_answer as inferred
-from adversary.desk.answers import regression_answer as regressed
+from adversary.desk.answers import bounded_answer, regression_answer
 from adversary.desk.commands.options import Json, directory, number, told
 from adversary.desk.files import RegressionFile, load_any_release_file, parse_prior
 from adversary.desk.kit import tell
@@ -42,14 +41,14 @@ def infer_command(
             believed = None if prior is None else parse_prior(prior)
             chance = None if prob is None else number("--prob", prob)
             file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
-            kind: Any = regressed if isinstance(file, RegressionFile) else inferred
+            kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
             worked_out = kind.work_out(file)
         answer = replace(worked_out, notes=tuple(notes))
         found = kind.summary(answer)
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
-            exhibits.write(kind.figures(answer), folder, kind.data(answer), "posterior.nc")
+            figure_files.write(kind.figures(answer), folder, kind.data(answer), "posterior.nc")
     tell(found, kind.show, as_json)
     if out is not None:
         print(f"figures and data in {out}", file=sys.stderr)

@@ -14,20 +14,15 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from adversary._core import blocks as runner
+from adversary._core import blocks
 from adversary.desk.answers import (
-    exact_adversaries as exact_readers,
-)
-from adversary.desk.answers import (
-    exact_guarantees as exact_promises,
-)
-from adversary.desk.answers import (
-    table_answer as exact_tables,
+    exact_adversaries,
+    exact_guarantees,
+    table_answer,
 )
 from adversary.desk.commands.options import SEED, Json, Truths, directory, number, read_scenario, told
 from adversary.desk.files import Scenario, load_table_file, read_toml
-from adversary.desk.kit import audit_words as words
-from adversary.desk.kit import exact_words, safe_names, tell
+from adversary.desk.kit import audit_words, exact_words, safe_names, tell
 from adversary.desk.report import how
 from adversary.driver import audit
 from adversary.reader.conditioned import ExactTotals
@@ -64,9 +59,9 @@ def invariants_command(
         chance = None if failure is None else number("--failure", failure)
         worked = _table(scenario, truth, chance) if _is_table(scenario) else _plan(scenario, truth, chance)
         if folder is not None:
-            from adversary.desk.answers import figure_files as exhibits
+            from adversary.desk.answers import figure_files
 
-            exhibits.write(worked.figures(), folder, worked.data, "invariants.nc")
+            figure_files.write(worked.figures(), folder, worked.data, "invariants.nc")
     tell(worked.found, worked.show, as_json)
     if out is not None:
         print(f"figures and data in {out}", file=sys.stderr)
@@ -82,15 +77,15 @@ def _is_table(path: Path) -> bool:
 def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Worked:
     """A scenario, audited by the exact engine."""
     scenario = read_scenario(path, changes)
-    totals = exact_readers.published(scenario)
+    totals = exact_adversaries.published(scenario)
     chance = scenario.failure if failure is None else failure
     what = (scenario.plan, scenario.adversary, scenario.truth)
     tree = audit(
         *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
     )
-    every = words.cases(scenario, tree)
-    answers = {name: exact_readers.summary(one, part) for name, one, part in every}
-    said = {name: exact_readers.sentences(one) for name, one in answers.items()}
+    every = audit_words.cases(scenario, tree)
+    answers = {name: exact_adversaries.summary(one, part) for name, one, part in every}
+    said = {name: exact_adversaries.sentences(one) for name, one in answers.items()}
     first = next(iter(answers.values()))
     common = {key: first[key] for key in ("published", "promises", "composition")}
     cases = {name: {"readers": one["readers"], "words": said[name]} for name, one in answers.items()}
@@ -114,7 +109,7 @@ def _show_plan(found: Mapping[str, Any], console: Console) -> None:
     for name, case in found.get("truths", {"": found}).items():
         if name:
             console.print(Text(f"\nUnder the truth {name}"))
-        exact_readers.show(case, console)
+        exact_adversaries.show(case, console)
         console.print()
         for sentence in case["words"]:
             console.print(Text(sentence))
@@ -124,21 +119,20 @@ def _show_first(found: Mapping[str, Any], console: Console) -> None:
     """What does not depend on a reader."""
     console.print(Text(found["title"], style="bold"))
     console.print(Text(found["conclusion"]))
-    exact_promises.show_margins(found["published"], console)
+    exact_guarantees.show_margins(found["published"], console)
     if found["promises"]:
-        exact_promises.show_promises(found["promises"], found["published"]["records_covered"], console)
-    exact_promises.show_composition(found["composition"], console)
+        exact_guarantees.show_promises(found["promises"], found["published"]["records_covered"], console)
+    exact_guarantees.show_composition(found["composition"], console)
 
 
 def _figures(scenario: Scenario, totals: ExactTotals, every: list[Any], answers: Mapping[str, Any]) -> dict[str, Any]:
     """The odds of every truth against their limits, and the first promise before and after."""
-    from adversary.desk.figures import exact_figures
-    from adversary.desk.figures import trade_off_curves as curves
+    from adversary.desk.figures import exact_figures, trade_off_curves
 
     drawn: dict[str, Callable[[], Any]] = {}
     files = safe_names(name for name, _, _ in every)
     for name, one, part in every:
-        moves = exact_readers.moves(one, part)
+        moves = exact_adversaries.moves(one, part)
         if moves:
             drawn["_".join(filter(None, [files[name], "odds"]))] = partial(
                 exact_figures.odds_moved, answers[name], moves
@@ -146,25 +140,25 @@ def _figures(scenario: Scenario, totals: ExactTotals, every: list[Any], answers:
     for name, promise in list((scenario.guarantee or {}).items())[:1]:
         if not totals.disclosed:
             both = {f"{name}, one record": promise.group(totals.each), f"{name}, beside it": totals.promised(promise)}
-            drawn["promise"] = partial(curves.trade_off, both)
-    return {key: drawn[key]() for key in runner.track(list(drawn), "drawing")}
+            drawn["promise"] = partial(trade_off_curves.trade_off, both)
+    return {key: drawn[key]() for key in blocks.track(list(drawn), "drawing")}
 
 
 def _table(path: Path, changes: list[str] | None, failure: float | None) -> Worked:
     """A table file."""
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
-    answer = exact_tables.work_out(load_table_file(path, failure))
+    answer = table_answer.work_out(load_table_file(path, failure))
     file = answer.file
-    summary = exact_tables.summary(answer)
+    summary = table_answer.summary(answer)
     said = [*exact_words.cost(summary), *exact_words.of_table(summary)]
     found = {**_about(file), "kind": "table", **summary, "words": said, "conclusion": exact_words.verdict(summary)}
 
     def show(found: Mapping[str, Any], console: Console) -> None:
         _show_first(found, console)
-        exact_tables.show(found, file.invariants.named, console)
+        table_answer.show(found, file.invariants.named, console)
         console.print()
         for sentence in found["words"]:
             console.print(Text(sentence))
 
-    return Worked(found, show, lambda: exact_tables.figures(answer), exact_tables.data(answer))
+    return Worked(found, show, lambda: table_answer.figures(answer), table_answer.data(answer))

@@ -12,10 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary.desk.commands.options import SEED, Json, extras, told
-from adversary.desk.kit import screen as tables
-from adversary.desk.kit import tell
-from adversary.nmf import arrow
-from adversary.nmf import check as nmf_contents
+from adversary.desk.kit import screen, tell
+from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, SPINES, Recipe, synthesise
 
 SHOWN = 20
@@ -69,7 +67,7 @@ def check_command(
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     with told():
         _need_arrow()
-        found = nmf_contents.contents(directory, progress=True)
+        found = check.contents(directory, progress=True)
     tell(found, _show_contents, as_json)
     if found["problems"]:
         print(f"{len(found['problems'])} problems", file=sys.stderr)
@@ -106,16 +104,16 @@ def _show_contents(found: dict[str, Any], console: Console) -> None:
     console.print(Text(f"{found['directory']}: {size}; parents by {found['parents']}{made_up}"))
     for level in found["levels"]:
         units = "unknown number of" if level["units"] is None else f"{level['units']:,}"
-        table = tables.table(
+        table = screen.table(
             f"{level['level']}: {units} units", ("query", "kind", "shape"), ("units", "measured", "variance")
         )
         for query in level["queries"]:
             shape = " x ".join(map(str, query["shape"] or ()))
-            tables.add(
+            screen.add(
                 table, query["query"], query["kind"], shape, f"{query['units']:,}", f"{query['measured']:,}",
                 _range(query["variance"]),
             )  # fmt: skip
-        tables.put(table, console)
+        screen.put(table, console)
     problems = found["problems"]
     console.print("", Text(f"{len(problems)} problems" if problems else "nothing is missing or malformed"), sep="\n")
     for problem in problems[:SHOWN]:

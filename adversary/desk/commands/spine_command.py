@@ -21,8 +21,7 @@ from adversary.desk.commands.options import Json as Json
 from adversary.desk.commands.options import Scheduler as Scheduler
 from adversary.desk.commands.options import Workers as Workers
 from adversary.desk.commands.options import extras, number, several, told
-from adversary.desk.kit import json_text, tell
-from adversary.desk.kit import screen as tables
+from adversary.desk.kit import json_text, screen, tell
 from adversary.desk.report import write_reports
 from adversary.desk.report.spine_page import warnings
 from adversary.nmf.runs import FAILURE, FORMS, QUANTILES, Findings, Question, Run, cells_of, leaf_prior, of_cell, run
@@ -186,27 +185,27 @@ def _show(answer: dict[str, Any], console: Console) -> None:
         evidence = one["log_evidence"]
         console.print(Text(ledger if evidence is None else f"log evidence {evidence:.6f}; {ledger}"))
         title = f"posterior / prior of one more person, prior {answer['prior']:g}, {answer['known']} known"
-        table = tables.table(title, (), [f"{100 * q:g} %" for q in QUANTILES])
-        tables.add(table, *(_number(x) for x in one["ratio_quantiles"]))
-        tables.put(table, console)
+        table = screen.table(title, (), [f"{100 * q:g} %" for q in QUANTILES])
+        screen.add(table, *(_number(x) for x in one["ratio_quantiles"]))
+        screen.put(table, console)
         bound = one["bound"]
-        shares = tables.table("leaves at or above", ("ratio",), ("value", "share"))
+        shares = screen.table("leaves at or above", ("ratio",), ("value", "share"))
         for row in one["thresholds"]:
-            tables.add(shares, "threshold", f"{row['ratio']:g}", f"{100 * row['share']:.2f} %")
+            screen.add(shares, "threshold", f"{row['ratio']:g}", f"{100 * row['share']:.2f} %")
         told = f"bound, {bound['definition']}, failure {bound['failure']:g}"
-        tables.add(shares, told, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
-        tables.put(shares, console)
+        screen.add(shares, told, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
+        screen.put(shares, console)
         for line in (bound["note"], _apart(bound["unprotected"])):
             if line:
                 console.print(Text(line))
-        worst = tables.table("largest", ("geocode", "status"), ("noisy", "mean", "posterior", "ratio"))
+        worst = screen.table("largest", ("geocode", "status"), ("noisy", "mean", "posterior", "ratio"))
         for row in one["worst"]:
             numbers = (row[name] for name in ("noisy", "mean", "posterior", "ratio"))
-            tables.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
-        tables.put(worst, console)
+            screen.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
+        screen.put(worst, console)
         told = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
         console.print("", Text(f"answers: {told}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
-        tables.show_warnings(one["warnings"], console)
+        screen.show_warnings(one["warnings"], console)
 
 
 def _apart(unprotected: int) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, percent
-from adversary._core import blocks as runner
+from adversary._core import Floats, blocks, percent
 from adversary.desk.files import Scenario
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import audit_words
 from adversary.desk.kit.audit_words import readers_of
 from adversary.driver import child_seed
 from adversary.privacy.definitions import ZeroConcentratedDP
@@ -48,7 +47,7 @@ def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[
     readers = readers_of(scenario)
     expected = {name: np.empty(factors.size) for name in readers}
     correct = {name: np.empty(factors.size) for name in readers}
-    for i in runner.track(range(factors.size), "budgets for the report"):
+    for i in blocks.track(range(factors.size), "budgets for the report"):
         plan = scaled_plan(scenario.plan, float(factors[i]))
         laws: list[tuple[Adversary, FactorLaw, FactorLaw]] = []
         for name, reader in readers.items():
@@ -117,7 +116,7 @@ def as_audited(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         draws = max(draws, SWEPT_DRAWS)
     if not seed.isdigit():
         return {"draws": draws, "rng": 0}
-    return {"draws": draws, "rng": child_seed(runner.seed_sequence(int(seed)), scenario.plan, scenario.truth)}
+    return {"draws": draws, "rng": child_seed(blocks.seed_sequence(int(seed)), scenario.plan, scenario.truth)}
 
 
 def is_exact(tree: xr.DataTree) -> bool:
@@ -129,7 +128,7 @@ def source(tree: xr.DataTree) -> list[str]:
     """Where a section's numbers come from, if not from the engine of the audit: one sentence, or none."""
     if is_exact(tree):
         return []
-    if words.unreliable(tree["risk"].to_dataset()):
+    if audit_words.unreliable(tree["risk"].to_dataset()):
         return ["Numbers here come from the exact engine, not from the sampler that failed."]
     return [f"Numbers here come from the exact engine, not from the engine of the audit ({tree.attrs['engine']})."]
 

@@ -13,22 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from adversary._core import finite, numbers
-from adversary.desk.answers import exact_adversaries as exact_readers
-from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.answers import exact_adversaries, profile_verdict
 from adversary.desk.files import Scenario
-from adversary.desk.kit import add, show_warnings, table
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import add, audit_words, show_warnings, table
 from adversary.desk.report import (
-    descriptions as portraits,
-)
-from adversary.desk.report import (
-    diagnostics_section as diagnostics,
-)
-from adversary.desk.report import (
-    empirical_epsilon_section as capabilities,
-)
-from adversary.desk.report import (
-    profile_section as profile_sections,
+    descriptions,
+    diagnostics_section,
+    empirical_epsilon_section,
+    profile_section,
 )
 
 MEASURES = ("posterior_mean", "ratio_mean", "prob_correct", "tie_mass")
@@ -47,7 +39,7 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         "neighbours": scenario.neighbours,
         "cells": scenario.plan.cells,
         "truth": scenario.truth,
-        "warnings": words.warnings(tree),
+        "warnings": audit_words.warnings(tree),
     }
     for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
         result[name] = _keyed(risk, partial(_number, name))
@@ -56,30 +48,30 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
         measures = [str(name) for name in errors["measure"].values]
         result["mcse"] = _keyed(errors, lambda one: dict(zip(measures, map(finite, one.values), strict=True)))
     if "status" in risk:
-        result["status"] = _keyed(risk, lambda one: words.UNRELIABLE if words.unreliable(one) else "ok")
-    if diagnostics.is_sampled(tree):
-        result["diagnostics"] = _by_reader(scenario, tree, diagnostics.worst)
+        result["status"] = _keyed(risk, lambda one: audit_words.UNRELIABLE if audit_words.unreliable(one) else "ok")
+    if diagnostics_section.is_sampled(tree):
+        result["diagnostics"] = _by_reader(scenario, tree, diagnostics_section.worst)
     result["bounds"] = _keyed(bound, _bounds)
-    if exact_readers.totals_of(scenario) is not None:
-        result["invariants"] = _by_truth(scenario, tree, exact_readers.brief)
+    if exact_adversaries.totals_of(scenario) is not None:
+        result["invariants"] = _by_truth(scenario, tree, exact_adversaries.brief)
     result["both_truths"] = _by_reader(scenario, tree, _capable)
     if scenario.profile is not None:
-        readers = _by_reader(scenario, tree, profile_sections.answer)
-        result["profile"] = {**profile_verdicts.answer(profile_verdicts.verdicts(scenario, tree)), "readers": readers}
+        readers = _by_reader(scenario, tree, profile_section.answer)
+        result["profile"] = {**profile_verdict.answer(profile_verdict.verdicts(scenario, tree)), "readers": readers}
     return result
 
 
 def _number(name: str, risk: xr.Dataset) -> Any:
     """One average, or the word "unreliable" in its place."""
-    return finite(risk[name].item()) if name == "prior" or not words.unreliable(risk) else words.UNRELIABLE
+    return finite(risk[name].item()) if name == "prior" or not audit_words.unreliable(risk) else audit_words.UNRELIABLE
 
 
 def _by_reader(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], dict[str, Any]]) -> Any:
     """What `read` says of every reader under every truth, in the same shape as `_keyed`."""
-    found = {truth: read(one, part) for truth, one, part in words.cases(scenario, tree)}
+    found = {truth: read(one, part) for truth, one, part in audit_words.cases(scenario, tree)}
     nested = {
         name: rows if "truths" in scenario.document else rows[""]
-        for name in words.readers_of(scenario)
+        for name in audit_words.readers_of(scenario)
         if (rows := {truth: each[name] for truth, each in found.items()})
     }
     return nested if isinstance(scenario.adversary, dict) else nested[""]
@@ -87,7 +79,7 @@ def _by_reader(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, 
 
 def _by_truth(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], Any]) -> Any:
     """What `read` says of every truth; itself where there is one."""
-    found = {truth: read(one, part) for truth, one, part in words.cases(scenario, tree)}
+    found = {truth: read(one, part) for truth, one, part in audit_words.cases(scenario, tree)}
     return found.get("", found)
 
 
@@ -101,7 +93,7 @@ def _capable(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
             "failure": one.failure,
             "allowed": {definition: finite(value) for definition, value in one.allowed.items()},
         }
-        for name, one in capabilities.capabilities(scenario, tree).items()
+        for name, one in empirical_epsilon_section.capabilities(scenario, tree).items()
     }
 
 
@@ -135,8 +127,8 @@ def _bounds(bound: xr.Dataset) -> dict[str, Any]:
 def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
     """The audit as tables: readers and what they learn, then every bound with its status."""
     console.print(Text(scenario.title or scenario.path.name, style="bold"))
-    for name, one, part in words.cases(scenario, tree):
-        counts = portraits.counts(one)
+    for name, one, part in audit_words.cases(scenario, tree):
+        counts = descriptions.counts(one)
         where = f"{name}: " if name else ""
         console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {how(part)}"))
         console.print(_learned(one, part))
@@ -145,24 +137,24 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
             console.print(Text(sentence))
         for status in np.unique(part["bound"].to_dataset()["status"].values):
             if status != "holds":
-                console.print(Text(words.STATUS[str(status)], style="red"))
-        profile_sections.show_readers(one, part, console)
-    profile_sections.show(scenario, tree, console)
-    show_warnings(words.warnings(tree), console)
+                console.print(Text(audit_words.STATUS[str(status)], style="red"))
+        profile_section.show_readers(one, part, console)
+    profile_section.show(scenario, tree, console)
+    show_warnings(audit_words.warnings(tree), console)
 
 
 def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     """What is done to the numbers, what exact totals cost, what readers could do, and why a sampler is not believed."""
-    yield from portraits.processing(scenario)
-    if exact_readers.totals_of(scenario) is not None:
-        yield from exact_readers.sentences(exact_readers.brief(scenario, tree))
-    yield from capabilities.told(capabilities.capabilities(scenario, tree))
-    if diagnostics.is_sampled(tree):
-        every = diagnostics.worst(scenario, tree)
+    yield from descriptions.processing(scenario)
+    if exact_adversaries.totals_of(scenario) is not None:
+        yield from exact_adversaries.sentences(exact_adversaries.brief(scenario, tree))
+    yield from empirical_epsilon_section.told(empirical_epsilon_section.capabilities(scenario, tree))
+    if diagnostics_section.is_sampled(tree):
+        every = diagnostics_section.worst(scenario, tree)
         for name, row in every.items():
-            pairs = zip(diagnostics.HEADS.values(), diagnostics.cells(row), strict=True)
+            pairs = zip(diagnostics_section.HEADS.values(), diagnostics_section.cells(row), strict=True)
             yield f"diagnostics{f' of reader {name}' if name else ''}: " + ", ".join(f"{k} {v}" for k, v in pairs)
-        yield from diagnostics.reasons(every)
+        yield from diagnostics_section.reasons(every)
 
 
 def how(tree: xr.DataTree) -> str:
@@ -178,15 +170,16 @@ def _learned(scenario: Scenario, tree: xr.DataTree) -> Table:
     start = "prior given exact levels" if given else "prior"
     heads = [start, "expected posterior", "expected ratio", "right guesses", "ties"]
     learned = table("What the reader learns", ["reader"], heads)
-    for name in words.readers_of(scenario):
-        one = words.of_reader(tree["risk"].to_dataset(), name)
-        ratio = words.figure_of(float(one["ratio_mean"])) + words.error(one, "ratio_mean")
+    for name in audit_words.readers_of(scenario):
+        one = audit_words.of_reader(tree["risk"].to_dataset(), name)
+        ratio = audit_words.figure_of(float(one["ratio_mean"])) + audit_words.error(one, "ratio_mean")
         posterior, correct = (
-            words.share(float(one[key])) + words.error(one, key, 100.0) for key in ("posterior_mean", "prob_correct")
+            audit_words.share(float(one[key])) + audit_words.error(one, key, 100.0)
+            for key in ("posterior_mean", "prob_correct")
         )
-        numbers = [posterior, ratio, correct, words.share(float(one["tie_mass"]))]
-        shown = [words.stated(one, number) for number in numbers]
-        add(learned, name or "the reader", words.share(float(one["prior"])), *shown)
+        numbers = [posterior, ratio, correct, audit_words.share(float(one["tie_mass"]))]
+        shown = [audit_words.stated(one, number) for number in numbers]
+        add(learned, name or "the reader", audit_words.share(float(one["prior"])), *shown)
     return learned
 
 
@@ -194,18 +187,18 @@ def _promised(scenario: Scenario, tree: xr.DataTree) -> Table:
     heads = ["posterior", "ratio", "may fail in", "releases beyond", "k"]
     promised = table("What was promised (lower ends rounded down, upper ends up)", ["reader", "promise"], heads)
     promised.add_column("status")
-    for name in words.readers_of(scenario):
-        bound = words.of_reader(tree["bound"].to_dataset(), name)
+    for name in audit_words.readers_of(scenario):
+        bound = audit_words.of_reader(tree["bound"].to_dataset(), name)
         for definition in bound["definition"].values:
             one = bound.sel(definition=definition)
             status = str(one["status"].item())
             cells = [
                 name or "the reader",
-                words.called(str(definition)),
-                words.between(*map(float, one["posterior"].values), percent=True),
-                words.between(*map(float, one["ratio"].values)),
-                words.share(float(one["failure"])),
-                words.beyond(float(one["outside"])),
+                audit_words.called(str(definition)),
+                audit_words.between(*map(float, one["posterior"].values), percent=True),
+                audit_words.between(*map(float, one["ratio"].values)),
+                audit_words.share(float(one["failure"])),
+                audit_words.beyond(float(one["outside"])),
                 str(int(one["k"])),
             ]
             style = "green" if status == "holds" else "red"

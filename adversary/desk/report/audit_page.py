@@ -15,42 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from adversary.desk.answers import exact_adversaries as exact_readers
+from adversary.desk.answers import exact_adversaries
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, naming, netcdf, printable, readers_of
-from adversary.desk.kit import audit_words as words
+from adversary.desk.kit import Section, audit_words, naming, netcdf, printable, readers_of
 from adversary.desk.report import (
-    descriptions as portraits,
-)
-from adversary.desk.report import (
-    diagnostics_section as diagnostics,
-)
-from adversary.desk.report import (
-    empirical_epsilon_section as capabilities,
-)
-from adversary.desk.report import (
-    explain_answer as explained,
-)
-from adversary.desk.report import (
-    other_neighbours as alternatives,
-)
-from adversary.desk.report import (
-    postprocessing_section as adjustments,
-)
-from adversary.desk.report import (
-    profile_section as profile_sections,
-)
-from adversary.desk.report import (
-    repeated_releases as repeats,
-)
-from adversary.desk.report import (
-    report_text as summaries,
-)
-from adversary.desk.report import (
-    results_section as learned,
-)
-from adversary.desk.report import (
-    sensitivity_section as sensitivities,
+    descriptions,
+    diagnostics_section,
+    empirical_epsilon_section,
+    explain_answer,
+    other_neighbours,
+    postprocessing_section,
+    profile_section,
+    repeated_releases,
+    report_text,
+    results_section,
+    sensitivity_section,
 )
 from adversary.reader.path import settle_truth
 
@@ -59,14 +38,14 @@ if TYPE_CHECKING:
 
 NAMES = ("report.html", "audit.nc")
 SECTIONS = (
-    exact_readers.section,
-    capabilities.section,
-    profile_sections.section,
-    profile_sections.readers,
-    repeats.section,
-    adjustments.section,
-    sensitivities.section,
-    diagnostics.section,
+    exact_adversaries.section,
+    empirical_epsilon_section.section,
+    profile_section.section,
+    profile_section.readers,
+    repeated_releases.section,
+    postprocessing_section.section,
+    sensitivity_section.section,
+    diagnostics_section.section,
 )
 """Parts of the page about one truth, each there only where it applies."""
 
@@ -150,31 +129,31 @@ def _shown(value: Any) -> Any:
 def render(scenario: Scenario, tree: xr.DataTree) -> str:
     """The report as one HTML page."""
     page = template("report.html.j2")
-    every = words.cases(scenario, tree)
-    other, inapplicable = alternatives.alternatives(every[0][1], every[0][2])
+    every = audit_words.cases(scenario, tree)
+    other, inapplicable = other_neighbours.alternatives(every[0][1], every[0][2])
     return page.render(
         title=scenario.title or scenario.path.name,
         description=scenario.description,
         source=scenario.source.rstrip("."),
-        summary=[*_summary(every), *profile_sections.summary(scenario, tree)],
-        published=summaries.published(every[0][1]),
-        levels=summaries.levels(scenario),
-        readers=[portraits.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
-        warnings=words.warnings(tree),
-        neighbours=alternatives.neighbours(scenario, every[0][0]),
+        summary=[*_summary(every), *profile_section.summary(scenario, tree)],
+        published=report_text.published(every[0][1]),
+        levels=report_text.levels(scenario),
+        readers=[descriptions.reader(scenario.plan, one, name) for name, one in readers_of(scenario).items()],
+        warnings=audit_words.warnings(tree),
+        neighbours=other_neighbours.neighbours(scenario, every[0][0]),
         alternatives=other,
         inapplicable=inapplicable,
         cases=[_case(name, one, part) for name, one, part in every],
-        reading=summaries.reading(scenario, tree),
-        words=explained.page(scenario, tree),
-        words_notes=explained.notes(scenario),
-        provenance=summaries.provenance(scenario, tree),
+        reading=report_text.reading(scenario, tree),
+        words=explain_answer.page(scenario, tree),
+        words_notes=explain_answer.notes(scenario),
+        provenance=report_text.provenance(scenario, tree),
     )
 
 
 def _summary(every: list[tuple[str, Scenario, xr.DataTree]]) -> list[str]:
     """What came out under every truth."""
-    return [line for name, one, part in every for line in summaries.summary(name, one, part)]
+    return [line for name, one, part in every for line in report_text.summary(name, one, part)]
 
 
 def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
@@ -183,11 +162,11 @@ def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     target = settle_truth(scenario.plan, first, scenario.truth).target
     return {
         "name": name,
-        "truth": portraits.truth(scenario, target),
-        "results": learned.results(scenario, tree),
-        "notes": learned.notes(scenario, tree),
-        "bounds": learned.bounds(scenario, tree),
-        "figures": learned.figures(scenario, tree),
+        "truth": descriptions.truth(scenario, target),
+        "results": results_section.results(scenario, tree),
+        "notes": results_section.notes(scenario, tree),
+        "bounds": results_section.bounds(scenario, tree),
+        "figures": results_section.figures(scenario, tree),
         "sections": _sections(scenario, tree),
     }
 

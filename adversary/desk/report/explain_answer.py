@@ -14,10 +14,10 @@ import xarray as xr
 from rich.console import Console
 from rich.text import Text
 
-from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.answers import profile_verdict
 from adversary.desk.files import ProfileFile, Scenario
-from adversary.desk.kit import audit_words as words
-from adversary.desk.report import descriptions as portraits
+from adversary.desk.kit import audit_words
+from adversary.desk.report import descriptions
 from adversary.driver import OWN
 from adversary.policy.budget import BOUNDED, USUAL, Promise, Recommendation, check_word, promise, recommend_epsilon
 from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
@@ -131,9 +131,9 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
         return []
     best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    if profile_verdicts.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
+    if profile_verdict.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
         return found
-    own = profile_verdicts.own_judgement(scenario, failure)
+    own = profile_verdict.own_judgement(scenario, failure)
     return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 
@@ -183,18 +183,18 @@ def _promises(file: ProfileFile, best: Recommendation, releases: int | None, oth
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What the texts about a scenario leave to be said: neighbours, readers that are not covered, the truth assumed."""
     found = [REPLACED] if scenario.neighbours == "bounded" else []
-    if names := profile_verdicts.tied(scenario):
+    if names := profile_verdict.tied(scenario):
         found.append(
-            f"{profile_verdicts.depends(names)} The limits told here are not about such beliefs: for them a promise "
+            f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a promise "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:
             found.append(NOT_OF_PROFILE)
     if tree is not None:
-        found += words.warnings(tree)
-        for name, one, _ in words.cases(scenario, tree):
-            target = settle_truth(one.plan, next(iter(words.readers_of(one).values())), one.truth).target
-            found.append(f"{f'Under truth “{name}”: ' if name else ''}{portraits.truth(one, target)}")
+        found += audit_words.warnings(tree)
+        for name, one, _ in audit_words.cases(scenario, tree):
+            target = settle_truth(one.plan, next(iter(audit_words.readers_of(one).values())), one.truth).target
+            found.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
     return found
 
 

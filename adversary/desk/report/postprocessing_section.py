@@ -12,11 +12,10 @@ from dataclasses import replace
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks as runner
-from adversary._core import figure_of, give_or_take, share
+from adversary._core import blocks, figure_of, give_or_take, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, as_audited, of_reader, readers_of, source, spread_of, stated
-from adversary.desk.report import descriptions as portraits
+from adversary.desk.report import descriptions
 from adversary.driver import TRUTHS, sweep
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary
@@ -60,7 +59,7 @@ def compared(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> dict[s
     }
     return {
         name: sweep(*cases[name], **as_audited(scenario, tree), progress=False)
-        for name in runner.track(list(cases), "raw and post-processed")
+        for name in blocks.track(list(cases), "raw and post-processed")
     }
 
 
@@ -80,7 +79,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             cells = [stated(risk, cell) if published else cell for cell in _cells(one)]
             table.add(*[name] * several, what, *cells, used=published)
         more.append(_finding(name, found))
-    lines = [*source(tree), *portraits.processing(scenario), _bound_line(scenario)]
+    lines = [*source(tree), *descriptions.processing(scenario), _bound_line(scenario)]
     return Section("Post-processing", lines, table, notes=[line for line in more if line])
 
 

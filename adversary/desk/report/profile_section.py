@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from adversary._core import PERCENT, finite, give_or_take, logit, outward, outward_percent, percentage, share
-from adversary.desk.answers import SURE
-from adversary.desk.answers import profile_verdict as profile_verdicts
+from adversary.desk.answers import SURE, profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, add, as_audited, beyond, put, readers_of, source, table
 from adversary.desk.kit.audit_words import called
@@ -115,7 +114,7 @@ def summary(scenario: Scenario, tree: xr.DataTree) -> list[str]:
     """Whether the planned release keeps the profile, in a sentence or two; nothing where there is no profile."""
     if scenario.profile is None:
         return []
-    found = profile_verdicts.verdicts(scenario, tree)
+    found = profile_verdict.verdicts(scenario, tree)
     own, status = found.sel(definition=OWN), found.attrs["status"]
     if status == NOT_COVERED:
         return [said(found)]
@@ -140,7 +139,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report with the verdicts; None where the scenario has no profile."""
     if scenario.profile is None:
         return None
-    found = profile_verdicts.verdicts(scenario, tree)
+    found = profile_verdict.verdicts(scenario, tree)
     made = Table(["promise", "verdict", *HEADS], texts=2)
     for cells in _rows(found):
         made.add(*cells)
@@ -161,7 +160,7 @@ def readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "What the profile tolerates of the readers above, and how often a release takes them further under this truth. "
         "A promise covers every reader; these are the ones the scenario is about.",
     ]
-    caveat = profile_verdicts.caveat(scenario)
+    caveat = profile_verdict.caveat(scenario)
     return Section("These readers and the profile", lines, made, notes=[caveat] if caveat else [])
 
 
@@ -169,7 +168,7 @@ def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
     """The verdicts as a table after the sentence that sums them up."""
     if scenario.profile is None:
         return
-    found = profile_verdicts.verdicts(scenario, tree)
+    found = profile_verdict.verdicts(scenario, tree)
     made = table(f"{TITLE}: {found.attrs['words']}", ["promise", "verdict"], HEADS)
     for cells in _rows(found):
         add(made, *cells)

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks as runner
-from adversary._core import figure_of, give_or_take, share
+from adversary._core import blocks, figure_of, give_or_take, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, as_audited, readers_of, shown, source, spread_of
 from adversary.driver import TRUTHS, sweep
@@ -26,7 +25,7 @@ def after_each(scenario: Scenario, tree: xr.DataTree, level: str, name: str = ""
     """
     numbers = np.arange(1, scenario.sequences[level] + 1)
     rows = []
-    for number in runner.track(list(numbers), f"releases of the {level}"):
+    for number in blocks.track(list(numbers), f"releases of the {level}"):
         one = scenario.with_releases(level, int(number))
         reader = readers_of(one)[name]
         rows.append(sweep(one.plan, reader, one.truth, **as_audited(one, tree), progress=False))
@@ -37,7 +36,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report; None where everything is published once."""
     if not scenario.sequences:
         return None
-    from adversary.desk.figures import tornado as tornadoes
+    from adversary.desk.figures import tornado
 
     several = isinstance(scenario.adversary, dict)
     heads = ["level", *["reader"] * several, "releases", "expected posterior, in", "expected posterior, out"]
@@ -51,7 +50,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
                 table.add(level, *[name] * several, str(number), *_cells(row))
             if name == next(iter(readers_of(scenario))) and found.sizes["releases"] > 2:
                 text = f"Posteriors{f' of reader {name}' if name else ''} after 1, 2, ... releases of the {level}."
-                figures.append(shown(partial(tornadoes.fan, found, "releases"), text))
+                figures.append(shown(partial(tornado.fan, found, "releases"), text))
     often = ", ".join(f"the {level} {number} times" for level, number in scenario.sequences.items())
     lines = [
         *source(tree),

@@ -11,9 +11,8 @@ import xarray as xr
 
 from adversary._core import figure_of, listed, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Table, readers_of
-from adversary.desk.kit import audit_words as words
-from adversary.desk.report import descriptions as portraits
+from adversary.desk.kit import Table, audit_words, readers_of
+from adversary.desk.report import descriptions
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS
 
@@ -23,10 +22,10 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     where = f"Under the truth {name}: " if name else ""
     start = f"{where}{'a' if where else 'A'}"
-    if words.unreliable(risk):
+    if audit_words.unreliable(risk):
         yield (
             f"{where}{'t' if where else 'T'}he sampler's diagnostics failed on some releases. What follows from "
-            f"them is called {words.UNRELIABLE}, and no number is given; the section on diagnostics says why."
+            f"them is called {audit_words.UNRELIABLE}, and no number is given; the section on diagnostics says why."
         )
         return
     readers = readers_of(scenario)
@@ -40,10 +39,10 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         )
     else:
         ((reader, one),) = readers.items()
-        risk = words.of_reader(risk, reader)
+        risk = audit_words.of_reader(risk, reader)
         low, high = (float(risk["posterior_quantile"][i]) for i in (0, -1))
         prior, mean, correct = (share(float(risk[name])) for name in ("prior", "posterior_mean", "prob_correct"))
-        attack, error = one.attack, partial(words.error, risk)
+        attack, error = one.attack, partial(audit_words.error, risk)
         meaning = "the target is in" if attack == "characteristics" else MEANINGS[attack]
         yield (
             f"{start} reader who starts at {prior} ends, averaged over releases, at {mean}"
@@ -56,7 +55,10 @@ def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
         yield "Every promise holds for every reader here."
     else:
         yield " ".join(
-            ["Not every promise holds here.", *(f"{words.STATUS[s].capitalize()}." for s in found if s != "holds")]
+            [
+                "Not every promise holds here.",
+                *(f"{audit_words.STATUS[s].capitalize()}." for s in found if s != "holds"),
+            ]
         )
 
 
@@ -65,7 +67,7 @@ def published(scenario: Scenario) -> str:
     plan = scenario.plan
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
-    text = f"Noisy counts of {one}, at {portraits.published_levels(scenario)}."
+    text = f"Noisy counts of {one}, at {descriptions.published_levels(scenario)}."
     exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
     if exact:
         text += f" Without noise, exactly: {listed(exact)}."
@@ -100,7 +102,7 @@ def levels(scenario: Scenario) -> Table:
         siblings = "–" if level.siblings is None else str(level.siblings)
         times = repeated.get(name, 1)
         often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-        table.add(name, portraits.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings, *often)
+        table.add(name, descriptions.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings, *often)
     return table
 
 

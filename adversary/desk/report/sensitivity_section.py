@@ -34,7 +34,7 @@ from adversary.desk.kit import (
     spread_of,
     table,
 )
-from adversary.desk.report import descriptions as portraits
+from adversary.desk.report import descriptions
 from adversary.driver import TRUTHS, each_alone, extremes, sweep
 from adversary.reader.plans import Plan
 from adversary.reader.risk import cautions
@@ -138,12 +138,12 @@ def gone_over(scenario: Scenario, tree: xr.DataTree | None = None, *, progress: 
 
 def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
     """Every figure by name: how to draw it, and its caption."""
-    from adversary.desk.figures import tornado as tornadoes
+    from adversary.desk.figures import tornado
 
     whose = f" of reader {gone.reader}" if gone.reader else ""
     drawn: dict[str, tuple[Callable[[], Any], str]] = {
         "tornado": (
-            partial(tornadoes.tornado, gone.extremes),
+            partial(tornado.tornado, gone.extremes),
             f"How far the expected posterior{whose} moves as one input goes over its values, all others as they are. "
             "Ends are labelled with the input's value there.",
         )
@@ -155,9 +155,9 @@ def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
 
 
 def _fan(gone: Gone, dim: str) -> Any:
-    from adversary.desk.figures import tornado as tornadoes
+    from adversary.desk.figures import tornado
 
-    return tornadoes.fan(gone.smooth(dim), dim, own=gone.own(dim))
+    return tornado.fan(gone.smooth(dim), dim, own=gone.own(dim))
 
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -306,7 +306,7 @@ def show(gone: Gone, console: Console, name: str = "") -> None:
     console.print(Text(gone.scenario.title or gone.scenario.path.name, style="bold"))
     whose = f"; the inputs of reader {gone.reader} move" if gone.reader else ""
     where = f"{name}: " if name else ""
-    console.print(Text(f"{where}true counts {portraits.counts(gone.scenario)}; one input at a time{whose}"))
+    console.print(Text(f"{where}true counts {descriptions.counts(gone.scenario)}; one input at a time{whose}"))
     made = table("How far the answers move, under both truths", ["input", "value"], HEADS)
     for dim, value, risk in gone.rows():
         add(made, *named(dim, value), *cells(risk))

@@ -14,8 +14,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks as runner
-from adversary._core import check_probability, check_whole, failure_of, outward
+from adversary._core import blocks, check_probability, check_whole, failure_of, outward
 from adversary.policy.budget.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
 from adversary.policy.budget.recommend import (
     BOUNDED,
@@ -219,7 +218,7 @@ def budget_table(
             found, name, failure=failure, delta=delta, releases=releases, composition=how,
             delta_each=delta_each if name == "approximate DP" else 0.0,
         )
-        for name, how in runner.track(forms, "promises", enabled=progress)
+        for name, how in blocks.track(forms, "promises", enabled=progress)
     ]  # fmt: skip
     names = ("parameter", "unit", "status", "definition", "composition")
     table = xr.Dataset({name: ("form", np.array([getattr(row, name) for row in rows])) for name in names})
@@ -259,7 +258,7 @@ def release_curve(
         promise(
             found, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
         )
-        for how, n in runner.track(list(product(ways, releases)), "promises", enabled=progress)
+        for how, n in blocks.track(list(product(ways, releases)), "promises", enabled=progress)
     ]  # fmt: skip
     shape, dims = (len(ways), len(releases)), ("composition", "releases")
     curve = xr.Dataset(

@@ -30,22 +30,12 @@ from adversary.policy.budget import (
     telling_failure,
 )
 from adversary.policy.explain import (
-    audit_text as findings,
-)
-from adversary.policy.explain import (
-    curator_text as curators,
-)
-from adversary.policy.explain import (
-    epsilon_text as reasons,
-)
-from adversary.policy.explain import (
+    audit_text,
+    curator_text,
+    epsilon_text,
     outcomes,
-)
-from adversary.policy.explain import (
-    regulator_text as regulators,
-)
-from adversary.policy.explain import (
-    respondent_text as respondents,
+    regulator_text,
+    respondent_text,
 )
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP
@@ -57,27 +47,27 @@ ALSO = {"respondent": "lay", "curator": "technical"}
 TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
 OF_GUARANTEES = TOPICS[:3]
 
-SPEAKERS: dict[str, ModuleType] = {"lay": respondents, "regulator": regulators, "technical": curators}
+SPEAKERS: dict[str, ModuleType] = {"lay": respondent_text, "regulator": regulator_text, "technical": curator_text}
 
 AUDITS: dict[str, Callable[[xr.DataTree], Iterator[str]]] = {
-    "lay": findings.audit_respondent,
-    "regulator": findings.audit_regulator,
-    "technical": findings.audit_curator,
+    "lay": audit_text.audit_respondent,
+    "regulator": audit_text.audit_regulator,
+    "technical": audit_text.audit_curator,
 }
 BUDGETS: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
-    "lay": reasons.budget_respondent,
-    "regulator": reasons.budget_regulator,
-    "technical": reasons.budget_curator,
+    "lay": epsilon_text.budget_respondent,
+    "regulator": epsilon_text.budget_regulator,
+    "technical": epsilon_text.budget_curator,
 }
 TOLERANCES: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
-    "lay": reasons.decided_respondent,
-    "regulator": reasons.decided_regulator,
-    "technical": reasons.decided_curator,
+    "lay": epsilon_text.decided_respondent,
+    "regulator": epsilon_text.decided_regulator,
+    "technical": epsilon_text.decided_curator,
 }
 PROMISES: dict[str, Callable[[Promise, Sequence[float] | None], Iterator[str]]] = {
-    "lay": reasons.promise_respondent,
-    "regulator": reasons.promise_regulator,
-    "technical": reasons.promise_curator,
+    "lay": epsilon_text.promise_respondent,
+    "regulator": epsilon_text.promise_regulator,
+    "technical": epsilon_text.promise_curator,
 }
 
 

@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats, as_array
-from adversary._core import blocks as runner
+from adversary._core import Floats, as_array, blocks
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
@@ -250,7 +249,7 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     evidence = np.empty((beyond.shape[0], len(rows), len(sums)))
     group = max(1, _ROWS // len(rows))
     starts = range(0, beyond.shape[0], group)
-    for start in runner.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
+    for start in blocks.track(starts, "releases of the upper levels", enabled=progress and len(starts) > 20):
         part = slice(start, start + group)
         stacked = (likelihood[None] + messages[part, None, :]).reshape(-1, window.size)
         out, present = (log_matrix_product(stacked + belief[k], spread[k]) for k in (0, 1))
@@ -333,7 +332,7 @@ def _simulated_rest(
     **how: Any,
 ) -> Atoms:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
-    values = runner.simulate(
+    values = blocks.simulate(
         partial(_drawn, plan, reader, truth, whole),
         draws,
         rng,

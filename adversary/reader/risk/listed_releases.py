@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array
-from adversary._core import blocks as runner
+from adversary._core import Floats, as_array, blocks
 from adversary.reader.path import Truth
 from adversary.reader.plans import Plan, Released, make_release
 from adversary.reader.postprocessing import LeastSquares, is_continuous
@@ -45,7 +44,7 @@ def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = No
                 weights[keep], dims="release", attrs={"direction": "exact", "mass": float(weights[keep].sum())}
             )
             return make_release(plan, kept.noisy, kept.sums, kept.siblings), weight
-    generator = np.random.default_rng(runner.seed_sequence(rng))
+    generator = np.random.default_rng(blocks.seed_sequence(rng))
     size = min(draws, _TABLE_ROWS)
     weight = xr.DataArray(np.full(size, 1.0 / size), dims="release", attrs={"direction": "estimate", "mass": 1.0})
     return plan.release(truth.by_level(plan), generator, size), weight
