@@ -2,6 +2,7 @@ from .blocks import BLOCK as BLOCK
 from .blocks import alone as alone
 from .blocks import gathered as gathered
 from .blocks import kept as kept
+from .blocks import remove_empty as remove_empty
 from .blocks import save_bytes as save_bytes
 from .blocks import seed_sequence as seed_sequence
 from .blocks import sweep as sweep

@@ -302,3 +302,10 @@ def alone(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(place)
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Those of the folders that are empty, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()

@@ -19,7 +19,7 @@ import typer
 import xarray as xr
 from rich.console import Console
 
-from adversary._core import __version__, alone
+from adversary._core import __version__, alone, remove_empty
 from adversary.desk.answers import (
     bounds_answer,
     census_tables,
@@ -45,7 +45,6 @@ from adversary.desk.commands.options import (
     extras,
     number,
     read_scenario,
-    remove_empty,
     several,
     told,
     whole,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adversary._core import remove_empty
 from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
 from adversary.desk.kit import printable
@@ -126,13 +127,6 @@ def directory(out: Path | None) -> Iterator[Path | None]:
     except BaseException:
         remove_empty(made)
         raise
-
-
-def remove_empty(folders: Iterable[Path]) -> None:
-    """Those of the folders that are empty, the innermost first."""
-    for folder in folders:
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def read_scenario(path: Path, changes: list[str] | None) -> Scenario:

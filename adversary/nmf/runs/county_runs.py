@@ -28,10 +28,10 @@ from adversary._core import (
     digest_of_files,
     has_chunks,
     lent,
+    remove_empty,
     run_chunks,
     save_bytes,
 )
-from adversary.desk.commands import remove_empty
 from adversary.nmf.check import refuse_problems
 from adversary.nmf.file_layout import Shape, arrow, levels_of, made_up, meant, opened
 from adversary.nmf.runs.unit_table import NOTES, as_parquet, path_rho, unit_columns, with_leaves
