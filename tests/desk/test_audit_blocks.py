@@ -18,7 +18,7 @@ import pytest
 
 from adversary._core import blocks as runner
 from adversary._core.blocks import RECORDS
-from adversary.desk.commands import cli
+from adversary.desk.commands import audit_command
 from adversary.desk.report import audit_page
 from tests import commands
 from tests.desk.test_cli import SIMULATED
@@ -197,14 +197,14 @@ def test_what_fails_before_any_block_leaves_nothing(scenario: str, tmp_path: Pat
 def test_two_at_work_in_one_folder_are_kept_apart(
     scenario: str, page: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, told, work = tmp_path / "out", [], cli.audit
+    out, told, work = tmp_path / "out", [], audit_command.audit
 
     def meddled(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(cli, "audit", work)
+        monkeypatch.setattr(audit_command, "audit", work)
         told.append(audited(scenario, out).stderr)
         return work(*arguments, **options)
 
-    monkeypatch.setattr(cli, "audit", meddled)
+    monkeypatch.setattr(audit_command, "audit", meddled)
     assert audited(scenario, out).exit_code == 0
     assert told == [f"error: {out}: another process is at work here: wait for it, or stop it\n"]
 

@@ -16,8 +16,8 @@ import xarray as xr
 
 import adversary as adv
 from adversary._core import blocks as runner
-from adversary.desk.commands import cli
-from adversary.desk.report import audit_page
+from adversary.desk.commands import audit_command, cli
+from adversary.desk.report import MEASURES, audit_page
 from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
@@ -83,8 +83,8 @@ def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings
-from adversary.desk.commands import cli
-cli.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
+from adversary.desk.commands import audit_command, cli
+audit_command.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
 sys.argv = ["adversary", "audit", {DARE!r}]
 cli.main()
 """
@@ -219,7 +219,7 @@ def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.
         runner.save_array(Path(str(options["store"])) / "a.npy", np.ones(1))
         raise ChildProcessError("workers died 2 times over piece 1")
 
-    monkeypatch.setattr(cli, "audit", dies)
+    monkeypatch.setattr(audit_command, "audit", dies)
     result = run("audit", simulated(tmp_path), "--out", str(tmp_path / "report"))
     assert result.exit_code == 2
     assert result.stderr.startswith("error: workers died 2 times over piece 1 (the same command goes on from the")
@@ -258,7 +258,7 @@ def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(cli, "audit", lambda *_, **__: pytest.fail("audited too early"))
+    monkeypatch.setattr(audit_command, "audit", lambda *_, **__: pytest.fail("audited too early"))
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
         result = run("audit", GRANVILLE, "--out", str(place))
         assert result.exit_code == 2
@@ -293,7 +293,23 @@ def every_command(command: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, .
     return {path: command} | {key: found for part in parts for key, found in part.items()}
 
 
-EVERY_COMMAND = every_command(typer.main.get_group(cli.app))
+EVERY_COMMAND = {(): typer.main.get_group(cli.app)} | {
+    path: command for name in cli.COMMANDS for path, command in every_command(cli.load(name), (name,)).items()
+}
+
+
+def test_help_says_of_every_command_what_the_command_says() -> None:
+    assert {name: cli.load(name).help.partition("\n")[0] for name in cli.COMMANDS} == cli.COMMANDS
+
+
+def test_help_loads_no_numbers() -> None:
+    code = (
+        "import sys\nfrom adversary.desk.commands.cli import app\n"
+        "try:\n    app(['--help'])\nfinally:\n    assert not {'numpy', 'scipy', 'xarray', 'pandas'} & set(sys.modules)"
+    )
+    assert (
+        "sensitivity" in subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    )
 
 
 @pytest.mark.parametrize("path", EVERY_COMMAND, ids=" ".join)
@@ -334,7 +350,7 @@ def test_the_json_agrees_with_the_library() -> None:
     scenario = adv.load_scenario(GRANVILLE)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=2020)
     answer = answered(GRANVILLE)
-    for name in cli.MEASURES:
+    for name in MEASURES:
         assert answer[name] == float(tree["risk"][name])
     bound = tree["bound"].to_dataset().sel(definition="zCDP")
     np.testing.assert_array_equal(answer["bounds"]["zCDP"]["ratio"], bound["ratio"].values)

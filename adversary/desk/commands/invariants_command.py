@@ -54,7 +54,7 @@ def invariants_command(
         str | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
 ) -> None:
-    """What exact totals beside a noisy release cost: the promise before and after, and what readers learn from each."""
+    """What exact totals beside a noisy release cost: guarantees before and after, and what readers learn."""
     with told(scenario), directory(out) as folder:
         chance = None if failure is None else number("--failure", failure)
         worked = _table(scenario, truth, chance) if _is_table(scenario) else _plan(scenario, truth, chance)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from adversary._core import remove_empty
 from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
-from adversary.desk.kit import printable
+from adversary.desk.kit import printable, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -74,7 +75,11 @@ def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
     except (ValueError, TypeError, ArithmeticError, OSError, MemoryError) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
         text = f"needs more memory than there is: {text}" if isinstance(error, MemoryError) else text
-        text += f" ({interrupted})" if interrupted and isinstance(error, ChildProcessError) else ""
+        text += (
+            f" ({interrupted})"
+            if interrupted and isinstance(error, ChildProcessError) and not hasattr(error, "__notes__")
+            else ""
+        )
         named = file is None or isinstance(error, OSError) or text.startswith((f"{file}: ", "--"))
         words = " ".join([*(text if named else f"{file}: {text}").split(), *getattr(error, "__notes__", ())])
         cut = words if len(words) <= LONGEST else f"{words[: LONGEST - 200]} ... {words[-200:]}"
@@ -145,3 +150,10 @@ def _count(text: str) -> tuple[str, Any]:
     if not sign or not name.strip() or not numbers:
         raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
     return name.strip(), numbers if len(numbers) > 1 else numbers[0]
+
+
+def print_answer(answer: Any, show: Callable[[Any, Console], None], out: Path | None, as_json: bool) -> None:
+    """The answer on the screen, and where its figures are."""
+    tell(answer, show, as_json)
+    if out is not None:
+        print(f"figures in {out}", file=sys.stderr)
