@@ -14,6 +14,7 @@ from .policy.budget import recommend_epsilon as recommend_epsilon
 from .policy.explain import explain as explain
 from .privacy import Guarantee as Guarantee
 from .privacy import decisions as decisions
+from .privacy import definitions as definitions
 from .privacy import invariants as invariants
 from .privacy.decisions import auxiliary as auxiliary
 from .privacy.definitions import ApproximateDP as ApproximateDP

@@ -60,7 +60,7 @@ p = np.linspace(0.001, 0.999, 500)
 figure, axis = plt.subplots()
 for epsilon in (0.5, 1.0, 2.0, 4.0):
     (line,) = axis.plot(p, adv.PureDP(epsilon).difference_bounds(p)[1])
-    worst, rise = adv.guarantees.worst_prior(epsilon)
+    worst, rise = adv.definitions.worst_prior(epsilon)
     axis.plot(worst, rise, "o", color=line.get_color())
     axis.annotate(f"epsilon {epsilon:g}: {rise:.2f}", (worst, rise), (4, 4), textcoords="offset points")
 axis.set(xlabel="prior", ylabel="posterior - prior, at most", xlim=(0, 1), ylim=(0, 0.88))
@@ -117,7 +117,7 @@ pd.DataFrame(
 rho = 2.63
 release = adv.census.pl94_loss()
 tight = adv.ZeroConcentratedDP(rho)
-epsilons = [adv.guarantees.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
+epsilons = [adv.definitions.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
 assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]
 trade_off_curves.epsilon_ladder(rho, {"the noise itself": release})
 
@@ -134,7 +134,7 @@ views = {
     "delta(5), of (epsilon, delta)-DP": gaussian.delta(at),
     "P(loss > 5), of the release as it is": gaussian.tail(at)[0],
     "P(loss > 5), after any post-processing (pbDP)": gaussian.pbdp_delta(at),
-    "the same, from rho alone": adv.guarantees.pbdp_delta_markov(at, rho=rho),
+    "the same, from rho alone": adv.definitions.pbdp_delta_markov(at, rho=rho),
 }
 assert list(views.values()) == sorted(views.values())
 pd.Series(views).round(4)
@@ -182,7 +182,7 @@ hundred = 100 * adv.PureDP(0.1)
 costs = {
     delta: {
         "basic": 10.0,
-        "advanced": adv.guarantees.compose_advanced([0.1] * 100, delta),
+        "advanced": adv.definitions.compose_advanced([0.1] * 100, delta),
         "optimal": hundred.epsilon(delta),
     }
     for delta in (1e-9, 1e-6, 1e-3)

@@ -203,7 +203,7 @@ pd.DataFrame(beliefs, index=[f"{q:.0%}" for q in quantiles]).T.round(3)
 rho = float(release.rho)
 pd.Series(
     {
-        "simple zCDP": adv.guarantees.simple_epsilon(rho, 1e-10),
+        "simple zCDP": adv.definitions.simple_epsilon(rho, 1e-10),
         "tight zCDP": adv.ZeroConcentratedDP(rho).epsilon(1e-10),
         "exact": release.loss.epsilon(1e-10),
     }

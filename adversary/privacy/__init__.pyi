@@ -1,4 +1,5 @@
 from . import decisions as decisions
+from . import definitions as definitions
 from . import guarantee as guarantee
 from . import invariants as invariants
 from .guarantee import TOLERANCE as TOLERANCE

@@ -59,7 +59,7 @@ def test_the_json_agrees_with_the_library(name: str) -> None:
     for row in answer["epsilon"]:
         assert row["exact"] == pytest.approx(made.loss.epsilon(row["delta"]), rel=1e-12)
         assert row["zcdp"] == concentrated.epsilon(row["delta"])
-        assert row["zcdp_simple"] == adv.guarantees.simple_epsilon(rho, row["delta"])
+        assert row["zcdp_simple"] == adv.definitions.simple_epsilon(rho, row["delta"])
     assert [row["delta"] for row in answer["epsilon"]] == [1e-6, 1e-10]
 
 

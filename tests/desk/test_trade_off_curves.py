@@ -193,7 +193,7 @@ def test_rungs_pass_through_the_profile_of_each_guarantee() -> None:
         assert epsilon[-1] == guarantee.epsilon(1e-12)
     (line,) = named(figure, "epsilon simple zCDP")
     delta, epsilon = data(line)
-    np.testing.assert_allclose(adv.guarantees.simple_epsilon(0.0992, delta[1:]), epsilon[1:], rtol=1e-9)
+    np.testing.assert_allclose(adv.definitions.simple_epsilon(0.0992, delta[1:]), epsilon[1:], rtol=1e-9)
 
 
 def test_the_ladder_states_epsilon_at_its_reference() -> None:

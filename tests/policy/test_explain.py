@@ -159,8 +159,8 @@ def test_a_curator_reads_loss_intervals_and_worst_priors(guarantee: Guarantee, f
         text,
     )
     is_upper(rise, guarantee.difference_bounds(None, chance)[1], 2e-3)
-    assert prior == pytest.approx(adv.guarantees.worst_prior(loss)[0], rel=1e-3)
-    assert fall == pytest.approx(adv.guarantees.worst_prior(loss, "fall")[0], rel=1e-3)
+    assert prior == pytest.approx(adv.definitions.worst_prior(loss)[0], rel=1e-3)
+    assert fall == pytest.approx(adv.definitions.worst_prior(loss, "fall")[0], rel=1e-3)
     is_upper(ratio, np.exp(loss), 2e-3)
     for part in ("p / (p + (1 - p) exp(e)) <= X <= p / (p + (1 - p) exp(-e))", "tanh(e / 4)", "truth"):
         assert part in text
