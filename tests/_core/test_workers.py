@@ -20,14 +20,14 @@ ON_WORKERS = """
 import sys
 from adversary.analyst.bounded.study import coverage_study
 from adversary._core import lent
-from adversary.models import sweeps
+from adversary.models.fitting import gibbs_fits
 from tests.catalogue import STORIES
 from tests.driver.test_audit import _simulated, audit
 
 
 def audits(address, store):
     # simulated releases in three blocks, and fitted ones in two
-    sweeps.BLOCK = 16
+    gibbs_fits.BLOCK = 16
     for story, how in ((_simulated(), {"draws": 3000}), (STORIES["one block"], {"draws": 40, "engine": "mcmc"})):
         here = audit(story, rng=5, **how)
         there = audit(story, rng=5, **how, scheduler=address, store=store)

@@ -63,7 +63,7 @@ def whole(scenario: str, tmp_path: Path, page: None) -> tuple[str, bytes]:
 def stopped(scenario: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all blocks of an audit whose results could not be written."""
     with monkeypatch.context() as patch:
-        patch.setattr(audit_page, "write_report", _full)
+        patch.setattr("adversary.desk.report.write_report", _full)
         assert audited(scenario, tmp_path / "out").exit_code == 2
     assert len(blocks_of(tmp_path / "out")) == 6
     return tmp_path / "out"

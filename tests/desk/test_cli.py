@@ -182,7 +182,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch
     assert not (out / "report.html").exists()
     kept = blocks[0].stat().st_mtime_ns
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audit_page, "write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
+        patch.setattr("adversary.desk.report.write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
         seen: list[int] = []
         result = run("audit", path, "--draws", "3000", "--out", str(out), "--json")
     assert seen == [kept], "a finished block is not made again"
