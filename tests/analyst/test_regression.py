@@ -13,7 +13,6 @@ from scipy import stats
 from adversary.analyst import regression as reg
 from adversary.analyst.regression import (
     gibbs_sweeps,
-    regression_law,
     regressor_moments,
     sufficient_statistics,
 )
@@ -398,8 +397,3 @@ def test_the_data_are_found_or_asked_for(tmp_path: Any) -> None:
     assert dict(reg.load_cirrhosis().sizes) == {"state": 46}
     with pytest.raises(FileNotFoundError, match="give its path"):
         reg.load_cirrhosis(tmp_path / "nothing.csv")
-
-
-def test_public_names_are_the_parts() -> None:
-    assert reg.RegressionLaw is regression_law.RegressionLaw
-    assert set(reg.__all__) <= set(vars(reg))

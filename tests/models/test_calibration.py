@@ -129,7 +129,7 @@ calibrated in tests/analyst, and draws from `regression` are compared with impor
 
 def builders() -> set[str]:
     """Exported functions that return a model."""
-    functions = {name: value for name, value in vars(models).items() if inspect.isfunction(value)}
+    functions = {name: value for name in models.__all__ if inspect.isfunction(value := getattr(models, name))}
     return {
         name
         for name, value in functions.items()
