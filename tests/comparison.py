@@ -1,7 +1,7 @@
 """Every answer of the command line, recorded at one commit and compared with those of another.
 
-    python tests/comparison.py record BEFORE --commit before-rooms
-    python tests/comparison.py record AFTER
+    python tests/comparison.py record BEFORE      # in a checkout of the first commit, with a copy of this file
+    python tests/comparison.py record AFTER       # in one of the second
     python tests/comparison.py compare BEFORE AFTER --map tests/comparison.toml
 
 `record` runs every command on every file of data/ that it takes (what it refuses is recorded as well) and on a small
@@ -19,13 +19,12 @@ import math
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ import xarray as xr
 
 TOLERANCE = 1e-9
 ROOT = Path(__file__).parents[1]
+_HOUSE = (ROOT / "adversary" / "desk" / "commands").is_dir()
 ON_FILES = ("audit", "sensitivity", "invariants", "epsilon", "infer")
 GIVEN = {
     "bounds": [
@@ -69,25 +69,61 @@ def cases() -> list[str]:
     ]  # fmt: skip
 
 
-def record(checkout: Path, into: Path, jobs: int) -> None:
-    """What every case prints and writes, in one folder a case."""
+def record(into: Path, jobs: int) -> None:
+    """What every case prints and writes, in one folder a case: each a fork of this process, as imports take longest."""
+    os.environ.update(COLUMNS="160", NO_COLOR="1", TERM="dumb")
+    program = _program()
     into.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as made:
-        _run(checkout, Path(made), COUNTY)
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(lambda case: _record(checkout, Path(made) / "county", case, into), cases()))
+        _finished([_begun(program, Path(made), COUNTY, Path(made))], 0)
+        running: list[int] = []
+        for case in cases():
+            running = _finished(running, jobs - 1)
+            running.append(
+                _begun(program, Path(made) / "county", case, into / case.replace("/", "_").replace(" ", "_"))
+            )
+        _finished(running, 0)
 
 
-def _record(checkout: Path, county: Path, case: str, into: Path) -> None:
+def _program() -> Callable[[], None]:
+    """The command line, with what all commands import."""
+    for name in ("matplotlib.figure", "jinja2", "scipy.stats", "arviz", "pyarrow.parquet"):
+        import_module(name)
+    main: Callable[[], None] = import_module("adversary.desk.commands.cli" if _HOUSE else "adversary.desk.cli").main
+    return main
+
+
+def _finished(running: list[int], most: int) -> list[int]:
+    """Those of the processes that still run, once there are at most so many."""
+    while len(running) > most:
+        pid, _ = os.wait()
+        running = [one for one in running if one != pid]
+    return running
+
+
+def _begun(program: Callable[[], None], county: Path, case: str, place: Path) -> int:
+    """A process that works a case out in a folder of its own and keeps what it prints and writes."""
+    if pid := os.fork():
+        return pid
+    code = 1
+    place.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "data").symlink_to(checkout / "data")
-        shutil.copytree(county, folder / "county")
-        done = _run(checkout, folder, case)
-        place = into / case.replace("/", "_").replace(" ", "_")
-        place.mkdir()
-        for kind, text in (("stdout", done.stdout), ("stderr", done.stderr), ("exit", str(done.returncode))):
-            (place / f"{kind}.txt").write_text(text)
+        folder = place if case == COUNTY else Path(name)
+        if case != COUNTY:
+            (folder / "data").symlink_to(ROOT / "data")
+            shutil.copytree(county, folder / "county")
+        for number, stream in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(place / f"{stream}.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.chdir(folder)
+        sys.argv = ["adversary", *case.split()]
+        try:
+            program()
+        except SystemExit as stopped:
+            code = stopped.code if isinstance(stopped.code, int) else int(bool(stopped.code))
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        (place / "exit.txt").write_text(str(code))
         for path in sorted((folder / "out").rglob("*")):
             if path.suffix in KEPT and path.is_file():
                 target = place / "out" / path.relative_to(folder / "out")
@@ -96,33 +132,11 @@ def _record(checkout: Path, county: Path, case: str, into: Path) -> None:
                     target.write_text(_without_figures(path.read_text()))
                 else:
                     shutil.copy(path, target)
-        print(done.returncode, case, flush=True)
-
-
-def _run(checkout: Path, folder: Path, case: str) -> subprocess.CompletedProcess[str]:
-    command = [str(checkout / ".venv" / "bin" / "adversary"), *case.split()]
-    environment = os.environ | {"COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    os._exit(0)
 
 
 def _without_figures(page: str) -> str:
     return re.sub(r"<svg.*?</svg>|data:image/[^\"')]*|<style.*?</style>", "", page, flags=re.DOTALL)
-
-
-@contextmanager
-def checked_out(commit: str | None) -> Iterator[Path]:
-    """This checkout, or another of a commit, with an environment of its own."""
-    if commit is None:
-        yield ROOT
-        return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "checkout"
-        subprocess.run(["git", "worktree", "add", "-q", "--detach", str(folder), commit], cwd=ROOT, check=True)
-        try:
-            subprocess.run([sys.executable, "-m", "uv", "sync", "-q"], cwd=folder, check=True)
-            yield folder
-        finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(folder)], cwd=ROOT, check=True)
 
 
 class Renamed:
@@ -247,7 +261,6 @@ def main() -> None:
     what = parser.add_subparsers(dest="what", required=True)
     recording = what.add_parser("record")
     recording.add_argument("into", type=Path)
-    recording.add_argument("--commit")
     recording.add_argument("--jobs", type=int, default=2)
     comparing = what.add_parser("compare")
     comparing.add_argument("before", type=Path)
@@ -255,8 +268,7 @@ def main() -> None:
     comparing.add_argument("--map", type=Path)
     asked = parser.parse_args()
     if asked.what == "record":
-        with checked_out(asked.commit) as checkout:
-            record(checkout, asked.into, asked.jobs)
+        record(asked.into.absolute(), asked.jobs)
         return
     names = {} if asked.map is None else tomllib.loads(asked.map.read_text())
     found = list(differences(asked.before, asked.after, Renamed(names.get("keys", {}), names.get("words", {}))))
