@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from adversary.analyst import regression as reg
+from adversary.analyst.regression import samplers
 from adversary.analyst.regression.regressor_moments import record_law
 
 DATA = reg.load_cirrhosis()
@@ -125,12 +126,12 @@ def test_e3_the_rate_of_the_noise_depends_on_the_constraints_in_the_script(monke
     """0.1 without and 0.12 with, where the script released the sums at 1.1 / 6 each, a scale of 5.45."""
     told: list[float] = []
 
-    class Spy(reg.Sweeps):
+    class Spy(samplers.Sweeps):
         def run(self, *args: Any) -> Any:
             told.append(self.rate)
             raise reg.SamplerStuck
 
-    monkeypatch.setattr(reg, "Sweeps", Spy)
+    monkeypatch.setattr(samplers, "Sweeps", Spy)
     for constrained in (False, True):
         with pytest.raises(reg.SamplerStuck):
             reg.published_gibbs(FIXTURE, constrained=constrained)
