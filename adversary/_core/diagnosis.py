@@ -13,8 +13,6 @@ import numpy as np
 from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 
-__all__ = ["LARGEST_DIVERGENCE", "LARGEST_RHAT", "SMALLEST_ESS", "Diagnosis", "diagnose"]
-
 Floats = NDArray[np.float64]
 
 LARGEST_RHAT = 1.05

@@ -11,8 +11,6 @@ import xarray as xr
 
 from adversary._core.numeric import Floats, scalar_or_array
 
-__all__ = ["Labels", "common_shape", "paired"]
-
 Extra = Mapping[str, Any]
 """Dimensions behind those of the releases, in order, each with its labels or None."""
 

@@ -27,8 +27,6 @@ from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import DRAWS, cautions
 
-__all__ = ["ENGINES", "OWN", "audit"]
-
 ENGINES = ("exact", "enumerate", "mcmc")
 
 

@@ -28,20 +28,6 @@ from adversary.models.fitting import Marginalised, Settings
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
-__all__ = [
-    "Enumerated",
-    "Law",
-    "Likelihood",
-    "Pmf",
-    "Posterior",
-    "Sample",
-    "Sampled",
-    "as_law",
-    "likelihoods",
-    "listed_laws",
-    "posterior_of",
-]
-
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 Posterior = Callable[[Arrays], Mapping[str, Any]]

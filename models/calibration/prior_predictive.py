@@ -27,8 +27,6 @@ from scipy.special import logsumexp
 from adversary.models.enumeration import NUMPY_MODE, summed, vectorized
 from adversary.models.stories import TabulatedRV
 
-__all__ = ["PriorPredictive"]
-
 Draws = dict[str, NDArray[Any]]
 Sampler = Callable[[int], list[NDArray[Any]]]
 

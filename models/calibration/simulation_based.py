@@ -42,8 +42,6 @@ from .posteriors_to_rank import (
 )
 from .prior_predictive import PriorPredictive
 
-__all__ = ["calibrate", "uniformity"]
-
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 

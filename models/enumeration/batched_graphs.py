@@ -22,8 +22,6 @@ from pytensor.graph.traversal import graph_inputs, toposort, truncated_graph_inp
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
-__all__ = ["NUMPY_MODE", "summed", "vectorized"]
-
 NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion")
 """Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
 

@@ -19,17 +19,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from .batched_graphs import NUMPY_MODE, summed, vectorized
 
-__all__ = [
-    "Conditioned",
-    "batched",
-    "condition",
-    "derived",
-    "latent_names",
-    "released_names",
-    "target_of",
-    "wanted_names",
-]
-
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
 

@@ -39,8 +39,6 @@ from adversary.models.stories import FreeCellsRV, TabulatedRV, free_bounds
 
 from .batched_graphs import NUMPY_MODE, vectorized
 
-__all__ = ["Ends", "Values", "support_of"]
-
 Values = NDArray[np.int64]
 Rule = tuple[Callable[..., tuple[Any, Any]], list[TensorVariable]]
 

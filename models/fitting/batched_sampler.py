@@ -24,8 +24,6 @@ from adversary.models.enumeration import NUMPY_MODE, Conditioned, condition, sup
 
 from .prior_draws import Priors
 
-__all__ = ["BatchedGibbs", "batched_gibbs"]
-
 Floats = NDArray[np.float64]
 Point = dict[str, NDArray[np.int64]]
 Cell = tuple[str, tuple[int, ...]]

@@ -35,8 +35,6 @@ from adversary.reader.beliefs import Known
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
-__all__ = ["ExactGibbs", "published_gibbs_law"]
-
 Floats = NDArray[np.float64]
 
 

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary.models.enumeration import Conditioned
 
-__all__ = ["SUMMARY", "Layout", "Refits", "estimate", "file_for", "labelled", "release_axis_last", "rows_of"]
-
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 

@@ -40,8 +40,6 @@ from .fit_releases import fit_twice
 from .marginalised import Marginalised, Settings
 from .prior_draws import Priors
 
-__all__ = ["fit"]
-
 Arrays = dict[str, NDArray[Any]]
 Seeds = list[np.random.SeedSequence]
 

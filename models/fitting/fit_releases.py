@@ -25,8 +25,6 @@ from .fit_records import SUMMARY, Layout, Refits, estimate, file_for, labelled, 
 from .importance import Importance
 from .marginalised import Marginalised, Settings
 
-__all__ = ["BLOCK", "FITS", "LONGER", "fit_once", "fit_twice", "refit"]
-
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 Piece = tuple[Arrays, list[np.random.SeedSequence]]

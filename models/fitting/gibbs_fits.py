@@ -24,8 +24,6 @@ from .fit_records import SUMMARY, Layout, Refits, estimate, file_for, labelled, 
 from .fit_releases import LONGER
 from .marginalised import Settings
 
-__all__ = ["BLOCK", "SWEEPS", "refit_by_gibbs"]
-
 Floats = NDArray[np.float64]
 Piece = tuple[dict[str, Floats], np.random.SeedSequence]
 

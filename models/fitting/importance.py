@@ -21,8 +21,6 @@ from arviz_stats.base import array_stats  # type: ignore[attr-defined]
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-__all__ = ["LARGEST_KHAT", "Importance"]
-
 Floats = NDArray[np.float64]
 
 LARGEST_KHAT = 0.7

@@ -25,8 +25,6 @@ from adversary.reader.conditioned import completed
 
 from .exact_gibbs import local_density
 
-__all__ = ["MarginGibbs"]
-
 LONGEST_LINE = 4096
 """Tables of a line looked at in one update; of a longer one a stretch about the present table, placed at random."""
 

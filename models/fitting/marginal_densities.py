@@ -20,8 +20,6 @@ from adversary.models.enumeration import NUMPY_MODE, Conditioned, summed, vector
 
 from .prior_draws import Priors
 
-__all__ = ["compiled_sampler", "latents_met", "over_points", "parted", "restored"]
-
 
 def parted(
     given: Conditioned, terms: Sequence[TensorVariable] | None = None

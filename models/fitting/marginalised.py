@@ -26,8 +26,6 @@ from .importance import Importance
 from .marginal_densities import compiled_sampler, latents_met, over_points, parted, restored
 from .prior_draws import Priors
 
-__all__ = ["LARGEST_STATES", "Marginalised", "Settings"]
-
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 

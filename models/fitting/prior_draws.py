@@ -37,8 +37,6 @@ from scipy.special import logsumexp
 from adversary._core import blocks
 from adversary.models.enumeration import NUMPY_MODE, Conditioned, summed, vectorized
 
-__all__ = ["DRAWS", "MANY", "Priors"]
-
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 

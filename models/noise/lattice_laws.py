@@ -23,8 +23,6 @@ from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["DiscreteGaussian", "Exact", "Geometric", "float64", "log_theta", "on_lattice"]
-
 _CROSSOVER = np.float64(1 / (2 * np.pi))  # sigma^2 at which both sides of Poisson summation converge equally fast
 _TERMS = np.arange(1, 5)  # the first neglected term is about exp(-25 pi)
 _ATOMS = np.arange(90)  # atoms of a tail sum: enough for sigma^2 <= 100, or beyond half a variance from the centre

@@ -27,8 +27,6 @@ from scipy.special import gammaln
 
 from .lattice_laws import draw_discrete_gaussian, float64, on_lattice
 
-__all__ = ["DiscreteGaussianSum", "GeometricSum", "LaplaceSum"]
-
 
 def _checked(count: Any, name: str, scale: Any) -> tuple[int, float]:
     if int(count) != count or count < 1:

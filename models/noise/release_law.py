@@ -23,17 +23,6 @@ from adversary.privacy.mechanisms import continuous
 from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
 from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
 
-__all__ = [
-    "DiscreteGaussian",
-    "DiscreteGaussianSum",
-    "Exact",
-    "Geometric",
-    "GeometricSum",
-    "LaplaceSum",
-    "law",
-    "released",
-]
-
 Law = Callable[..., TensorVariable]
 
 

@@ -17,8 +17,6 @@ from adversary.privacy.invariants import VectorNoise
 
 from .lattice_laws import float64
 
-__all__ = ["released_together"]
-
 
 class TableLogProb(Op):
     """`mechanism.log_prob(release, table)` of tables (..., rows, columns) in a graph, in NumPy; its own batch version.

@@ -26,8 +26,6 @@ from adversary.reader.plans import Plan
 
 from .tabulated import Tabulated
 
-__all__ = ["all_but", "misreport", "participation", "unknown_attribute"]
-
 
 def participation(plan: Plan, prior: float = 0.5, known: Known = 0) -> pm.Model:
     r"""Did the target respond at all? The reader knows every row, and that everybody else responded.

@@ -21,8 +21,6 @@ from adversary.reader.beliefs import Belief, Each, Independent, Known, Point, Un
 
 from .tabulated import Tabulated
 
-__all__ = ["Count", "Found", "Law", "Limit", "Outside", "Upper", "believed", "one_by_one"]
-
 LARGEST_TABLE = 20_000_000
 """Entries of a belief's table beyond which the model is refused."""
 

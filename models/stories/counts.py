@@ -32,8 +32,6 @@ from adversary.reader.plans import Level, Plan
 
 from .belief_priors import Count, Found, Law, Limit, Outside, Upper, believed, one_by_one, sibling_dim
 
-__all__ = ["Counted", "hierarchical_counts", "latent_counts", "membership", "nested_counts"]
-
 
 def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
     r"""One published level: is the target in the cell?

@@ -21,8 +21,6 @@ from adversary._core import log_sum_exp
 from adversary.models.noise import float64
 from adversary.reader.conditioned import TablePrior, cell_bounds, conforming_tables, random_tables
 
-__all__ = ["FreeCells", "FreeCellsRV", "completed_table", "free_bounds"]
-
 LARGEST_DRAWN = 200_000
 """Tables beyond which only the uniform law over databases is drawn from."""
 

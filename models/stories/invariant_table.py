@@ -33,8 +33,6 @@ from adversary.reader.conditioned import KnownMargins
 
 from .free_cells import FreeCells, completed_table
 
-__all__ = ["invariants"]
-
 
 def invariants(
     margins: Any,

@@ -33,8 +33,6 @@ from adversary.reader.postprocessing import Clamped, Postprocessing, Rounded
 from .belief_priors import Upper, believed
 from .counts import hierarchical_counts, latent_counts
 
-__all__ = ["postprocessed"]
-
 
 def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
     """A plan whose numbers are changed after the noise, as the reader sees what is published.

@@ -18,8 +18,6 @@ from adversary.reader.plans import Level, Plan
 
 from .counts import hierarchical_counts
 
-__all__ = ["sequential", "unique_target"]
-
 
 def unique_target(mechanisms: Iterable[Mechanism], prior: float = 0.5) -> pm.Model:
     r"""A target known to be the only one of their kind at several nested levels.

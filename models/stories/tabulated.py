@@ -14,8 +14,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.noise import float64
 
-__all__ = ["Tabulated", "TabulatedRV"]
-
 
 class TabulatedRV(RandomVariable):
     """Draws of `Tabulated`."""

@@ -26,8 +26,6 @@ from adversary.reader.plans import Plan
 from .belief_priors import Found, Outside, Upper, believed
 from .counts import nested_counts
 
-__all__ = ["uncertain_rates"]
-
 
 def uncertain_rates(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
     """Nested published levels with unknown rates: ``rate[level]`` is continuous, everything else discrete.

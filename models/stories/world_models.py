@@ -30,8 +30,6 @@ from adversary.reader.counterfactual import labelled_array, probabilities, selec
 
 from .tabulated import Tabulated
 
-__all__ = ["actual_world", "counterfactual_world"]
-
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
     """The release is made from the target's own record.

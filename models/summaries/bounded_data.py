@@ -33,8 +33,6 @@ from adversary.analyst.bounded import BoundedRelease, Flat, as_prior, check_prop
 from .density_operations import gamma_laplace, log_feasible, log_gammainc, log_ndtr, normal_laplace
 from .public_data import Told, parameters
 
-__all__ = ["LEAST_MASS", "Statistics", "bounded", "released_statistics"]
-
 LEAST_MASS = np.float64(0.25)
 """Below the chance that the statistics are feasible, wherever mean and variance are."""
 

@@ -18,8 +18,6 @@ import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["LogUpTo", "RootUpTo", "Standardised", "pooled"]
-
 _HALF, _ONE, _TWO, _QUARTER = (np.float64(x) for x in (0.5, 1.0, 2.0, 0.25))
 
 

@@ -19,8 +19,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from .compiled import SOURCE, feasible_densities, noisy_densities
 
-__all__ = ["gamma_laplace", "log_feasible", "log_gammainc", "log_ndtr", "normal_laplace"]
-
 _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 _ROOT = np.sqrt(_TWO)
 

@@ -18,8 +18,6 @@ from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
 
 from .coordinates import LogUpTo, RootUpTo, Standardised, pooled
 
-__all__ = ["Told", "parameters"]
-
 _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 _NEVER = np.float64(-np.inf)
 

@@ -29,8 +29,6 @@ from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, R
 from adversary.models.noise import float64, released
 from adversary.privacy.mechanisms import Laplace
 
-__all__ = ["LARGEST_N", "TruncatedNormal", "log_normal_mass", "regression"]
-
 _ROOT_HALF = np.float64(np.sqrt(0.5))
 _LOG_ROOT_TWO_PI = np.float64(0.5 * np.log(2.0 * np.pi))
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     import xarray as xr
 from scipy.special import ndtr
 
-__all__ = ["FEASIBILITIES", "Posterior", "Predictive", "log_prior_mass", "posterior"]
-
 _FLAT_DENSITY = 6.0
 """Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
 

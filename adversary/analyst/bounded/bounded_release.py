@@ -29,8 +29,6 @@ from adversary._core import (
     paired,
 )
 
-__all__ = ["BoundedRelease"]
-
 _FAR, _NOISES = 10.0, 12.0
 """A released number this many widths outside of what data can have, and this many scales of its noise, is more likely
 in other units than noise."""

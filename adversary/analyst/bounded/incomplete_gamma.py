@@ -12,8 +12,6 @@ from scipy.special import gammainc, gammaincc, gammaln, hyp1f1, xlog1py, xlogy
 
 from adversary._core import Floats, as_array
 
-__all__ = ["log_gamma_between", "log_gammainc", "log_gammaincc"]
-
 _SMALL = 1e-280
 _LEVELS = 80
 _NARROW = 1e-3

@@ -27,8 +27,6 @@ from adversary._core import (
 )
 from adversary.analyst.bounded.incomplete_gamma import log_gamma_between
 
-__all__ = ["TruncatedGammaMixture", "gamma_laplace_logz", "invert", "normal_laplace_logpdf"]
-
 _MOST_STEPS = 200
 _EPS = 2e-15
 

@@ -22,8 +22,6 @@ from scipy.special import gammaln
 from adversary._core import Floats, Labels, as_array, check_number, common_shape, paired
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 
-__all__ = ["Flat", "NormalInverseGamma", "Prior", "as_prior", "together"]
-
 LogDensity = Callable[[Floats, Floats], Any]
 IMPROPER = (
     "improper posterior: with a prior proportional to 1/sigma2 the likelihood of the release tends to a positive "

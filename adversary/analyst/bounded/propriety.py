@@ -15,8 +15,6 @@ from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.bounded.tail_mass import falls_in_mean, falls_in_variance, is_constant
 
-__all__ = ["check_proper", "default_cap", "is_proper", "largest_looked_at", "unit_cap"]
-
 _FEW = (
     "a flat prior needs n >= 3, got n = 2: with one degree of freedom the density of the sample variance is unbounded "
     "at 0. Without the bounds the posterior is improper for n <= 3 (Theorem 18)"

@@ -25,8 +25,6 @@ from adversary._core import Floats, log_sum_exp
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.mixtures import normal_laplace_logpdf
 
-__all__ = ["falls_in_mean", "falls_in_variance", "is_constant"]
-
 LogDensity = Callable[[Floats, Floats], Floats]
 
 SMALL = 10.0 ** np.array([-22.0, -20.0])

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-__all__ = ["load_cirrhosis"]
-
 _FILE = Path(__file__).parents[3] / "data" / "cirrhosis_46_states.csv"
 
 

@@ -21,8 +21,6 @@ from adversary.analyst.regression.regression_law import in_region
 from adversary.analyst.regression.regressor_moments import record_law
 from adversary.analyst.regression.sufficient_statistics import CONSTRAINTS, MATRIX, SUMS, kept_constraints
 
-__all__ = ["SamplerStuck", "Sweeps", "Trace", "first_accepted", "gamma_above", "gamma_below", "inverse_gaussian"]
-
 LARGEST_SIGMA2 = 0.25
 SMALLEST_EIGENVALUE = 1e-8
 SMALLEST_NOISE = 1e-12

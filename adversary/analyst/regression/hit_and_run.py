@@ -19,8 +19,6 @@ from adversary._core import Floats
 from adversary.analyst.regression.regression_law import in_region
 from adversary.analyst.regression.sufficient_statistics import MATRIX, kept_constraints
 
-__all__ = ["INSIDE", "chord", "moved_coefficients", "moved_sums"]
-
 INSIDE = np.array([1 / 2, 1 / 3, 1 / 2, 1 / 4, 1 / 3])
 """(Sx, Sxx, Sy, Sxy, Syy) / n of records spread evenly over the unit square: well inside the region."""
 

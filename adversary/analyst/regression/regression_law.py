@@ -16,16 +16,6 @@ from scipy.special import gammaln
 from adversary._core import Floats, as_array, check_number, check_positive, one_number
 from adversary.analyst.regression.sufficient_statistics import statistics
 
-__all__ = [
-    "Region",
-    "RegressionLaw",
-    "check_region",
-    "coefficients_in_units",
-    "feasible_coefficients",
-    "in_region",
-    "nonprivate_posterior",
-]
-
 Region = Literal["weak", "tight"]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, check_number
 
-__all__ = ["MIXED", "MOMENTS", "check_moments", "power_sums", "project_moments", "record_law"]
-
 MOMENTS = ("1", "x", "x2", "x3", "x4")
 """Names of the moment sums, x^0 to x^4."""
 

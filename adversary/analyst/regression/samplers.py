@@ -33,22 +33,6 @@ from adversary.analyst.regression.sufficient_statistics import Statistics as Sta
 from adversary.analyst.regression.sufficient_statistics import feasible_sums as feasible_sums
 from adversary.analyst.regression.sufficient_statistics import statistics as statistics
 
-__all__ = [
-    "RegressionLaw",
-    "RegressionRelease",
-    "SamplerStuck",
-    "Statistics",
-    "coefficients_in_units",
-    "feasible_coefficients",
-    "feasible_sums",
-    "gibbs",
-    "load_cirrhosis",
-    "nonprivate_posterior",
-    "project_moments",
-    "published_gibbs",
-    "statistics",
-]
-
 LARGEST_RHAT, SMALLEST_ESS = 1.05, 100.0
 
 

@@ -19,17 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import Floats, as_array, check_number, check_positive, check_whole, one_number
 from adversary.analyst.regression.regressor_moments import MOMENTS, check_moments, power_sums
 
-__all__ = [
-    "CONSTRAINTS",
-    "MATRIX",
-    "SUMS",
-    "RegressionRelease",
-    "Statistics",
-    "feasible_sums",
-    "kept_constraints",
-    "statistics",
-]
-
 SUMS = ("n", "x", "xx", "y", "xy", "yy")
 """Names of the sums of S."""
 

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from .machine_code import compiled
 from .noisy_densities import Pair, log_tilted
 
-__all__ = ["log_feasible"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _LEAST_ANGLE = 1e-13
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0

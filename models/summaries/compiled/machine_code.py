@@ -6,8 +6,6 @@ from pathlib import Path
 
 from adversary._core import compiler, digest_of
 
-__all__ = ["SOURCE", "compiled"]
-
 SOURCE = digest_of(Path(__file__).parent)
 """Digest of the modules with compiled functions, which call one another."""
 

@@ -27,8 +27,6 @@ import numpy as np
 
 from .machine_code import compiled
 
-__all__ = ["Pair", "gamma_laplace", "log_gammainc", "log_tilted", "normal_laplace"]
-
 _FLOOR = 1e-200  # of a mass between ends that rounding makes equal
 
 Pair = tuple[float, float]

@@ -29,8 +29,6 @@ from adversary.analyst.bounded.samplers.statistics_gibbs import as_problem, as_t
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["gibbs_records"]
-
 
 def gibbs_records(
     release: BoundedRelease,

@@ -26,8 +26,6 @@ from adversary.analyst.bounded.propriety import check_proper, unit_cap
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["gibbs", "published_gibbs"]
-
 SMALLEST_ESS = 400.0
 LARGEST_RHAT = 1.01
 NAMES = ("mu", "sigma2", "sample_mean", "sample_variance")

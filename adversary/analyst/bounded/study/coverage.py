@@ -20,8 +20,6 @@ from adversary.analyst.bounded.study.design import PARAMETERS, Design, design
 from adversary.analyst.bounded.study.populations import TruncatedNormal
 from adversary.analyst.bounded.study.trials import outcomes
 
-__all__ = ["averages", "coverage_study"]
-
 DIMS = ("n", "truth", "epsilon", "prior", "constrained")
 ESTIMATES = ("mode", "mean")
 

@@ -21,8 +21,6 @@ from adversary.analyst.bounded.bounded_posterior import FEASIBILITIES
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.bounded.study.populations import Population, as_population
 
-__all__ = ["PARAMETERS", "Cell", "Design", "design"]
-
 PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
     "mu": lambda mu, sigma: mu,
     "sigma": lambda mu, sigma: sigma,

@@ -18,8 +18,6 @@ from scipy.special import ndtr, ndtri
 
 from adversary._core import Floats, as_array
 
-__all__ = ["Population", "TruncatedNormal", "as_population", "sample_statistics"]
-
 Population = Callable[[float, float, tuple[int, ...], np.random.Generator], ArrayLike]
 """(mu, sigma, size, rng) -> values in the bounds: an array of that size."""
 

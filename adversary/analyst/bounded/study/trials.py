@@ -19,8 +19,6 @@ from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.study.design import Analysis, Cell, Design
 from adversary.analyst.bounded.study.populations import sample_statistics
 
-__all__ = ["COLUMNS", "outcomes", "releases"]
-
 COLUMNS = ("low", "high", "mode", "mean")
 """What is kept of each data set and analysis: ends of the interval, and two estimates."""
 _BAR = "blocks of data sets"
