@@ -39,8 +39,8 @@ def together(a: Guarantee, b: Any) -> Any:
 
     Returns
     -------
-    Definition of the same kind where parameters add (GaussianDP, RenyiDP of one order); ZeroConcentratedDP for it
-    beside pure or Gaussian DP; otherwise the exact or bracketed privacy loss of the composed worst pairs.
+    Definition of the same kind where parameters add (zCDP, Gaussian DP, Renyi DP of one order); zCDP for it beside
+    pure or Gaussian DP; NoPrivacy if either is; otherwise the privacy loss of the composed worst pairs.
     NotImplemented where `b` is neither a guarantee nor 0.
 
     Raises
@@ -83,8 +83,8 @@ def times(g: Guarantee, n: int) -> Any:
 
     Returns
     -------
-    Definition of the same kind where parameters add (zCDP, GaussianDP, RenyiDP); otherwise the privacy loss of the
-    composed worst pairs.
+    Definition of the same kind where parameters add (zCDP, Gaussian DP, Renyi DP); `g` itself for n = 1; otherwise the
+    privacy loss of the composed worst pairs.
 
     Raises
     ------

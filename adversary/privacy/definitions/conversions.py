@@ -29,7 +29,8 @@ from adversary._core import (
 def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, Any]:
     """Lower and upper bound on the power of a test of exactly this level under (epsilon, delta)-DP.
 
-    upper = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)) and lower(a) = 1 - upper(1 - a), clipped to [0, 1].
+    upper = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)) and lower(a) = 1 - upper(1 - a).
+    Lower is clipped to [0, a], upper to [a, 1].
 
     Parameters
     ----------
@@ -124,9 +125,10 @@ def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLi
 
 
 def probabilistic_failure(epsilon: ArrayLike, delta: ArrayLike, loss: ArrayLike) -> Any:
-    """Upper bound on P(|L| > loss) under (epsilon, delta)-DP: delta (1 + e^-loss) / (1 - e^(epsilon - loss)) or 1.
+    """Upper bound on P(|L| > loss) under (epsilon, delta)-DP.
 
-    The inverse of `probabilistic_epsilon`, for loss > epsilon; 1 where nothing is guaranteed.
+    delta (1 + e^-loss) / (1 - e^(epsilon - loss)) for loss > epsilon, at most 1; 1 where nothing is guaranteed. The
+    inverse of `probabilistic_epsilon`.
 
     Parameters
     ----------
@@ -190,9 +192,8 @@ def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -
 def approximate_from_difference(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
     """Two (epsilon, delta) pairs implied by a bound on posterior - prior that holds at every prior.
 
-    The bound is |posterior - prior| <= tanh(epsilon / 4) except with probability delta. It implies (epsilon, 2
-    delta)-DP and (log(3 e^(epsilon/2) - 1) - log(3 - e^(epsilon/2)), delta)-DP. At delta 0 and small epsilon the two
-    nearly agree.
+    The bound, |posterior - prior| <= tanh(epsilon / 4) except with probability delta, implies (epsilon, 2 delta)-DP and
+    (log(3 e^(epsilon/2) - 1) - log(3 - e^(epsilon/2)), delta)-DP. At delta 0 and small epsilon the two nearly agree.
 
     Parameters
     ----------
@@ -205,8 +206,8 @@ def approximate_from_difference(epsilon: float, delta: float) -> tuple[tuple[flo
 
     Raises
     ------
-    ValueError : epsilon >= 2 log 3, where the second pair does not exist (a limit the papers omit) and only (epsilon, 2
-        delta) remains; or an argument out of range
+    ValueError : epsilon >= 2 log 3, where the second pair does not exist (a limit the papers omit) and only
+        (epsilon, 2 delta) remains; or an argument out of range
 
     References: Kazan's thesis, Theorem 31.2.
 
@@ -247,8 +248,8 @@ def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, floa
 def two_sided_ratio(prior: ArrayLike, loss: ArrayLike) -> Any:
     """Largest ratio posterior / prior over presence and absence, for a loss within [-loss, loss].
 
-    max(X / p, (1 - X) / (1 - p)) <= max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)), X the posterior at prior
-    p.
+    At prior p and posterior X,
+    max(X / p, (1 - X) / (1 - p)) <= max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)).
 
     Parameters
     ----------
