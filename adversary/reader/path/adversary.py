@@ -287,9 +287,10 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     Nats, (release,)
 
     >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
     >>> plan = Plan([Level("block", Geometric(1.0))])
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
-    []
+    [1.0]
     """
     total = np.zeros(len(released))
     for cell in range(plan.cells):

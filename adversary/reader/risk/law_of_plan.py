@@ -77,9 +77,10 @@ def factor_law(
     FactorLaw, in nats
 
     >>> from adversary.privacy.mechanisms import Geometric
-    >>> plan, reader = Plan([Level("block", Geometric(1.0))]), Adversary()
-    >>> round(factor_law(plan, reader, settle_truth(plan, reader, {"block": 1})).posterior_mean()[0], 6)
-    0
+    >>> from adversary.reader.plans import Level
+    >>> plan = Plan([Level("block", Geometric(1.0))])
+    >>> round(factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
+    0.606776
     """
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)

@@ -69,8 +69,9 @@ def total_rho(plan: Plan) -> float:
     rho in nats; exact levels are left out
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> from adversary.reader.plans import Level
     >>> total_rho(Plan([Level("block", DiscreteGaussian.from_rho(0.5))]))
-    0
+    0.5
     """
     moved = 2 if plan.neighbours == "bounded" else 1
     return float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < np.inf))
