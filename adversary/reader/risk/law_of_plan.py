@@ -70,7 +70,7 @@ def factor_law(
     truth : checked true counts, from `settle_truth`
     draws, rng : number of simulated releases, and their seed or Generator
     progress : whether to show a progress bar
-    store, scheduler, workers : where and how simulations run, as for `runner.simulate`
+    store, scheduler, workers : where and how simulations run, as for `blocks.simulate`
 
     Returns
     -------
