@@ -96,9 +96,9 @@ def check_proper(release: BoundedRelease, prior: Prior, constrained: bool, cap: 
     Raises
     ------
     ValueError : a flat prior with n < 3, or with n <= 3 without the bounds (Theorem 18), or where nothing released
-        depends on the mean or variance; a log density that is constant, where the flat prior is refused; one that
-        grows like 1 / sigma2 or faster toward 0 (Theorem 17) or, without the bounds, does not fall fast enough
-        toward infinity
+        depends on the mean or variance; a log density that is constant, where the flat prior is refused; one that grows
+        like 1 / sigma2 or faster toward 0 (Theorem 17) or, without the bounds, does not fall fast enough toward
+        infinity
     """
     if isinstance(prior, NormalInverseGamma) or not release.size.size:
         return

@@ -67,8 +67,8 @@ def largest_sample_variance(mean: ArrayLike, n: ArrayLike, *, attainable: bool =
     mean : m, the sample mean; broadcasts with `n`
     n : number of values, whole, >= 2
     attainable : False for the bound n / (n - 1) m (1 - m); True for the largest that some data set has, with values 0
-        and 1
-        and one in between: (floor(nm) + f^2 - n m^2) / (n - 1), f the fraction of nm. The two agree where nm is whole
+        and 1 and one in between: (floor(nm) + f^2 - n m^2) / (n - 1), f the fraction of nm. The two agree where nm is
+        whole
 
     Returns
     -------

@@ -175,9 +175,8 @@ def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[
     ----------
     theta : (intercept, slope), (..., 2)
     region : "weak": the line lies in [0, 1] somewhere on [0, 1], min(0, -slope) <= intercept <= max(1, 1 - slope); all
-        that
-        follows when the values of x are not known. "tight": it does so at 0 and at 1, hence everywhere, max(0, -slope)
-        <= intercept <= min(1, 1 - slope); this follows when the public range of x is attained
+        that follows when the values of x are not known. "tight": it does so at 0 and at 1, hence everywhere, max(0,
+        -slope) <= intercept <= min(1, 1 - slope); this follows when the public range of x is attained
 
     Returns
     -------

@@ -75,8 +75,8 @@ def statistics(x: ArrayLike, y: ArrayLike) -> Statistics:
 
     Raises
     ------
-    ValueError : values outside [0, 1], x and y of different lengths, fewer than two records, or x all the same
-        (the design has rank 1)
+    ValueError : values outside [0, 1], x and y of different lengths, fewer than two records, or x all the same (the
+        design has rank 1)
 
     >>> statistics([0.0, 0.5, 1.0], [0.0, 0.0, 1.0]).sums
     array([3.  , 1.5 , 1.25, 1.  , 1.  , 1.  ])

@@ -182,8 +182,7 @@ def count_pmf(counts: Any) -> Floats:
     Parameters
     ----------
     counts : probabilities of 0, 1, ..., n, which sum to 1; or a discrete law with a largest value (frozen scipy.stats,
-        or
-        PreliZ)
+        or PreliZ)
 
     Returns
     -------
@@ -192,8 +191,7 @@ def count_pmf(counts: Any) -> Floats:
     Raises
     ------
     ValueError : a law with an infinite end or negative values, n below 1 or above 100,000, probabilities that are
-        negative
-        or do not sum to 1
+        negative or do not sum to 1
     TypeError : neither a law nor numbers
 
     >>> from scipy.stats import binom

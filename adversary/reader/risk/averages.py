@@ -41,8 +41,7 @@ def risk_summary(
     invariant : log Bayes factor of the exact levels alone, nats; infinite where they settle the target
     base : probability of "in" given the exact levels; derived from `law` and `invariant` unless given
     factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, where already computed (they are the
-        same
-        for every prior)
+        same for every prior)
 
     Returns
     -------

@@ -30,10 +30,6 @@ def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
     Returns
     -------
     FactorLaw; only `log_odds` differs
-
-    Raises
-    ------
-    ValueError : a prior outside [0, 1]
     """
     return replace(law, log_odds=float(logit(prior)))
 

@@ -92,8 +92,7 @@ def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
     ----------
     tree : the spine
     released : (unit,) or (unit, cell) noisy counts: an array in the tree's order, a mapping or Series by unit name, or
-        a
-        DataArray labelled over "unit"
+        a DataArray labelled over "unit"
     rho : the same, or one per unit
 
     Returns

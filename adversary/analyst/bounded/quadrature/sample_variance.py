@@ -61,7 +61,7 @@ def nothing_of(n):
 
     Returns
     -------
-    Seen, without noise kinds
+    Seen, whose two noise kinds are NONE
     """
     return Seen(n, NONE, 1.0, 0.5, NONE, 1.0, 0.5)
 

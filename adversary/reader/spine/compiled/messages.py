@@ -176,14 +176,13 @@ def upward(L, theta, tau, last):
     ----------
     L : Layout of one cell
     theta : (unit,) tilts of internal units; those that prove to be off are corrected in place, and the children's
-        messages
-        written again
+        messages written again
     tau : share of mass that one trim of a window may drop
     last : unit at which to stop; 0 for the whole tree
 
     Returns
     -------
-    (messages, log scale, -1): Messages, each scaled to at most 1, and the log of all scales in nats. Where the windows
+    (messages, log scale, -1): Messages, each summing to 1, and the sum of the logs of their totals, nats. Where windows
     would be too large: the messages so far, -inf and the unit whose children have too many counts
     """
     n = L.units.size
@@ -272,8 +271,7 @@ def downward(L, theta, tau, messages, top_low, top):
     tau : share of mass that one trim of a window may drop
     messages : Messages from below, from `upward`
     top_low, top : lowest count, and the numbers from there on, of the message to the root; empty if nothing is outside
-        the
-        tree
+        the tree
 
     Returns
     -------
