@@ -55,6 +55,7 @@ def released(name: str, mechanism: continuous.Mechanism, value: Any, count: int 
 
     Examples
     --------
+    >>> from adversary.privacy import mechanisms
     >>> with pm.Model() as model:
     ...     noisy = released("noisy", mechanisms.Geometric(epsilon=1.0), pm.Poisson("count", np.float64(3)))
     """

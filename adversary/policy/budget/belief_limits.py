@@ -106,7 +106,7 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
     Parameters
     ----------
     guarantee : a privacy definition or loss
-    failure : probability in [0, 1) that the second bound may fail; 0 asks for the certain one only
+    failure : probability in [0, 1] that the second bound may fail; 0 asks for the certain one only
 
     Returns
     -------
@@ -196,7 +196,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     ----------
     guarantee : of one release
     releases : number of releases, whole, >= 1
-    failure : probability in [0, 1) that the bound on all of them together may fail
+    failure : probability in [0, 1] that the bound on all of them together may fail
 
     Returns
     -------
@@ -259,7 +259,7 @@ def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
     ----------
     guarantee : of one release
     releases : number of releases, whole, >= 1
-    failure : probability in [0, 1) asked for
+    failure : probability in [0, 1] asked for
 
     Returns
     -------
@@ -287,7 +287,7 @@ def releases_within(guarantee: Guarantee, prior: float, threshold: float, failur
     ----------
     guarantee : of each release
     prior, threshold : probabilities before the first release and after the last
-    failure : probability in [0, 1) that the bound may fail
+    failure : probability in [0, 1] that the bound may fail
 
     Returns
     -------
