@@ -195,7 +195,23 @@ def _title(guarantee: Guarantee) -> str:
 
 
 def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:
-    """A seed for one plan and truth that does not depend on what else is audited."""
+    """Seed of the simulations for one plan and truth, whatever else is audited in the same call.
+
+    Parameters
+    ----------
+    seed : seed of the whole audit
+    plan : the plan; only the names of its levels count
+    truth : true counts by level, numbers or arrays
+
+    Returns
+    -------
+    int in [0, 2^63).
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> child_seed(np.random.SeedSequence(1), Plan([Level("block", Geometric(1.0))]), {"block": 3}) < 2**63
+    True
+    """
     text = json.dumps([plan.names, {k: np.asarray(v).tolist() for k, v in truth.items()}])
     words = np.frombuffer(text.encode().ljust(-(-len(text) // 4) * 4), dtype=np.uint32)
     return int(

@@ -146,9 +146,23 @@ def each_alone(
     progress: bool = True,
     **inputs: Any,
 ) -> tuple[xr.Dataset, dict[str, xr.Dataset]]:
-    """(the plan and reader as they are, {dim: sweep over that input alone}), each as `sweep` returns it.
+    """One-at-a-time sweeps: the case as it is, and `sweep` over each input with all others as they are.
 
-    The inputs are those of `sweep`, at least one given; a mapping of siblings is one input for each level.
+    Parameters
+    ----------
+    plan, reader, truth : as in `adversary.audit`
+    draws : number of simulated releases, where a law is simulated
+    rng : seed; every sweep sees the same random numbers
+    progress : show a bar on longer work
+    **inputs : `prior`, `rho`, `siblings` or `beliefs`, as in `sweep`; a mapping of siblings is one input for each level
+
+    Returns
+    -------
+    (base, {dim: swept}) : Datasets as `sweep` returns them, the base without a swept dim.
+
+    Raises
+    ------
+    ValueError, TypeError : no input is given, or as of `sweep`
     """
     asked = {name: values for name, values in inputs.items() if values is not None}
     alone: dict[str, dict[str, Any]] = {}
@@ -168,7 +182,16 @@ def each_alone(
 
 
 def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """What `one_at_a_time` returns, from the answers of `each_alone`."""
+    """Least and largest value of every measure over the range of each input: what `one_at_a_time` returns.
+
+    Parameters
+    ----------
+    base, swept : the two answers of `each_alone`
+
+    Returns
+    -------
+    Dataset of the measures and `at_<measure>`, dims (input, truth, end), with `end` "low", "base" and "high".
+    """
     rows = [_ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     return found.assign_attrs(base.attrs)

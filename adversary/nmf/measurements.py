@@ -133,7 +133,22 @@ def read(
 
 
 def subtrees(directory: str | Path, level: str = "County") -> list[dict[str, str]]:
-    """Units of a level, each as `root`, `state`, `county` for `read` (the latter two where it lies in a partition)."""
+    """Units of a level that a Noisy Measurement File has records of, as keywords for `read`.
+
+    Parameters
+    ----------
+    directory : of the Noisy Measurement File
+    level : name of a level, such as "County"
+
+    Returns
+    -------
+    One dictionary per unit, sorted by geocode: `root`, and `state` and `county` where it lies in such a partition.
+
+    Raises
+    ------
+    OSError, ValueError : no such directory or level, or a malformed file
+    ImportError : pyarrow is not installed
+    """
     path = opened(directory)
     levels_of(path, [level])
     found: dict[str, dict[str, str]] = {}

@@ -216,10 +216,28 @@ def write(
     metadata: Mapping[str, str] | None = None,
     readme: str = "",
 ) -> Path:
-    """Write the answers to some queries in all units of a tree, by name of the query, and who lies in whom.
+    """Write a Noisy Measurement File: the answers to some queries in all units of a tree, and the parent of each unit.
 
     A unit whose rho is 0 has a record of infinite variance. Units below a level State or County lie in partitions.
-    ValueError naming the unit whose answer is not whole, or whose cells have several rho.
+
+    Parameters
+    ----------
+    directory : where to write; it must not exist, or be empty
+    tree : the units
+    answers : by name of the query
+    overwrite : replace a Noisy Measurement File of that name
+    metadata : kept in every Parquet file
+    readme : text of the README.md beside them
+
+    Returns
+    -------
+    The directory.
+
+    Raises
+    ------
+    ValueError : an answer that is not whole, a unit whose cells have several rho, or a wrong shape
+    FileExistsError : the directory has files, and `overwrite` is False or they are of no Noisy Measurement File
+    ImportError : pyarrow is not installed
     """
     checked = {query: _checked(tree, query, one) for query, one in answers.items()}
     places = [_ancestors(tree, name) for name in PARTITIONS]

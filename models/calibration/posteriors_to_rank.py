@@ -146,10 +146,20 @@ def likelihoods(table: xr.Dataset, variables: Iterable[str]) -> dict[str, Likeli
 
 
 def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
-    """The exact reader's P(in | release) as the posterior to calibrate, without PyMC.
+    """The exact posterior P(in | release) of an `Adversary`, as the posterior to calibrate, without PyMC.
 
     Truths and releases still come from a model: `calibrate(hierarchical_counts(plan, reader),
     posterior=posterior_of(plan, reader), variables=["in"])`. Improper beliefs have no prior to be calibrated under.
+
+    Parameters
+    ----------
+    plan : what is published, and its noise
+    reader : the adversary, with proper beliefs
+
+    Returns
+    -------
+    A function from released arrays (simulation, ...), by name as in `noisy[level]`, to {"in": (values (2,), pmf
+    (simulation, 2))}.
 
     Examples
     --------

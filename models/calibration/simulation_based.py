@@ -136,7 +136,11 @@ def calibrate(
 
 
 def uniformity(tree: xr.DataTree) -> xr.Dataset:
-    r"""Whether the truths fall evenly: p-values for every quantity, and all together.
+    r"""Tests of whether the ranks of a simulation-based calibration are uniform: one per quantity, and all together.
+
+    Parameters
+    ----------
+    tree : what `calibrate` returns: groups ``prior_sbc``, ``likelihood_sbc`` or both, of values u in [0, 1]
 
     Returns
     -------
@@ -144,6 +148,10 @@ def uniformity(tree: xr.DataTree) -> xr.Dataset:
     (fewer below 100 simulations); ``statistic``, likewise; ``adjusted``, the p-values after Holm's correction for all
     of them, and ``overall``, the smallest of those. Quantities are called by their variable, "log p(y | in)" for a
     likelihood, with an index for parts of an array.
+
+    Raises
+    ------
+    ValueError : neither group is there, or a value lies outside [0, 1]
 
     Notes
     -----

@@ -55,14 +55,42 @@ def _in_double(graphs: Sequence[TensorVariable]) -> dict[TensorVariable, TensorV
 
 
 def summed(terms: Sequence[TensorVariable]) -> TensorVariable:
-    """Sum of all entries of all terms, whatever their type, in float64."""
+    """Sum of all entries of all terms, in float64 whatever their type.
+
+    Parameters
+    ----------
+    terms : tensors of any shape; none at all give 0
+
+    Returns
+    -------
+    Scalar float64 tensor.
+
+    >>> float(summed([pt.constant([1.0, 2.0]), pt.constant(3)]).eval())
+    6.0
+    """
     return sum((pt.sum(term, dtype="float64") for term in terms), start=pt.constant(np.float64(0)))
 
 
 def vectorized(
     graphs: Sequence[TensorVariable], replacements: Mapping[TensorVariable, TensorVariable]
 ) -> list[TensorVariable]:
-    """The graphs over batches, in double precision: each key replaced by a variable with added leading axes."""
+    """Graphs of one point turned into graphs over batches, in double precision.
+
+    Failed parameter checks become minus infinity for their own entry of the batch only.
+
+    Parameters
+    ----------
+    graphs : tensors of one point
+    replacements : input of the graphs to the variable that takes its place, with more leading axes
+
+    Returns
+    -------
+    One tensor per graph, the batch axes first.
+
+    >>> x, many = pt.dscalar(), pt.dvector()
+    >>> vectorized([x**2], {x: many})[0].eval({many: [1.0, 3.0]}).tolist()
+    [1.0, 9.0]
+    """
     soft = [_soft_checks(graph) for graph in graphs]
     replaced = {**_in_double(soft), **replacements}
     inputs = truncated_graph_inputs(soft, ancestors_to_include=replaced)

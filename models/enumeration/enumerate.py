@@ -84,8 +84,24 @@ def compile_enumerator(
 ) -> Enumerator:
     """Compile `enumerate_posterior` for the variables named in `observed`; call the result with their values, often.
 
-    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads. The released
-    variables named in `settled`, the exact levels of a plan, already count as known in ``prior``.
+    Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads.
+
+    Parameters
+    ----------
+    model : pymc.Model whose latents are discrete
+    observed : names of the released variables, and of `pm.Data`
+    target : a latent or `Deterministic`; of several, the marginal of each
+    support : values, shape (n,), of latents without a finite support of their own
+    settled : released variables that already count as known in ``prior``: the exact levels of a plan
+
+    Returns
+    -------
+    Enumerator : a function of {name: value} that returns the Dataset of `enumerate_posterior`.
+
+    Raises
+    ------
+    ValueError : an unknown name, an observed target, a latent without finite support or made from a release
+    TypeError : a latent is continuous
     """
     from adversary.models.enumeration import graphs, supports
 

@@ -23,7 +23,13 @@ _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[.*\])?")
 
 
 def target_of(model: pm.Model, target: str | None) -> str | None:
-    """The target named, or "in" where the model has it, or none."""
+    """Name of the target variable: the one given, else "in" if the model has it, else None.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    target : name of a variable, not checked here, or None
+    """
     return "in" if target is None and "in" in model.named_vars else target
 
 
@@ -97,7 +103,20 @@ def _listed(names: Iterable[str]) -> str:
 def condition(model: pm.Model, observed: Sequence[str], *, continuous: bool = False) -> Conditioned:
     """`model` with the variables named in `observed` turned into inputs.
 
-    Every other free variable must be discrete, unless `continuous` latents are allowed.
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    observed : names of released variables, and of `pm.Data`
+    continuous : whether continuous latents are allowed
+
+    Returns
+    -------
+    Conditioned : the model, its inputs and its latents by name.
+
+    Raises
+    ------
+    ValueError : a name that the model lacks, a latent whose law reads a release, or no latents at all
+    TypeError : a latent is continuous and these are not allowed
     """
     data = {v.name for v in model.data_vars}
     random = {v.name for v in [*model.basic_RVs, *model.deterministics]}
@@ -143,8 +162,15 @@ def _refuse_later_latents(model: pm.Model, released: Sequence[str]) -> None:
 def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Callable[..., list[NDArray[Any]]]:
     """Compile graphs over states and releases.
 
-    Inputs: each discrete latent, shape (states, 1, *shape), then each released variable, (1, releases, *shape).
-    Outputs: (states or 1, releases or 1, *shape).
+    Parameters
+    ----------
+    conditioned : the model whose latents and released variables the graphs read
+    graphs : tensors of one state and one release, shape (*shape)
+
+    Returns
+    -------
+    A function. Inputs: each discrete latent, shape (states, 1, *shape), then each released variable, (1, releases,
+    *shape). Outputs, one per graph: (states or 1, releases or 1, *shape).
     """
     latents = {v: pt.tensor(dtype=v.dtype, shape=(None, 1, *v.type.shape)) for v in conditioned.latents.values()}
     released = {v: pt.tensor(dtype=v.dtype, shape=(1, None, *v.type.shape)) for v in conditioned.released.values()}
@@ -157,7 +183,22 @@ def batched(conditioned: Conditioned, graphs: Sequence[TensorVariable]) -> Calla
 
 
 def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDArray[Any]]]:
-    """Compile deterministics of draws (draw, *shape) of every latent on its own scale, discrete ones first."""
+    """Compile deterministics as functions of draws of the latents.
+
+    Parameters
+    ----------
+    given : the model
+    names : deterministics or latents that do not read the release
+
+    Returns
+    -------
+    A function. Inputs: draws (draw, *shape) of every latent on its own scale, discrete ones first. Outputs, one per
+    name: (draw, *shape).
+
+    Raises
+    ------
+    ValueError : a variable depends on the release
+    """
     latents = [given.model[name] for name in (*given.latents, *given.continuous)]
     for name in names:
         (graph,) = given.model.replace_rvs_by_values([given.model[name]])
@@ -173,7 +214,23 @@ def derived(given: Conditioned, names: Sequence[str]) -> Callable[..., list[NDAr
 
 
 def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The released variables of a model: those named, or called noisy, sibling_sum or siblings, of a level or alone."""
+    """Names of the released variables of a model.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    released : their names, checked; without them every variable called noisy, sibling_sum or siblings, alone or with a
+        level, as in "noisy[block]"
+
+    Raises
+    ------
+    ValueError : no variable is called so, no name is given, or a name is not in the model
+
+    >>> with pm.Model() as model:
+    ...     noisy = pm.Normal("noisy[block]", pm.Bernoulli("in", 0.5))
+    >>> released_names(model)
+    ('noisy[block]',)
+    """
     known = [str(v.name) for v in [*model.basic_RVs, *model.deterministics]]
     if released is None:
         names = tuple(name for name in known if _RELEASED.fullmatch(name))
@@ -188,14 +245,32 @@ def released_names(model: pm.Model, released: Iterable[str] | None = None) -> tu
 
 
 def latent_names(model: pm.Model, released: Iterable[str]) -> list[str]:
-    """Names of the free variables that were not released."""
+    """Names of the free variables that were not released, in the order of the model.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    released : names of the released variables
+    """
     return [str(rv.name) for rv in model.free_RVs if rv.name not in set(released)]
 
 
 def wanted_names(
     model: pm.Model, released: Iterable[str], variables: Sequence[str] | None, target: str | None = None
 ) -> list[str]:
-    """The variables to look at: those named, checked, or every latent and the target, "in" unless given."""
+    """Names of the variables to report: those asked for, checked, or every latent and the target.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    released : names of the released variables
+    variables : latents and deterministics to report; None for every latent, and the target if it is a deterministic
+    target : name of the target, "in" unless given; unused where `variables` is given
+
+    Raises
+    ------
+    ValueError : no variable is named, or a name is neither latent nor deterministic
+    """
     latents, derivable = latent_names(model, released), [str(v.name) for v in model.deterministics]
     if variables is None:
         if target not in (None, *latents, *derivable):

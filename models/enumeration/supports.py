@@ -67,6 +67,23 @@ def support_of(
 
     Taken from `given`, else from the law's own bounds, or those of `pm.Truncated`; where these depend on other latents,
     their hull over all values of those. They must not depend on what was released.
+
+    Parameters
+    ----------
+    rv : a discrete latent
+    given : values by name of a latent, whole numbers of shape (n,), for every cell of it
+    moving : variables that are unknown: the model's random ones and the released ones
+
+    Returns
+    -------
+    (shape, values) : one increasing int64 array per cell, cells in C order.
+
+    Raises
+    ------
+    ValueError : the given values are none or not whole, or there is no finite support
+
+    >>> support_of(pm.Binomial.dist(np.int64(2), 0.5), {}, set())
+    ((), [array([0, 1, 2])])
     """
     shape = tuple(int(n) for n in _number(rv.shape))
     if rv.name in given:

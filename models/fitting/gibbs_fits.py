@@ -49,11 +49,33 @@ def refit_by_gibbs(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> Refits:
-    """Sample a model of discrete latents for every release; arguments as in `refits.refit`.
+    """Sample a model of discrete latents for every release by Gibbs steps, thousands of releases at a time.
 
     R-hat is asked of every latent and of P(target = 1 | rest), effective size of the latter. Where the joint states can
     be enumerated, P(target = 1 | release) must agree with that too, in as many releases of a block as is quick; a
     quantity that never moves passes in no other way. A fit that fails is run once more, four times as long.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free and discrete latents only
+    observed : released variables by name, arrays over releases
+    target : binary discrete latent, or Deterministic of such
+    support : values of latents without a finite support of their own
+    settled : released variables that are published exactly, the same in every release
+    settings : chains, sweeps to tune and sweeps kept of a first try
+    rng : seed
+    progress : show a bar with the time left
+    store : folder for finished blocks, from which a later call with the same seed goes on
+    scheduler, workers : address of a Dask scheduler, or number of local processes; every worker compiles the model
+
+    Returns
+    -------
+    Refits : estimates per release, draws with dims (chain, draw, release), and the prior.
+
+    Raises
+    ------
+    ValueError : an unknown name, a target that is not 0 or 1, or a release for which no possible state is found
+    TypeError : a latent is continuous
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
     compiled = Remade(_Checked.of, model, tuple(observed), target, support or {}, prior_seed)

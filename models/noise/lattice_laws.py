@@ -29,7 +29,19 @@ _ATOMS = np.arange(90)  # atoms of a tail sum: enough for sigma^2 <= 100, or bey
 
 
 def float64(value: Any) -> TensorVariable:
-    """A float64 tensor; plain numbers never pass through a smaller type."""
+    """A float64 tensor of a number, array or tensor; plain numbers never pass through a smaller type.
+
+    Parameters
+    ----------
+    value : number, array_like or tensor, of any shape
+
+    Returns
+    -------
+    TensorVariable of the same shape.
+
+    >>> float64(3).dtype, float(float64(3).eval())
+    ('float64', 3.0)
+    """
     if isinstance(value, TensorVariable):
         return value.astype("float64")
     return pt.as_tensor_variable(np.asarray(value, dtype=np.float64))

@@ -44,6 +44,7 @@ def released(name: str, mechanism: continuous.Mechanism, value: Any, count: int 
 
     Examples
     --------
+    >>> from adversary.privacy import mechanisms
     >>> with pm.Model() as model:
     ...     noisy = released("noisy", mechanisms.Geometric(epsilon=1.0), pm.Poisson("count", np.float64(3)))
     """
@@ -51,7 +52,23 @@ def released(name: str, mechanism: continuous.Mechanism, value: Any, count: int 
 
 
 def law(mechanism: continuous.Mechanism, value: Any, count: int = 1) -> Law:
-    """The law of `value` plus `count` noises: a PyMC distribution that still wants its name (or `.func.dist`)."""
+    """The law of `value` plus `count` noises: a PyMC distribution that still wants its name (or `.func.dist`).
+
+    Parameters
+    ----------
+    mechanism : the noise of one release
+    value : true value, or sum of `count` true values; a number or tensor of any shape
+    count : number of independent noises added, whole, >= 0; 0 publishes the value itself
+
+    Returns
+    -------
+    A function of the variable's name and of keywords such as `dims`, `shape` and `observed`; see `released`.
+
+    Raises
+    ------
+    TypeError : `mechanism` is no Mechanism
+    ValueError : `count` is not whole, or negative
+    """
     if not isinstance(mechanism, continuous.Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
     if int(count) != count or count < 0:

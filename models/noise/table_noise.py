@@ -50,7 +50,19 @@ _vectorize_node.register(TableLogProb, _batch)
 
 
 def released_together(name: str, mechanism: VectorNoise, table: Any, **kwargs: Any) -> TensorVariable:
-    """The noisy table (rows, columns), as a variable of the model in context."""
+    """The noisy table as a variable of the model in context, for a mechanism with one joint density of all cells.
+
+    Parameters
+    ----------
+    name : name of the variable
+    mechanism : noise of the whole table, its shape (rows, columns)
+    table : true table, tensor (rows, columns)
+    **kwargs : passed to `pm.CustomDist`: `dims`, `observed`
+
+    Returns
+    -------
+    TensorVariable, (rows, columns), float64. Its log density is that of `mechanism`, without a gradient.
+    """
 
     def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
         return TableLogProb(mechanism)(release, true)

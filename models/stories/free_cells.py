@@ -47,7 +47,19 @@ def _differences(size: int) -> NDArray[np.int64]:
 
 
 def free_bounds(rows: Any, columns: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Smallest and largest value of each free cell."""
+    """Smallest and largest value of each free cell of a table with known margins (Frechet bounds).
+
+    Parameters
+    ----------
+    rows, columns : margins, whole numbers of shapes (r,) and (c,) with the same total
+
+    Returns
+    -------
+    (low, high) : each ((r - 1) (c - 1),), row by row.
+
+    >>> [bound.tolist() for bound in free_bounds([3, 2], [2, 2, 1])]
+    [[0, 0], [2, 2]]
+    """
     low, high = (bound[:-1, :-1].ravel() for bound in cell_bounds(rows, columns))
     return low, high
 

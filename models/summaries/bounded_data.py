@@ -154,7 +154,19 @@ def bounded(
 
 
 def released_statistics(release: BoundedRelease) -> dict[str, float]:
-    """The released variables of `bounded` and their values in this release, for `pm.observe`."""
+    """Values of the released variables of `bounded` in one release, for `pm.observe`.
+
+    Parameters
+    ----------
+    release : one release; a statistic that is None is left out
+
+    Returns
+    -------
+    {"noisy[mean]": value, "noisy[variance]": value}, in the units of the data and their square.
+
+    >>> released_statistics(BoundedRelease(34.3, None, n=43, epsilon=0.25, bounds=(0, 100)))
+    {'noisy[mean]': 34.3}
+    """
     values = {"noisy[mean]": release.mean, "noisy[variance]": release.variance}
     return {name: float(np.asarray(value)) for name, value in values.items() if value is not None}
 

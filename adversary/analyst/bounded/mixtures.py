@@ -301,7 +301,18 @@ def normal_laplace_logpdf(x: ArrayLike, mu: ArrayLike, variance: ArrayLike, rate
     .. math:: \tfrac{\lambda}{2}\, [e^{\lambda^2 t/2 - \lambda d}\, \Phi((d - \lambda t)/\sqrt t)
               + e^{\lambda^2 t/2 + \lambda d}\, \Phi(-(d + \lambda t)/\sqrt t)], \quad d = x - \mu
 
-    with t the variance, which may be 0 (section 4.2 of the thesis).
+    with t the variance (section 4.2 of the thesis).
+
+    Parameters
+    ----------
+    x : where the density is asked for; all arguments broadcast
+    mu : mean of the normal variable
+    variance : t, its variance, >= 0
+    rate : lambda, > 0, one over the scale of the Laplace noise
+
+    Returns
+    -------
+    Log density, nats, of the broadcast shape
 
     Raises
     ------
@@ -327,13 +338,24 @@ def _log_side(d: Floats, t: Floats, rate: Floats) -> Floats:
 
 
 def gamma_laplace_logz(upper: ArrayLike, sigma2: ArrayLike, n: ArrayLike, rate: ArrayLike, centre: ArrayLike) -> Any:
-    r"""Log of the likelihood of a noisy variance, the confidential one at most `upper`.
+    r"""Log likelihood of a noisy variance, the confidential variance being at most `upper`.
 
     .. math:: \log \int_0^u \mathrm{Gamma}(x; \alpha, \beta)\, \tfrac{\lambda}{2} e^{-\lambda |\tau - x|}\, dx,
               \quad \alpha = (n-1)/2,\ \beta = (n-1)/(2\sigma^2)
 
-    `rate` is lambda, `centre` tau, the noisy variance; `upper` may be infinite, and 0 gives -inf. Either sign of
-    beta - rate is allowed, so no cap on sigma2 is needed.
+    Either sign of beta - rate is allowed, so no cap on sigma2 is needed.
+
+    Parameters
+    ----------
+    upper : u, >= 0, may be infinite; 0 gives -inf; all arguments broadcast
+    sigma2 : variance of the population, > 0
+    n : number of records, whole, >= 2
+    rate : lambda, > 0, one over the scale of the Laplace noise
+    centre : tau, the noisy variance
+
+    Returns
+    -------
+    Nats, of the broadcast shape
 
     Raises
     ------

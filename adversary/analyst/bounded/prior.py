@@ -123,10 +123,21 @@ Prior = Flat | NormalInverseGamma | LogDensity
 def as_prior(prior: Any) -> Prior:
     """The prior a user named: "flat", an object of this module, or a log density.
 
+    Parameters
+    ----------
+    prior : "flat", `Flat`, `NormalInverseGamma`, or a function (mu, sigma2) -> log density in nats
+
+    Returns
+    -------
+    Prior
+
     Raises
     ------
-    ValueError : a name that means an improper posterior (Theorem 17), or no known name
+    ValueError : a name that means an improper posterior (Theorem 17), or an unknown name
     TypeError : something else
+
+    >>> as_prior("flat")
+    Flat()
     """
     if isinstance(prior, str):
         if prior == "flat":

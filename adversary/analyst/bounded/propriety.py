@@ -40,11 +40,18 @@ _IMPROPER_MEAN = (
 
 
 def default_cap(release: BoundedRelease) -> Floats:
-    """Largest sigma2, on [0, 1], that a posterior without the bounds looks at: (n - 1) / (2 n epsilon2).
+    """Largest sigma2, on [0, 1], of a posterior without the bounds: (n - 1) / (2 n epsilon2).
 
-    The thesis' cap, below which the gamma and Laplace densities are conjugate. It is a limit of a method, not
-    knowledge: where it would rule out what data in the interval can have (epsilon2 >= 2 (n - 1) / n), and for Gaussian
-    noise, there is none (infinity).
+    Below the thesis' cap the gamma and Laplace densities are conjugate. It is a limit of the method, not knowledge:
+    where it would exclude variances that data in the interval can have (epsilon2 >= 2 (n - 1) / n), there is none.
+
+    Parameters
+    ----------
+    release : noisy mean and variance; epsilon2 is the variance's budget
+
+    Returns
+    -------
+    Array of the release's shape; infinite for no cap, Gaussian noise or no noisy variance
     """
     n = release.size
     if release.noise != "laplace" or release.variance is None:
@@ -77,12 +84,19 @@ def largest_looked_at(release: BoundedRelease, constrained: bool, cap: float | N
 def check_proper(release: BoundedRelease, prior: Prior, constrained: bool, cap: float | None) -> None:
     """Refuse a posterior of infinite mass.
 
+    Parameters
+    ----------
+    release : noisy mean and variance
+    prior : `Flat`, `NormalInverseGamma` or a log density (mu, sigma2) -> nats
+    constrained : whether the bounds of the data restrict mu and sigma2
+    cap : largest sigma2, in the units of the data squared; None for the default
+
     Raises
     ------
     ValueError : a flat prior with n < 3, or with n <= 3 without the bounds (Theorem 18), or where nothing released
-        speaks of the mean or variance; a log density that is constant, where the flat prior is refused; one that
-        grows like 1 / sigma2 or faster toward 0 (Theorem 17) or, without the bounds, does not fall fast enough
-        toward infinity
+        depends on the mean or variance; a log density that is constant, where the flat prior is refused; one that grows
+        like 1 / sigma2 or faster toward 0 (Theorem 17) or, without the bounds, does not fall fast enough toward
+        infinity
     """
     if isinstance(prior, NormalInverseGamma) or not release.size.size:
         return
@@ -112,7 +126,24 @@ def _check_flat(release: BoundedRelease, constrained: bool, cap: float | None) -
 
 
 def is_proper(release: BoundedRelease, prior: Any, constrained: bool = True, cap: float | None = None) -> bool:
-    """Whether the posterior has finite mass, by `check_proper`; the prior as in `posterior`."""
+    """Whether the posterior has finite mass, by `check_proper` (Theorems 17 and 18).
+
+    Parameters
+    ----------
+    release : noisy mean and variance
+    prior : as in `posterior`: "flat", a `NormalInverseGamma` or a function (mu, sigma2) -> log density
+    constrained : whether the bounds of the data restrict mu and sigma2
+    cap : largest sigma2, in the units of the data squared; None for the default
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    ValueError : an unknown prior
+    TypeError : no prior at all
+    """
     known = as_prior(prior)
     try:
         check_proper(release, known, constrained, cap)

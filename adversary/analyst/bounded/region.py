@@ -23,7 +23,15 @@ _TIMES = np.array([0.1, 0.25, 0.5, 0.8, 1.0, 1.25, 2.0])
 
 
 def largest_variance(mean: ArrayLike) -> Any:
-    """The largest variance of a distribution on [0, 1] with this mean, m (1 - m) (Theorem 14); 0 outside.
+    """The largest variance of a distribution on [0, 1] with this mean, m (1 - m) (Theorem 14).
+
+    Parameters
+    ----------
+    mean : m, any shape
+
+    Returns
+    -------
+    Variance in [0, 1/4], of the shape of `mean`; 0 outside [0, 1]
 
     >>> largest_variance(0.5)
     0.25
@@ -35,7 +43,16 @@ def largest_variance(mean: ArrayLike) -> Any:
 def mean_range(variance: ArrayLike) -> Floats:
     """Means that a distribution on [0, 1] with this variance can have, 1/2 -+ sqrt(1/4 - variance) (Corollary 15).
 
-    Shape (..., 2); NaN above 1/4, where there is none.
+    Parameters
+    ----------
+    variance : any shape
+
+    Returns
+    -------
+    (smallest, largest) along a last axis, (..., 2); NaN above 1/4, where there is none
+
+    >>> mean_range(0.25 - 0.04).round(6).tolist()
+    [0.3, 0.7]
     """
     v = as_array(variance)
     half = np.sqrt(np.where(v <= 0.25, 0.25 - v, np.nan))
@@ -43,10 +60,26 @@ def mean_range(variance: ArrayLike) -> Floats:
 
 
 def largest_sample_variance(mean: ArrayLike, n: ArrayLike, *, attainable: bool = False) -> Any:
-    """The largest sample variance (divisor n - 1) of n values in [0, 1] with this sample mean.
+    """The largest sample variance (divisor n - 1) of n values in [0, 1] with this sample mean (Theorem 16).
 
-    n / (n - 1) m (1 - m) (Theorem 16). With `attainable`, the largest that some data set has: values 0 and 1 and one
-    in between, (floor(nm) + f^2 - n m^2) / (n - 1) with f the fraction of nm; the two agree where nm is whole.
+    Parameters
+    ----------
+    mean : m, the sample mean; broadcasts with `n`
+    n : number of values, whole, >= 2
+    attainable : False for the bound n / (n - 1) m (1 - m); True for the largest that some data set has, with values 0
+        and 1 and one in between: (floor(nm) + f^2 - n m^2) / (n - 1), f the fraction of nm. The two agree where nm is
+        whole
+
+    Returns
+    -------
+    Variance of the broadcast shape; 0 where the mean lies outside [0, 1]
+
+    Raises
+    ------
+    ValueError : n not whole or below 2
+
+    >>> round(largest_sample_variance(0.3, 5), 6), round(largest_sample_variance(0.3, 5, attainable=True), 6)
+    (0.2625, 0.2)
     """
     m, size = as_array(mean), as_array(check_whole("n", n, minimum=2))
     inside = (m >= 0.0) & (m <= 1.0)
@@ -64,8 +97,18 @@ def feasible_mass(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Any:
     .. math:: C(\mu, \sigma^2) = P(S^2 \le \tfrac{n}{n-1} \bar Y (1 - \bar Y),\ 0 \le \bar Y \le 1),
               \quad \bar Y \sim N(\mu, \sigma^2/n),\ S^2 \sim \Gamma(\tfrac{n-1}2, \tfrac{n-1}{2\sigma^2})
 
-    What a posterior with feasibility "normalised" divides the sampling density by. By Gauss-Legendre in
-    theta, with y = sin^2 theta, between the ends of all that is steep; relative error below 1e-8.
+    A posterior with feasibility "normalised" divides the sampling density by it. Gauss-Legendre quadrature in theta,
+    with y = sin^2 theta; relative error below 1e-8.
+
+    Parameters
+    ----------
+    mu : mean of the normal law, on the unit scale; all arguments broadcast
+    sigma2 : its variance, > 0
+    n : number of values, whole, >= 2
+
+    Returns
+    -------
+    Probability of the broadcast shape
 
     Raises
     ------

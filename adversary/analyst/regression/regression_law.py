@@ -114,13 +114,39 @@ def _from_unit(x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> 
 
 
 def coefficients_in_units(theta: ArrayLike, x_bounds: tuple[float, float], y_bounds: tuple[float, float]) -> Floats:
-    """(intercept, slope) of data rescaled to [0, 1], shape (..., 2), in the units of the data."""
+    """Transform the coefficients of data rescaled to [0, 1] to the units of the data.
+
+    Parameters
+    ----------
+    theta : (intercept, slope) on the unit scale, (..., 2)
+    x_bounds, y_bounds : (lower, upper) of the data, lower < upper
+
+    Returns
+    -------
+    (intercept, slope) in the units of the data, (..., 2)
+
+    >>> coefficients_in_units([0.5, 1.0], (0.0, 10.0), (0.0, 2.0)).tolist()
+    [1.0, 0.2]
+    """
     turn, shift = _from_unit(x_bounds, y_bounds)
     return np.asarray(as_array(theta) @ turn.T + shift)
 
 
 def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None = None) -> RegressionLaw:
-    """What an analyst with the records themselves would say, x and y in [0, 1].
+    """Conjugate posterior of the regression given the records themselves.
+
+    Parameters
+    ----------
+    x, y : the records, in [0, 1], (n,)
+    prior : on the unit scale; `RegressionLaw()` unless given
+
+    Returns
+    -------
+    RegressionLaw
+
+    Raises
+    ------
+    ValueError : several data sets, values outside [0, 1], fewer than two records, or x all the same
 
     >>> law = nonprivate_posterior([0.0, 0.5, 1.0], [0.0, 0.5, 0.9])
     >>> law.mean.round(3), law.a0
@@ -133,11 +159,22 @@ def nonprivate_posterior(x: ArrayLike, y: ArrayLike, prior: RegressionLaw | None
 
 
 def feasible_coefficients(theta: ArrayLike, region: Region = "weak") -> NDArray[np.bool_] | bool:
-    """Whether some data in [0, 1]^2 can have (intercept, slope) = theta, shape (..., 2), as their regression of y on x.
+    """Whether some data in [0, 1]^2 can have (intercept, slope) = theta as their regression of y on x.
 
-    "weak": the line lies in [0, 1] somewhere on [0, 1], which is all that follows when the values of x are not known:
-    min(0, -slope) <= intercept <= max(1, 1 - slope). "tight": it does so at 0 and at 1, hence everywhere, which follows
-    when the public range of x is attained: max(0, -slope) <= intercept <= min(1, 1 - slope).
+    Parameters
+    ----------
+    theta : (intercept, slope), (..., 2)
+    region : "weak": the line lies in [0, 1] somewhere on [0, 1], min(0, -slope) <= intercept <= max(1, 1 - slope); all
+        that follows when the values of x are not known. "tight": it does so at 0 and at 1, hence everywhere, max(0,
+        -slope) <= intercept <= min(1, 1 - slope); this follows when the public range of x is attained
+
+    Returns
+    -------
+    bool, or an array (...)
+
+    Raises
+    ------
+    ValueError : a last axis other than 2, or an unknown region
 
     References
     ----------
@@ -162,7 +199,20 @@ def in_region(theta: Floats, tight: bool) -> NDArray[np.bool_]:
 
 
 def check_region(region: str) -> Region:
-    """The region named, or ValueError."""
+    """Check the name of a region of coefficients.
+
+    Parameters
+    ----------
+    region : "weak" or "tight", see `feasible_coefficients`
+
+    Returns
+    -------
+    The name itself
+
+    Raises
+    ------
+    ValueError : another name
+    """
     if region not in get_args(Region):
         raise ValueError(f'region must be "weak" or "tight", got {region!r}')
     return cast(Region, region)

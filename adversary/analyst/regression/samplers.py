@@ -114,7 +114,18 @@ def published_gibbs(
     release's epsilon, and n is noisy where there are none (erratum E3); the noisy moments are used as they come,
     divided by n.
 
-    Arguments and result as of `gibbs`, with the weak region; but a block rejected max_tries times is the end.
+    Parameters
+    ----------
+    release : noisy sums and moments
+    prior : in the units of the data; `RegressionLaw()` for the rescaled data unless given
+    constrained : whether sums, coefficients (weak region) and sigma2 are constrained
+    draws, burn, chains : sweeps kept of each chain, sweeps dropped before them, and chains
+    rng : seed
+    max_tries : draws of one block in one sweep, all of them infeasible, after which the sampler stops
+
+    Returns
+    -------
+    DataTree with group ``posterior``, as of `gibbs`
 
     Raises
     ------

@@ -52,14 +52,20 @@ class Statistics(NamedTuple):
 
 
 def statistics(x: ArrayLike, y: ArrayLike) -> Statistics:
-    """S = (n, Sx, Sxx, Sy, Sxy, Syy) and the sums of x^0, ..., x^4 of n records, x and y in [0, 1].
+    """Sufficient statistics of a simple regression: S = (n, Sx, Sxx, Sy, Sxy, Syy) and the sums of x^0, ..., x^4.
 
-    Records run along the last axis; further axes are data sets.
+    Parameters
+    ----------
+    x, y : records in [0, 1], along the last axis, at least two; further axes are data sets
+
+    Returns
+    -------
+    Statistics: `sums` (..., 6) and `moments` (..., 5)
 
     Raises
     ------
-    ValueError : values outside [0, 1], x and y of different lengths, fewer than two records, or x all the same
-        (the design has rank 1)
+    ValueError : values outside [0, 1], x and y of different lengths, fewer than two records, or x all the same (the
+        design has rank 1)
 
     >>> statistics([0.0, 0.5, 1.0], [0.0, 0.0, 1.0]).sums
     array([3.  , 1.5 , 1.25, 1.  , 1.  , 1.  ])
@@ -84,9 +90,20 @@ def _unit(name: str, values: ArrayLike) -> Floats:
 
 
 def feasible_sums(sums: ArrayLike, n: ArrayLike) -> NDArray[np.bool_] | bool:
-    """Whether n records in [0, 1]^2 can have these sums (Sx, Sxx, Sy, Sxy, Syy), shape (..., 5), by `CONSTRAINTS`.
+    """Whether n records in [0, 1]^2 can have these sums, by the necessary conditions `CONSTRAINTS`.
 
-    Six numbers are (n, Sx, ...): the first is left aside, since n is public. The conditions are necessary.
+    Parameters
+    ----------
+    sums : (Sx, Sxx, Sy, Sxy, Syy), (..., 5), or with n in front, (..., 6); that n is ignored
+    n : number of records, whole, >= 2
+
+    Returns
+    -------
+    bool, or an array (...)
+
+    Raises
+    ------
+    ValueError : a last axis of another length, or n below 2
 
     References
     ----------

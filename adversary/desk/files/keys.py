@@ -34,7 +34,22 @@ _NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
 
 
 def read_toml(file: Path) -> dict[str, Any]:
-    """A TOML file, or ValueError naming it."""
+    """Read a TOML file with limits on its size, its depth and its whole numbers.
+
+    Parameters
+    ----------
+    file : path of the file, UTF-8, at most 1 MiB
+
+    Returns
+    -------
+    Its document: nested dictionaries, lists and values.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is not TOML, too long, nested more than 20 deep, or has a whole number of more than 64 bits; the
+        message names the file
+    """
     with file.open("rb") as opened:
         given = opened.read(MOST_BYTES + 1)
     if len(given) > MOST_BYTES:

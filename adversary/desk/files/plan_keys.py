@@ -81,7 +81,20 @@ def _published(name: str, releases: int) -> list[str]:
 
 
 def check_releases(given: Any) -> int:
-    """How often a level or table is released, or ValueError."""
+    """Number of releases of a level or table, checked.
+
+    Parameters
+    ----------
+    given : whole number from 1 to `MOST_RELEASES`
+
+    Raises
+    ------
+    TypeError : not a number
+    ValueError : not whole, or out of range
+
+    >>> check_releases(3)
+    3
+    """
     releases = int(check_whole("releases", given, minimum=1))
     if releases > MOST_RELEASES:
         raise ValueError(f"releases must be at most {MOST_RELEASES:,}, got {releases}")

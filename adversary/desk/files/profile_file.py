@@ -81,7 +81,15 @@ class ProfileFile:
 
 
 def load_profile_file(path: str | Path) -> ProfileFile:
-    """Read a profile file.
+    """Read a profile file, the input of `adversary epsilon`.
+
+    Parameters
+    ----------
+    path : TOML file with `[profile]` or several `[profiles.NAME]`
+
+    Returns
+    -------
+    ProfileFile : the risk profiles by name, and what else the file asks for.
 
     Raises
     ------

@@ -78,7 +78,15 @@ class RegressionFile:
 
 
 def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
-    """Read a release file of either kind: with `[release]`, of a mean and variance; with `[regression]`, of a line.
+    """Read a release file of either kind: a mean and variance (`[release]`), or a regression line (`[regression]`).
+
+    Parameters
+    ----------
+    path : TOML file with one of the two tables
+
+    Returns
+    -------
+    ReleaseFile or RegressionFile, by the table that is there.
 
     Raises
     ------

@@ -104,14 +104,18 @@ def opened(file: Path, document: dict[str, Any], texts: Sequence[str]) -> tuple[
 
 
 def parse_prior(text: str) -> Flat | NormalInverseGamma:
-    """A prior in one word: "flat", or mu0, kappa0, nu0 and s0.
+    """The prior of a mean and variance from its text form.
 
-    >>> parse_prior("12.5, 1, 1, 3.8")
-    NormalInverseGamma(mu0=12.5, kappa0=1.0, nu0=1.0, s0=3.8)
+    Parameters
+    ----------
+    text : "flat", or the four numbers mu0, kappa0, nu0, s0 of `NormalInverseGamma`, in the units of the data
 
     Raises
     ------
     ValueError : it is neither, or has an improper posterior
+
+    >>> parse_prior("12.5, 1, 1, 3.8")
+    NormalInverseGamma(mu0=12.5, kappa0=1.0, nu0=1.0, s0=3.8)
     """
     word = text.strip()
     if word == PRIORS[0]:

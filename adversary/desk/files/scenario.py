@@ -248,7 +248,15 @@ def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario file.
+    """Read a scenario file, the input of `adversary audit`.
+
+    Parameters
+    ----------
+    path : TOML file with a `[plan]`
+
+    Returns
+    -------
+    Scenario : checked plan, adversary or adversaries, truth, and guarantees where the file has any.
 
     Raises
     ------

@@ -77,7 +77,16 @@ class TableFile:
 
 
 def load_table_file(path: str | Path, failure: float | None = None) -> TableFile:
-    """Read a table file; `failure` replaces that of the file.
+    """Read a table file, the input of `adversary invariants`.
+
+    Parameters
+    ----------
+    path : TOML file with `[invariants]` and `[table]`
+    failure : probability that a bound may fail, in place of that of the file (0.05 where it has none)
+
+    Returns
+    -------
+    TableFile : the margins published exactly, the noise, the prior, and the released table if there is one.
 
     Raises
     ------

@@ -158,7 +158,16 @@ def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
 
 
 def how(tree: xr.DataTree) -> str:
-    """How the averages of an audit were found, in a phrase."""
+    """How the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation.
+
+    Parameters
+    ----------
+    tree : what `adversary.audit` returns for one adversary and truth
+
+    Returns
+    -------
+    str, such as "engine exact, exact averages over releases"; of a simulation it names draws and seed.
+    """
     if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
         return f"engine {tree.attrs['engine']}, exact averages over releases"
     draws, seed = tree.attrs["draws"], tree.attrs["seed"]

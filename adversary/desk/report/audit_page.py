@@ -56,9 +56,19 @@ def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -
     Each is written under a temporary name there and renamed. The numbers come first: they took long to compute, and
     stay where the page cannot be made. The report needs nothing outside itself.
 
+    Parameters
+    ----------
+    scenario : the scenario that was audited
+    tree : what `adversary.audit` returned for it
+    directory : where to write
+
+    Returns
+    -------
+    (report, data) : paths of the two files.
+
     Raises
     ------
-    OSError : the directory cannot be written, said before any figure is drawn
+    OSError : the directory cannot be written, said before any figure is drawn; or a file cannot, as on a full disk
     """
     folder = check_directory(directory)
     with temporary(folder, NAMES) as (html, data):
@@ -76,7 +86,20 @@ def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -
 
 
 def check_directory(directory: str | Path) -> Path:
-    """The directory, made if need be and known to be writable; OSError otherwise."""
+    """A directory to write into, made if need be and tested by a temporary file.
+
+    Parameters
+    ----------
+    directory : path of the directory
+
+    Returns
+    -------
+    Path : the directory.
+
+    Raises
+    ------
+    OSError : it cannot be made or written into; the message says why
+    """
     folder = Path(directory)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +111,17 @@ def check_directory(directory: str | Path) -> Path:
 
 
 def check_replaced(folder: Path, scenario: str) -> None:
-    """FileExistsError where a directory has the report of another scenario than the one named in its data."""
+    """Refuse to replace the report of another scenario.
+
+    Parameters
+    ----------
+    folder : directory to write into; one without a report passes
+    scenario : SHA-256 of the document of the scenario file, in hexadecimal, as `audit.nc` records it
+
+    Raises
+    ------
+    FileExistsError : the report there is of another scenario, or its data cannot be read
+    """
     if any((folder / name).exists() for name in NAMES):
         try:
             with xr.open_datatree(folder / NAMES[1], engine="h5netcdf") as tree:

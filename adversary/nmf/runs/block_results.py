@@ -59,7 +59,20 @@ def results(
 
 
 def column(table: Columns, name: str) -> Any:
-    """One column as an array; ValueError naming one that is not there."""
+    """One column of the results as an array.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each
+    name : name of the column
+
+    Raises
+    ------
+    ValueError : there is no such column; the message lists those there are
+
+    >>> column({"ratio": [1.0, 2.0]}, "ratio").tolist()
+    [1.0, 2.0]
+    """
     try:
         return np.asarray(table[name])
     except KeyError:
@@ -73,7 +86,24 @@ def given(table: Columns, name: str) -> Any:
 
 
 def blocks(table: Columns, name: str) -> Floats:
-    """One column in the blocks whose answer in it is proven."""
+    """One column of the blocks that have a proven answer in it.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each
+    name : name of a numeric column
+
+    Returns
+    -------
+    (block,) float64; rows that are not proven (`PROVEN`) or not finite are left out.
+
+    Raises
+    ------
+    ValueError : there is no such column
+
+    >>> blocks({"ratio": [1.5, np.nan, 2.0], "status": ["ok", "ok", "failed"]}, "ratio").tolist()
+    [1.5]
+    """
     return np.asarray(column(table, name)[given(table, name)], dtype=np.float64)
 
 
@@ -84,7 +114,24 @@ def unprotected(table: Columns) -> Any:
 
 
 def worst_rows(table: Columns, count: int) -> Any:
-    """Rows of the proven blocks with the largest ratios, the largest first; ties in the order of the table."""
+    """Rows of the proven blocks with the largest posterior/prior ratios, the largest first.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each, with `ratio`
+    count : most rows to return, whole, >= 1
+
+    Returns
+    -------
+    (row,) whole numbers, into the table; ties in the order of the table.
+
+    Raises
+    ------
+    ValueError : no block has a proven ratio, or `count` is no whole number >= 1
+
+    >>> worst_rows({"ratio": [1.5, np.nan, 2.0, 1.8]}, 2).tolist()
+    [2, 3]
+    """
     ratio = column(table, "ratio").astype(np.float64)
     rows = np.flatnonzero(given(table, "ratio"))
     if not rows.size:

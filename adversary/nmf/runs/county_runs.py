@@ -49,7 +49,15 @@ FORMS = "shared-rate, flat, poisson=MEAN or negative-binomial=SHAPE,MEAN"
 
 
 def leaf_prior(text: str) -> LeafPrior:
-    """A prior from its words; ValueError naming them and the forms there are.
+    """The prior of the leaves' counts from its text form.
+
+    Parameters
+    ----------
+    text : "shared-rate", "flat", "poisson=MEAN" or "negative-binomial=SHAPE,MEAN", MEAN in people per leaf
+
+    Raises
+    ------
+    ValueError : another form, or parameters out of range
 
     >>> leaf_prior("poisson=0.7").mean.tolist()
     0.7
@@ -69,7 +77,15 @@ def leaf_prior(text: str) -> LeafPrior:
 
 
 def description(prior: LeafPrior) -> dict[str, Any]:
-    """Kind and parameters of a prior, as JSON can hold them.
+    """Kind and parameters of a prior of the leaves, ready for JSON.
+
+    Parameters
+    ----------
+    prior : prior of the leaves' counts
+
+    Returns
+    -------
+    {"kind": name of its class, parameter: number, list, text or None}.
 
     >>> description(Poisson(0.7))
     {'kind': 'Poisson', 'mean': 0.7}

@@ -149,7 +149,21 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterabl
 
 
 def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) -> dict[str, LevelFindings]:
-    """What is found level by level in a table, added to what was found before."""
+    """Summary of a table of results level by level, added to that of earlier tables.
+
+    Parameters
+    ----------
+    table : results by column, (unit,) each, with `level`, `noisy`, `mean` and, where there is one, `variance`
+    levels : summaries by name of the level, changed in place; none yet where left out
+
+    Returns
+    -------
+    The summaries by name of the level, in the order in which levels appear.
+
+    Raises
+    ------
+    ValueError : a column is missing
+    """
     found = {} if levels is None else levels
     names, count = column(table, "level"), column(table, "level").size
     noisy, mean = (column(table, name).astype(np.float64) for name in ("noisy", "mean"))
@@ -161,7 +175,21 @@ def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) ->
 
 
 def cells_of(files: Iterable[Path]) -> list[int]:
-    """Cells that are in the files of a run, in the order in which they were asked for."""
+    """Cells of the query that the files of a run hold, in the order in which they were asked for.
+
+    Parameters
+    ----------
+    files : Parquet files of a run
+
+    Returns
+    -------
+    Flat indices of the cells, each once.
+
+    Raises
+    ------
+    OSError : a file cannot be read
+    ImportError : pyarrow is not installed
+    """
     pa = arrow()
     found: dict[int, None] = {}
     for file in files:
@@ -171,7 +199,23 @@ def cells_of(files: Iterable[Path]) -> list[int]:
 
 
 def of_cell(files: Iterable[Path], cell: int, failure: float = FAILURE) -> Findings:
-    """`findings` of one cell from the files of a run: of each file only the rows of the cell are read."""
+    """`findings` of one cell from the files of a run; of each file only the rows of the cell are read.
+
+    Parameters
+    ----------
+    files : Parquet files of a run
+    cell : flat index of the cell
+    failure : probability in [0, 1] that the bound on blocks may fail
+
+    Returns
+    -------
+    Findings, with the notes of the files; a note that not every part has says how many have it.
+
+    Raises
+    ------
+    OSError, ValueError : a file cannot be read, or has not the columns of results
+    ImportError : pyarrow is not installed
+    """
     pa, above, within, parts = arrow(), dict[str, int](), dict[str, int](), 0
 
     def tables() -> Iterator[Columns]:

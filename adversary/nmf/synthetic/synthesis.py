@@ -60,9 +60,21 @@ def synthesise(
 
     Memory does not grow with the number of blocks: they are made and written 4,096 at a time.
 
+    Parameters
+    ----------
+    directory : where to write; it must not exist, or be empty
+    recipe : size, seed, queries and spine; 5,000 blocks by default
+    overwrite : replace a Noisy Measurement File of that name
+    progress : show a bar
+
+    Returns
+    -------
+    The directory.
+
     Raises
     ------
-    FileExistsError : there is something of that name, and `overwrite` was not said or it is no such file
+    FileExistsError : the directory has files, and `overwrite` is False or they are of no Noisy Measurement File
+    ImportError : pyarrow is not installed
     """
     made = Recipe() if recipe is None else recipe
     parameters = f"blocks {made.blocks}, counties {made.county_number}, seed {made.seed}, spine {made.spine}"
@@ -202,9 +214,23 @@ def _truth_table(units: Sequence[Made], recipe: Recipe, metadata: Mapping[str, s
 
 
 def truth_of(directory: str | Path, names: Sequence[str] | NDArray[np.str_], query: str, cells: Any) -> Floats:
-    """(unit, cell) made-up counts behind the answers to a query, for units by name.
+    """True counts behind the answers to a query in a synthetic file.
 
-    ValueError naming a unit that is not there; FileNotFoundError where there is no truth, as in a real file.
+    Parameters
+    ----------
+    directory : of the synthetic Noisy Measurement File
+    names : (unit,) geocodes
+    query : name of the query
+    cells : (cell,) flat indices of its cells
+
+    Returns
+    -------
+    (unit, cell) float64 counts, in people.
+
+    Raises
+    ------
+    FileNotFoundError : the directory has no truth, as that of a real file
+    ValueError : a unit is not there, or the query is unknown
     """
     pa, path = arrow(), Path(directory) / TRUTH
     if not path.exists():

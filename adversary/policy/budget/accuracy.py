@@ -47,7 +47,26 @@ def noise_of(kind: str, parameter: float) -> Mechanism:
 
 
 def prob_exact(mechanism: Mechanism) -> float:
-    """P(release = value): tanh(epsilon / 2) for geometric noise, 0.0 for continuous noise."""
+    """Probability that a release equals the true count: P(noise = 0).
+
+    tanh(epsilon / 2) for geometric noise; 0.0 for continuous noise.
+
+    Parameters
+    ----------
+    mechanism : noise of one count
+
+    Returns
+    -------
+    float in [0, 1].
+
+    Raises
+    ------
+    TypeError : not a mechanism, or a clamped or rounded one, whose probability depends on the true count
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(prob_exact(Geometric(1.0)), 6)
+    0.462117
+    """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
     if isinstance(mechanism, Coarsened):
@@ -56,7 +75,20 @@ def prob_exact(mechanism: Mechanism) -> float:
 
 
 def rmse(mechanism: Mechanism) -> float:
-    """Root mean square error of a release, in people; its standard deviation, as noise is centred on the value."""
+    """Root mean square error of a released count, in people: the standard deviation of the noise, which has mean 0.
+
+    Parameters
+    ----------
+    mechanism : noise of one count, not clamped
+
+    Returns
+    -------
+    float, >= 0; sqrt(2 x) / (1 - x) with x = e^-epsilon for geometric noise.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(rmse(Geometric(1.0)), 6)
+    1.356962
+    """
     return float(np.sqrt(mechanism.variance))
 
 
@@ -116,11 +148,24 @@ def rate_counts(base: int, target: Rate, deviation: Rate) -> RateCounts:
 
 
 def switch_of_rate(mechanism: Mechanism, base: int, target: Rate, deviation: Rate) -> tuple[float, float]:
-    """Probability that noise turns "at or below target" round, for a true rate above the target and for one below it.
+    """Probability that noise reverses the decision "the rate is at or below its target".
 
-    The released rate is at or below the target if the released count is at most floor(target base), or, with
-    continuous noise, at most target base. NaN below, where the rate would be negative. Arguments are those of
-    `rate_counts`.
+    The released rate is at or below the target if the released count is at most floor(target base) or, with
+    continuous noise, at most target base. For geometric noise this is Example 3 of Kazan's thesis.
+
+    Parameters
+    ----------
+    mechanism : noise of the count
+    base : number of people the rate refers to, such as births; whole, >= 1
+    target, deviation : rates per person, >= 0, as in `rate_counts`; the true rates are target + and - deviation
+
+    Returns
+    -------
+    (above, below) : the probability at target + deviation, and at target - deviation (NaN where that is negative).
+
+    Raises
+    ------
+    TypeError, ValueError : `mechanism` is no noise law, `base` no whole number >= 1, or a rate no number >= 0
 
     >>> above, below = switch_of_rate(noise_of("geometric", np.log(9.0)), 4012, "6/1000", "1/4000")
     >>> round(above, 12), round(below, 12)

@@ -99,9 +99,29 @@ def attained_ratio(
     failure: ArrayLike = 0.05,
     statistic: str = "any",
 ) -> Any:
-    """Smallest ratio that releases exceed with probability at most `failure`, whichever of the three truths holds.
+    """Smallest posterior/prior ratio that releases exceed with probability at most `failure`, under each of the truths.
 
-    The worst truth is always "in S". At failure 0 it is `attained_risk`; answers err upwards, by rounding only.
+    It is the inverse of `attained_tail` at the worst truth, which is always "in S"; at failure 0 it is `attained_risk`.
+    Errors are upwards and of the size of rounding.
+
+    Parameters
+    ----------
+    mechanism : noise of each count
+    inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
+    failure : probability in [0, 1]
+    statistic : "any" (two counts) or "count"
+
+    Returns
+    -------
+    float, array or DataArray of the broadcast shape.
+
+    Raises
+    ------
+    ValueError, TypeError : an argument out of range, or a clamped or rounded mechanism
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> round(float(attained_ratio(DiscreteGaussian(2.0), 0.5, 0.1)), 6)
+    2.58159
     """
     law = Evidence.of(mechanism, statistic)
     check_prior("inclusion", inclusion)
@@ -111,7 +131,21 @@ def attained_ratio(
 
 
 def sold_as(mechanism: Mechanism) -> Guarantee:
-    """The definition a mechanism is sold under: pure DP where its loss is bounded, else zCDP with its rho."""
+    """Nominal guarantee of a mechanism for one count that changes by 1: pure DP if its loss is bounded, else zCDP.
+
+    Parameters
+    ----------
+    mechanism : noise of one count
+
+    Returns
+    -------
+    PureDP of its epsilon (geometric, randomized response, Laplace); for `Exact` its infinite privacy loss; for any
+    other mechanism ZeroConcentratedDP of its rho.
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> sold_as(Laplace(2.0)), sold_as(DiscreteGaussian(4.0))
+    (PureDP(epsilon0=0.5), ZeroConcentratedDP(rho=0.03125))
+    """
     if isinstance(mechanism, Geometric | RandomizedResponse):
         return PureDP(mechanism.epsilon)
     if isinstance(mechanism, Laplace):

@@ -101,18 +101,56 @@ class Limit:
 
 
 def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
-    """The certain limit where there is one, and the one at `failure` where that is clearly tighter; one at least."""
+    """Bounds on the privacy loss under a guarantee: the certain one, and that at `failure` if clearly tighter.
+
+    Parameters
+    ----------
+    guarantee : a privacy definition or loss
+    failure : probability in [0, 1] that the second bound may fail; 0 asks for the certain one only
+
+    Returns
+    -------
+    One or two `Limit`s (loss in nats), the certain one first. A single infinite one says that there is no bound.
+
+    >>> limits_of(PureDP(1.0), 0.05)
+    (Limit(loss=1.0, failure=0.0),)
+    """
     return _worth_telling(float(guarantee.loss_bound(0.0)), lambda: float(guarantee.loss_bound(failure)), failure)
 
 
 def usual_limit(guarantee: Guarantee) -> Limit | None:
-    """The limit at the usual failure, or at the first larger one that has a limit; None where nothing is promised."""
+    """The bound on the privacy loss at failure 0.05, or at the first failure of `LARGER` at which there is one.
+
+    Parameters
+    ----------
+    guarantee : a privacy definition or loss
+
+    Returns
+    -------
+    Limit : certain (failure 0) where the guarantee has a certain bound; None where no failure gives a finite loss.
+
+    >>> usual_limit(PureDP(1.0)), usual_limit(NoPrivacy())
+    (Limit(loss=1.0, failure=0.0), None)
+    """
     found = (limits_of(guarantee, failure)[0] for failure in LARGER)
     return next((limit for limit in found if limit.exists), None)
 
 
 def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
-    """A limit that may fail, and those at failures 10, 100 and 1,000 times smaller, as far as there are any."""
+    """A limit that may fail, followed by the finite ones at failures 10, 100 and 1,000 times smaller.
+
+    Parameters
+    ----------
+    guarantee : the privacy definition or loss that the limit belongs to
+    limit : the limit to start from, with failure > 0
+
+    Yields
+    ------
+    Limit : at most four, by decreasing failure.
+
+    >>> [one.failure for one in stricter(GaussianDP(1.0), Limit(2.54, 0.05))]
+    [0.05, 0.005, 0.0005, 5e-05]
+    """
     for share in (1.0, 10.0, 100.0, 1000.0):
         one = limit if share == 1.0 else limits_of(guarantee, limit.failure / share)[0]
         if one.exists:
@@ -120,9 +158,18 @@ def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
 
 
 def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
-    """A failure to speak of where none was asked for: the smallest at which nearly the usual limit holds.
+    """Default failure probability of a report: the smallest one whose bound is at most 1 % above that at 0.05.
 
-    What a small delta adds to epsilon, for instance, is nearly nothing down to failures not far above it.
+    What a small delta adds to epsilon, for instance, is negligible down to failures not far above it.
+
+    Parameters
+    ----------
+    guarantee : a privacy definition or loss
+    releases : number of releases composed, >= 1
+
+    Returns
+    -------
+    float : 0.05 or one of `SMALLER`; 0.05 where the bound is certain or infinite.
 
     >>> from adversary.privacy.definitions import ApproximateDP
     >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
@@ -140,14 +187,27 @@ def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
 
 
 def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[Limit, ...]:
-    """The same of so many releases with independent noise and this guarantee each, taken together.
+    """Bounds on the privacy loss of several releases together, each with independent noise and this guarantee.
 
-    For certain, losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
+    Certain losses add up; at a failure above 0 they compose as `releases * guarantee` does. Probabilistic DP
     counts as the approximate DP that it implies, which composes.
+
+    Parameters
+    ----------
+    guarantee : of one release
+    releases : number of releases, whole, >= 1
+    failure : probability in [0, 1] that the bound on all of them together may fail
+
+    Returns
+    -------
+    One or two `Limit`s, as in `limits_of`.
 
     Raises
     ------
     TypeError : a guarantee that does not compose with itself
+
+    >>> limits_after(PureDP(0.5), 3, 0.0)
+    (Limit(loss=1.5, failure=0.0),)
     """
     n = int(check_whole("releases", releases, minimum=1))
     once = float(guarantee.loss_bound(0.0))
@@ -193,7 +253,21 @@ class Composed(NamedTuple):
 
 
 def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
-    """Limits of so many releases with this guarantee each."""
+    """Bounds of `limits_after`; where there is none at this failure, those at the first larger one as well.
+
+    Parameters
+    ----------
+    guarantee : of one release
+    releases : number of releases, whole, >= 1
+    failure : probability in [0, 1] asked for
+
+    Returns
+    -------
+    Composed : the limits and the failure they hold at; without limits where nothing is guaranteed at any failure.
+
+    >>> composed(PureDP(0.5), 3, 0.0).told
+    ((Limit(loss=1.5, failure=0.0),),)
+    """
     asked = limits_after(guarantee, releases, failure)
     if asked[0].exists:
         return Composed((asked,), failure)
@@ -204,10 +278,23 @@ def composed(guarantee: Guarantee, releases: int, failure: float) -> Composed:
 
 
 def releases_within(guarantee: Guarantee, prior: float, threshold: float, failure: float) -> tuple[int, bool]:
-    """(releases, whether one more is too many): how many together keep a reader from `prior` at or below `threshold`.
+    """Largest number of releases after which a posterior that started at `prior` is still at most `threshold`.
 
-    By the tightest limit at this failure, which grows with every release. The search ends after `LARGEST` releases, or
-    `LARGEST_OF_LOSSES` where each number of them has to be composed for itself; then one more may do too.
+    It uses the tightest bound at this failure, which grows with every release. The search ends at `LARGEST` releases,
+    or at `LARGEST_OF_LOSSES` for guarantees whose composition has no closed form.
+
+    Parameters
+    ----------
+    guarantee : of each release
+    prior, threshold : probabilities before the first release and after the last
+    failure : probability in [0, 1] that the bound may fail
+
+    Returns
+    -------
+    (releases, whether one more is too many) : False where the search ended; (0, True) where one is too many already.
+
+    >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
+    (4, True)
     """
     adds_up = isinstance(guarantee, ZeroConcentratedDP | GaussianDP | RenyiDP)
     most = LARGEST if adds_up else LARGEST_OF_LOSSES

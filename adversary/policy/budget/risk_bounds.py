@@ -63,7 +63,28 @@ def relative_risk_bound(
 def absolute_risk_bound(
     inclusion: ArrayLike, value: ArrayLike, epsilon: ArrayLike, side: str = "upper", statistic: str = "any"
 ) -> Any:
-    """Largest or smallest posterior of "in, and in S" after any release: p q `relative_risk_bound`, of its readers."""
+    """Bound on the posterior probability of "in the data, and in S" after any epsilon-DP release.
+
+    It is p q `relative_risk_bound`, at most 1 (Kazan's thesis, Theorem 4), with the same assumptions.
+
+    Parameters
+    ----------
+    inclusion, value : p and q, in (0, 1]; arrays broadcast, DataArrays keep their labels
+    epsilon : nats, >= 0, may be infinite
+    side : "upper" or "lower" bound
+    statistic : "any" or "count"
+
+    Returns
+    -------
+    Probability, of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of its range, or an unknown side or statistic
+
+    >>> round(absolute_risk_bound(0.5, 0.1, 0.5), 6)
+    0.096374
+    """
     bound = relative_risk_bound(inclusion, value, epsilon, side, statistic)
     return over_labels(lambda p, q, r: np.minimum(p * q * r, 1.0), inclusion, value, bound)
 
@@ -184,12 +205,34 @@ def check_prior(name: str, x: Any) -> Floats:
 
 
 def check_word(name: str, word: str, words: tuple[str, ...]) -> str:
-    """One of a few words, or ValueError naming the argument."""
+    """The word, if it is one of those allowed.
+
+    Parameters
+    ----------
+    name : name of the argument, for the message
+    word, words : the value given, and the values allowed
+
+    Raises
+    ------
+    ValueError : naming the argument, the allowed words and the value
+
+    >>> check_word("side", "upper", SIDES)
+    'upper'
+    """
     if word not in words:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {word!r}")
     return word
 
 
 def check_statistic(statistic: str) -> str:
-    """ "any" or "count"."""
+    """The statistic, if it is "any" or "count".
+
+    Parameters
+    ----------
+    statistic : what may be published: "any" release, or one "count" of the people in S
+
+    Raises
+    ------
+    ValueError : any other value
+    """
     return check_word("statistic", statistic, STATISTICS)

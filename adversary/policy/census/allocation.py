@@ -192,10 +192,24 @@ HOUSING = Allocation(
 
 
 def dhc_allocation(path: str | PathLike[str]) -> xr.DataArray:
-    """A table of per-query rho from a file, dims (query, level): Fractions, exactly as written, in an object array.
+    """Read a table of per-query rho from a CSV file.
 
     The first line names the levels; every further line is one query, numbered from 1, with a fraction ("31/1000") or a
-    decimal for each level. A bad entry is refused by its row and column. `.astype(float)` for arithmetic.
+    decimal for each level.
+
+    Parameters
+    ----------
+    path : CSV file, UTF-8
+
+    Returns
+    -------
+    DataArray, dims (query, level): Fractions exactly as written, in an object array; `.astype(float)` for arithmetic.
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : names of levels repeated or empty, a row of the wrong length, or an entry that is not a fraction >= 0;
+        the message names row and column
     """
     with open(path, newline="", encoding="utf-8-sig") as file:
         lines = [[entry.strip() for entry in line] for line in csv.reader(file) if line]

@@ -165,17 +165,53 @@ class CensusScenario:
 
 
 def level_name(level: str) -> str:
-    """Our name of a level of the redistricting release; "CBG", "US" and other spellings are understood."""
+    """Name of a geographic level of the redistricting release as in `LEVELS`, from another spelling ("CBG", "US").
+
+    Parameters
+    ----------
+    level : name in any understood spelling, upper or lower case
+
+    Raises
+    ------
+    ValueError : an unknown level; the message lists those there are
+
+    >>> level_name("CBG"), level_name("US")
+    ('block group', 'nation')
+    """
     return named("level", level, LEVELS, level_key)
 
 
 def query_name(query: str) -> str:
-    """The Bureau's name of a query; "x" for "*", attributes in another order and "detailed" are understood."""
+    """Name of a query of the redistricting release as in `QUERIES`, from another spelling.
+
+    Parameters
+    ----------
+    query : name with "x" or "*" between attributes, in any order; "detailed" means the crossing of all four
+
+    Raises
+    ------
+    ValueError : an unknown query; the message lists those there are
+
+    >>> query_name("CENRACE x HISPANIC"), query_name("detailed")
+    ('HISPANIC*CENRACE', 'HHGQ*VOTINGAGE*HISPANIC*CENRACE')
+    """
     return named("query", query, QUERIES, query_key)
 
 
 def rho_star(level: str, query: str) -> Fraction:
-    """rho of one query of the 2020 redistricting release at one level, exactly.
+    """rho of one query of the 2020 redistricting release at one level, for two changed cells (bounded neighbours).
+
+    Parameters
+    ----------
+    level, query : names as `level_name` and `query_name` understand them
+
+    Returns
+    -------
+    Fraction, exact; 0 for a query without budget (Kifer et al. 2022, Tables 3 to 5).
+
+    Raises
+    ------
+    ValueError : an unknown level or query
 
     >>> rho_star("US", "TOTAL"), rho_star("county", "OCCUPANCY STATUS")
     (Fraction(0, 1), Fraction(49, 8200))
@@ -189,7 +225,24 @@ def budget_table() -> xr.DataArray:
 
 
 def scenario(name: str, cells: Cells = 2) -> CensusScenario:
-    """One of the scenarios A to H; `cells` as in `custom_scenario`."""
+    """One of the scenarios A to H of Kifer et al. 2022, section 8.2.
+
+    Parameters
+    ----------
+    name : letter from "A" to "H"
+    cells : changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
+
+    Returns
+    -------
+    CensusScenario, with the printed rho in `published_rho` if `cells` is 2.
+
+    Raises
+    ------
+    ValueError : an unknown letter, or `cells` no whole number >= 1
+
+    >>> scenario("A").concern, round(float(scenario("A").rho), 4)
+    ('block within the block group', 0.1115)
+    """
     name = named("scenario", name, SCENARIOS, plain)
     hide_within, attributes, published = SCENARIOS[name]
     made = custom_scenario(hide_within, attributes, cells=cells, name=name)
@@ -232,7 +285,22 @@ def scenario_rho(
     levels: str | Iterable[str] | None = None,
     cells: Cells = 2,
 ) -> Fraction:
-    """rho of `custom_scenario`: the sum of (cells / 2) rho_star over the queries counted, exactly.
+    """rho of `custom_scenario`: the sum of (cells / 2) rho_star over the counted queries.
+
+    Parameters
+    ----------
+    hide_within : the area within which the location is hidden; None where it is not
+    attributes : hidden attributes, keys of `ATTRIBUTES`
+    levels : levels at which the attributes' queries are counted, all six by default
+    cells : changed cells of a query, as in `custom_scenario`
+
+    Returns
+    -------
+    Fraction, exact (Kifer et al. 2022, section 8).
+
+    Raises
+    ------
+    ValueError : an unknown level, attribute or query, or a bad number of cells
 
     >>> round(float(scenario_rho(hide_within="county")), 10)
     1.3798772038
@@ -241,23 +309,57 @@ def scenario_rho(
 
 
 def pl94(cells: Cells = 2) -> CensusScenario:
-    """The whole 2020 redistricting release, persons and housing: a record of which everything changes, rho = 2.63.
+    """The whole 2020 redistricting release, persons and housing, if every attribute of a record changes: rho = 2.63.
 
-    71 queries: eleven person queries and one housing query at six levels, but for the national total, which has no
+    71 queries: eleven person queries and one housing query at six levels, except the national total, which has no
     budget. A move that empties one housing unit and fills another changes four occupancy cells below the nation and
     none in it: `cells={"OCCUPANCY STATUS": 4, ("US", "OCCUPANCY STATUS"): 0}`, rho = 2.699.
+
+    Parameters
+    ----------
+    cells : changed cells of a query, 2 for bounded neighbours; as in `custom_scenario`
+
+    Returns
+    -------
+    CensusScenario of all queries.
+
+    >>> pl94().rho, len(pl94().queries)
+    (Fraction(263, 100), 71)
     """
     everything = _counted(lambda level, query: True, cells)
     return CensusScenario("PL 94-171", "everything", everything, Fraction("2.63") if cells == 2 else None)
 
 
 def pl94_loss(cells: Cells = 2) -> PrivacyLoss:
-    """Loss of the whole 2020 redistricting release: 142 discrete Gaussians with 71 variances."""
+    """Privacy loss of the whole 2020 redistricting release: with two cells, 142 discrete Gaussians of 71 variances.
+
+    Parameters
+    ----------
+    cells : changed cells of a query; as in `custom_scenario`
+
+    Returns
+    -------
+    PrivacyLoss of `pl94(cells)`, the same in both directions.
+    """
     return pl94(cells).loss
 
 
 def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
-    """All queries of an allocation file (`dhc_allocation`), zeros left out, each changed in `cells` cells."""
+    """All queries of an allocation file with a positive rho, as one scenario.
+
+    Parameters
+    ----------
+    path : CSV file, as in `dhc_allocation`
+    cells : changed cells of every query, whole, >= 1; 2 for bounded neighbours
+
+    Returns
+    -------
+    CensusScenario, its queries named "query 1", "query 2", ... by their line.
+
+    Raises
+    ------
+    OSError, ValueError : as of `dhc_allocation`; `cells` no whole number >= 1
+    """
     table, changed = dhc_allocation(path), int(check_whole("cells", cells, minimum=1))
     counted = tuple(
         CountedQuery(level, f"query {number}", rho, changed)
@@ -269,7 +371,20 @@ def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
 
 
 def dhc_loss(path: str | PathLike[str], cells: int = 2) -> PrivacyLoss:
-    """Loss of an allocation file: for every entry v > 0, `cells` counts moved by one under sigma^2 = 1 / v."""
+    """Privacy loss of an allocation file: for every entry v > 0, `cells` counts moved by one with sigma^2 = 1 / v.
+
+    Parameters
+    ----------
+    path, cells : as in `dhc`
+
+    Returns
+    -------
+    PrivacyLoss of all queries together.
+
+    Raises
+    ------
+    OSError, ValueError : as of `dhc`
+    """
     return dhc(path, cells).loss
 
 

@@ -21,13 +21,39 @@ SLACK = 1e-12
 
 
 def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function(*arguments) on plain arrays that broadcast: scalars in, scalars out; DataArrays in, labels kept."""
+    """Apply a function of plain arrays to numbers, arrays and DataArrays alike.
+
+    Parameters
+    ----------
+    function : of float64 arrays that broadcast, elementwise; one array out
+    arguments : numbers, arrays, or DataArrays, which broadcast by the names of their dimensions
+
+    Returns
+    -------
+    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
+    where one argument is a DataArray, a float64 array of the broadcast shape otherwise.
+
+    >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
+    (3.0, [3.0, 4.0])
+    """
     answer = xr.apply_ufunc(function, *(x if hasattr(x, "coords") else as_array(x) for x in arguments))
     return answer if hasattr(answer, "coords") else scalar_or_array(answer)
 
 
 def prior_odds(prior: Any) -> Any:
-    """Odds against the positive value, r = (1 - pi) / pi; infinite at pi = 0. Labels are kept.
+    """Prior odds against the positive value, r = (1 - prior) / prior; infinite at prior 0.
+
+    Parameters
+    ----------
+    prior : P(positive value), in [0, 1]; a number, an array or a DataArray
+
+    Returns
+    -------
+    Odds in [0, inf], of the shape of `prior`; labels are kept.
+
+    Raises
+    ------
+    ValueError : a prior outside [0, 1]
 
     >>> round(prior_odds(0.1), 12)
     9.0
@@ -60,9 +86,23 @@ def prior_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> A
 
 
 def odds_from_coefficients(rho_p: Any, rho_c: Any = 0.0, rho_t: Any = 0.0) -> Any:
-    """Odds against the likelier value, r = (2 - rho_p)(1 - rho_c)(1 - rho_t) - 1; 0 where the value is certain.
+    """Prior odds against the likelier value, r = (2 - rho_p)(1 - rho_c)(1 - rho_t) - 1; 0 where the value is certain.
 
-    ValueError where the product is below one: `largest_correlation` says how far the coefficients may go.
+    Parameters
+    ----------
+    rho_p, rho_c, rho_t : prior, correlation and temporal coefficients, each in [0, 1], as in `prior_from_coefficients`;
+        numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    Odds in [0, 1], of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    ValueError : the product is below 1, so no law has these coefficients (see `largest_correlation`); or one outside
+        [0, 1]
+
+    References: Liu et al. 2019, Equations 17, 20 and 23.
 
     >>> round(odds_from_coefficients(0.2, 0.1, 0.1), 12)
     0.458
@@ -90,7 +130,20 @@ def _odds(rho_p: Floats, rho_c: Floats, rho_t: Floats) -> Floats:
 
 
 def largest_correlation(rho_p: float, other: float = 0.0) -> float:
-    """Largest rho_c (or rho_t) that goes with rho_p and with the other of the two: 1 - 1 / ((2 - rho_p)(1 - other)).
+    """Largest rho_c (or rho_t) possible with rho_p and the other coefficient: 1 - 1 / ((2 - rho_p)(1 - other)).
+
+    Parameters
+    ----------
+    rho_p : prior coefficient, in [0, 1]
+    other : the coefficient that is fixed, rho_t if rho_c is asked for and conversely, in [0, 1]
+
+    Returns
+    -------
+    The coefficient, in [0, 1/2]: at it the likelier value is certain (odds 0).
+
+    Raises
+    ------
+    ValueError : `other` alone is too large for rho_p, (2 - rho_p)(1 - other) < 1; or one outside [0, 1]
 
     >>> round(largest_correlation(0.2), 5), round(largest_correlation(0.2, 0.1), 5)
     (0.44444, 0.38272)

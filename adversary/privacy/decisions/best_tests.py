@@ -44,16 +44,58 @@ _FINE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 2049))
 
 
 def roc_curve(guarantee: Guarantee, level: Any = None) -> xr.Dataset:
-    """`power` and `miss` = 1 - power (the trade-off function) of the best test, over "level"."""
+    """ROC curve of the best test of "in" against "out": power and type II error at each level.
+
+    Parameters
+    ----------
+    guarantee : a privacy loss, for its own curve; a definition, for the largest power that it allows
+    level : P(decide "in" | out), in [0, 1]: a number, a vector or a DataArray; 401 values from 0 to 1 unless given
+
+    Returns
+    -------
+    Dataset over "level" of `power` = P(decide "in" | in) and `miss` = 1 - power, the trade-off function; attribute
+    `direction` is "exact" for a privacy loss and "upper" for a definition.
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a level outside [0, 1], or an array of more than one dimension
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> roc_curve(LaplaceLoss(1.0), [0.05, 0.1]).power.values.round(4).tolist()
+    [0.1359, 0.2718]
+    """
     a = as_labelled("level", CURVE if level is None else level)
     power = xr.apply_ufunc(check_guarantee("guarantee", guarantee).power, a)
     return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=_said(guarantee))
 
 
 def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.Dataset:
-    """`precision` and `level` of the best test, over "recall", and "prior" where several are given.
+    """Precision-recall curve of the best test: the largest precision at each recall.
 
     Interpolate between points in level and recall, never in precision.
+
+    Parameters
+    ----------
+    guarantee : a privacy loss, for its own curve; a definition, for the largest precision that it allows
+    prior : P(in), in [0, 1]: a number, a vector (dimension "prior") or a DataArray
+    recall : P(decide "in" | in), in [0, 1]: a number, a vector or a DataArray; 401 values from 0 to 1 unless given
+
+    Returns
+    -------
+    Dataset of `precision` = P(in | decided "in"), dims (recall[, prior]), and `level` = P(decide "in" | out), over
+    "recall".
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a prior or recall outside [0, 1], or an array of more than one dimension
+
+    References: Liu et al. 2019, Theorem 2.
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> pr_curve(LaplaceLoss(1.0), recall=[0.5, 1.0]).precision.values.round(4).tolist()
+    [0.7311, 0.5]
     """
     t = as_labelled("recall", CURVE if recall is None else recall)
     precision = precision_at_recall(guarantee, t, as_labelled("prior", prior))
@@ -61,15 +103,55 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
 
 
 def precision_at_recall(guarantee: Guarantee, recall: Any, prior: Any = 0.5) -> Any:
-    """Largest precision at this recall, T / (T + r level(T)); at recall 0 its limit. Broadcasts and keeps labels."""
+    """Largest precision of any test with this recall, T / (T + r level(T)); at recall 0 its limit.
+
+    Parameters
+    ----------
+    guarantee : a privacy loss or a definition
+    recall : T = P(decide "in" | in), in [0, 1]
+    prior : P(in), in [0, 1]; numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    P(in | decided "in"), of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a recall or prior outside [0, 1]
+
+    References: Liu et al. 2019, Theorem 2.
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> round(precision_at_recall(LaplaceLoss(1.0), 0.5), 6)
+    0.731059
+    """
     return over_labels(check_guarantee("guarantee", guarantee).precision, recall, prior)
 
 
 def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
-    """Integral of precision over recall from 0 to 1.
+    """Average precision of the best test: the integral of precision over recall from 0 to 1.
 
-    Exact where the trade-off is made of straight pieces, as every explicit lattice's; elsewhere chords of the curve are
-    integrated, twice, and what halving their length changed is extrapolated: an error below 1e-6.
+    Exact where the trade-off is piecewise linear and its corners are listed, as for every explicit lattice. Elsewhere
+    the curve is replaced by chords of two lengths and the result extrapolated (Richardson): an error below 1e-6.
+
+    Parameters
+    ----------
+    guarantee : a privacy loss or a definition
+    prior : P(in), in [0, 1]; a number, an array or a DataArray
+
+    Returns
+    -------
+    Average precision, in [prior, 1], of the shape of `prior`; labels are kept.
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a prior outside [0, 1]
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> round(average_precision(LaplaceLoss(1.0)), 4)
+    0.6879
     """
     corners = _corners(check_guarantee("guarantee", guarantee))
     level, recall = (as_array(guarantee.level(_FINE)), _FINE) if corners is None else corners
@@ -87,7 +169,21 @@ def average_precision(guarantee: Guarantee, prior: Any = 0.5) -> Any:
 
 
 def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
-    """Least probability of a wrong decision at this prior: prior (1 - delta(log r)); never above min(prior, 1 - prior).
+    """Bayes error: least probability of a wrong decision, prior (1 - delta(log r)); at most min(prior, 1 - prior).
+
+    Parameters
+    ----------
+    guarantee : a privacy loss, for its own error; a definition, for a lower bound over every mechanism that has it
+    prior : P(in), in [0, 1]; a number, an array or a DataArray. r = (1 - prior) / prior
+
+    Returns
+    -------
+    Probability of error, of the shape of `prior`; labels are kept.
+
+    Raises
+    ------
+    TypeError : not a Guarantee
+    ValueError : a prior outside [0, 1]
 
     >>> from adversary.privacy.losses import LaplaceLoss
     >>> round(bayes_error(LaplaceLoss(1.0), 0.5), 6), round(bayes_error(LaplaceLoss(1.0), 0.1), 6)
@@ -106,7 +202,24 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
 
 
 def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
-    """F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall); 0 where both are."""
+    """F-score, F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall); 0 where both are 0.
+
+    Parameters
+    ----------
+    precision, recall : in [0, 1]
+    beta : weight of recall relative to precision, >= 0; all three are numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    F_beta in [0, 1], of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    ValueError : precision or recall outside [0, 1], or beta negative or infinite
+
+    >>> round(f_score(0.8, 0.5), 6)
+    0.615385
+    """
 
     def score(precision: Floats, recall: Floats, beta: Floats) -> Floats:
         p, t = check_probability("precision", precision), check_probability("recall", recall)
@@ -165,9 +278,24 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
 
 @singledispatch
 def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
-    """(recall, level) of the test with the largest F_beta, at prior odds against and beta squared.
+    """Recall and level of the test with the largest F_beta, one implementation for each kind of guarantee.
 
-    Of a worst pair where the definition has one; otherwise the best point of the trade-off, found on ever finer grids.
+    A definition with a worst pair is answered by that pair. Otherwise the best point of the trade-off is found by grid
+    search, refined three times.
+
+    Parameters
+    ----------
+    guarantee : a privacy loss or a definition
+    odds : prior odds against "in", r = (1 - prior) / prior, > 0
+    b2 : beta squared, > 0
+
+    Returns
+    -------
+    (recall, level), probabilities of deciding "in" under P and under Q.
+
+    >>> from adversary.privacy.losses import LaplaceLoss
+    >>> [round(rate, 5) for rate in best_test(LaplaceLoss(2.0), 1.0, 1.0)]
+    [0.84681, 0.22086]
     """
     try:
         return best_test(guarantee.worst_pair, odds, b2)
@@ -212,9 +340,27 @@ def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
 
 
 def laplace_threshold(level: Any, epsilon: Any) -> Any:
-    """Release threshold of the best Laplace test at this level, in sensitivities above the answer without the target.
+    """Release threshold of the best test of this level against Laplace noise; decide "in" above it.
 
-    -log(2 a) / epsilon up to a = 1/2, log(2 (1 - a)) / epsilon beyond; decide "in" above it. Theorem 3 there.
+    -log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond.
+
+    Parameters
+    ----------
+    level : a = P(decide "in" | out), in [0, 1]
+    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    Threshold in sensitivities above the answer without the target, of the broadcast shape; inf at level 0, -inf at 1.
+
+    Raises
+    ------
+    ValueError : a level outside [0, 1], or epsilon not positive and finite
+
+    References: Liu et al. 2019, Theorem 3 and Equation 6.
+
+    >>> round(laplace_threshold(0.1, 2.0), 6)
+    0.804719
     """
 
     def threshold(level: Floats, epsilon: Floats) -> Floats:
@@ -226,17 +372,53 @@ def laplace_threshold(level: Any, epsilon: Any) -> Any:
 
 
 def laplace_loss_threshold(level: Any, epsilon: Any) -> Any:
-    """Log-likelihood ratio at that threshold, epsilon (2 threshold - 1), which cannot leave [-epsilon, epsilon].
+    """Log-likelihood ratio at `laplace_threshold`, epsilon (2 threshold - 1) clipped to [-epsilon, epsilon].
 
-    Equation 8 there, with the clamp that it lacks: outside e^-epsilon / 2 <= a <= 1/2 one ratio serves many levels.
+    The clipping is missing in the paper: at levels outside [e^-epsilon / 2, 1/2] one ratio belongs to many levels.
+
+    Parameters
+    ----------
+    level : P(decide "in" | out), in [0, 1]
+    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    Log-likelihood ratio in nats, of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    ValueError : a level outside [0, 1], or epsilon not positive and finite
+
+    References: Liu et al. 2019, Equation 8, corrected.
+
+    >>> round(laplace_loss_threshold(0.1, 2.0), 6)
+    1.218876
     """
     return over_labels(lambda a, e: np.clip(e * (2.0 * laplace_threshold(a, e) - 1.0), -e, e), level, epsilon)
 
 
 def laplace_rates(threshold: Any, epsilon: Any) -> tuple[Any, Any]:
-    """(recall, level) of deciding "in" above a release threshold, in sensitivities above the answer without the target.
+    """Recall and level of the test that decides "in" above a release threshold, under Laplace noise.
 
-    Laplace tails of noise epsilon (threshold - 1) and epsilon threshold; Equations 9 and 10 there, signs corrected.
+    Laplace tails beyond epsilon (threshold - 1) and epsilon threshold.
+
+    Parameters
+    ----------
+    threshold : in sensitivities above the answer without the target, any real number
+    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    (recall, level), P(decide "in" | in) and P(decide "in" | out), each of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : epsilon not positive and finite
+
+    References: Liu et al. 2019, Equations 9 and 10, signs corrected.
+
+    >>> [round(rate, 6) for rate in laplace_rates(0.5, 2.0)]
+    [0.81606, 0.18394]
     """
 
     def beyond(x: Floats) -> Floats:

@@ -26,7 +26,24 @@ SLACK = 1e-12
 
 
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
-    """Exact profile of a Gaussian release, Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu); broadcasts."""
+    """Exact privacy profile of the Gaussian mechanism, Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+    Parameters
+    ----------
+    mu : sensitivity / sigma, >= 0
+    epsilon : nats, any real number; both are numbers, arrays or DataArrays that broadcast
+
+    Returns
+    -------
+    Smallest delta for which the release is (epsilon, delta)-DP, of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    ValueError : mu negative or infinite, or a NaN
+
+    >>> round(gaussian_delta(1.0, 1.0), 6)
+    0.126937
+    """
     return over_labels(_profiles, mu, epsilon)
 
 
@@ -44,9 +61,22 @@ def gaussian_mu(epsilon: Any, delta: Any, method: str = "exact") -> Any:
 
 
 def gaussian_sigma(epsilon: Any, delta: Any, sensitivity: float = 1.0, method: str = "exact") -> Any:
-    """Smallest standard deviation that is (epsilon, delta)-DP at this L2 sensitivity: sensitivity / mu.
+    """Smallest standard deviation of Gaussian noise that is (epsilon, delta)-DP: sensitivity / mu. Infinite at delta 0.
 
-    Infinite where delta is 0.
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1); with `epsilon`, numbers, arrays or DataArrays that broadcast
+    sensitivity : L2 sensitivity of the query, > 0, in the unit of the query
+    method : "exact" or "classical", as in `gaussian_mu`
+
+    Returns
+    -------
+    sigma in the unit of the query, of the broadcast shape; labels are kept.
+
+    Raises
+    ------
+    ValueError : an argument out of range, or another method
 
     >>> round(gaussian_sigma(1.0, 1e-5), 6), round(gaussian_sigma(1.0, 1e-5, method="classical"), 6)
     (3.730632, 4.844805)
@@ -56,7 +86,23 @@ def gaussian_sigma(epsilon: Any, delta: Any, sensitivity: float = 1.0, method: s
 
 
 def classical_limit(delta: Any) -> Any:
-    """Epsilon beyond which the classical formula no longer gives (epsilon, delta)-DP: its exact delta passes delta."""
+    """Largest epsilon at which the classical Gaussian formula still gives (epsilon, delta)-DP, by the exact profile.
+
+    Parameters
+    ----------
+    delta : in (0, 1); a number, an array or a DataArray
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`; labels are kept.
+
+    Raises
+    ------
+    ValueError : a delta outside (0, 1)
+
+    >>> round(classical_limit(1e-5), 6)
+    8.419771
+    """
     return over_labels(lambda d: _limits(_checked(check_positive("delta", d))), delta)
 
 

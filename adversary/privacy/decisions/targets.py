@@ -110,11 +110,26 @@ def epsilon_from_f_score(
 def epsilon_from_point(
     precision: Any, recall: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0
 ) -> Any:
-    """Largest epsilon at which no reader with this recall has more than this precision.
+    """Largest epsilon at which no test with this recall has more than this precision.
 
     The point is the level a = recall (1 - precision) / (r precision) at power `recall`; the answer is the smallest
     epsilon whose trade-off passes through it. A precision below the prior is unattainable; at recall 1 the precision is
     the prior whatever epsilon; towards recall 0 the target is the cap of `epsilon_from_posterior`.
+
+    Parameters
+    ----------
+    precision, recall, prior : in [0, 1]; numbers, for a Target; vectors (a dimension with the argument's name) or
+        DataArrays, for a Dataset
+    mechanism : "laplace", "any" or "gaussian" (a mu)
+    delta : in [0, 1), above 0 for "any" only: the mechanism is (epsilon, delta)-DP
+
+    Returns
+    -------
+    Target in nats (a GaussianTarget in mu), or a Dataset of the parameter and its `status`.
+
+    Raises
+    ------
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
 
     >>> epsilon_from_point(0.9, 0.9, 0.5, "laplace"), epsilon_from_point(0.9, 0.9, 0.5, "any")
     (<epsilon 3.21888, attained>, <epsilon 2.19722, attained>)
@@ -134,7 +149,22 @@ def epsilon_from_point(
 def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace", *, delta: float = 0.0) -> Any:
     """Largest epsilon at which no release brings the posterior above the cap: logit(cap) - logit(prior).
 
-    Gaussian noise, and any delta above 0, allow every posterior: then only mu = 0 remains, or nothing.
+    Gaussian noise, and any delta above 0, allow every posterior: mu = 0 remains, or the target is unattainable.
+
+    Parameters
+    ----------
+    cap, prior : probabilities; numbers, for a Target; vectors (a dimension with the argument's name) or DataArrays, for
+        a Dataset
+    mechanism : "laplace", "any" or "gaussian" (a mu)
+    delta : in [0, 1), above 0 for "any" only: the mechanism is (epsilon, delta)-DP
+
+    Returns
+    -------
+    Target in nats (a GaussianTarget in mu), or a Dataset of the parameter and its `status`.
+
+    Raises
+    ------
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
 
     >>> epsilon_from_posterior(0.75, 0.5)
     <epsilon 1.09861, attained>
@@ -151,13 +181,31 @@ def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace
 def epsilon_lower_bound(
     precision: Any, recall: Any, prior: Any = 0.5, delta: float = 0.0, mechanism: str = "any"
 ) -> Target:
-    """Smallest epsilon that the precision and recall of an attack leave possible: the true one is at least this.
+    """Lower bound on epsilon from the precision and recall of an attack: the mechanism's epsilon is at least this.
 
-    Every point forces the epsilon whose best test passes through it; the answer is the largest over the points, which
-    is sharper than fitting a whole curve below them. Rates are taken as exact: `epsilon_lower_bound_from_counts` is for
-    those of an experiment. Points no better than guessing say nothing: "unconstrained", with 0.
+    Every point needs the epsilon whose best test passes through it; the answer is the largest over the points, sharper
+    than a whole curve fitted below them. Rates are taken as exact; `epsilon_lower_bound_from_counts` is for estimated
+    ones.
+
+    Parameters
+    ----------
+    precision, recall : of the attack, in [0, 1]; one point or arrays that broadcast
+    prior : P(in) among the attack's trials, in [0, 1]
+    delta : in [0, 1), above 0 for "any" only
+    mechanism : "any", "laplace" or "gaussian" (a mu)
+
+    Returns
+    -------
+    Target, "attained"; or 0, "unconstrained", where no point is better than guessing.
+
+    Raises
+    ------
+    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
 
     References: Liu et al. 2019, section 5.3.1, sharpened.
+
+    >>> epsilon_lower_bound(0.9, 0.5)
+    <epsilon 2.19722, attained>
     """
     level, power, _ = np.broadcast_arrays(*_levels(precision, recall, prior))
     return _bound(noise_family(mechanism, delta), level, power)
@@ -172,11 +220,30 @@ def epsilon_lower_bound_from_counts(
     delta: float = 0.0,
     mechanism: str = "any",
 ) -> Target:
-    """As `epsilon_lower_bound`, from counts, and too high with probability at most `failure`.
+    """Lower confidence bound on epsilon from the counts of an attack: too high with probability at most `failure`.
 
-    `hits` of `positives` trials with the target in, and `false_alarms` of `negatives` with it out, were decided "in".
-    Recall is replaced by its lower and the level by its upper Clopper-Pearson limit; the failure is shared equally over
-    both and over the points, which must not have been chosen after seeing the counts.
+    Recall is replaced by its lower and the level by its upper Clopper-Pearson limit. The failure probability is shared
+    equally over both and over the points (Bonferroni), which must not have been chosen after seeing the counts.
+
+    Parameters
+    ----------
+    hits : trials decided "in" of those with the target in; one count, or one per point
+    positives : number of trials with the target in, >= 1
+    false_alarms : trials decided "in" of those with the target out; one count, or one per point
+    negatives : number of trials with the target out, >= 1
+    failure : probability, in [0, 1]
+    delta, mechanism : as in `epsilon_lower_bound`
+
+    Returns
+    -------
+    Target, "attained"; or 0, "unconstrained", where the counts prove nothing.
+
+    Raises
+    ------
+    ValueError : more hits than trials, an argument out of range, or an unknown mechanism
+
+    >>> epsilon_lower_bound_from_counts(90, 100, 10, 100)
+    <epsilon 1.54215, attained>
     """
     share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
     power, level = confidence_limits(hits, positives, share)[0], confidence_limits(false_alarms, negatives, share)[1]
@@ -184,7 +251,25 @@ def epsilon_lower_bound_from_counts(
 
 
 def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:
-    """(lower, upper) Clopper-Pearson limits of a probability, each wrong with probability at most `failure`."""
+    """Clopper-Pearson limits of a probability, each wrong with probability at most `failure`.
+
+    Parameters
+    ----------
+    successes : whole numbers from 0 to `trials`
+    trials : whole numbers >= 1; both are numbers or arrays that broadcast
+    failure : one-sided error probability, in [0, 1]
+
+    Returns
+    -------
+    (lower, upper), float64 arrays of the broadcast shape; together an interval of confidence 1 - 2 failure.
+
+    Raises
+    ------
+    ValueError : more successes than trials, a negative or fractional count, or no trials
+
+    >>> [round(float(limit), 6) for limit in confidence_limits(8, 10, 0.05)]
+    [0.493099, 0.963229]
+    """
     k, n = check_whole("successes", successes, minimum=0), check_whole("trials", trials, minimum=1)
     if (k > n).any():
         raise ValueError(f"successes must be at most trials, got {k.max()} of {n.max()}")

@@ -28,7 +28,24 @@ from adversary.privacy.definitions.conversions import check_delta
 
 
 def compose_basic(epsilons: Sequence[float] | Floats, deltas: ArrayLike = 0.0) -> tuple[float, float]:
-    """(sum of epsilons, sum of deltas) of releases with (epsilon_j, delta_j)-DP each; delta is at most 1."""
+    """Basic composition of (epsilon_j, delta_j)-DP releases: epsilons add, deltas add; delta is at most 1.
+
+    Parameters
+    ----------
+    epsilons : of each release, nats, >= 0; at least one
+    deltas : of each release, in [0, 1); one may stand for all
+
+    Returns
+    -------
+    (epsilon, delta) of all releases together.
+
+    Raises
+    ------
+    ValueError : no epsilons, a number out of range, or as many deltas as are neither one nor one for each
+
+    >>> compose_basic([0.5, 1.0], 1e-6)
+    (1.5, 2e-06)
+    """
     e, d = _spent(epsilons, deltas)
     return float(e.sum()), min(1.0, float(d.sum()))
 
@@ -61,10 +78,30 @@ def compose_advanced(
 
 
 def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
-    """Epsilon of `count` releases with (epsilon, delta_each)-DP at this total delta, as published: Theorem 25.3.
+    """Epsilon of `count` releases with (epsilon, delta_each)-DP at a total delta, among the published values.
 
-    The smallest (count - 2 l) epsilon, l = 0, 1, ..., whose delta is within reach. `compose_optimal` is the same
+    The smallest (count - 2 l) epsilon, l = 0, 1, ..., whose delta is at most the total; `compose_optimal` is the same
     theorem between those points.
+
+    Parameters
+    ----------
+    epsilon : of each release, nats, >= 0
+    count : number of releases, >= 1
+    delta : in total, in [0, 1), at least 1 - (1 - delta_each)^count
+    delta_each : of each release, in [0, 1)
+
+    Returns
+    -------
+    Total epsilon in nats, never below that of `compose_optimal`.
+
+    Raises
+    ------
+    ValueError : a total delta below what the releases already spend, or an argument out of range
+
+    References: Kairouz, Oh and Viswanath 2017, Theorem 3.3; Theorem 25.3 of Kazan's thesis.
+
+    >>> compose_lattice(0.5, 10, 0.1), round(compose_optimal(0.5, 10, 0.1), 6)
+    (3.0, 2.558497)
     """
     e, n = _homogeneous(epsilon, count)
     totals = (n - 2.0 * np.arange(n // 2 + 1)) * e
@@ -73,8 +110,30 @@ def compose_lattice(epsilon: float, count: int, delta: float, delta_each: float 
 
 
 def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float = 0.0) -> float:
-    """Smallest epsilon of `count` releases with (epsilon, delta_each)-DP each at this total delta: `optimal_profile`
-    inverted by bisection that ends on the safe side."""
+    """Smallest epsilon of `count` releases with (epsilon, delta_each)-DP at a total delta, by optimal composition.
+
+    `optimal_profile` is inverted by bisection that ends on the safe side.
+
+    Parameters
+    ----------
+    epsilon : of each release, nats, >= 0
+    count : number of releases, >= 1
+    delta : in total, in [0, 1), at least 1 - (1 - delta_each)^count
+    delta_each : of each release, in [0, 1)
+
+    Returns
+    -------
+    Total epsilon in nats, at most count * epsilon.
+
+    Raises
+    ------
+    ValueError : a total delta below what the releases already spend, or an argument out of range
+
+    References: Kairouz, Oh and Viswanath 2017, Theorem 3.3.
+
+    >>> round(compose_optimal(0.5, 10, 1e-3), 6)
+    4.878372
+    """
     e, n = _homogeneous(epsilon, count)
     need = _needed(n, delta, delta_each)
     if need == 0.0:
@@ -83,11 +142,31 @@ def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float 
 
 
 def optimal_profile(total: ArrayLike, epsilon: float, count: int, delta_each: float = 0.0) -> Any:
-    """delta at any real `total` of `count` releases with (epsilon, delta_each)-DP each, the least that can be promised.
+    """Smallest delta of `count` releases with (epsilon, delta_each)-DP at a total epsilon: the optimal privacy profile.
 
-    1 - (1 - delta_each)^n (1 - sum_j C(n, j) max(0, e^((n - j) epsilon) - e^(total + j epsilon)) / (1 + e^epsilon)^n):
-    n randomised responses, each of which tells all with probability delta_each (Kairouz, Oh and Viswanath 2017,
-    Theorem 3.3, written for every epsilon). The closed form of `(n * ApproximateDP(epsilon, delta_each)).delta`.
+    1 - (1 - delta_each)^n (1 - sum_j C(n, j) max(0, e^((n - j) epsilon) - e^(total + j epsilon)) / (1 + e^epsilon)^n),
+    the profile of n randomised responses, each of which reveals its input with probability delta_each. The closed form
+    of `(n * ApproximateDP(epsilon, delta_each)).delta`.
+
+    Parameters
+    ----------
+    total : total epsilon in nats, any real number; a number or an array
+    epsilon : of each release, nats, >= 0
+    count : number n of releases, >= 1
+    delta_each : of each release, in [0, 1)
+
+    Returns
+    -------
+    Total delta, of the shape of `total`.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kairouz, Oh and Viswanath 2017, Theorem 3.3, written for every real total.
+
+    >>> round(optimal_profile(1.0, 0.5, 10), 6)
+    0.331678
     """
     e, n = _homogeneous(epsilon, count)
     kept = n * np.log1p(-float(check_delta("delta_each", delta_each)))

@@ -27,9 +27,26 @@ from adversary._core import (
 
 
 def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, Any]:
-    """(lower, upper) power of a test of exactly this level: Theorem 6.2 of Kifer et al.; 6.1 at delta 0.
+    """Lower and upper bound on the power of a test of exactly this level under (epsilon, delta)-DP.
 
-    upper = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)) and lower(a) = 1 - upper(1 - a), inside [0, 1].
+    upper = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)) and lower(a) = 1 - upper(1 - a).
+    Lower is clipped to [0, a], upper to [a, 1].
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1]
+    level : a = P(reject | Q), in [0, 1]; a number or an array
+
+    Returns
+    -------
+    (lower, upper), each of the shape of `level`.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kifer et al. 2022, Theorem 6.2; Theorem 6.1 at delta 0.
 
     >>> [round(float(side), 6) for side in power_bounds(1.0, 0.01, 0.05)]
     [0.014715, 0.145914]
@@ -44,9 +61,28 @@ def power_bounds(epsilon: float, delta: float, level: ArrayLike) -> tuple[Any, A
 
 
 def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:
-    """Smallest level at which (epsilon, delta)-DP allows this power: the upper bound of Theorem 6.2, inverted.
+    """Smallest level at which (epsilon, delta)-DP allows this power: the upper bound of `power_bounds`, inverted.
 
     max(e^-epsilon (r - delta), 1 - delta - e^epsilon (1 - r), 0).
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1]
+    power : r = P(reject | P), in [0, 1]; a number or an array
+
+    Returns
+    -------
+    Level in [0, r], of the shape of `power`.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kifer et al. 2022, Theorem 6.2.
+
+    >>> round(least_level(1.0, 0.01, 0.5), 6)
+    0.180261
     """
     return power_bounds(epsilon, delta, power)[0]
 
@@ -57,7 +93,26 @@ def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:
 def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLike) -> Any:
     """Smallest e' for which (epsilon, delta)-DP implies (e', failure)-probabilistic DP, for failure > delta.
 
-    e' = epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)); Theorem 35. At delta 0 it is epsilon.
+    e' = epsilon + log1p(delta (1 + e^-epsilon) / (failure - delta)); at delta 0 it is epsilon.
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1)
+    failure : probability of |L| > e', in [0, 1]; all three are numbers or arrays that broadcast
+
+    Returns
+    -------
+    e' in nats, of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : failure <= delta where delta > 0, or an argument out of range
+
+    References: Kazan's thesis, Theorem 35.
+
+    >>> round(probabilistic_epsilon(1.0, 1e-6, 1e-4), 6)
+    1.013722
     """
     e, d = check_non_negative("epsilon", epsilon), check_delta("delta", delta)
     f = check_probability("failure", failure)
@@ -70,9 +125,29 @@ def probabilistic_epsilon(epsilon: ArrayLike, delta: ArrayLike, failure: ArrayLi
 
 
 def probabilistic_failure(epsilon: ArrayLike, delta: ArrayLike, loss: ArrayLike) -> Any:
-    """Smallest P(|L| > loss) that (epsilon, delta)-DP promises: delta (1 + e^-loss) / (1 - e^(epsilon - loss)).
+    """Upper bound on P(|L| > loss) under (epsilon, delta)-DP.
 
-    The curve of Theorem 35 read the other way, for loss > epsilon. Trivial, 1, where nothing is promised.
+    delta (1 + e^-loss) / (1 - e^(epsilon - loss)) for loss > epsilon, at most 1; 1 where nothing is guaranteed. The
+    inverse of `probabilistic_epsilon`.
+
+    Parameters
+    ----------
+    epsilon : nats, >= 0
+    delta : in [0, 1)
+    loss : threshold of the absolute privacy loss |L|, nats, >= 0; all three are numbers or arrays that broadcast
+
+    Returns
+    -------
+    Probability, of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, Theorem 35, solved for the failure probability.
+
+    >>> round(1e6 * probabilistic_failure(1.0, 1e-6, 2.0), 6)
+    1.796074
     """
     e, d, z = check_non_negative("epsilon", epsilon), check_delta("delta", delta), check_non_negative("loss", loss)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -82,13 +157,28 @@ def probabilistic_failure(epsilon: ArrayLike, delta: ArrayLike, loss: ArrayLike)
 
 
 def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -> Any:
-    """Largest epsilon whose (epsilon, delta)-DP keeps |L| <= loss but for probability `failure`: Theorem 35 inverted.
+    """Largest epsilon whose (epsilon, delta)-DP guarantees |L| <= loss except with probability `failure`.
 
     epsilon = loss + log1p(-delta (1 + e^-loss) / failure).
 
+    Parameters
+    ----------
+    loss : bound on the absolute privacy loss, nats, >= 0
+    delta : in [0, 1)
+    failure : probability, in [0, 1]; all three are numbers or arrays that broadcast
+
+    Returns
+    -------
+    epsilon in nats, of the broadcast shape.
+
     Raises
     ------
-    ValueError : no epsilon >= 0 does
+    ValueError : no epsilon >= 0 does, or an argument out of range
+
+    References: Kazan's thesis, Theorem 35, solved for epsilon.
+
+    >>> round(approximate_epsilon(2.0, 1e-6, 1e-4), 6)
+    1.988582
     """
     z, d, f = check_non_negative("loss", loss), check_delta("delta", delta), check_probability("failure", failure)
     share = d * (1.0 + np.exp(-z)) / np.where(f > 0.0, f, 1.0)
@@ -100,15 +190,29 @@ def approximate_epsilon(loss: ArrayLike, delta: ArrayLike, failure: ArrayLike) -
 
 
 def approximate_from_difference(epsilon: float, delta: float) -> tuple[tuple[float, float], tuple[float, float]]:
-    """What "|posterior - prior| <= tanh(epsilon / 4) but for delta, at every prior" implies: two (epsilon, delta)-DPs.
+    """Two (epsilon, delta) pairs implied by a bound on posterior - prior that holds at every prior.
 
-    (epsilon, 2 delta) and (log(3 e^(epsilon/2) - 1) - log(3 - e^(epsilon/2)), delta); Theorem 31.2. At delta 0 and
-    small epsilon the two tell the same.
+    The bound, |posterior - prior| <= tanh(epsilon / 4) except with probability delta, implies (epsilon, 2 delta)-DP and
+    (log(3 e^(epsilon/2) - 1) - log(3 - e^(epsilon/2)), delta)-DP. At delta 0 and small epsilon the two nearly agree.
+
+    Parameters
+    ----------
+    epsilon : nats, in [0, 2 log 3)
+    delta : in [0, 1)
+
+    Returns
+    -------
+    ((epsilon, min(1, 2 delta)), (larger epsilon, delta)).
 
     Raises
     ------
-    ValueError : epsilon >= 2 log 3, where the second does not exist (a limit the papers omit) and only
-        (epsilon, 2 delta) remains
+    ValueError : epsilon >= 2 log 3, where the second pair does not exist (a limit the papers omit) and only
+        (epsilon, 2 delta) remains; or an argument out of range
+
+    References: Kazan's thesis, Theorem 31.2.
+
+    >>> [(round(e, 6), d) for e, d in approximate_from_difference(1.0, 0.01)]
+    [(1.0, 0.02), (1.071693, 0.01)]
     """
     e, d = float(check_non_negative("epsilon", epsilon)), float(check_delta("delta", delta))
     if e >= 2.0 * np.log(3.0):
@@ -142,16 +246,54 @@ def worst_prior(loss: float, criterion: str = "difference") -> tuple[float, floa
 
 
 def two_sided_ratio(prior: ArrayLike, loss: ArrayLike) -> Any:
-    """Largest of X / p and (1 - X) / (1 - p) when absence is sensitive too, for a loss within [-loss, loss].
+    """Largest ratio posterior / prior over presence and absence, for a loss within [-loss, loss].
 
-    max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)); section 5.4.4.
+    At prior p and posterior X,
+    max(X / p, (1 - X) / (1 - p)) <= max(1 / (p + (1 - p) e^-loss), 1 / (p e^-loss + 1 - p)).
+
+    Parameters
+    ----------
+    prior : p, in [0, 1]
+    loss : bound on the absolute privacy loss, nats, >= 0, may be infinite; numbers or arrays that broadcast
+
+    Returns
+    -------
+    Ratio in [1, e^loss], of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, section 5.4.4.
+
+    >>> round(two_sided_ratio(0.1, 1.0), 6)
+    2.319693
     """
     p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
     return scalar_or_array(np.maximum(posterior_ratio(p, z), posterior_ratio(1.0 - p, z)))
 
 
 def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
-    """Largest of X - p and p - X for a loss within [-loss, loss]; section 5.4.4."""
+    """Largest change of a belief, |posterior - prior|, for a loss within [-loss, loss].
+
+    Parameters
+    ----------
+    prior : in [0, 1]
+    loss : bound on the absolute privacy loss, nats, >= 0, may be infinite; numbers or arrays that broadcast
+
+    Returns
+    -------
+    Difference in [0, 1], of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, section 5.4.4.
+
+    >>> round(two_sided_difference(0.1, 1.0), 6)
+    0.131969
+    """
     p, z = check_probability("prior", prior), check_non_negative("loss", loss, finite=False)
     step = -np.expm1(-z) * p * (1.0 - p)
     up, down = p + (1.0 - p) * np.exp(-z), p * np.exp(-z) + 1.0 - p  # 0 only where the belief is certain
@@ -162,9 +304,24 @@ def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
 
 
 def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
-    """rho + 2 sqrt(rho log(1 / delta)): the epsilon published for rho-zCDP; Theorem 24, Bun and Steinke 2016.
+    """Published epsilon of rho-zCDP at delta: rho + 2 sqrt(rho log(1 / delta)).
 
     `ZeroConcentratedDP(rho).epsilon(delta)` is the tight one.
+
+    Parameters
+    ----------
+    rho : zCDP parameter in nats, >= 0
+    delta : in (0, 1); both are numbers or arrays that broadcast
+
+    Returns
+    -------
+    epsilon in nats, of the broadcast shape.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    References: Kazan's thesis, Theorem 24; Bun and Steinke 2016.
 
     >>> round(simple_epsilon(2.63, 1e-10), 6)
     18.193803
@@ -174,10 +331,28 @@ def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
 
 
 def published_loss_bound(rho: float, failure: float) -> float:
-    """The published bound on the loss of rho-zCDP: Theorem 35 after `simple_epsilon`, at the best delta < failure.
+    """Published bound on |L| under rho-zCDP: `probabilistic_epsilon` of `simple_epsilon`, at the best delta < failure.
 
     `ZeroConcentratedDP(rho).loss_bound(failure)` is sharper (Markov's inequality on the loss itself). The minimum is
-    found by golden section in log delta; any delta gives a valid bound.
+    found by bounded scalar minimisation over log delta; any delta gives a valid bound.
+
+    Parameters
+    ----------
+    rho : zCDP parameter in nats, >= 0
+    failure : probability of a larger loss, in (0, 1]
+
+    Returns
+    -------
+    Bound in nats; 0 at rho 0.
+
+    Raises
+    ------
+    ValueError : failure 0, or an argument out of range
+
+    References: Kazan's thesis, Theorems 24 and 35.
+
+    >>> round(published_loss_bound(0.5, 0.01), 4), round(direct_loss_bound(0.5, 0.01), 4)
+    (4.2509, 3.5442)
     """
     from scipy.optimize import minimize_scalar
 
@@ -196,9 +371,26 @@ def published_loss_bound(rho: float, failure: float) -> float:
 
 
 def direct_loss_bound(rho: float, failure: float) -> float:
-    """Smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure; inf at failure 0.
+    """Bound on the absolute privacy loss |L| under rho-zCDP, by Markov's inequality.
 
-    Markov's inequality on exp((alpha - 1) L), best alpha, in one tail, and e^-e times it in the other.
+    The smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure. Markov's inequality on exp((alpha - 1)
+    L) at the best alpha bounds one tail; the other is e^-e times it.
+
+    Parameters
+    ----------
+    rho : zCDP parameter in nats, >= 0
+    failure : probability of a larger loss, in [0, 1]
+
+    Returns
+    -------
+    Bound in nats; infinite at failure 0, and 0 at rho 0 or failure 1.
+
+    Raises
+    ------
+    ValueError : an argument out of range
+
+    >>> round(direct_loss_bound(0.5, 0.01), 6)
+    3.544225
     """
     r, f = float(check_non_negative("rho", rho)), float(check_probability("failure", failure))
     if r == 0.0 or f == 1.0:
@@ -239,7 +431,25 @@ def pbdp_delta_markov(epsilon: ArrayLike, *, rho: float | None = None, rdp: Any 
 
 
 def check_delta(name: str, delta: ArrayLike, *, zero: bool = True) -> Floats:
-    """Probabilities below one, and above zero unless zero is allowed, or ValueError naming the argument."""
+    """Probabilities delta as an array, checked to be in [0, 1), or in (0, 1).
+
+    Parameters
+    ----------
+    name : of the argument, for the message
+    delta : a number or an array
+    zero : whether 0 is allowed
+
+    Returns
+    -------
+    float64 array of the shape of `delta`.
+
+    Raises
+    ------
+    ValueError : a value outside the interval; the message names the argument and the value
+
+    >>> float(check_delta("delta", 1e-5))
+    1e-05
+    """
     d = check_probability(name, delta)
     inside = (d < 1.0) & (zero | (d > 0.0))
     if not inside.all():

@@ -68,7 +68,25 @@ def semi_adjacency(margins: Sequence[ArrayLike], reading: str = "worst") -> int:
 
 
 def semi_adjacency_limits(margins: Sequence[ArrayLike], reading: str = "worst") -> tuple[int, int]:
-    """Lower and upper bound on the semi-adjacency of one-way margins; equal where it is known exactly."""
+    """Lower and upper bound on the semi-adjacency of one-way margins; equal where it is known exactly.
+
+    Parameters
+    ----------
+    margins : counts of the levels of each published feature, all adding up to the same n > 0
+    reading : "worst" or "literal"
+
+    Returns
+    -------
+    (lower, upper), in records; (0, 0) where the margins fix every record.
+
+    Raises
+    ------
+    ValueError : no margins, different or zero totals, negative or fractional counts, or another reading
+    TypeError : counts of a feature that are not one list
+
+    >>> semi_adjacency_limits([[2, 1], [2, 1]]), semi_adjacency_limits([[3], [3]])
+    ((3, 3), (0, 0))
+    """
     counts = check_margins(margins)
     in_use = [[count for count in levels if count] for levels in counts]
     least = [min(levels) for levels in in_use if len(levels) > 1]
@@ -81,7 +99,25 @@ def semi_adjacency_limits(margins: Sequence[ArrayLike], reading: str = "worst") 
 
 
 def semi_adjacency_bound(features: int) -> int:
-    """Theorem 16: the semi-adjacency of one-way margins of this many features is at most features + 1."""
+    """Upper bound on the semi-adjacency of one-way margins, whatever the counts: features + 1.
+
+    Parameters
+    ----------
+    features : number of features with published margins, >= 1
+
+    Returns
+    -------
+    Number of records.
+
+    Raises
+    ------
+    ValueError : fewer than one feature, or not a whole number
+
+    References: Cho and Awan, Theorem 16.
+
+    >>> semi_adjacency_bound(2)
+    3
+    """
     return int(check_whole("features", features, minimum=1)) + 1
 
 
@@ -137,9 +173,23 @@ def coupling_radius(databases: Iterable[Any], first: ArrayLike, second: ArrayLik
 
 
 def transport_radius(apart: Integers, p: Floats, q: Floats) -> int:
-    """Smallest k such that two laws can be coupled on pairs at most k apart; `apart` has their atoms as rows, columns.
+    """Smallest k such that two laws can be coupled on pairs of atoms at most k apart (infinity-Wasserstein distance).
 
-    The laws are positive and add up to 1 each; 1e-9 may be left to rounding.
+    Parameters
+    ----------
+    apart : (p.size, q.size), distance between each atom of the first law and each of the second, in records
+    p, q : probabilities of the atoms, positive, each adding up to 1; 1e-9 may be left to rounding
+
+    Returns
+    -------
+    k, in records.
+
+    Raises
+    ------
+    RuntimeError : the linear program of the coupling was not solved
+
+    >>> transport_radius(np.array([[0, 2], [1, 1]]), np.array([0.5, 0.5]), np.array([0.5, 0.5]))
+    1
     """
     radii = np.unique(apart)
     low = int(np.searchsorted(radii, max(apart.min(axis=1).max(), apart.min(axis=0).max())))

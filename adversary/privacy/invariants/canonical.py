@@ -305,8 +305,25 @@ class Tulap(CanonicalLaw):
 
 
 def canonical_noise(promise: Guarantee) -> ContinuousNoise:
-    """Canonical noise of a guarantee in its best known form: `Tulap` for pure and approximate DP, and the uniform law
-    for none; N(0, 1 / mu^2) for Gaussian DP; the general construction for the rest.
+    """Canonical noise of a guarantee, in the simplest form known.
+
+    `Tulap` for pure and approximate DP, and for no privacy at all (a uniform law); N(0, 1 / mu^2) for Gaussian DP; the
+    general construction, `CanonicalNoise`, for the rest.
+
+    Parameters
+    ----------
+    promise : guarantee that is its trade-off, or the privacy loss of a pair, symmetric in P and Q
+
+    Returns
+    -------
+    Additive noise for a count that one record moves by at most 1, in units of the count.
+
+    Raises
+    ------
+    TypeError : not a Guarantee, or one that is not determined by its trade-off (zCDP, Renyi, probabilistic DP)
+    ValueError : nothing that depends on the data may be released, or the trade-off is not symmetric
+
+    References: Awan and Vadhan 2023; Cho and Awan, Definition 35 and Lemma 36.
 
     >>> canonical_noise(GaussianDP(2.0)), canonical_noise(PureDP(1.0))
     (Gaussian(sigma=0.5), Tulap(epsilon=1.0, delta=0.0))

@@ -62,13 +62,29 @@ class Promise:
 
 
 def compare(first: Promise, second: Promise) -> str | None:
-    """How the first promise stands to the second: "weaker", "stronger", "equal"; None if neither implies the other.
+    """Whether the first promise is weaker than the second, stronger, equal, or not comparable.
 
-    Weaker where it protects no pair that the second does not, and promises each no more.
+    A promise is weaker where the other protects every pair that it protects, and guarantees each at least as much.
+
+    Parameters
+    ----------
+    first, second : promises, each a space of databases, an adjacency and a guarantee
+
+    Returns
+    -------
+    "weaker", "stronger" or "equal", of the first; None where neither implies the other.
 
     Raises
     ------
-    TypeError : guarantees of two kinds, one of them without a worst pair; the message says what to convert
+    TypeError : a guarantee has no worst pair, and the two are not both zCDP or Renyi DP of one order; the message says
+        what to convert
+
+    References: Cho and Awan, Definitions 19 and 20, Proposition 15.
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> from adversary.privacy.invariants import Unrestricted
+    >>> compare(Promise(Unrestricted(3, [2]), 1, PureDP(1.0)), Promise(Unrestricted(3, [2]), 1, PureDP(2.0)))
+    'stronger'
     """
     weaker = second.covers(first) and implies(second.guarantee, first.guarantee)
     stronger = first.covers(second) and implies(first.guarantee, second.guarantee)
@@ -78,10 +94,27 @@ def compare(first: Promise, second: Promise) -> str | None:
 
 
 def implies(guarantee: Guarantee, other: Guarantee) -> bool:
-    """Whether every release with this guarantee has the other one, up to rounding (relative 1e-9).
+    """Whether every release with this guarantee also satisfies the other one, up to rounding (relative 1e-9).
 
-    Where there is a worst pair: whether that pair keeps the other promise. Within zCDP, and within Renyi DP of one
-    order, the smaller parameter implies the larger.
+    Decided by the worst pair of the first where it has one. Within zCDP, and within Renyi DP of one order, the smaller
+    parameter implies the larger.
+
+    Parameters
+    ----------
+    guarantee : the one that holds
+    other : the one asked about
+
+    Returns
+    -------
+    True or False.
+
+    Raises
+    ------
+    TypeError : the first has no worst pair, and the two are not both zCDP or Renyi DP of one order
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> implies(PureDP(1.0), PureDP(2.0)), implies(PureDP(1.0), ZeroConcentratedDP(0.5))
+    (True, True)
     """
     match guarantee, other:
         case ZeroConcentratedDP(), ZeroConcentratedDP():
@@ -111,9 +144,29 @@ def semi_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
 
 
 def compose_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
-    """Releases beside one invariant: composed, then for `adjacency` records; Proposition 21.
+    """Guarantee of releases beside one invariant: composed, then extended to groups of `adjacency` records.
 
-    (f_1 x ... x f_k)^a, what is known where only the total over the releases was ever stated.
+    (f_1 x ... x f_k)^a, the bound available where only the total over the releases is known; `semi_first` is never
+    weaker.
+
+    Parameters
+    ----------
+    guarantees : of releases with independent noise, at least one
+    adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
+
+    Returns
+    -------
+    Guarantee of all releases, for any two conforming databases at most a(t) records apart.
+
+    Raises
+    ------
+    ValueError : no guarantees, or an adjacency that is not a whole number >= 1
+    TypeError : guarantees with no exact rule for their composition
+
+    References: Cho and Awan, Proposition 21.
+
+    >>> compose_first([ZeroConcentratedDP(0.5), ZeroConcentratedDP(0.25)], 2)
+    ZeroConcentratedDP(rho=3.0)
     """
     return _sum(guarantees).group(adjacency)
 

@@ -168,10 +168,24 @@ class SensitivitySpace(Sensitivities):
 
 
 def group_space(cells: int, size: int = 1, records: int | None = None) -> SensitivitySpace:
-    """Changes of a table of counts when any `size` of its records change and nothing is published but their number.
+    """Sensitivity space of a table of counts when up to `size` records change and only their number is published.
 
-    All whole vectors that add up to 0 and whose positive part adds up to at most `size`: Delta_p = size 2^(1/p), and
-    `records` if fewer. At size 1 it is the space of ordinary differential privacy, at a(t) that of group privacy.
+    All whole vectors that add up to 0 and whose positive part adds up to at most `size`; its sensitivity is Delta_p =
+    size 2^(1/p). At size 1 it is the space of ordinary differential privacy, at a(t) that of group privacy.
+
+    Parameters
+    ----------
+    cells : number of cells of the table, >= 1
+    size : number of records that change, >= 1
+    records : number of records in the database, >= 1, which caps `size`; no cap unless given
+
+    Returns
+    -------
+    SensitivitySpace over `cells` cells, all vectors listed.
+
+    Raises
+    ------
+    ValueError : too many vectors to list, or an argument below 1 or not whole
 
     >>> [round(group_space(4, 3).norm(p), 6) for p in (1, 2, float("inf"))]
     [6.0, 4.242641, 3.0]

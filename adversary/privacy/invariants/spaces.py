@@ -176,5 +176,17 @@ def check_few(databases: int) -> None:
 
 
 def plain(database: Iterable[Any]) -> tuple[Any, ...]:
-    """A database as a tuple of records that can be compared and looked up."""
+    """A database as a tuple of records that can be compared and hashed.
+
+    Parameters
+    ----------
+    database : sequence of records, each a number, a string, or a (nested) list, tuple or array
+
+    Returns
+    -------
+    Tuple of records; lists and arrays in them are tuples.
+
+    >>> plain([[0, 1], [1, 0]])
+    ((0, 1), (1, 0))
+    """
     return tuple(map(plain_record, database))

@@ -151,7 +151,26 @@ def _widened(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
-    """The loss of independent releases with these losses; no release at all has loss 0."""
+    """Privacy loss of independent releases: the sum of their losses.
+
+    Exact where it can be: Gaussian losses add in mu^2, explicit lattices are multiplied out, discrete Gaussians go to
+    their certified engine, one small lattice beside one other law is a mixture. Otherwise a bracketed `ComposedLoss`.
+
+    Parameters
+    ----------
+    parts : privacy losses; none gives the loss that is 0
+
+    Returns
+    -------
+    PrivacyLoss of all releases together.
+
+    Raises
+    ------
+    TypeError : a part that is not a PrivacyLoss; the message says how to get one
+
+    >>> composed([GaussianLoss(3.0), GaussianLoss(4.0)])
+    GaussianLoss(mu=5.0)
+    """
     for part in parts:
         if not isinstance(part, PrivacyLoss):
             raise TypeError(f"losses are composed with losses, got {part!r}{way_to_loss(part)}")
@@ -188,7 +207,27 @@ def _joined(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
 
 
 def repeated(loss: PrivacyLoss, times: int) -> PrivacyLoss:
-    """The loss of `times` independent releases with the same loss."""
+    """Privacy loss of `times` independent releases with the same loss.
+
+    Lattices are composed by repeated squaring; everything else as in `composed`.
+
+    Parameters
+    ----------
+    loss : of one release
+    times : number of releases, >= 0; none give the loss that is 0
+
+    Returns
+    -------
+    PrivacyLoss of all releases together.
+
+    Raises
+    ------
+    ValueError : times negative or not whole
+    TypeError : not a PrivacyLoss
+
+    >>> repeated(GaussianLoss(1.0), 4)
+    GaussianLoss(mu=2.0)
+    """
     n = int(check_whole("times", times, minimum=0))
     if isinstance(loss, DiscreteGaussianLoss) and n:
         return loss.times(n)

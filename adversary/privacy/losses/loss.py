@@ -257,14 +257,39 @@ class Bracket:
 
 
 def check_guarantee(name: str, x: Any) -> Guarantee:
-    """A guarantee, or TypeError that says how to get one from noise."""
+    """The argument itself, checked to be a Guarantee (a definition or a privacy loss).
+
+    Parameters
+    ----------
+    name : of the argument, for the message
+    x : anything
+
+    Returns
+    -------
+    x
+
+    Raises
+    ------
+    TypeError : not a Guarantee; the message says how to get one from noise
+    """
     if not isinstance(x, Guarantee):
         raise TypeError(f"{name} must be a Guarantee, got {x!r}{way_to_loss(x)}")
     return x
 
 
 def way_to_loss(x: Any, name: str = "") -> str:
-    """How a definition or a noise law leads to a privacy loss, and to what is asked of it, as the end of a message."""
+    """Hint that ends an error message: how to get a privacy loss from a definition or from noise.
+
+    Parameters
+    ----------
+    x : the object given instead of a loss
+    name : attribute that was asked of it, if any
+
+    Returns
+    -------
+    ": ask its .worst_pair" or ": ask its .privacy_loss()", with `.name` after it; the conversion to use for a
+    definition without a worst pair; empty for everything else.
+    """
     asked = f".{name}" if name else ""
     if isinstance(x, Guarantee) and type(x).worst_pair is Guarantee.worst_pair:
         return f", and {x.definition} has no worst pair: convert it first, as ApproximateDP(g.epsilon(delta), delta)"
@@ -275,7 +300,20 @@ def way_to_loss(x: Any, name: str = "") -> str:
 
 
 def asks_for(kind: type, name: str) -> bool:
-    """Whether a name is public there, so that somebody may have meant an object of that kind."""
+    """Whether a class has this public attribute: an error message about a missing attribute then points to it.
+
+    Parameters
+    ----------
+    kind : class, such as PrivacyLoss
+    name : attribute that was asked for
+
+    Returns
+    -------
+    True or False.
+
+    >>> asks_for(PrivacyLoss, "delta"), asks_for(PrivacyLoss, "_finite")
+    (True, False)
+    """
     return not name.startswith("_") and hasattr(kind, name)
 
 
@@ -285,7 +323,21 @@ def _(guarantee: Guarantee, name: str) -> str:
 
 
 def check_loss(name: str, x: Any) -> PrivacyLoss:
-    """A privacy loss, or TypeError that says how to get one from a definition or from noise."""
+    """The argument itself, checked to be a PrivacyLoss.
+
+    Parameters
+    ----------
+    name : of the argument, for the message
+    x : anything
+
+    Returns
+    -------
+    x
+
+    Raises
+    ------
+    TypeError : not a PrivacyLoss; the message says how to get one from a definition or from noise
+    """
     if not isinstance(x, PrivacyLoss):
         raise TypeError(f"{name} must be a PrivacyLoss, got {x!r}{way_to_loss(x)}")
     return x
@@ -366,7 +418,23 @@ def _with_labels(function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def side_of(truth: str) -> int:
-    """0 for "in" and 1 for "out"; ValueError otherwise."""
+    """Index of a hypothesis: 0 for "in" (releases drawn from P), 1 for "out" (from Q).
+
+    Parameters
+    ----------
+    truth : "in" or "out"
+
+    Returns
+    -------
+    0 or 1.
+
+    Raises
+    ------
+    ValueError : another word
+
+    >>> side_of("in"), side_of("out")
+    (0, 1)
+    """
     if truth not in TRUTHS:
         raise ValueError(f'truth must be "in" or "out", got {truth!r}')
     return TRUTHS.index(truth)

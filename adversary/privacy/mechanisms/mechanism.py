@@ -135,7 +135,24 @@ class Mechanism(ABC):
 
 
 def root_of(factor: float) -> float:
-    """sqrt(factor): by how much epsilon grows, and the width of noise falls, where rho is multiplied by the factor."""
+    """Square root of a factor of rho: epsilon grows by it, and the width of noise is divided by it.
+
+    Parameters
+    ----------
+    factor : by which rho is multiplied, > 0; one number
+
+    Returns
+    -------
+    sqrt(factor), a float.
+
+    Raises
+    ------
+    ValueError : a factor that is not positive and finite
+    TypeError : more than one number, or none
+
+    >>> root_of(4.0)
+    2.0
+    """
     check_positive("factor", factor)
     return math.sqrt(one_number("factor", factor))
 
@@ -232,7 +249,22 @@ class IntegerNoise(Mechanism):
 
 
 def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
-    """How far a release may lie from its value, or ValueError where so many releases cannot be listed."""
+    """The reach of a noise law, checked so that its 2 reach + 1 releases can be listed.
+
+    Parameters
+    ----------
+    noise : for the message
+    reach : largest distance of a release from its value, in units of the value
+    most : largest number of releases that may be listed
+
+    Returns
+    -------
+    `reach`
+
+    Raises
+    ------
+    ValueError : more than `most` releases
+    """
     if 2 * reach + 1 > most:
         raise ValueError(
             f"noise must spread a release over at most {most:,} values, "

@@ -306,7 +306,24 @@ def _outwards(far_enough: Callable[[int], bool]) -> int:
 
 
 def as_belief(name: str, belief: Any) -> Belief:
-    """A belief as given, or `Others(law)` for a bare law (scipy.stats, PreliZ) or pmf; TypeError naming the level."""
+    """A belief as it is; a bare law or pmf becomes `Others(law)`.
+
+    Parameters
+    ----------
+    name : the level, for error messages
+    belief : a Belief, a frozen discrete scipy.stats or PreliZ law, or probabilities of 0, 1, ...
+
+    Returns
+    -------
+    Belief
+
+    Raises
+    ------
+    TypeError : anything else
+
+    >>> type(as_belief("block", [0.5, 0.5])).__name__
+    'Others'
+    """
     if isinstance(belief, Belief):
         return belief
     if is_law(as_law(belief)) or (isinstance(belief, (Sequence, np.ndarray)) and not isinstance(belief, str)):

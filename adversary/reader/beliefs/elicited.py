@@ -92,12 +92,37 @@ def _rebuilt(kind: Any, parameters: dict[str, Any]) -> PrelizLaw:
 
 
 def is_law(value: Any) -> bool:
-    """Whether a value is a law with the functions of a frozen discrete `scipy.stats` law."""
+    """Whether a value has the methods of a frozen discrete `scipy.stats` law.
+
+    Parameters
+    ----------
+    value : anything
+
+    Returns
+    -------
+    bool
+
+    >>> from scipy.stats import norm, poisson
+    >>> is_law(poisson(2.0)), is_law(norm()), is_law([0.5, 0.5])
+    (True, False, False)
+    """
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
 
 
 def as_law(value: Any) -> Any:
-    """A frozen scipy law as it is, a PreliZ law in its adapter, anything else unchanged."""
+    """A PreliZ law in an adapter with the methods of a frozen scipy law; anything else unchanged.
+
+    Parameters
+    ----------
+    value : anything
+
+    Returns
+    -------
+    `PrelizLaw` for a PreliZ law, otherwise the value itself
+
+    >>> as_law([0.5, 0.5])
+    [0.5, 0.5]
+    """
     if not is_law(value) and all(hasattr(value, name) for name in _PRELIZ):
         return PrelizLaw(value)
     return value

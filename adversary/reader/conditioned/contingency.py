@@ -40,15 +40,39 @@ def table_margins(margins: Any) -> tuple[Integers, Integers]:
 
 
 def cell_bounds(rows: ArrayLike, columns: ArrayLike) -> tuple[Integers, Integers]:
-    """(smallest, largest) count of each cell, (r, c): max(0, r_i + c_j - n) and min(r_i, c_j)."""
+    """Smallest and largest count of each cell that the margins allow: max(0, r_i + c_j - n) and min(r_i, c_j).
+
+    These are the Frechet bounds.
+
+    Parameters
+    ----------
+    rows, columns : row and column totals, whole numbers (r,) and (c,) with the same sum n
+
+    Returns
+    -------
+    (smallest, largest), each (r, c)
+
+    >>> [bound.tolist() for bound in cell_bounds([3, 1], [2, 2])]
+    [[[1, 1], [0, 0]], [[2, 2], [1, 1]]]
+    """
     r, c = np.asarray(rows)[:, None], np.asarray(columns)
     return np.maximum(0, r + c - c.sum()), np.minimum(r, c)
 
 
 def conforming_tables(rows: ArrayLike, columns: ArrayLike, largest: int = LARGEST_LIST) -> Integers | None:
-    """Every table with these margins, (tables, r, c); None if there are more than `largest`.
+    """Every table with these margins; None if there are too many.
 
-    Cell by cell: what is left of a row and of a column bounds the next cell so that no choice is a dead end.
+    The list grows cell by cell; the remainders of a row and of a column bound the next cell so that no choice is a dead
+    end.
+
+    Parameters
+    ----------
+    rows, columns : row and column totals, whole numbers (r,) and (c,) with the same sum
+    largest : number of tables beyond which the answer is None
+
+    Returns
+    -------
+    Counts (tables, r, c), or None
 
     >>> conforming_tables([2, 1], [1, 1, 1]).shape
     (3, 2, 3)
@@ -75,7 +99,20 @@ def conforming_tables(rows: ArrayLike, columns: ArrayLike, largest: int = LARGES
 
 
 def completed(free: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> Integers:
-    """Tables (..., r, c) from their free cells (..., (r - 1)(c - 1)), row by row; the margins settle the others."""
+    """Fill in the last row and column of tables, which the margins determine.
+
+    Parameters
+    ----------
+    free : counts of the cells outside the last row and column, (..., (r - 1)(c - 1)), row by row
+    rows, columns : row and column totals, (r,) and (c,)
+
+    Returns
+    -------
+    Counts (..., r, c); a cell is negative where no table with these margins has the free cells
+
+    >>> completed([1], [3, 1], [2, 2]).tolist()
+    [[1, 2], [1, 0]]
+    """
     r, c = np.asarray(rows), np.asarray(columns)
     part = np.asarray(free)
     part = part.reshape(*part.shape[:-1], r.size - 1, c.size - 1)
@@ -218,7 +255,21 @@ class Dirichlet(TablePrior):
 
 
 def table_prior(prior: Any, rows: Integers, columns: Integers) -> TablePrior:
-    """A prior for a table of this shape: as it is, of cell probabilities, or uniform if None is given."""
+    """The prior for a table of this shape, from what the caller gave.
+
+    Parameters
+    ----------
+    prior : a `TablePrior`; cell probabilities (r, c), which mean `Independent`; or None, which means uniform
+    rows, columns : row and column totals, (r,) and (c,); only their sizes are used
+
+    Returns
+    -------
+    TablePrior of an (r, c) table
+
+    Raises
+    ------
+    ValueError : a prior of another shape, or cell probabilities that do not sum to 1
+    """
     shape = (rows.size, columns.size)
     if prior is None:
         return Independent.uniform(*shape)
@@ -229,7 +280,24 @@ def table_prior(prior: Any, rows: Integers, columns: Integers) -> TablePrior:
 
 
 def unknown_margins(margins: Any, known: Any) -> tuple[Integers, Integers, Integers]:
-    """(rows, columns, known): the margins of the records that are not known, and the table of those that are."""
+    """Margins of the records the adversary does not know, after subtracting the known ones.
+
+    Parameters
+    ----------
+    margins : `Margins` of two features, or (row totals, column totals)
+    known : counts of the records the adversary knows, (r, c), or None for none
+
+    Returns
+    -------
+    (rows, columns, known): margins of the unknown records, (r,) and (c,), and the table of the known ones, (r, c)
+
+    Raises
+    ------
+    ValueError : a table of another shape or with negative counts, more known records than a margin has, or none unknown
+
+    >>> [part.tolist() for part in unknown_margins(([2, 1], [2, 1]), [[1, 0], [0, 0]])]
+    [[1, 1], [1, 1], [[1, 0], [0, 0]]]
+    """
     rows, columns = table_margins(margins)
     table = np.zeros((rows.size, columns.size), dtype=np.int64) if known is None else check_whole("known", known)
     if table.shape != (rows.size, columns.size):

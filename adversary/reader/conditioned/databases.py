@@ -40,7 +40,17 @@ def log_odds_bound(guarantee: Guarantee, distance: ArrayLike, failure: float = 0
 
 
 def odds_bound(guarantee: Guarantee, distance: ArrayLike, failure: float = 0.0) -> tuple[Any, Any]:
-    """(lower, upper) factor R by which a release moves the odds between databases that far apart: exp(-+ bound).
+    """Range of the factor by which a release multiplies the odds between two databases: exp(-bound) to exp(bound).
+
+    Parameters
+    ----------
+    guarantee : of a change of one record, as in `log_odds_bound`
+    distance : number of records in which the two databases differ; whole numbers, any shape
+    failure : probability, under either database, of a release beyond the bound; in [0, 1]
+
+    Returns
+    -------
+    (lower, upper), each of the shape of `distance`; (1, 1) at distance 0
 
     >>> from adversary.privacy.definitions import PureDP
     >>> tuple(round(factor, 4) for factor in odds_bound(PureDP(1.0), 2))
@@ -52,9 +62,24 @@ def odds_bound(guarantee: Guarantee, distance: ArrayLike, failure: float = 0.0) 
 
 
 def odds_tail(guarantee: Guarantee, distance: int, log_odds: ArrayLike) -> Any:
-    """Bound on P(log R > s) when X is the truth, for one Y that many records away; 1 at s <= 0, 0 at distance 0.
+    """Bound on P(log R > s) when X is the true database, R the factor on the odds of X against one other database Y.
 
-    The other way round P(log R < -s) <= exp(-s), for any mechanism. It holds for each Y, not for all at once.
+    The other direction needs no guarantee: P(log R < -s) <= exp(-s) for any mechanism. The bound holds for each Y, not
+    for all Y at once.
+
+    Parameters
+    ----------
+    guarantee : of a change of one record, as in `log_odds_bound`
+    distance : number of records in which X and Y differ, a whole number
+    log_odds : s, in nats, any shape
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `log_odds`; 1 at s <= 0 (at distance 0: 1 at s < 0, otherwise 0)
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> odds_tail(PureDP(1.0), 2, [0.0, 1.0, 2.0]).round(4).tolist()
+    [1.0, 0.91, 0.0]
     """
     k, s = int(check_whole("distance", distance, minimum=0)), check_number("log_odds", log_odds)
     if k == 0:
@@ -66,9 +91,18 @@ def odds_tail(guarantee: Guarantee, distance: int, log_odds: ArrayLike) -> Any:
 
 
 def guess_bound(guarantee: Guarantee, distance: ArrayLike) -> Any:
-    """Largest probability of guessing right between two such databases, equally likely before: (1 + advantage) / 2.
+    """Largest probability of guessing right between two databases, equally likely a priori: (1 + advantage) / 2.
 
-    One minus the fixed point of the trade-off iterated `distance` times; Phi(k mu / 2) for Gaussian DP.
+    One minus the fixed point of the trade-off function iterated `distance` times; Phi(k mu / 2) for Gaussian DP.
+
+    Parameters
+    ----------
+    guarantee : of a change of one record
+    distance : number k of records in which the two databases differ; whole numbers, any shape
+
+    Returns
+    -------
+    Probability in [1/2, 1], of the shape of `distance`; 1/2 at distance 0
 
     >>> from adversary.privacy.definitions import GaussianDP
     >>> round(guess_bound(GaussianDP(1.0), 2), 6)
@@ -197,10 +231,26 @@ def learn(conditioned: xr.Dataset, log_likelihood: ArrayLike) -> xr.Dataset:
 
 
 def record_law(learned: xr.Dataset, position: int = 0) -> xr.Dataset:
-    """What is held of one record: P(X_i = x) before anything, given the invariant, and after the release if any.
+    """Marginal law of one record: a priori, given the invariant, and given the release if there is one.
 
-    Dims (value) and ([release,] value); `invariant_ratio` = given / prior and `ratio` = posterior / given, NaN at
-    values without probability before. Labels are the records, tuples in words.
+    Parameters
+    ----------
+    learned : from `condition` or `learn`
+    position : index of the record, from 0
+
+    Returns
+    -------
+    Dataset over `value`, the different records (tuples as strings): `prior` and `given` (value), `posterior`
+    ([release,] value) after `learn`; `invariant_ratio` = given / prior and `ratio` = posterior / given, NaN at values
+    of probability 0 before.
+
+    Raises
+    ------
+    ValueError : a position that no record has
+
+    >>> two = condition([0.4, 0.3, 0.2, 0.1], [(0, 0), (0, 1), (1, 0), (1, 1)], sum, 1)
+    >>> record_law(two).given.round(6).values.tolist()
+    [0.6, 0.4]
     """
     laws = learned.drop_vars("ratio", errors="ignore")
     member = _membership(learned, position)

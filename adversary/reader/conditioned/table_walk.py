@@ -59,7 +59,21 @@ class WalkSettings:
 
 
 def random_tables(rows: Integers, columns: Integers, size: int, rng: np.random.Generator) -> Integers:
-    """Tables (size, r, c) of databases drawn uniformly from those with these margins: multivariate hypergeometric."""
+    """Tables of databases drawn uniformly from those with these margins: the multivariate hypergeometric law.
+
+    Parameters
+    ----------
+    rows, columns : row and column totals, whole numbers (r,) and (c,) with the same sum
+    size : number of tables
+    rng : Generator
+
+    Returns
+    -------
+    Counts (size, r, c)
+
+    >>> random_tables(np.array([2, 1]), np.array([1, 2]), 5, np.random.default_rng(0)).sum(2)[0].tolist()
+    [2, 1]
+    """
     from scipy.stats import random_table
 
     return np.asarray(random_table(rows, columns).rvs(size, random_state=rng), dtype=np.int64).reshape(

@@ -119,12 +119,28 @@ def _thresholds(epsilon: Any) -> xr.DataArray:
 
 @labelled
 def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> tuple[Any, Any]:
-    """Exact P(ratio >= e^epsilon) of one of two possible records, rest known: (given that record, given the other).
+    """Exact P(ratio >= e^epsilon) of one of two possible records, everybody else's records known.
 
     ratio >= e^epsilon  <=>  L >= -log k,  k = (e^-epsilon - prior) / (1 - prior); never, where k < 0.
 
-    L is the loss of the record, of probability `prior`, against the other. What the reader expects is the mixture
-    prior x first + (1 - prior) x second.
+    L is the privacy loss of the record against the other one.
+
+    Parameters
+    ----------
+    loss : privacy loss of the record against the other
+    prior : probability of the record, in [0, 1)
+    epsilon : nats, >= 0; broadcasts with `prior`
+
+    Returns
+    -------
+    (given that record, given the other): two probabilities. Over releases as the adversary expects them the
+    probability is the mixture prior x first + (1 - prior) x second (Theorem 7.3); given the record it is the first
+    (Theorem 7.4).
+
+    Raises
+    ------
+    ValueError : a prior outside [0, 1), a negative epsilon
+    TypeError : `loss` is no privacy loss
     """
     check_loss("loss", loss)
     p, e = check_probability("prior", prior), check_non_negative("epsilon", epsilon)

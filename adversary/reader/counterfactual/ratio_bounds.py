@@ -66,8 +66,23 @@ def known_rest_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 def true_record_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
     """Theorem 7.5: bound on P(ratio >= e^epsilon) of the true record, any prior, release given that record.
 
-    The least of exp((alpha - 1)(gamma - epsilon)); for zCDP exp(-(epsilon - rho)^2 / (4 rho)) where epsilon > rho; 1
-    where no order says anything. Parameters as in `known_rest_bound`; not below it at the same guarantee.
+    The least of exp((alpha - 1)(gamma - epsilon)) over the Renyi orders of the guarantee; for zCDP
+    exp(-(epsilon - rho)^2 / (4 rho)) where epsilon > rho; 1 where no order gives a bound below 1. Never below
+    `known_rest_bound` at the same guarantee.
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several (Renyi pairs, say) give the best of them
+    epsilon : nats, >= 0
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `epsilon`, labels kept
+
+    Raises
+    ------
+    ValueError : a negative epsilon
+    TypeError : `guarantee` is not one, or several
 
     >>> round(true_record_bound(ZeroConcentratedDP(2.63), 5.0), 10)
     0.5862987216
@@ -79,8 +94,24 @@ def true_record_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
     """Theorem 7.4: bound on P(ratio > e^epsilon) of the true record, rest known, release given that record.
 
-    The probabilistic-bound curve `pbdp_delta` of any guarantee, 0 from its largest loss on; 1 at epsilon = 0.
-    Parameters as in `known_rest_bound`.
+    The probabilistic-bound curve `pbdp_delta` of any guarantee; 0 from its largest loss on, 1 at epsilon = 0.
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several give the best of them
+    epsilon : nats, >= 0
+
+    Returns
+    -------
+    Probability in [0, 1], of the shape of `epsilon`, labels kept
+
+    Raises
+    ------
+    ValueError : a negative epsilon
+    TypeError : `guarantee` is not one, or several
+
+    >>> functional_bound(PureDP(1.0), [0.0, 0.5, 1.0]).round(4).tolist()
+    [1.0, 0.8137, 0.0]
     """
     e, each = check_non_negative("epsilon", epsilon), guarantees_of(guarantee)
     positive: Any = np.where(e > 0, e, 1.0)
@@ -90,22 +121,77 @@ def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 
 @elementwise
 def known_rest_epsilon(guarantee: Any, delta: Any) -> Any:
-    """Smallest epsilon whose `known_rest_bound` is at most delta; for zCDP 2 sqrt(rho log(1/delta)) - rho, above rho.
+    """Smallest epsilon whose `known_rest_bound` is at most delta: the inverse of Theorem 7.3.
 
-    At delta = 0 the largest loss the guarantee allows, which is infinite for most.
+    For zCDP 2 sqrt(rho log(1/delta)) - rho, where this exceeds rho.
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several give the best of them
+    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows, which is infinite for most
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
+
+    Raises
+    ------
+    ValueError : delta outside [0, 1]
+    TypeError : `guarantee` is not one, or several
+
+    >>> round(known_rest_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
+    2.045966
     """
     return _inverse(_log_known_rest, guarantee, delta)
 
 
 @elementwise
 def true_record_epsilon(guarantee: Any, delta: Any) -> Any:
-    """Smallest epsilon whose `true_record_bound` is at most delta; for zCDP rho + 2 sqrt(rho log(1/delta))."""
+    """Smallest epsilon whose `true_record_bound` is at most delta: the inverse of Theorem 7.5.
+
+    For zCDP rho + 2 sqrt(rho log(1/delta)).
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several give the best of them
+    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows, which is infinite for most
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
+
+    Raises
+    ------
+    ValueError : delta outside [0, 1]
+    TypeError : `guarantee` is not one, or several
+
+    >>> round(true_record_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
+    2.245966
+    """
     return _inverse(_log_true_record, guarantee, delta)
 
 
 @elementwise
 def functional_epsilon(guarantee: Any, delta: Any) -> Any:
-    """Smallest epsilon whose `functional_bound` is at most delta: `pbdp_epsilon(delta)`."""
+    """Smallest epsilon whose `functional_bound` is at most delta, `pbdp_epsilon(delta)`: the inverse of Theorem 7.4.
+
+    Parameters
+    ----------
+    guarantee : of a change of the target's record; several give the best of them
+    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows
+
+    Returns
+    -------
+    epsilon in nats, of the shape of `delta`
+
+    Raises
+    ------
+    ValueError : delta outside [0, 1]
+    TypeError : `guarantee` is not one, or several
+
+    >>> functional_epsilon(PureDP(1.0), 0.0)
+    1.0
+    """
     return min(float(g.pbdp_epsilon(delta)) for g in guarantees_of(guarantee))
 
 

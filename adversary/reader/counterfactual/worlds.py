@@ -52,8 +52,27 @@ def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | Non
 def interval_likelihood(mechanism: Mechanism, answers: Any, edges: ArrayLike) -> xr.DataArray:
     """log P(a < w <= b | d, r) of a release rounded to the intervals between ascending edges, the outer ones infinite.
 
-    Dims (rest, record, release); a release is labelled by the lower end of its interval, the first by -inf. Rounding is
-    post-processing: every bound on the mechanism holds for it. Each interval comes from the tail that keeps its digits.
+    Rounding is post-processing: every bound on the mechanism holds for the rounded release. Each interval is computed
+    from the tail that keeps its digits.
+
+    Parameters
+    ----------
+    mechanism : the noise, with `cdf` and `sf`; continuous noise gets probabilities here, which add up
+    answers : whole numbers, dims ([rest,] record), as for `log_likelihood`
+    edges : strictly ascending numbers, (e,), in units of the answer
+
+    Returns
+    -------
+    DataArray ([rest,] record, release) of log probabilities, e + 1 releases; each is labelled by the lower end of its
+    interval, the first by -inf.
+
+    Raises
+    ------
+    ValueError : edges that do not ascend, or answers with dims other than rest and record
+
+    >>> from adversary.privacy.mechanisms import Laplace
+    >>> np.exp(interval_likelihood(Laplace(1.0), [0, 1], [0.0, 1.0])).round(3).values.tolist()
+    [[0.5, 0.316, 0.184], [0.184, 0.316, 0.5]]
     """
     ends, values = as_array(edges), _one_query(answers)
     if ends.ndim != 1 or not ends.size or not (np.diff(ends) > 0).all():
@@ -161,7 +180,25 @@ def compare_worlds(
 
 
 def labelled_array(name: str, values: Any, dims: tuple[str, ...]) -> xr.DataArray:
-    """A DataArray as it is; a plain array with the last of these dims."""
+    """A DataArray as it is; a plain array labelled with the last of these dims.
+
+    Parameters
+    ----------
+    name : what an error message calls the values
+    values : a DataArray, or numbers with at most as many axes as `dims`
+    dims : names of the axes, in order; the first are left out where the array has fewer
+
+    Returns
+    -------
+    DataArray, without coordinates where the values were plain
+
+    Raises
+    ------
+    ValueError : more axes than dims
+
+    >>> labelled_array("answers", [0, 1], ("rest", "record")).dims
+    ('record',)
+    """
     if isinstance(values, xr.DataArray):
         return values
     array = np.asarray(values)
@@ -188,7 +225,25 @@ def _inputs(prior_rest: Any, prior_record: Any, likelihood: Any) -> tuple[xr.Dat
 
 
 def probabilities(name: str, values: Any, dim: str) -> xr.DataArray:
-    """A prior over `rest`, or over `record` for each rest, checked to sum to one; a single 1.0 is one known rest."""
+    """Check that a prior over `rest`, or over `record` for each rest, sums to one, and normalise it.
+
+    Parameters
+    ----------
+    name : what an error message calls the values
+    values : probabilities in [0, 1], dims (rest) or ([rest,] record); a single 1.0 is one known rest
+    dim : "rest" or "record": the dim over which they sum to one
+
+    Returns
+    -------
+    DataArray of the same shape, divided by its total over `dim`
+
+    Raises
+    ------
+    ValueError : no dim `dim`, values outside [0, 1], or a total further than 1e-9 from 1
+
+    >>> probabilities("prior_record", [0.6, 0.4], "record").dims
+    ('record',)
+    """
     values = np.atleast_1d(values) if np.ndim(values) == 0 else values
     array = labelled_array(name, values, ("rest",) if dim == "rest" else ("rest", dim))
     if dim not in array.dims:
@@ -224,7 +279,24 @@ def _replaced(
 
 
 def selected(array: xr.DataArray, record: Any) -> xr.DataArray:
-    """The part of an array for these records; ValueError naming one that is not there."""
+    """The part of an array for these records.
+
+    Parameters
+    ----------
+    array : DataArray with dim "record"
+    record : one label, which drops the dim, or a list of labels, which keeps it
+
+    Returns
+    -------
+    DataArray with the other dims unchanged
+
+    Raises
+    ------
+    ValueError : a label that is not among the records
+
+    >>> selected(xr.DataArray([0.6, 0.4], dims="record", coords={"record": ["a", "b"]}), "b").item()
+    0.4
+    """
     try:
         return array.sel(record=record)
     except (KeyError, IndexError):

@@ -274,7 +274,24 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int
 
 
 def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Floats:
-    """log P(release | in) - log P(release | out) of every release, cells added up."""
+    """Log Bayes factor of every release, log P(release | in) - log P(release | out), summed over cells.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    released : arrays (release, level, cell) of that plan, from `release_arrays`
+
+    Returns
+    -------
+    Nats, (release,)
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> plan = Plan([Level("block", Geometric(1.0))])
+    >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
+    [1.0]
+    """
     total = np.zeros(len(released))
     for cell in range(plan.cells):
         total += reader.path(plan, cell).log_bayes_factor(released.cell(cell))

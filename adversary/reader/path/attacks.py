@@ -177,7 +177,27 @@ def independent(chances: ArrayLike) -> Floats:
 
 
 def count_pmf(counts: Any) -> Floats:
-    """Pmf over 0..n of a count of n people, from a list or a law with a largest value; checked, n at least 1."""
+    """Check a law of a count of n people, at least one, and return its pmf over 0, ..., n.
+
+    Parameters
+    ----------
+    counts : probabilities of 0, 1, ..., n, which sum to 1; or a discrete law with a largest value (frozen scipy.stats,
+        or PreliZ)
+
+    Returns
+    -------
+    Probabilities (n + 1,), normalised
+
+    Raises
+    ------
+    ValueError : a law with an infinite end or negative values, n below 1 or above 100,000, probabilities that are
+        negative or do not sum to 1
+    TypeError : neither a law nor numbers
+
+    >>> from scipy.stats import binom
+    >>> count_pmf(binom(2, 0.5)).round(6).tolist(), count_pmf([0.25, 0.75]).tolist()
+    ([0.25, 0.5, 0.25], [0.25, 0.75])
+    """
     law = as_law(counts)
     if is_law(law):
         low, high = law.support()

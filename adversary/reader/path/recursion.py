@@ -285,9 +285,18 @@ def _refuse(impossible: NDArray[np.bool_]) -> None:
 
 
 def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
-    """log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum.
+    """Matrix product in log space, log(exp(log_a) @ exp(log_b).T), every row scaled by its maximum.
 
-    Rows that are all -inf give -inf; NaN where the scaled products fall below exp(-600) and can no longer be trusted.
+    Parameters
+    ----------
+    log_a, log_b : logarithms, (m, k) and (n, k); -inf for zero
+
+    Returns
+    -------
+    (m, n); -inf where a row is all -inf, NaN where the scaled products fall below exp(-600) and lose their digits
+
+    >>> np.exp(log_matrix_product(np.log([[1.0, 2.0]]), np.log([[3.0, 4.0]]))).round(6).tolist()
+    [[11.0]]
     """
     scaled = []
     for log_values in (log_a, log_b):

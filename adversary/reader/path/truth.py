@@ -42,12 +42,33 @@ class Truth:
 
 
 def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Truth:
-    """True counts and target, checked against the plan and against what the reader holds possible.
+    """Check true counts against the plan and the adversary's beliefs, and settle whether the target is in.
 
-    The target may be named ("in": 1 or 0) and must be when the counts do not settle it. With two cells, single counts
-    are those of the first, and the second cell holds as many others. A truth that a belief excludes is refused, except
-    by `Point`, which stands for a reader who is sure and may be wrong. With "siblings", {level: counts}, the siblings
-    of a level's unit are told apart: as many as the plan says, adding up to the level above without the unit.
+    A truth that a belief excludes is refused, except by `Point`, which stands for an adversary who is sure and may be
+    wrong.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : true count of each level by name, a number or one per cell. With two cells, single counts are those of the
+        first cell and the second holds as many others. "in": 1 or 0 names the target's side, required where the counts
+        do not settle it. "siblings": {level: counts} gives the siblings of a level's unit one by one: as many as the
+        plan says, adding up to the level above without the unit
+
+    Returns
+    -------
+    Truth
+
+    Raises
+    ------
+    ValueError : a truth that the plan, the beliefs or an exact level exclude, or that leaves the target's side open
+    TypeError : `reader` is not an Adversary
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> settle_truth(Plan([Level("block", Geometric(1.0))]), Adversary(known=3), {"block": 4}).target
+    1
     """
     if not isinstance(reader, Adversary):
         raise TypeError(f"reader must be an Adversary, got {type(reader).__name__}: a pm.Model is for adversary.audit")
@@ -108,11 +129,27 @@ def _check_each(name: str, belief: Belief, counts: Integers) -> None:
 
 
 def opposite(plan: Plan, reader: Adversary, truth: Truth) -> Truth:
-    """The same truth but for the target: the other hypothesis, everybody else as they are.
+    """The truth under the other hypothesis: the target changes side, everybody else stays.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : checked true counts, from `settle_truth`
+
+    Returns
+    -------
+    Truth, checked like the first
 
     Raises
     ------
-    ValueError : the reader's beliefs, or an exact level, rule it out
+    ValueError : the adversary's beliefs, or an exact level, rule it out
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> plan, reader = Plan([Level("block", Geometric(1.0))]), Adversary(known=3)
+    >>> opposite(plan, reader, settle_truth(plan, reader, {"block": 4})).counts.tolist()
+    [[3]]
     """
     target = 1 - truth.target
     moved = [reader.contributions(cell)[target] - reader.contributions(cell)[1 - target] for cell in range(plan.cells)]

@@ -77,9 +77,25 @@ class Released:
 
 
 def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = None) -> xr.Dataset:
-    """Dataset of releases from arrays (release, level, cell), checked against the plan.
+    """Check releases against the plan and label them.
 
-    `siblings`, if any, has dims (release, level, sibling, cell), NaN where a level has fewer siblings or none given.
+    Parameters
+    ----------
+    plan : what is published
+    noisy : released counts, (release, level, cell)
+    sibling_sum : sums of the siblings' released counts, (release, level, cell); NaN where none is published
+    siblings : the siblings' released counts one by one, (release, level, sibling, cell), padded with NaN; None if not
+        published
+
+    Returns
+    -------
+    Dataset of `noisy` and `sibling_sum` (release, level[, cell]), and `siblings` (release, level, sibling[, cell]);
+    without the dim cell where the plan has one cell
+
+    Raises
+    ------
+    ValueError : values that are not whole though the noise is, or not finite, or that the plan's postprocessing
+        excludes
     """
     each = None if siblings is None else np.asarray(siblings, dtype=np.float64)
     given = Released(np.asarray(noisy, dtype=np.float64), np.asarray(sibling_sum, dtype=np.float64), each)
@@ -121,7 +137,22 @@ def _check_adjusted(plan: Layout, noisy: Floats) -> None:
 
 
 def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
-    """Arrays (release, level, cell) of a release of this plan, checked."""
+    """Arrays of a labelled release, checked against the plan: the inverse of `make_release`.
+
+    Parameters
+    ----------
+    plan : what is published
+    release : Dataset from `plan.release` or `plan.observe`, dims ([release,] level[, cell])
+
+    Returns
+    -------
+    Released, with arrays (release, level, cell); a single release gets an axis of length 1
+
+    Raises
+    ------
+    TypeError : no Dataset with `noisy` and `sibling_sum`
+    ValueError : levels, cells or values that are not the plan's
+    """
     if not isinstance(release, xr.Dataset) or not {"noisy", "sibling_sum"} <= set(release.data_vars):
         raise TypeError(
             "release must be a Dataset with variables noisy and sibling_sum: see plan.release and plan.observe"
@@ -144,12 +175,18 @@ def release_arrays(plan: Layout, release: xr.Dataset) -> Released:
 
 
 def observed(release: xr.Dataset, individually: bool = False) -> dict[str, NDArray[Any]]:
-    """The released variables as every model in `adversary.models` names them.
+    """The released variables by the names that every model in `adversary.models` gives them.
 
-    {"noisy[block]": ..., "sibling_sum[block]": ...}: arrays ([release][, cell]), ready for `pm.observe` and
-    `enumerate_posterior`; sums that are not published are left out. With `individually`, siblings released one by one
-    are "siblings[block]" ([release,] sibling[, cell]) in place of their sum. Whole numbers come as int64, which PyMC
-    asks of discrete variables.
+    Parameters
+    ----------
+    release : Dataset from `plan.release` or `plan.observe`
+    individually : whether siblings released one by one are given as "siblings[block]" in place of their sum
+
+    Returns
+    -------
+    {"noisy[block]": ..., "sibling_sum[block]": ...}: arrays ([release][, cell]), and "siblings[block]" ([release,]
+    sibling[, cell]), ready for `pm.observe` and `enumerate_posterior`. What is not published is left out. Whole
+    numbers are int64, which PyMC requires of discrete variables.
     """
     result: dict[str, NDArray[Any]] = {}
     for level in release["level"].values:

@@ -281,7 +281,22 @@ class Rounded(Coarsened):
 def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = None) -> Mechanism:
     """The mechanism with its releases moved into [lower, upper]; see `Clamped`.
 
-    An invariant, `Exact`, is a count and stays as it is unless an end above 0 is asked for.
+    Parameters
+    ----------
+    mechanism : the noise; `Exact`, an invariant, is a count and stays as it is unless an end above 0 is given
+    lower, upper : whole numbers, None for no end on that side; at least one of them
+
+    Returns
+    -------
+    Mechanism with the privacy guarantee of the one inside (post-processing)
+
+    Raises
+    ------
+    ValueError : no end, or a lower end above the upper
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> clamped(Geometric(1.0)).log_prob(-1, 2)
+    -inf
     """
     if isinstance(mechanism, Exact) and upper is None and lower is not None and lower <= 0:
         return mechanism
@@ -289,12 +304,44 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
 
 
 def rounded(mechanism: Mechanism, base: int, ties: str = "half_even") -> Rounded:
-    """The mechanism with its releases rounded to multiples of `base`; see `Rounded`."""
+    """The mechanism with its releases rounded to multiples of `base`; see `Rounded`.
+
+    Parameters
+    ----------
+    mechanism : the noise
+    base : a whole number, at least 1
+    ties : "half_even", "half_up" or "half_down"
+
+    Returns
+    -------
+    Mechanism with the privacy guarantee of the one inside (post-processing)
+
+    Raises
+    ------
+    ValueError : a base below 1, or another rule for ties
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> rounded(Geometric(1.0), 5).log_prob(3, 2)
+    -inf
+    """
     return Rounded(mechanism, base, ties)
 
 
 def is_continuous(mechanism: Mechanism) -> bool:
-    """Whether some releases of a mechanism are a continuum; those of all others are whole numbers."""
+    """Whether some releases of a mechanism lie on a continuum; the releases of all other mechanisms are whole numbers.
+
+    Parameters
+    ----------
+    mechanism : the noise, possibly clamped or rounded
+
+    Returns
+    -------
+    bool
+
+    >>> from adversary.privacy.mechanisms import Geometric, Laplace
+    >>> is_continuous(clamped(Laplace(1.0))), is_continuous(rounded(Laplace(1.0), 5)), is_continuous(Geometric(1.0))
+    (True, False, False)
+    """
     return mechanism.continuous if isinstance(mechanism, Coarsened) else isinstance(mechanism, ContinuousNoise)
 
 

@@ -212,17 +212,56 @@ def _log_mean(parts: Floats) -> Floats:
 
 
 def check_siblings(siblings: int) -> int:
-    """The number of siblings, at least 1."""
+    """Check the number of siblings.
+
+    Parameters
+    ----------
+    siblings : whole number, at least 1
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError : not whole, or below 1
+    """
     return int(check_whole("siblings", siblings, minimum=1))
 
 
 def check_parent(parent: ArrayLike) -> Integers:
-    """Published counts of the parent, never negative."""
+    """Check published counts of the parent.
+
+    Parameters
+    ----------
+    parent : whole numbers, >= 0, any shape
+
+    Returns
+    -------
+    Integers of the same shape
+
+    Raises
+    ------
+    ValueError : not whole, or negative
+    """
     return check_whole("parent", parent, minimum=0)
 
 
 def check_noise(mechanism: Mechanism) -> IntegerNoise:
-    """The mechanism if it is integer noise; TypeError otherwise."""
+    """Check that a mechanism is integer noise, which sibling adjustment requires.
+
+    Parameters
+    ----------
+    mechanism : the noise of the unit's and of every sibling's count
+
+    Returns
+    -------
+    The mechanism itself
+
+    Raises
+    ------
+    TypeError : continuous noise, an exact count, or a mechanism that is clamped or rounded
+    """
     if not isinstance(mechanism, IntegerNoise):
         raise TypeError(
             "mechanism must be integer noise, such as DiscreteGaussian, not processed one by one: sums of its whole "

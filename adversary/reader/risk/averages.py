@@ -33,11 +33,22 @@ RESOLUTION = 1e-14
 def risk_summary(
     law: FactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
 ) -> xr.Dataset:
-    """The risk group of an audit: averages, decisions, quantiles, and standard errors where simulated.
+    """Risk measures of one law of the log Bayes factor: averages over releases, decisions and quantiles.
 
-    `invariant` is the log Bayes factor of exact levels and `base` the prior given them: `ratio` and `difference` are
-    from there, and `invariant_ratio` is from the prior to there. `factors` are the law's quantiles at QUANTILES, where
-    they are there already: they are the same for every prior.
+    Parameters
+    ----------
+    law : law of the log Bayes factor over releases, under one truth
+    invariant : log Bayes factor of the exact levels alone, nats; infinite where they settle the target
+    base : probability of "in" given the exact levels; derived from `law` and `invariant` unless given
+    factors : quantiles of the log Bayes factor at QUANTILES, (quantile,), nats, where already computed (they are the
+        same for every prior)
+
+    Returns
+    -------
+    Dataset of `posterior_mean`, `prob_correct`, `tie_mass`, `posterior_quantile` and `ratio_quantile` (quantile);
+    `ratio_mean` and `difference_mean` against `base`, stored as `prior`; `invariant_ratio` = base / prior where there
+    are exact levels; `wrong_to_right` and `right_to_wrong` where the law is separable; `mcse` (measure), the Monte
+    Carlo standard errors, where it is simulated. The attribute `direction` of each is "exact" or "estimate".
     """
     posterior, correct, tie = law.posterior_mean(), law.prob_correct(), law.tie()
     ratio = (posterior[0] / law.prior, posterior[1] / law.prior) if law.prior > 0 else law.ratio_mean()
@@ -84,7 +95,26 @@ def risk_summary(
 
 
 def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> float:
-    """Probability, over releases of this truth, that the reader's best guess about the target is right (0-1 loss)."""
+    """Probability, over releases of this truth, that the adversary's best guess about the target is right (0-1 loss).
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : true counts by level name, as for `settle_truth`
+
+    Returns
+    -------
+    Probability in [0, 1]; a Monte Carlo estimate where releases are simulated (see `factor_law`)
+
+    Raises
+    ------
+    ValueError : a truth that the plan or the adversary's beliefs exclude
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> round(prob_correct(Plan([Level("block", Geometric(1.0))]), Adversary(), {"block": 1}), 6)
+    0.731059
+    """
     settled = settle_truth(plan, reader, truth)
     return factor_law(plan, reader, settled).prob_correct()[0]
 
@@ -258,7 +288,23 @@ def empirical_epsilon(
 
 
 def empirical_epsilon_of(laws: Iterable[FactorLaw], failure: float = 0.05) -> float:
-    """The same from laws of the log Bayes factor that are there already, one for each truth."""
+    """Empirical epsilon: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure under each of several laws.
+
+    As `empirical_epsilon`, for laws already computed.
+
+    Parameters
+    ----------
+    laws : laws of the log Bayes factor, one for each truth; the largest epsilon counts
+    failure : probability of a larger log Bayes factor, in [0, 1]; 0 asks for the largest of all
+
+    Returns
+    -------
+    epsilon in nats
+
+    Raises
+    ------
+    ValueError : failure outside [0, 1], or above 0 and below 1e-14 where noise is unbounded
+    """
     level = float(check_probability("failure", one_number("failure", failure)))
     every = list(laws)
     if 0.0 < level < RESOLUTION and any(law.unbounded for law in every):

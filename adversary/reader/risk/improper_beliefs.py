@@ -17,7 +17,23 @@ NEAR = 4.0
 
 
 def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Every caution about these readers and truths, once."""
+    """Warnings about improper uniform beliefs where the true count is small: average risk then leans towards "out".
+
+    Parameters
+    ----------
+    plan : what is published
+    readers : adversaries
+    truths : true counts by level name, as for `settle_truth`; every adversary meets every truth
+
+    Returns
+    -------
+    One sentence for each level concerned, naming the counts; empty if there is none. A count is small within `NEAR`
+    standard deviations of the level's noise above the count inside.
+
+    Raises
+    ------
+    ValueError : a truth that the plan or an adversary's beliefs exclude
+    """
     found: dict[str, set[int]] = {}
     for reader, truth in product(readers, truths):
         for name, count in _tilted(plan, reader, truth):

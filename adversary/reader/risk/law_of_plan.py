@@ -59,9 +59,28 @@ def factor_law(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> FactorLaw:
-    """Law of the log Bayes factor over releases of this truth, exact where a grid of releases is small enough.
+    """Law of the log Bayes factor over releases of this truth: exact where the grid of releases is small enough.
 
-    What is left is simulated: `draws`, `rng`, `progress`, `store`, `scheduler` and `workers` are for `runner.simulate`.
+    Otherwise what the grid leaves is simulated, and averages carry Monte Carlo standard errors.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : checked true counts, from `settle_truth`
+    draws, rng : number of simulated releases, and their seed or Generator
+    progress : whether to show a progress bar
+    store, scheduler, workers : where and how simulations run, as for `blocks.simulate`
+
+    Returns
+    -------
+    FactorLaw, in nats
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> plan = Plan([Level("block", Geometric(1.0))])
+    >>> round(factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
+    0.606776
     """
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)
@@ -357,7 +376,18 @@ def _drawn(
 
 
 def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
-    """Log Bayes factor of the exact levels alone: what invariants already say before any noise is read."""
+    """Log Bayes factor of the exact levels alone: the evidence of the invariants, before any noisy count is read.
+
+    Parameters
+    ----------
+    plan : what is published
+    reader : the adversary
+    truth : checked true counts, from `settle_truth`
+
+    Returns
+    -------
+    Nats, summed over cells; 0 if no level is exact, infinite where the exact counts settle the target
+    """
     if not any(isinstance(level.mechanism, Exact) for level in plan.levels):
         return 0.0
     noisy = truth.counts[None].astype(np.float64)

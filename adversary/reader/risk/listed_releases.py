@@ -30,9 +30,20 @@ class Column(NamedTuple):
 
 
 def release_table(plan: Plan, truth: Truth, *, draws: int = DRAWS, rng: Any = None) -> tuple[xr.Dataset, xr.DataArray]:
-    """(releases, weights): every release that matters under this truth, or simulated ones if there are too many.
+    """Every release that matters under this truth, with its probability; simulated releases if there are too many.
 
-    The least probable releases, 1e-12 in all, are left out; `weight.attrs` says what the table is.
+    Parameters
+    ----------
+    plan : what is published
+    truth : checked true counts, from `settle_truth`
+    draws : number of simulated releases, at most 200,000
+    rng : their seed or Generator
+
+    Returns
+    -------
+    (releases, weights): a release Dataset as of `plan.release`, and a DataArray (release) of probabilities. In
+    `weights.attrs`, `direction` is "exact" or "estimate" and `mass` is the probability listed: releases of less than
+    1e-12 in all are left out.
     """
     found = listed(plan, truth, _TABLE_GRID)
     if found is not None:

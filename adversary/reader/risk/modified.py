@@ -20,28 +20,85 @@ GROUPS, SIMULATED_GROUPS = 2000, 200
 
 
 def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
-    """The same law of the log Bayes factor, for a reader with another prior."""
+    """The same law of the log Bayes factor, for an adversary with another prior.
+
+    Parameters
+    ----------
+    law : law of the log Bayes factor
+    prior : probability of "in", in [0, 1]
+
+    Returns
+    -------
+    FactorLaw; only `log_odds` differs
+    """
     return replace(law, log_odds=float(logit(prior)))
 
 
 def same_law(one: Adversary, other: Adversary) -> bool:
-    """Whether two readers differ in their prior only, so that one law of the Bayes factor serves both."""
+    """Whether two adversaries differ in their prior only, so that one law of the log Bayes factor serves both.
+
+    Parameters
+    ----------
+    one, other : adversaries
+
+    Returns
+    -------
+    True if `known`, `beliefs` and `hypotheses` are equal
+
+    >>> same_law(Adversary(prior=0.1), Adversary(prior=0.5)), same_law(Adversary(known=0), Adversary(known=1))
+    (True, False)
+    """
     return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
 
 
 def total_rho(plan: Plan) -> float:
-    """zCDP that the plan's noise spends, in nats: of every noisy level, once for every count that a neighbour moves."""
+    """zCDP parameter of the plan: the rho of its noisy levels added up, twice for bounded neighbours.
+
+    Under bounded neighbours a person changes cell, so two counts of each level move.
+
+    Parameters
+    ----------
+    plan : what is published
+
+    Returns
+    -------
+    rho in nats; exact levels are left out
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> from adversary.reader.plans import Level
+    >>> total_rho(Plan([Level("block", DiscreteGaussian.from_rho(0.5))]))
+    0.5
+    """
     moved = 2 if plan.neighbours == "bounded" else 1
     return float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < np.inf))
 
 
 def scaled_plan(plan: Plan, factor: float) -> Plan:
-    """The plan with the rho of every noisy level multiplied."""
+    """The plan with the rho of every noisy level multiplied by one factor.
+
+    Parameters
+    ----------
+    plan : what is published
+    factor : > 0; above 1 for less noise
+
+    Returns
+    -------
+    Plan with the same levels, whose mechanisms are `mechanism.scaled(factor)`; exact levels stay exact
+    """
     return replace(plan, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in plan.levels))
 
 
 def coarse_law(law: FactorLaw) -> FactorLaw:
-    """The law with each part on at most 2000 values (200 if simulated): good to about 1e-5 in a smooth average."""
+    """The law with each part on at most 2000 values, 200 if simulated: accurate to about 1e-5 in a smooth average.
+
+    Parameters
+    ----------
+    law : law of the log Bayes factor
+
+    Returns
+    -------
+    FactorLaw; a continuous first part stays as it is
+    """
     groups = SIMULATED_GROUPS if law.simulated else GROUPS
     first = gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
     return replace(law, first=first, rest=gathered(law.rest, groups))

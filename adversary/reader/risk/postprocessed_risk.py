@@ -164,11 +164,30 @@ def posterior_of(
     prior: float,
     known: int = 0,
 ) -> Any:
-    """Posterior of "in" after published counts t1 of the unit, for the reader of `consistency_risk`.
+    """Posterior probability of "in" after the unit's adjusted count, for the adversary of `consistency_risk`.
+
+    Parameters
+    ----------
+    release : t1, published counts of the unit, whole numbers in [0, parent], any shape
+    postprocessing : how the counts are made to add up, `LeastSquares` or `NonNegative`
+    parent : t2, the parent's published count, >= 0
+    mechanism : integer noise of the unit's and of every sibling's count
+    siblings : number d of siblings, >= 1
+    count : the parent's true count, which the adversary knows; at least known + 1
+    prior : probability of "in", in [0, 1]
+    known : people in the unit apart from the target
+
+    Returns
+    -------
+    Probabilities, of the shape of `release` (Kazan and Reiter 2025, equations 2.43 to 2.47)
 
     Raises
     ------
     ValueError : a release that is negative, not whole, above the parent's, or impossible under both hypotheses
+
+    >>> from adversary.privacy.mechanisms import DiscreteGaussian
+    >>> round(float(posterior_of(2, LeastSquares(), 10, DiscreteGaussian.from_rho(0.5), 27, count=1, prior=0.5)), 6)
+    0.775491
     """
     t1, t2 = check_whole("release", release, minimum=0), int(check_parent(parent))
     if (t1 > t2).any():

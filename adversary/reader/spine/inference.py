@@ -161,11 +161,24 @@ def rise(
     noise: Mapping[str, Any] | None = None,
     tau: float = CHUNK_TAU,
 ) -> Any:
-    """What a subtree says about its top, for the tree in which that top is a leaf: a `Message`, or one per cell.
+    """Upward message of a subtree: the likelihood of its top's count, for the tree in which that top is a leaf.
 
     The first of two passes over a tree in pieces: `rise` every piece, give the messages to `posterior` of the tree
     above, and each piece's `outside` of that to `posterior` of the piece. The top's own measurement is left out here
-    and belongs into both.
+    and belongs in both.
+
+    Parameters
+    ----------
+    tree : the subtree
+    released : (unit,) or (unit, cell) whole noisy counts, as for `posterior`; NaN where not measured
+    rho : the same shape, or one per unit: 1 / (2 variance) of the noise; 0: not measured, infinite: exact
+    prior : of the leaves; as in `posterior` where not given
+    noise : other integer noise by name of level or unit, in place of rho there
+    tau : share of mass that one trim of a window may drop
+
+    Returns
+    -------
+    Message, or a tuple of one per cell where `released` has cells
     """
     prior = default_prior(tree, {}) if prior is None else prior
     like, single = likelihoods(tree, released, rho, noise)
@@ -181,9 +194,23 @@ def refit(
     rounds: int = 8,
     **options: Any,
 ) -> SharedRate:
-    """The prior with the weights of its rates replaced, so many times, by their average posterior weights.
+    """Empirical Bayes: fit the weights of a shared rate's prior to the release, by the EM algorithm.
 
-    Averages go over the units within which a rate is shared, and over cells: empirical Bayes by the EM algorithm.
+    Each round replaces the weights by their average posterior weights, over the units within which a rate is shared and
+    over cells.
+
+    Parameters
+    ----------
+    tree : the spine
+    released : (unit,) or (unit, cell) whole noisy counts, as for `posterior`
+    rho : the same shape, or one per unit: 1 / (2 variance) of the noise
+    prior : where EM starts; `SharedRate()` unless given
+    rounds : number of EM steps, >= 0
+    options : further arguments of `posterior`
+
+    Returns
+    -------
+    SharedRate with the same rates and new weights
     """
     prior = SharedRate() if prior is None else prior
     for _ in range(int(check_whole("rounds", rounds, minimum=0))):

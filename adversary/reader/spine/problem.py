@@ -68,13 +68,41 @@ class Bounds(NamedTuple):
 
 
 def plausible(variance: Floats) -> NDArray[np.bool_]:
-    """Whether a variance is within `VARIANCES`, 0 (an exact count) or infinite (no measurement)."""
+    """Whether the solver accepts a noise variance: within `VARIANCES`, 0 (an exact count) or infinite (not measured).
+
+    Parameters
+    ----------
+    variance : squared counts, >= 0, any shape
+
+    Returns
+    -------
+    bool array of the same shape
+
+    >>> plausible(np.array([0.0, 1.0, np.inf])).tolist()
+    [True, True, True]
+    """
     within = (VARIANCES[0] * (1 - 1e-9) <= variance) & (variance <= VARIANCES[1] * (1 + 1e-9))
     return np.asarray(within | (variance == 0) | np.isinf(variance))
 
 
 def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
-    """Labelled counts and rho, or mappings, in the order of the tree's units, cells of rho in that of the counts."""
+    """Put labelled counts and rho in the order of the tree's units, and the cells of rho in that of the counts.
+
+    Parameters
+    ----------
+    tree : the spine
+    released : (unit,) or (unit, cell) noisy counts: an array in the tree's order, a mapping or Series by unit name, or
+        a DataArray labelled over "unit"
+    rho : the same, or one per unit
+
+    Returns
+    -------
+    (released, rho), both in the tree's order; unlabelled arrays as they are
+
+    Raises
+    ------
+    ValueError : a unit or cell that is missing, unknown or doubled
+    """
     released, rho = in_order(tree.names, released, "released"), in_order(tree.names, rho, "rho")
     if all("cell" in getattr(values, "coords", ()) for values in (released, rho)):
         rho = in_order(released["cell"].values, rho, "rho", "cell").transpose("unit", ...)

@@ -20,10 +20,24 @@ from adversary.reader.spine.tree import Tree
 
 
 def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
-    """Best linear unbiased estimates of every unit: a Dataset of `mean` and `sd` over "unit" (and "cell").
+    """Best linear unbiased estimates of every unit's count, by generalised least squares on the tree.
 
-    Parameters are those of `posterior`. The noise is taken to be Gaussian of variance 1 / (2 rho). A unit that the
-    measurements do not determine has an infinite standard deviation.
+    The noise is taken to be Gaussian of variance 1 / (2 rho). Estimates may be negative.
+
+    Parameters
+    ----------
+    tree : the spine
+    released : (unit,) or (unit, cell) noisy counts, as for `posterior`; NaN where not measured
+    rho : the same shape, or one per unit: 1 / (2 variance); 0: not measured, infinite: exact
+
+    Returns
+    -------
+    Dataset of `mean` and `sd` over "unit" (and "cell"), in people; a unit that the measurements do not determine has an
+    infinite standard deviation
+
+    >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
+    >>> least_squares(tree, [4, 2, -1], [0.25, 0.1, 0.1])["mean"].round(3).values.tolist()
+    [3.5, 3.25, 0.25]
     """
     import xarray as xr
 

@@ -155,9 +155,25 @@ class Tree:
 
 
 def in_order(names: Iterable[Any], values: Any, what: str, dim: str = "unit") -> Any:
-    """Values in the order of `names`: a mapping or Series of names, or an xarray with such labels; others as they are.
+    """Put named values in the order of `names`; values without names stay as they are.
 
-    ValueError naming a unit that is missing, unknown or doubled.
+    Parameters
+    ----------
+    names : the wanted order
+    values : a mapping or pandas Series by name, an xarray object with labels on `dim`, or an array in order already
+    what : what an error message calls the values
+    dim : the labelled dim of an xarray object
+
+    Returns
+    -------
+    Array or DataArray, with `dim` first
+
+    Raises
+    ------
+    ValueError : a name that is missing, unknown or doubled, or an xarray object without `dim`
+
+    >>> in_order(["a", "b"], {"b": 2, "a": 1}, "released").tolist()
+    [1.0, 2.0]
     """
     if isinstance(values, Mapping):
         given, values = list(values), np.array(list(values.values()), dtype=np.float64)

@@ -230,7 +230,16 @@ def fill_column(out, mus, v, seen, constrained, room):
 
 @compiled
 def fill_grid(out, mus, variances, seen, constrained):
-    """log g at every (mu, v), shape (mu, v)."""
+    """Fill in log g on a grid of means and variances.
+
+    Parameters
+    ----------
+    out : (mean, variance), overwritten with log g in nats
+    mus : means on [0, 1], (mean,); fastest where they ascend
+    variances : population variances v > 0, (variance,)
+    seen : the release, `Seen`
+    constrained : whether the statistics are restricted to the feasible ones
+    """
     room = new_room()
     for k in range(variances.size):
         fill_column(out[:, k], mus, variances[k], seen, constrained, room)

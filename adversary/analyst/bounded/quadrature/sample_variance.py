@@ -53,7 +53,16 @@ class Law(NamedTuple):
 
 @compiled
 def nothing_of(n):
-    """A release of neither statistic: g is then C(mu, v), the mass over the feasible statistics."""
+    """A release of neither statistic: g is then C(mu, v), the probability that the statistics are feasible.
+
+    Parameters
+    ----------
+    n : number of values, >= 2
+
+    Returns
+    -------
+    Seen, whose two noise kinds are NONE
+    """
     return Seen(n, NONE, 1.0, 0.5, NONE, 1.0, 0.5)
 
 

@@ -278,7 +278,16 @@ def solve_many(seen, beliefs, flags, caps, depth, start, stop, lines, edges, val
 
 @compiled
 def seen_of(row):
-    """A row of numbers as `Seen`."""
+    """A row of numbers as `Seen`.
+
+    Parameters
+    ----------
+    row : (7,), the fields of `Seen` in their order
+
+    Returns
+    -------
+    Seen
+    """
     return Seen(row[0], int(row[1]), row[2], row[3], int(row[4]), row[5], row[6])
 
 

@@ -63,7 +63,18 @@ def truncated_normal(centre: float, sd: float, low: float, high: float, rng: Gen
 
 @compiled
 def truncated_normals(centre: Floats, sd: Floats, low: Floats, high: Floats, rng: Generator) -> Floats:
-    """One draw for each; 0 where rounding leaves no interval."""
+    """Independent draws of N(centre, sd^2) on [low, high], one for each element; compiled.
+
+    Parameters
+    ----------
+    centre, sd : mean and standard deviation before truncation, (k,), sd > 0
+    low, high : ends, (k,), may be infinite
+    rng : Generator
+
+    Returns
+    -------
+    Draws (k,); 0 where low >= high, because rounding leaves no interval (Robert 1995)
+    """
     drawn = np.zeros(low.size)
     for i in np.flatnonzero(low < high):
         drawn[i] = truncated_normal(centre[i], sd[i], low[i], high[i], rng)
@@ -92,12 +103,23 @@ def _reach(t: float, logs: bool, power: float, fall: float) -> float:
 
 @compiled
 def tilted_gamma(alpha: float, beta: float, rate: float, tau: float, low: float, high: float, rng: Generator) -> float:
-    """One draw of the law with kernel x^(alpha-1) exp(-beta x - rate |x - tau|) on [low, high]: exact, by rejection.
+    """One exact draw of the law with kernel x^(alpha-1) exp(-beta x - rate |x - tau|) on [low, high], by rejection.
 
     A truncated gamma where rate is 0, the truncated gamma mixture of the thesis (Definition 7) otherwise. The kernel
     is log-concave in x for alpha >= 1, whatever the sign of beta - rate, and in log x for smaller alpha (also below 0,
-    if low > 0) and beta >= rate. Its hat is flat at the mode, with a tangent on either side; some nine proposals in ten
-    are accepted, also where [low, high] lies far in a tail. NaN if a number given is NaN.
+    if low > 0) and beta >= rate. The envelope is flat at the mode, with a tangent on either side; some nine proposals
+    in ten are accepted, also where [low, high] lies far in a tail.
+
+    Parameters
+    ----------
+    alpha, beta : shape and rate of the gamma part
+    rate, tau : rate >= 0 and centre of the Laplace part
+    low, high : ends, 0 <= low < high
+    rng : Generator
+
+    Returns
+    -------
+    The draw; NaN if a number given is NaN, or if no proposal is accepted
     """
     logs = alpha < 1.0
     power = alpha if logs else alpha - 1.0

@@ -113,7 +113,7 @@ def published_gibbs(
     rng: Any = None,
     cap: float | None = None,
 ) -> xr.DataTree:
-    r"""The sampler as the thesis prints it, for comparison only: with an informative prior its answer is wrong.
+    r"""The Gibbs sampler as the thesis prints it, for comparison only: with an informative prior its answer is wrong.
 
     Its update of sigma2 (4.28, 4.33, 4.58) belongs to independent priors on mu and sigma2, its update of mu (4.27) to
     the conjugate one:
@@ -121,7 +121,24 @@ def published_gibbs(
     .. math:: \sigma^2 \sim IG((n + \nu_0) / 2, [\nu_0 s_0^2 + (n - 1) S^2 + n (\bar Y - \mu)^2] / 2)
 
     lacks kappa0 (mu - mu0)^2 and one half of the shape, and no joint law has both (erratum E1). With a flat prior
-    nothing is missing and the draws are those of `gibbs`, whose parameters, errors and result these are.
+    nothing is missing and the draws are those of `gibbs`.
+
+    Parameters
+    ----------
+    release : one release of a mean and a variance, Laplace noise
+    prior : "flat" or a `NormalInverseGamma` in the units of the data
+    constrained : whether the bounds of the data are used
+    draws, burn, chains, thin : draws kept of each chain, sweeps left out first, chains, sweeps per draw kept
+    rng : seed
+    cap : largest sigma2, in the units of the data squared
+
+    Returns
+    -------
+    DataTree with group "posterior", dims (chain, draw): mu, sigma2, sample_mean, sample_variance, as of `gibbs`
+
+    Raises
+    ------
+    ValueError : as of `gibbs`
     """
     return _statistics_level(release, prior, constrained, draws, burn, chains, thin, rng, cap, printed=True)
 

@@ -53,15 +53,40 @@ Atoms = tuple[Floats, Floats, Floats]
 
 
 def merged(losses: Floats, log_p: Floats, log_q: Floats) -> Atoms:
-    """Atoms sorted by loss, equal losses (to rounding) merged, atoms below exp(-745) under both laws dropped.
+    """Lattice in normal form: atoms sorted by loss, equal losses (to rounding) merged.
 
-    The least and the largest loss stay, however rare: what is certain hangs on them.
+    Atoms below exp(-745) under both laws are dropped, except the least and the largest loss, which decide what is
+    certain.
+
+    Parameters
+    ----------
+    losses : (atoms,), finite privacy losses in nats, in any order
+    log_p, log_q : (atoms,), log masses under the two hypotheses
+
+    Returns
+    -------
+    (losses, log_p, log_q), losses strictly ascending.
+
+    >>> losses, log_p, _ = merged(np.array([1.0, 0.0, 1.0]), np.log([0.25, 0.5, 0.25]), np.log([0.1, 0.8, 0.1]))
+    >>> losses.tolist(), np.exp(log_p).tolist()
+    ([0.0, 1.0], [0.5, 0.5])
     """
     return merged_within(losses, log_p, log_q)[0]
 
 
 def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.0) -> tuple[Atoms, float]:
-    """The same, and the largest step between losses that were merged; both relative to unit + |loss|."""
+    """`merged`, with the largest step between losses that were merged.
+
+    Parameters
+    ----------
+    losses : (atoms,), finite privacy losses in nats, in any order
+    log_p, log_q : (atoms,), log masses under the two hypotheses
+    unit : losses within MERGED (unit + |loss|) of the one before are merged; less than 1 where all losses are small
+
+    Returns
+    -------
+    ((losses, log_p, log_q), step), losses strictly ascending, step relative to unit + |loss|; 0 where none was merged.
+    """
     possible = np.maximum(log_p, log_q) > -np.inf
     losses, log_p, log_q = losses[possible], log_p[possible], log_q[possible]
     keep = np.maximum(log_p, log_q) > _NEGLIGIBLE
@@ -79,13 +104,39 @@ def merged_within(losses: Floats, log_p: Floats, log_q: Floats, unit: float = 1.
 
 
 def product(a: Atoms, b: Atoms, unit: float = 1.0) -> tuple[Atoms, float]:
-    """Law of the sum of two independent losses: every pair of atoms, exactly; and how far merged ones were apart."""
+    """Law of the sum of two independent losses: every pair of atoms, equal losses merged.
+
+    Parameters
+    ----------
+    a, b : (losses, log_p, log_q), the two lattices, each of arrays (atoms,)
+    unit : of the tolerance within which losses are equal, as in `merged_within`
+
+    Returns
+    -------
+    ((losses, log_p, log_q), step), losses ascending; step the largest between merged losses, relative to unit + |loss|.
+
+    >>> coin = np.array([0.0, 1.0]), np.log([0.5, 0.5]), np.log([0.5, 0.5])
+    >>> product(coin, coin)[0][0].tolist()
+    [0.0, 1.0, 2.0]
+    """
     losses, log_p, log_q = ((x[:, None] + y[None, :]).ravel() for x, y in zip(a, b, strict=True))
     return merged_within(losses, log_p, log_q, unit)
 
 
 def grid_convolution(pieces: list[Floats]) -> Floats:
-    """Direct convolution of positive sequences (an FFT would keep only absolute accuracy)."""
+    """Convolution of non-negative sequences, by direct sums: an FFT would keep only absolute accuracy.
+
+    Parameters
+    ----------
+    pieces : masses on a common grid, at least one sequence
+
+    Returns
+    -------
+    Masses of the sum on the same grid; its size is 1 + the sum of (size - 1) over the pieces.
+
+    >>> grid_convolution([np.array([0.5, 0.5])] * 2).tolist()
+    [0.25, 0.5, 0.25]
+    """
     total = pieces[0]
     for piece in pieces[1:]:
         total = np.convolve(total, piece)
@@ -93,7 +144,22 @@ def grid_convolution(pieces: list[Floats]) -> Floats:
 
 
 def powered[T](base: T, times: int, unit: T, together: Callable[[T, T], T]) -> T:
-    """`together` of `times` copies of base, by repeated squaring; `unit` for none."""
+    """`together` applied to `times` copies of one value, by repeated squaring.
+
+    Parameters
+    ----------
+    base : value to combine with itself
+    times : number of copies, >= 0
+    unit : neutral element of `together`, the result for no copies
+    together : associative operation of two values
+
+    Returns
+    -------
+    base combined with itself `times` times.
+
+    >>> powered(3, 4, 1, lambda a, b: a * b)
+    81
+    """
     total = unit
     while times:
         total = together(total, base) if times & 1 else total
@@ -111,7 +177,19 @@ class Family(NamedTuple):
 
 
 def gathered(families: Sequence[Family]) -> tuple[Family, ...]:
-    """The same releases, those of one kind counted together, in one order whatever the order given."""
+    """Normal form of discrete Gaussian families: sorted, those of one kind counted together, empty ones dropped.
+
+    Parameters
+    ----------
+    families : triples (v, shift, copies), sigma^2 = 1 / v
+
+    Returns
+    -------
+    Tuple of Family, ascending in (v, shift); the same for every order of the input.
+
+    >>> gathered([Family(2.0, 1, 1), Family(1.0, 1, 2), Family(1.0, 1, 3)])
+    (Family(v=1.0, shift=1, copies=5), Family(v=2.0, shift=1, copies=1))
+    """
     counts: dict[tuple[Fraction | float, int], int] = {}
     for v, shift, count in families:
         counts[v, shift] = counts.get((v, shift), 0) + count

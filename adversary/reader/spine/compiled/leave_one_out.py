@@ -172,11 +172,25 @@ def handed_on(L, b, known, on_way):
 
 @compiled
 def memberships(L, theta, tau, messages, known, gone, top):
-    """(log out, error, outside): (unit, 2) at the known count and one more, up to a constant; what units are told.
+    """Likelihood of a leaf's count, and of one more, given everybody but that leaf, with a bound on the error.
 
-    Errors are relative to what is found. `top` is what the root is told, without numbers if nothing. `gone` is -1, or
-    a count that leaves are taken to have where their rate is shared above their parent: only leaves with that count
-    are then answered. Only what lies on the way to units that are asked about, or marked, is gone over.
+    Only units on the way to leaves that are asked about, or marked, are visited.
+
+    Parameters
+    ----------
+    L : Layout of one cell
+    theta : (unit,) tilts of internal units, from `saddle`
+    tau : share of mass that one trim of a window may drop
+    messages : Messages from below, from `upward`
+    known : (unit,) counts of the leaves asked about; -1: not asked, -2: an internal unit whose message is wanted
+    gone : -1, or a count that leaves are taken to have where their rate is shared above their parent; only leaves with
+        that count are then answered
+    top : Told, the message to the root; without numbers if nothing is outside the tree
+
+    Returns
+    -------
+    (answer, error, outside): log likelihood (unit, 2) at the known count and one more, up to a constant, NaN where not
+    asked; errors (unit, 2), relative to it; Outside, the downward messages of internal units
     """
     n = L.units.size
     on_way = known != -1

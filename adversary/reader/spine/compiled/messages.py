@@ -170,10 +170,20 @@ def better_tilt(L, theta, least, v, messages):
 
 @compiled
 def upward(L, theta, tau, last):
-    """(messages, log scale, -1): of all units from the last one down to unit `last`; 0 for the whole tree.
+    """Upward pass: messages of all units from the last one down to unit `last`.
 
-    Tilts that turn out to be off are corrected in place, and the children's messages written again. Where it would be
-    too much, a unit is named in place of -1 whose children have too many counts.
+    Parameters
+    ----------
+    L : Layout of one cell
+    theta : (unit,) tilts of internal units; those that prove to be off are corrected in place, and the children's
+        messages written again
+    tau : share of mass that one trim of a window may drop
+    last : unit at which to stop; 0 for the whole tree
+
+    Returns
+    -------
+    (messages, log scale, -1): Messages, each summing to 1, and the sum of the logs of their totals, nats. Where windows
+    would be too large: the messages so far, -inf and the unit whose children have too many counts
     """
     n = L.units.size
     numbers, squares = np.zeros(n), np.zeros(n)
@@ -220,7 +230,19 @@ def accurate_sum(values):
 
 @compiled
 def joined(L, messages, tau):
-    """The combination of the root's children: (lowest count, numbers, ledger)."""
+    """Convolution of the messages of the root's children.
+
+    Parameters
+    ----------
+    L : Layout of one cell
+    messages : Messages from below, from `upward`
+    tau : share of mass that one trim of a window may drop
+
+    Returns
+    -------
+    (lowest count, numbers, ledger): the sum of the children at consecutive counts, and the bound on the relative mass
+    left out
+    """
     n = L.units[0].children
     room = combine(L.units[0].first, n, messages, tau, room_for(L))
     whole = room.windows[2 * n - 2]
@@ -240,9 +262,20 @@ def scale_to_one(values):
 
 @compiled
 def downward(L, theta, tau, messages, top_low, top):
-    """(numbers,) messages O from above, each scaled to at most 1; laid out as those from below.
+    """Downward pass: messages O from above to every unit, each scaled to at most 1.
 
-    `top` is what the root is told, from count `top_low` on; empty: nothing.
+    Parameters
+    ----------
+    L : Layout of one cell
+    theta : (unit,) tilts of internal units, as `upward` left them
+    tau : share of mass that one trim of a window may drop
+    messages : Messages from below, from `upward`
+    top_low, top : lowest count, and the numbers from there on, of the message to the root; empty if nothing is outside
+        the tree
+
+    Returns
+    -------
+    Numbers laid out as `messages.data`, on the same windows
     """
     outer = np.zeros(messages.data.size)
     root = messages.windows[0]

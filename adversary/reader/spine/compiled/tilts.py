@@ -69,7 +69,16 @@ def leaf_moments(L, v, t, mode):
 
 @compiled
 def domains(L):
-    """(unit,) tilts above which the children's messages have a finite sum."""
+    """Infimum of the tilts for which the messages of each unit's children have a finite sum.
+
+    Parameters
+    ----------
+    L : Layout of one cell
+
+    Returns
+    -------
+    (unit,) nats per person; -inf where every tilt is allowed
+    """
     n = L.units.size
     least = np.full(n, -np.inf)
     for v in range(n - 1, 0, -1):
@@ -129,9 +138,16 @@ def line_of(L, v, t, theta, at, blend):
 
 @compiled
 def saddle(L, blend):
-    """(theta, sweeps): the tilt of every internal unit and the number of sweeps it took.
+    """Saddle point tilts of all internal units, by Newton's method.
 
+    Parameters
+    ----------
+    L : Layout of one cell
     blend : whether units with a shared rate are tilted so as to keep all rates, rather than for one summit
+
+    Returns
+    -------
+    (theta, sweeps): (unit,) tilts in nats per person, and the number of sweeps, at most `SWEEPS`
     """
     n = L.units.size
     least = domains(L)

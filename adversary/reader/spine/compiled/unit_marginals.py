@@ -18,7 +18,18 @@ from adversary.reader.spine.compiled.layout import log_rates
 
 @compiled
 def posterior_moments(messages, outer):
-    """Mean and variance of every unit, and (unit,) the sum of the product of its messages."""
+    """Posterior mean and variance of every unit's count.
+
+    Parameters
+    ----------
+    messages : Messages from below, from `upward`
+    outer : numbers from above, from `downward`
+
+    Returns
+    -------
+    (mean, variance, mass), each (unit,): in people, people squared, and the sum of the product of the unit's two
+    messages
+    """
     n = messages.windows.size
     mean, variance, mass = np.zeros(n), np.zeros(n), np.zeros(n)
     for v in range(n):
@@ -48,10 +59,21 @@ def place_of_largest(values):
 
 @compiled
 def highest_density(messages, outer, prob, counts):
-    """(lowest, highest, mass, gaps, holds) of the smallest set of counts with at least `prob` of the mass.
+    """Highest posterior density set of every unit: the smallest set of counts with at least `prob` of the mass.
 
-    Counts enter by falling probability; `gaps` are the counts between the ends that are not in it, `holds` whether
-    the unit's entry of `counts` is.
+    Counts enter by falling probability.
+
+    Parameters
+    ----------
+    messages : Messages from below, from `upward`
+    outer : numbers from above, from `downward`
+    prob : posterior probability of the set, in (0, 1]
+    counts : (unit,) counts to look for in the sets
+
+    Returns
+    -------
+    (lowest, highest, mass, gaps, holds), each (unit,): ends of the set, its probability, the number of counts between
+    the ends that are not in it, and whether the unit's entry of `counts` is in it
     """
     n = messages.windows.size
     ends = np.zeros((3, n), np.int64)
@@ -79,7 +101,18 @@ def highest_density(messages, outer, prob, counts):
 
 @compiled
 def rate_posteriors(L, messages, outer):
-    """(unit, rate) posterior weights of the rates in every unit within which one is shared."""
+    """Posterior weights of the rates in every unit within which one rate is shared.
+
+    Parameters
+    ----------
+    L : Layout of one cell
+    messages : Messages from below, from `upward`
+    outer : numbers from above, from `downward`
+
+    Returns
+    -------
+    (unit with a shared rate, rate): probabilities, each row summing to 1
+    """
     count = 0
     for v in range(L.units.size):
         count += L.units[v].sharing > 0
