@@ -253,10 +253,14 @@ def _watched(out: Path) -> Iterator[int]:
         yield sum(1 for _ in out.glob(f".blocks/*/{RECORDS}/*.json"))
 
 
-@pytest.mark.slow
-def test_an_audit_killed_at_ten_moments_gives_the_same_bytes(program: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "moments", [pytest.param(1, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.thorough)]
+)
+def test_an_audit_killed_at_several_moments_gives_the_same_bytes(
+    moments: int, program: list[str], tmp_path: Path
+) -> None:
     out, before = tmp_path / "out", dict[Path, int]()
-    for moment in range(10):
+    for moment in range(moments):
         after = killed_after(program, out, len(before) + 1 + moment)
         assert len(after) > len(before)
         assert before.items() <= after.items(), "a finished block is not made again"
