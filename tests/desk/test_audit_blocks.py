@@ -260,6 +260,7 @@ def test_an_audit_killed_at_several_moments_gives_the_same_bytes(
     moments: int, program: list[str], tmp_path: Path
 ) -> None:
     out, before = tmp_path / "out", dict[Path, int]()
+    program[program.index(str(DRAWS))] = str(12 * moments * runner.BLOCK)
     for moment in range(moments):
         after = killed_after(program, out, len(before) + 1 + moment)
         assert len(after) > len(before)
