@@ -13,7 +13,9 @@ import json
 import pkgutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -197,6 +199,15 @@ def test_a_front_door_says_what_the_room_is_and_hands_out_what_it_lists(name: st
     assert sorted(package.__all__) == sorted(door(name))
     for exported in package.__all__:
         assert getattr(package, exported) is not None, exported
+
+
+def test_every_file_beside_the_code_is_packaged() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    for top in (ROOT / "adversary", ROOT / "models"):
+        for path in top.rglob("*"):
+            if path.is_file() and path.suffix not in (".py", ".pyc", ".nbi", ".nbc") and not path.is_symlink():
+                package = next(folder for folder in path.parents if (folder / "__init__.py").exists())
+                assert any(fnmatch(str(path.relative_to(package)), pattern) for pattern in data), path
 
 
 def test_no_module_bears_the_name_of_a_function_beside_it() -> None:
