@@ -228,7 +228,7 @@ once[["parameter", "unit"]].to_dataframe().assign(parameter=[down(float(x), 5) f
 
 # %%
 for definition in ("zCDP", "Gaussian DP"):
-    print(budget.promise(county, definition, failure=0.05).words)
+    print(budget.allocate(county, definition, failure=0.05).words)
 
 # %% [markdown]
 # ## Several releases
@@ -242,7 +242,7 @@ for definition in ("zCDP", "Gaussian DP"):
 monthly = adv.recommend_epsilon(Profile.difference(0.2).within(value=(1, 1)))
 example = {"definition": "approximate DP", "failure": 0.01, "delta": 1e-6, "delta_each": 1e-8, "releases": 12}
 each = {
-    way: budget.promise(monthly, composition=way, **example).parameter
+    way: budget.allocate(monthly, composition=way, **example).parameter
     for way in ("basic", "advanced", "lattice", "optimal", "exact")
 }
 print(f"epsilon of everything together: {down(monthly.epsilon, 6)}")
@@ -303,7 +303,7 @@ assert np.isclose(float(lenient["switch"].sel(deviation=0.00025, side="above")),
 noise = adv.Geometric(county.epsilon)
 released = noise.sample(np.array(25), np.random.default_rng(2020), size=20_000)
 wrong = float(np.mean(released <= 24))
-exactly = budget.switch_probability(noise, truth=25, threshold=24)
+exactly = budget.misclassification_probability(noise, truth=25, threshold=24)
 print(f"simulated {wrong:.3f}, exact {exactly:.4f}")
 assert abs(wrong - exactly) < 0.02
 values, counts = np.unique(released, return_counts=True)

@@ -67,7 +67,7 @@ assert adv.invariants.semi_adjacency_of(left) == 2
 # %%
 response = adv.RandomizedResponse(epsilon=1.0)
 given = adv.conditioned.condition(np.full(8, 1 / 8), everything, sum, 2)
-after = adv.conditioned.learn(given, adv.conditioned.record_log_likelihood(response, [0, 1, 1], everything))
+after = adv.conditioned.posterior_given(given, adv.conditioned.record_log_likelihood(response, [0, 1, 1], everything))
 posterior = float(after.posterior[everything.index((0, 1, 1))])
 capped = np.e / (np.e + 2)
 print(f"posterior of (0, 1, 1): {posterior:.6f}; if one record were protected as promised: {capped:.6f}")
@@ -203,7 +203,7 @@ flat = adv.conditioned.condition(np.full(len(worlds), 1 / len(worlds)), worlds, 
 answers = adv.RandomizedResponse(epsilon=1.0, categories=4)
 largest = 0.0
 for released in itertools.product(range(4), repeat=3):
-    learned = adv.conditioned.learn(flat, adv.conditioned.record_log_likelihood(answers, released, worlds))
+    learned = adv.conditioned.posterior_given(flat, adv.conditioned.record_log_likelihood(answers, released, worlds))
     moved = adv.conditioned.record_odds(learned, adv.PureDP(1.0))
     largest = max(largest, float(np.exp(moved.log_odds_factor.max())))
 print(f"largest factor: {largest:.6f}; e^2 = {np.exp(2):.3f}, e^3 = {np.exp(3):.3f}")

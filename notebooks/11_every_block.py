@@ -40,7 +40,7 @@ import adversary as adv
 from adversary import nmf
 from adversary.desk.figures import spine_figures
 from adversary.desk.report import spine_page
-from adversary.nmf.runs.block_results import errors, promise, results
+from adversary.nmf.runs.block_results import errors, path_guarantee, results
 
 spine = adv.spine
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
@@ -78,8 +78,8 @@ pd.DataFrame(
 # sampling, and what was left out of the sums is proven to be less than `dropped`.
 #
 # The prior, that of `posterior` if none is given, says that each block group has a rate of its own, which nobody knows:
-# negative binomial counts, a grid of eleven rates, integrated exactly. `refit` could learn the weights of the grid;
-# equal ones do.
+# negative binomial counts, a grid of eleven rates, integrated exactly. `fit_rate_prior` could learn the weights of the
+# grid; equal ones do.
 
 # %%
 prior = spine.SharedRate()
@@ -121,7 +121,7 @@ plt.show()
 others = truth[tree.leaves]
 members = found.membership(prior=0.1, known=others)
 table = results(released, rho, found, members, cell=int(read.cells[0]))
-promised = promise(table)
+promised = path_guarantee(table)
 low, high = promised.ratio(0.1)
 ratio = members["ratio"].values
 outside = np.mean((ratio < low) | (ratio > high))
@@ -230,7 +230,7 @@ print(f"state total {truth[0]}, sum of all block means {total:.9f}, sd of the st
 assert abs(total - truth[0]) < 1e-6
 assert float(held.sd[0]) == 0.0
 within = results(np.where(np.isinf(exact), truth, released), exact, held, held.membership(0.1, others))
-beside = promise(within)
+beside = path_guarantee(within)
 print(f"records that change together: {beside.records}; largest ratio promised {beside.ratio(0.1)[1]:.2f}")
 assert beside.records == 2
 
@@ -292,7 +292,7 @@ plan.round(2)
 
 # %%
 page = spine_page.write_report(
-    spine_page.Account(
+    spine_page.SpinePage(
         table,
         source="a made-up county",
         query=read.query,

@@ -1,7 +1,7 @@
 from .blocks import BLOCK as BLOCK
 from .blocks import alone as alone
-from .blocks import gathered as gathered
-from .blocks import kept as kept
+from .blocks import load_or_compute as load_or_compute
+from .blocks import map_blocks as map_blocks
 from .blocks import remove_empty as remove_empty
 from .blocks import save_bytes as save_bytes
 from .blocks import seed_sequence as seed_sequence
@@ -79,6 +79,6 @@ from .numeric import scalar_or_array as scalar_or_array
 from .numeric import smallest as smallest
 from .numeric import solve_decreasing as solve_decreasing
 from .numeric import solve_decreasing_each as solve_decreasing_each
-from .workers import Remade as Remade
+from .workers import PerThread as PerThread
+from .workers import dask_address as dask_address
 from .workers import in_threads as in_threads
-from .workers import lent as lent

@@ -25,7 +25,7 @@ import numpy as np
 
 from adversary._core.distribution import NAME
 from adversary._core.numeric import Floats, check_whole
-from adversary._core.workers import finished
+from adversary._core.workers import map_unordered
 
 try:
     import fcntl
@@ -58,7 +58,7 @@ def track[T](items: Iterable[T], description: str, *, enabled: bool = True, tota
 
 
 @contextmanager
-def told(message: str, after: float = 2.0) -> Iterator[None]:
+def notify_after(message: str, after: float = 2.0) -> Iterator[None]:
     """Say on standard error what is going on if it takes longer than `after` seconds; silent where nobody watches."""
     from rich.console import Console
 
@@ -109,12 +109,12 @@ def simulate(
         Every file is written under a temporary name and renamed, and its checksum is recorded: a block that is not as
         recorded is named in a RuntimeWarning and made again.
     key : anything JSON can hold that identifies the work, so that blocks of another are never taken for it
-    scheduler, workers : as `executors.finished` takes them; blocks are kept here, not where they are made
+    scheduler, workers : as `map_unordered` takes them; blocks are kept here, not where they are made
 
     Raises
     ------
     ValueError : an argument that is not as it must be
-    ImportError, OSError, ChildProcessError : of workers, as `executors.finished` says
+    ImportError, OSError, ChildProcessError : of workers, as `map_unordered` says
     """
     total = int(check_whole("draws", draws, minimum=1))
     root = seed_sequence(rng)
@@ -124,7 +124,7 @@ def simulate(
     ).hexdigest()[:16]
     paths = [None if store is None or rng is None else Path(store) / f"{label}-{i:06d}.npy" for i in range(len(sizes))]
     work = list(zip(sizes, root.spawn(len(sizes)), strict=True))
-    blocks = gathered(
+    blocks = map_blocks(
         partial(_block, function),
         work,
         paths,
@@ -143,7 +143,7 @@ def _block(function: Callable[[int, np.random.Generator], Floats], asked: tuple[
     return function(size, np.random.default_rng(child))
 
 
-def gathered[T](
+def map_blocks[T](
     function: Callable[[T], Floats],
     items: Sequence[T],
     paths: Sequence[Path | None] = (),
@@ -154,7 +154,7 @@ def gathered[T](
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> list[Floats]:
-    """The function of every item, in their order; `scheduler` and `workers` as `executors.finished` takes them.
+    """The function of every item, in their order; `scheduler` and `workers` as `map_unordered` takes them.
 
     What is whole at the path of an item is read instead, if its first axis has the length it must have; what is made is
     written there, by this process, as soon as it is done.
@@ -166,7 +166,7 @@ def gathered[T](
     stored = {i: load_array(path, shapes[i]) for i, path in enumerate(places) if path is not None}
     found = {i: block for i, block in stored.items() if block is not None}
     todo = [i for i in range(len(items)) if i not in found]
-    done = finished(function, [items[i] for i in todo], scheduler=scheduler, workers=workers)
+    done = map_unordered(function, [items[i] for i in todo], scheduler=scheduler, workers=workers)
     for place, block in track(done, description, enabled=progress, total=len(todo)):
         i = todo[place]
         if (path := places[i]) is not None:
@@ -175,7 +175,7 @@ def gathered[T](
     return [found[i] for i in range(len(items))]
 
 
-def kept(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] | None = None) -> Floats:
+def load_or_compute(path: Path | None, make: Callable[[], Floats], shape: tuple[int, ...] | None = None) -> Floats:
     """What a file holds, or what is made and then written there; without a path, what is made."""
     found = None if path is None else load_array(path, shape or (), complete=shape is not None)
     if found is not None:

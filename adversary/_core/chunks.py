@@ -25,7 +25,7 @@ from urllib.parse import quote
 import numpy as np
 
 from adversary._core.blocks import RECORDS, VERSIONS, alone, digest, recorded, save_bytes, save_recorded, sweep, track
-from adversary._core.workers import finished
+from adversary._core.workers import map_unordered
 
 MANIFEST = "_manifest.json"
 """A name that readers of Parquet datasets pass over."""
@@ -79,7 +79,7 @@ def run_chunks[T, R](
     file : of a chunk below `out`, "{}" for its name
     versions : distributions on which the result may depend
     resume : go on in a directory with results, which is an error otherwise
-    scheduler, workers : as `executors.finished` takes them
+    scheduler, workers : as `map_unordered` takes them
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _made[T, R](
     task = partial(_chunk, function, encode, path, of)
     work = [(name, files[name], items[name]) for name in todo]
     try:
-        done = finished(task, work, scheduler=scheduler, workers=workers)
+        done = map_unordered(task, work, scheduler=scheduler, workers=workers)
         for _ in track(done, description, enabled=progress, total=len(todo)):
             pass
     except OSError as error:

@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import njit
 
-from adversary._core.blocks import told
+from adversary._core.blocks import notify_after
 
 
 def digest_of(folder: Path) -> str:
@@ -41,7 +41,7 @@ def call(function: Any, *arguments: Any) -> Any:
     with uninterrupted():
         if function.signatures:
             return function(*arguments)
-        with told("compiling for this machine: up to a minute, once"):
+        with notify_after("compiling for this machine: up to a minute, once"):
             return function(*arguments)
 
 
@@ -57,7 +57,7 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     waiting: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *told: waiting.append(told))
+    signal.signal(signal.SIGINT, lambda *raised: waiting.append(raised))
     try:
         yield
     finally:

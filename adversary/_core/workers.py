@@ -27,7 +27,7 @@ PATIENCE = 30
 """Seconds in which a scheduler must have a worker."""
 
 
-def finished[T, R](
+def map_unordered[T, R](
     function: Callable[[T], R], items: Sequence[T], *, scheduler: str | None = None, workers: int | None = None
 ) -> Iterator[tuple[int, R]]:
     """(place, function of the item) of every item, as they are done.
@@ -45,12 +45,12 @@ def finished[T, R](
     ChildProcessError : an item whose workers die again and again, or a scheduler that dies
     Exception : whatever the function raises; what has not begun is dropped
 
-    >>> sorted(finished(abs, [-1, 2]))
+    >>> sorted(map_unordered(abs, [-1, 2]))
     [(0, 1), (1, 2)]
     """
     if not items:
         return
-    with lent(scheduler, workers) as address:
+    with dask_address(scheduler, workers) as address:
         if address is None:
             yield from ((place, function(item)) for place, item in enumerate(items))
             return
@@ -77,7 +77,7 @@ def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: in
         pool.shutdown(cancel_futures=True)
 
 
-class Remade[R]:
+class PerThread[R]:
     """What cannot be sent to a worker, or not be used by two threads at once: a function of its arguments.
 
     Sent elsewhere, it is made there, once in every thread that asks for its `value`, however many pieces of work need
@@ -112,15 +112,15 @@ _MAKING = RLock()
 
 
 @lru_cache(maxsize=8)
-def _remade(sent: bytes) -> Remade[Any]:
+def _remade(sent: bytes) -> PerThread[Any]:
     import cloudpickle
 
     function, arguments = cloudpickle.loads(sent)
-    return Remade(function, *arguments)
+    return PerThread(function, *arguments)
 
 
 @contextmanager
-def lent(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
+def dask_address(scheduler: str | None = None, workers: int | None = None) -> Iterator[str | None]:
     """The address of a scheduler for several rounds of work: the one given, or a `LocalCluster` of so many processes.
 
     None, this process, where one worker is asked for, or nothing.

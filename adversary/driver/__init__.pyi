@@ -5,6 +5,7 @@ from .run_audit import ENGINES as ENGINES
 from .run_audit import audit as audit
 from .run_audit import child_seed as child_seed
 from .sensitivity import TRUTHS as TRUTHS
-from .sensitivity import each_alone as each_alone
+from .sensitivity import base_and_sweeps as base_and_sweeps
 from .sensitivity import extremes as extremes
+from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep

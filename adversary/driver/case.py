@@ -19,7 +19,7 @@ from adversary.reader.beliefs import Each
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import DRAWS, FactorLaw, factor_law, invariant_factor, release_table, risk_summary
+from adversary.reader.risk import DRAWS, BayesFactorLaw, bayes_factor_law, invariant_factor, release_table, risk_summary
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
@@ -47,7 +47,7 @@ class Case:
         prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
         if engine == "exact":
             readings = self._recursive(prior, draws, seed)
-            law = factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, **how)
+            law = bayes_factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, **how)
             risk = risk_summary(law, invariant, prior.base)
         else:
             if engine == "enumerate":
@@ -58,7 +58,7 @@ class Case:
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
         bounds = Bounds(
-            self.plan, reader.records(self.plan), reader.moved(self.plan), self.failure, reader.shift, self.totals
+            self.plan, reader.records(self.plan), reader.count_shift(self.plan), self.failure, reader.shift, self.totals
         )
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
@@ -100,7 +100,7 @@ class Case:
         cells = range(self.plan.cells)
         upper = largest_total(self.plan, self.reader, release)
         apart = "siblings" in release and any(
-            isinstance(belief, Each) for cell in cells for belief in self.reader.chain(self.plan, cell)
+            isinstance(belief, Each) for cell in cells for belief in self.reader.level_beliefs(self.plan, cell)
         )
         if self.plan.postprocessing is not None:
             model = postprocessed(self.plan, self.reader, upper=upper)
@@ -151,7 +151,7 @@ class Bounds:
     alone: int = 1
     totals: ExactTotals | None = None
 
-    def table(self, promises: dict[str, Guarantee], law: FactorLaw, readings: Readings) -> xr.Dataset:
+    def table(self, promises: dict[str, Guarantee], law: BayesFactorLaw, readings: Readings) -> xr.Dataset:
         """The bound group. `law` is that of the log Bayes factor over all releases.
 
         Of sampled posteriors only those three standard errors beyond a bound count as outside it; where fits failed,
@@ -180,7 +180,7 @@ class Bounds:
         self,
         totals: ExactTotals,
         promises: dict[str, Guarantee],
-        law: FactorLaw,
+        law: BayesFactorLaw,
         readings: Readings,
         direction: str,
     ) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class Bounds:
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 
-    def _row(self, guarantee: Guarantee, kept: bool, law: FactorLaw, readings: Readings) -> dict[str, Any]:
+    def _row(self, guarantee: Guarantee, kept: bool, law: BayesFactorLaw, readings: Readings) -> dict[str, Any]:
         prior = readings.prior
         failure, loss_bound = self._limit(guarantee)
         bound = _within(loss_bound)
@@ -221,7 +221,7 @@ class Bounds:
         failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
         return failure, _loss_bound(guarantee, failure)
 
-    def _passed(self, limit: float, failure: float, law: FactorLaw, readings: Readings) -> tuple[float, bool]:
+    def _passed(self, limit: float, failure: float, law: BayesFactorLaw, readings: Readings) -> tuple[float, bool]:
         """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
         prior = readings.prior
         outside, error = (
@@ -250,12 +250,12 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 @lru_cache(maxsize=256)
 def _kept(guarantee: Guarantee, plan: Plan) -> bool:
-    return guarantee.is_kept_by(plan.neighbour_loss())
+    return guarantee.is_satisfied_by(plan.neighbour_loss())
 
 
 def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:
     """Where to cut improper beliefs so that the cut does not show: beyond what any of these releases suggests."""
-    if all(belief.proper for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
+    if all(belief.proper for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
         return None
     sums, known = release["sibling_sum"], max(np.atleast_1d(reader.known))
     top = float(release["noisy"].max())

@@ -18,7 +18,7 @@ from scipy.special import expit, ndtr
 from adversary._core import Floats, logit, posterior_ratio
 from adversary.reader.path import Truth
 from adversary.reader.plans import Plan
-from adversary.reader.risk import NOTHING, Atoms, FactorLaw, release_table, risk_summary
+from adversary.reader.risk import NOTHING, BayesFactorLaw, DiscretePart, release_table, risk_summary
 
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""
@@ -90,14 +90,14 @@ class Readings:
         return float(self.weight.values[bad].sum())
 
     @property
-    def law(self) -> FactorLaw:
+    def law(self) -> BayesFactorLaw:
         """Law of the log Bayes factor over these releases, those without an answer left out."""
         start, odds = self.prior.log_odds, self.posterior["log_odds"].values
         known = ~np.isnan(odds)
         factor = odds[known] - start if np.isfinite(start) else np.zeros(int(known.sum()))
         weight = self.weight.values[known]
-        table = Atoms(factor, weight / weight.sum()) if factor.size else NOTHING
-        return FactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
+        table = DiscretePart(factor, weight / weight.sum()) if factor.size else NOTHING
+        return BayesFactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
 
     def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
         """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""

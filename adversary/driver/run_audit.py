@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import NAME, blocks, check_probability, check_whole, lent
+from adversary._core import NAME, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import OWN, Case
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
 from adversary.driver.posteriors import Groups
@@ -111,7 +111,7 @@ def audit(
     promises = _named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
     by_plan = []
-    with lent(scheduler, workers) as address:
+    with dask_address(scheduler, workers) as address:
         how = {"progress": progress, "store": store, "scheduler": address}
         for plan_name, one_plan in plans.items():
             by_truth = []

@@ -21,8 +21,8 @@ from adversary.reader.risk import (
     DRAWS,
     QUANTILES,
     at_prior,
+    bayes_factor_law,
     coarse_law,
-    factor_law,
     invariant_factor,
     risk_summary,
     total_rho,
@@ -96,7 +96,7 @@ def sweep(
         except ValueError as error:
             why[place] = named(ranges, chosen) + f"truth {TRUTHS[place[-1]]!r}: {error}"
             continue
-        law = factor_law(case.plan, case.reader, settled, draws=size, rng=seed)
+        law = bayes_factor_law(case.plan, case.reader, settled, draws=size, rng=seed)
         law = coarse_law(law) if coarse else law
         invariant = invariant_factor(case.plan, case.reader, settled)
         every = [law] if priors is None else [at_prior(law, float(p)) for p in priors]
@@ -132,11 +132,11 @@ def one_at_a_time(
     reader holds impossible are left out of the range; one impossible at the base is missing throughout.
     """
     given = {"prior": prior, "rho": rho, "siblings": siblings, "beliefs": beliefs}
-    base, swept = each_alone(plan, reader, truth, **given, draws=draws, rng=rng, progress=progress)
+    base, swept = base_and_sweeps(plan, reader, truth, **given, draws=draws, rng=rng, progress=progress)
     return extremes(base, swept)
 
 
-def each_alone(
+def base_and_sweeps(
     plan: Plan,
     reader: Adversary,
     truth: Mapping[str, Any],
@@ -182,11 +182,11 @@ def each_alone(
 
 
 def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """Least and largest value of every measure over the range of each input: what `one_at_a_time` returns.
+    """Least and largest value of every measure over the range of each input: what `base_and_sweeps` returns.
 
     Parameters
     ----------
-    base, swept : the two answers of `each_alone`
+    base, swept : the two answers of `base_and_sweeps`
 
     Returns
     -------

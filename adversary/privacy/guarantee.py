@@ -83,7 +83,8 @@ class Invariants(Protocol):
 
 
 class Guarantee(ABC):
-    """A promise against every reader. Leaves say `delta`, `loss_bound`, `group`, `is_kept_by`; bounds are derived."""
+    """A promise against every reader. Leaves say `delta`, `loss_bound`, `group`, `is_satisfied_by`; bounds are
+    derived."""
 
     __slots__ = ()
 
@@ -118,7 +119,7 @@ class Guarantee(ABC):
         """The guarantee for hypotheses that differ in `size` records."""
 
     @abstractmethod
-    def is_kept_by(self, loss: Any) -> bool:
+    def is_satisfied_by(self, loss: Any) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
 
     def given(self, invariants: Invariants) -> Guarantee:

@@ -171,7 +171,7 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     ----------
     Kazan and Reiter (2025), eqs 2.10 and 2.11, and the tables of its section 2.4.
     """
-    chain = reader.chain(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
+    chain = reader.level_beliefs(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
     if not chain or not plan.levels[0].siblings or not isinstance(chain[0], Known):
         raise ValueError("the published chain is for two levels with siblings, one cell, and a known count below")
     low, high = plan.levels

@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import LARGEST_DIVERGENCE, Remade, diagnose
+from adversary._core import LARGEST_DIVERGENCE, PerThread, diagnose
 from adversary._core import blocks as runner
 
 from .fit_records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
@@ -67,11 +67,11 @@ def refit(
         number whatever is fitted
     progress : show a bar with the time left
     store : folder for finished blocks, from which a later call with the same seed goes on
-    scheduler, workers : as `executors.finished` takes them; the model is compiled by every worker
+    scheduler, workers : as `map_unordered` takes them; the model is compiled by every worker
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
     told_prior = prior_seed if prior_rng is None else prior_rng
-    compiled = Remade(Marginalised.of, model, tuple(observed), target, support, told_prior)
+    compiled = PerThread(Marginalised.of, model, tuple(observed), target, support, told_prior)
     fitter = compiled.value
     given, priors = fitter.conditioned, fitter.priors
     rows, size = rows_of(observed)
@@ -85,7 +85,7 @@ def refit(
         numbers = [] if store is None else _fingerprint(fitter, data)
         files.append(file_for(store, "fits", seeds[0], told, numbers))
         work.append((data, seeds))
-    blocks = runner.gathered(
+    blocks = runner.map_blocks(
         partial(_fitted, compiled, settings, layout),
         work,
         files,
@@ -115,7 +115,7 @@ def refit(
     )
 
 
-def _fitted(compiled: Remade[Marginalised], settings: Settings, layout: Layout, piece: Piece) -> Floats:
+def _fitted(compiled: PerThread[Marginalised], settings: Settings, layout: Layout, piece: Piece) -> Floats:
     """Rows of one block of releases."""
     fitter, (data, seeds) = compiled.value, piece
     tables = fitter.tables(data)

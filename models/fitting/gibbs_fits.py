@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import LARGEST_RHAT, Remade, diagnose
+from adversary._core import LARGEST_RHAT, PerThread, diagnose
 from adversary._core import blocks as runner
 from adversary.models.enumeration import LARGEST_GRID, Conditioned, Enumerator, Grid, compile_enumerator, condition
 
@@ -78,7 +78,7 @@ def refit_by_gibbs(
     TypeError : a latent is continuous
     """
     prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
-    compiled = Remade(_Checked.of, model, tuple(observed), target, support or {}, prior_seed)
+    compiled = PerThread(_Checked.of, model, tuple(observed), target, support or {}, prior_seed)
     sampler, given = compiled.value.sampler, condition(model, tuple(observed))
     rows, size = rows_of(observed)
     sizes = (settings.chains, settings.draws)
@@ -94,7 +94,7 @@ def refit_by_gibbs(
         numbers = [] if store is None else [*data.values(), *_densities(sampler, data)]
         files.append(file_for(store, "sweeps", child, told, numbers))
         work.append((data, child))
-    blocks = runner.gathered(
+    blocks = runner.map_blocks(
         partial(_swept, compiled, settings, layout),
         work,
         files,
@@ -147,7 +147,7 @@ class _Checked:
         return chance
 
 
-def _swept(compiled: Remade[_Checked], settings: Settings, layout: Layout, piece: Piece) -> Floats:
+def _swept(compiled: PerThread[_Checked], settings: Settings, layout: Layout, piece: Piece) -> Floats:
     """Rows of one block of releases: all at once, then those that failed once more and longer."""
     checked, (data, seed) = compiled.value, piece
     first, second = runner.seed_sequence(seed).spawn(2)

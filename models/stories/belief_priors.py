@@ -72,7 +72,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Outside:
+class OthersOfLevel:
     """Everybody outside the target's unit at one level, given the count inside.
 
     Parameters
@@ -93,7 +93,7 @@ class Outside:
     dims: Dims
 
 
-class Found(NamedTuple):
+class OthersDraw(NamedTuple):
     """The others, the total, and the counts of single siblings where these are latents of their own."""
 
     others: TensorVariable
@@ -101,10 +101,10 @@ class Found(NamedTuple):
     siblings: TensorVariable | None = None
 
 
-Law = Callable[[Outside], Found]
+Law = Callable[[OthersOfLevel], OthersDraw]
 
 
-def believed(outside: Outside) -> Found:
+def believed(outside: OthersOfLevel) -> OthersDraw:
     """One latent ``others[level]`` at most, from the belief's own log probabilities."""
     if all(isinstance(belief, Known | Point) for belief in outside.beliefs):
         return _settled(outside)
@@ -113,7 +113,7 @@ def believed(outside: Outside) -> Found:
     return _tabulated(outside)
 
 
-def one_by_one(outside: Outside) -> Found:
+def one_by_one(outside: OthersOfLevel) -> OthersDraw:
     """As `believed`, but under `Each` every sibling's count is a latent, ``sibling_count[level below]``."""
     each = [belief for belief in outside.beliefs if isinstance(belief, Each)]
     if not each:
@@ -133,7 +133,7 @@ def one_by_one(outside: Outside) -> Found:
         row = np.broadcast_to(np.arange(len(each)), (d, len(each)))
         counts = Tabulated(name, table, row if outside.dims else row[:, 0], start=int(grid[0]), dims=dims)
     others = counts.sum(axis=0)
-    return Found(others, outside.inside.plus(others, 0, d * high), counts)
+    return OthersDraw(others, outside.inside.plus(others, 0, d * high), counts)
 
 
 def sibling_dim(level: str) -> str:
@@ -141,7 +141,7 @@ def sibling_dim(level: str) -> str:
     return f"sibling of {level}"
 
 
-def _ends_of_one(belief: Each, outside: Outside) -> tuple[int, int]:
+def _ends_of_one(belief: Each, outside: OthersOfLevel) -> tuple[int, int]:
     """Smallest and largest count of one sibling to tabulate."""
     if belief.law is None:
         return 0, outside.limit.width(outside.name)
@@ -151,7 +151,7 @@ def _ends_of_one(belief: Each, outside: Outside) -> tuple[int, int]:
     return low, high
 
 
-def _settled(outside: Outside) -> Found:
+def _settled(outside: OthersOfLevel) -> OthersDraw:
     """No latent: the reader is sure of the others (`Known`) or of the total (`Point`)."""
     beliefs, inside = outside.beliefs, outside.inside
     sure = np.array([isinstance(belief, Point) for belief in beliefs])
@@ -162,17 +162,17 @@ def _settled(outside: Outside) -> Found:
     others = pt.switch(sure, number - inside.value, number) if sure.any() else pt.as_tensor_variable(number)
     if sure.any() and (number[sure] < inside.high).any():
         pm.Potential(f"belief[{outside.name}]", pt.switch(others >= 0, np.float64(0), np.float64(-np.inf)))
-    return Found(others, Count(inside.value + others, int(ends[0].min()), int(ends[1].max())))
+    return OthersDraw(others, Count(inside.value + others, int(ends[0].min()), int(ends[1].max())))
 
 
-def _flat(outside: Outside) -> Found:
+def _flat(outside: OthersOfLevel) -> OthersDraw:
     """Every number of others alike, up to the limit."""
     width = outside.limit.width(outside.name)
     others = pm.DiscreteUniform(f"others[{outside.name}]", np.float64(0), np.float64(width), dims=outside.dims)
-    return Found(others, outside.inside.plus(others, 0, width))
+    return OthersDraw(others, outside.inside.plus(others, 0, width))
 
 
-def _tabulated(outside: Outside) -> Found:
+def _tabulated(outside: OthersOfLevel) -> OthersDraw:
     """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
     name, beliefs, inside, dims = outside.name, outside.beliefs, outside.inside, outside.dims
     alike = all(isinstance(belief, Independent) for belief in beliefs)
@@ -190,7 +190,7 @@ def _tabulated(outside: Outside) -> Found:
     row = cell if alike else inside.value - inside.low + cell
     others = Tabulated(f"others[{name}]", table.reshape(-1, stop - start), row, start=start, dims=dims)
     spread = inside.high - inside.low if alike else 0
-    return Found(others, Count(inside.value + others, int(possible.min()), int(possible.max()) + spread))
+    return OthersDraw(others, Count(inside.value + others, int(possible.min()), int(possible.max()) + spread))
 
 
 def _window(name: str, belief: Belief, rows: NDArray[np.int64], limit: Limit) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from adversary.reader.beliefs import Each, Known
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Level, Plan
 
-from .belief_priors import Count, Found, Law, Limit, Outside, Upper, believed, one_by_one, sibling_dim
+from .belief_priors import Count, Law, Limit, OthersDraw, OthersOfLevel, Upper, believed, one_by_one, sibling_dim
 
 
 def membership(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
@@ -92,7 +92,7 @@ def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None, indi
     """
     if not individually:
         return nested_counts(plan, reader, upper, believed)
-    if not any(isinstance(belief, Each) for cell in range(plan.cells) for belief in reader.chain(plan, cell)):
+    if not any(isinstance(belief, Each) for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
         raise ValueError("individually: no belief is about each sibling; give some upper level Each(law)")
     return nested_counts(plan, reader, upper, one_by_one)
 
@@ -116,7 +116,7 @@ class Counted(NamedTuple):
 
     level: Level
     count: TensorVariable
-    outside: Found | None
+    outside: OthersDraw | None
 
 
 def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tuple[pm.Model, list[Counted]]:
@@ -124,7 +124,7 @@ def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tupl
     cells = range(plan.cells)
     coords: dict[str, Sequence[Any]] = {"level": plan.names}
     contributions = np.array([reader.contributions(cell) for cell in cells])
-    chains = [reader.chain(plan, cell) for cell in cells]
+    chains = [reader.level_beliefs(plan, cell) for cell in cells]
     dims: tuple[str, ...] | None = None
     if plan.cells == 1:
         contributions = contributions[0]
@@ -140,14 +140,14 @@ def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tupl
         for i, level in enumerate(plan.levels):
             below, outside = plan.levels[i - 1].name if i else None, None
             if not i or plan.levels[i - 1].siblings:
-                found = law(Outside(level.name, below, [chain[i] for chain in chains], count, limit, dims))
+                found = law(OthersOfLevel(level.name, below, [chain[i] for chain in chains], count, limit, dims))
                 count, outside = found.total, found if i else None
             count = Count(pm.Deterministic(f"count[{level.name}]", count.value, dims=dims), count.low, count.high)
             path.append(Counted(level, count.value, outside))
     return model, path
 
 
-def _release_siblings(plan: Plan, i: int, outside: Found, dims: tuple[str, ...] | None) -> None:
+def _release_siblings(plan: Plan, i: int, outside: OthersDraw, dims: tuple[str, ...] | None) -> None:
     """What the siblings of a level's unit publish: each its own count, or their sum."""
     level = plan.levels[i]
     if outside.siblings is not None:

@@ -23,7 +23,7 @@ from adversary.reader.beliefs import BetaBinomial, GammaPoisson
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
-from .belief_priors import Found, Outside, Upper, believed
+from .belief_priors import OthersDraw, OthersOfLevel, Upper, believed
 from .counts import nested_counts
 
 
@@ -46,7 +46,7 @@ def uncertain_rates(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mo
         As `hierarchical_counts`, and free ``rate[level]``: the Poisson mean per unit of exposure, or each person's
         chance of the trait. One per cell with two cells.
     """
-    chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
+    chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     if not any(isinstance(belief, GammaPoisson | BetaBinomial) for chain in chains for belief in chain):
         raise ValueError(
             "uncertain_rates needs a belief GammaPoisson or BetaBinomial about some level, got "
@@ -55,7 +55,7 @@ def uncertain_rates(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mo
     return nested_counts(plan, reader, upper, _rated)
 
 
-def _rated(outside: Outside) -> Found:
+def _rated(outside: OthersOfLevel) -> OthersDraw:
     """The others given their rate, where the belief has one."""
     if all(isinstance(belief, GammaPoisson) for belief in outside.beliefs):
         return _poisson(outside)
@@ -66,7 +66,7 @@ def _rated(outside: Outside) -> Found:
     return believed(outside)
 
 
-def _poisson(outside: Outside) -> Found:
+def _poisson(outside: OthersOfLevel) -> OthersDraw:
     name, dims = outside.name, outside.dims
     beliefs = [belief for belief in outside.beliefs if isinstance(belief, GammaPoisson)]
     a, b, e = (_fields([getattr(belief, field) for belief in beliefs]) for field in ("shape", "rate", "exposure"))
@@ -75,16 +75,16 @@ def _poisson(outside: Outside) -> Found:
     rate = pm.Gamma(f"rate[{name}]", alpha=a, beta=b, dims=dims)
     law = pm.Poisson.dist(mu=rate * e)
     others = pm.Truncated(f"others[{name}]", law, lower=np.float64(0), upper=np.float64(high), dims=dims)
-    return Found(others, outside.inside.plus(others, 0, high))
+    return OthersDraw(others, outside.inside.plus(others, 0, high))
 
 
-def _binomial(outside: Outside) -> Found:
+def _binomial(outside: OthersOfLevel) -> OthersDraw:
     name, dims = outside.name, outside.dims
     beliefs = [belief for belief in outside.beliefs if isinstance(belief, BetaBinomial)]
     n, alpha, beta = (_fields([getattr(belief, field) for belief in beliefs]) for field in ("n", "alpha", "beta"))
     rate = pm.Beta(f"rate[{name}]", alpha=alpha, beta=beta, dims=dims)
     others = pm.Binomial(f"others[{name}]", n=n, p=rate, dims=dims)
-    return Found(others, outside.inside.plus(others, 0, int(np.max(n))))
+    return OthersDraw(others, outside.inside.plus(others, 0, int(np.max(n))))
 
 
 def _fields(values: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

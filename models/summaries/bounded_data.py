@@ -31,7 +31,7 @@ from pytensor.tensor.variable import TensorVariable
 from adversary.analyst.bounded import BoundedRelease, Flat, as_prior, check_proper, default_cap
 
 from .density_operations import gamma_laplace, log_feasible, log_gammainc, log_ndtr, normal_laplace
-from .public_data import Told, parameters
+from .public_data import PublicData, parameters
 
 LEAST_MASS = np.float64(0.25)
 """Below the chance that the statistics are feasible, wherever mean and variance are."""
@@ -144,7 +144,7 @@ def bounded(
     if isinstance(law, Flat):
         check_proper(release, law, constrained, cap)
     with pm.Model() as model:
-        told = Told.of(release, observed)
+        told = PublicData.of(release, observed)
         mu, sigma2 = parameters(told, law, constrained, top)
         statistics = Statistics(told.n, mu, sigma2, told.rate("mean"), told.rate("variance"))
         (_marginal if form == "marginal" else _joint)(told, statistics, constrained)
@@ -171,7 +171,7 @@ def released_statistics(release: BoundedRelease) -> dict[str, float]:
     return {name: float(np.asarray(value)) for name, value in values.items() if value is not None}
 
 
-def _marginal(told: Told, statistics: Statistics, constrained: bool) -> None:
+def _marginal(told: PublicData, statistics: Statistics, constrained: bool) -> None:
     """The released statistics with the exact ones integrated out, and the chance that these were feasible."""
     laws = {"mean": _noisy_mean, "variance": _noisy_variance}
     noisy = {name: laws[name](told, statistics) for name in told.names}
@@ -187,7 +187,7 @@ def _unit_density(statistics: Statistics, name: str, value: TensorVariable) -> T
     return gamma_laplace(value, statistics.alpha, statistics.sigma2, statistics.rate2)
 
 
-def _noisy_mean(told: Told, statistics: Statistics) -> TensorVariable:
+def _noisy_mean(told: PublicData, statistics: Statistics) -> TensorVariable:
     """Free sample means plus Laplace noise, in the units of the data."""
     low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
 
@@ -201,7 +201,7 @@ def _noisy_mean(told: Told, statistics: Statistics) -> TensorVariable:
     return _custom(told, "mean", parameters, logp, random)
 
 
-def _noisy_variance(told: Told, statistics: Statistics) -> TensorVariable:
+def _noisy_variance(told: PublicData, statistics: Statistics) -> TensorVariable:
     """Free sample variances plus Laplace noise, in the units of the data."""
 
     def logp(value: Any, sigma2: Any, alpha: Any, scale: Any) -> TensorVariable:
@@ -214,12 +214,12 @@ def _noisy_variance(told: Told, statistics: Statistics) -> TensorVariable:
     return _custom(told, "variance", parameters, logp, random)
 
 
-def _custom(told: Told, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
+def _custom(told: PublicData, name: str, parameters: Any, logp: Law, random: Law) -> TensorVariable:
     options = {"signature": "(),(),()->()", "dtype": "float64", "observed": told.seen(name)}
     return pm.CustomDist(f"noisy[{name}]", *parameters, logp=logp, random=random, **options)
 
 
-def _joint(told: Told, statistics: Statistics, constrained: bool) -> None:
+def _joint(told: PublicData, statistics: Statistics, constrained: bool) -> None:
     """The exact statistics as places in their laws, and the released ones around them."""
     mean, mass = _sample_mean(statistics, constrained)
     variance, rest = _sample_variance(statistics, statistics.largest(mean) if constrained else None)

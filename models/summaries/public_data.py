@@ -23,7 +23,7 @@ _NEVER = np.float64(-np.inf)
 
 
 @dataclass(frozen=True)
-class Told:
+class PublicData:
     """What is public, as data of the model in context, in the units of the data."""
 
     release: BoundedRelease
@@ -33,7 +33,7 @@ class Told:
     observed: bool
 
     @classmethod
-    def of(cls, release: BoundedRelease, observed: bool) -> Told:
+    def of(cls, release: BoundedRelease, observed: bool) -> PublicData:
         widths = {"mean": release.width, "variance": release.width**2}
         scales = dict(zip(widths, release.unit_scales, strict=True))
         names = [name for name in widths if getattr(release, name) is not None]
@@ -68,7 +68,7 @@ def _data(name: str, value: Any) -> TensorVariable:
     return pm.Data(name, np.asarray(value, dtype=np.float64))
 
 
-def parameters(told: Told, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
+def parameters(told: PublicData, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
     """mu and sigma2 on the unit scale, with their prior."""
     if isinstance(law, NormalInverseGamma):
         mu, sigma2 = _informative(told, law, constrained, top)
@@ -85,7 +85,7 @@ def parameters(told: Told, law: Any, constrained: bool, top: float) -> tuple[Ten
     return mu, sigma2
 
 
-def _unbounded(told: Told, top: float) -> tuple[TensorVariable, TensorVariable]:
+def _unbounded(told: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
     """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
     moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
     sigma2 = pm.HalfFlat("unit_sigma2", **moved) if math.isinf(top) else pm.Uniform("unit_sigma2", *ends, **moved)
@@ -100,7 +100,7 @@ def _unbounded(told: Told, top: float) -> tuple[TensorVariable, TensorVariable]:
 
 
 def _informative(
-    told: Told, law: NormalInverseGamma, constrained: bool, top: float
+    told: PublicData, law: NormalInverseGamma, constrained: bool, top: float
 ) -> tuple[TensorVariable, TensorVariable]:
     """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
@@ -126,5 +126,5 @@ def _informative(
     return mu, sigma2
 
 
-def _released_mean(told: Told) -> TensorVariable | None:
+def _released_mean(told: PublicData) -> TensorVariable | None:
     return told.on_unit("mean", told.values["mean"]) if "mean" in told.values else None

@@ -25,7 +25,7 @@ from adversary._core.blocks import (
     simulate,
     track,
 )
-from adversary._core.workers import Remade, in_threads
+from adversary._core.workers import PerThread, in_threads
 
 
 def draw(size: int, generator: np.random.Generator) -> Any:
@@ -364,7 +364,7 @@ def test_threads_keep_the_order_and_an_error_stops_the_rest(threads: int) -> Non
 
 def test_what_is_remade_is_made_once_in_a_thread_however_often_it_is_sent() -> None:
     MADE.clear()
-    here = Remade(made, 1, 2)
+    here = PerThread(made, 1, 2)
     assert MADE == []
     assert here.value is here.value
     assert MADE == [(1, 2)]
@@ -373,7 +373,7 @@ def test_what_is_remade_is_made_once_in_a_thread_however_often_it_is_sent() -> N
     assert first.value == [1, 2]
     assert first.value is second.value
     assert MADE == [(1, 2)] * 2
-    assert pickle.loads(pickle.dumps(Remade(made, 3))).value == [3]
+    assert pickle.loads(pickle.dumps(PerThread(made, 3))).value == [3]
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(lambda: here.value).result()
     assert other == here.value

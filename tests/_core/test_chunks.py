@@ -290,15 +290,15 @@ def test_two_chunks_that_changed_places_with_their_records_are_made_anew(
 
 def test_workers_and_a_scheduler_are_not_given_together() -> None:
     with pytest.raises(ValueError, match="give one of the two, got workers = 2"):
-        list(executors.finished(abs, [1], scheduler="tcp://x:1", workers=2))
+        list(executors.map_unordered(abs, [1], scheduler="tcp://x:1", workers=2))
     with pytest.raises(ValueError, match="workers"):
-        list(executors.finished(abs, [1], workers=0))
+        list(executors.map_unordered(abs, [1], workers=0))
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     with pytest.raises(ImportError, match=r"adversary\[scale\]"):
-        list(executors.finished(abs, [1], workers=2))
+        list(executors.map_unordered(abs, [1], workers=2))
 
 
 ON_TWO = """

@@ -13,7 +13,7 @@ from adversary.desk.figures import audited_guarantees
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.report import audit_page
 from adversary.reader.path.truth import opposite, settle_truth
-from adversary.reader.risk.law_of_plan import factor_law
+from adversary.reader.risk.law_of_plan import bayes_factor_law
 from tests.catalogue import STORIES
 
 DATA = Path(__file__).parents[2] / "data"
@@ -31,7 +31,7 @@ def audit_of(one: Scenario) -> Any:
 def posterior_of(name: str) -> audited_guarantees.AuditedPosterior:
     story = STORIES[name]
     truth = settle_truth(story.plan, story.reader, story.truth)
-    laws = [factor_law(story.plan, story.reader, t) for t in (truth, opposite(story.plan, story.reader, truth))]
+    laws = [bayes_factor_law(story.plan, story.reader, t) for t in (truth, opposite(story.plan, story.reader, truth))]
     return audited_guarantees.AuditedPosterior((laws[0], laws[1]) if truth.target else (laws[1], laws[0]))
 
 

@@ -17,7 +17,7 @@ from adversary.desk.figures.epsilon_map import COLOURED, NOTHING
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.kit import epsilon_titles
 from adversary.policy.budget.accuracy import tradeoff_table
-from adversary.policy.budget.allocate import release_curve
+from adversary.policy.budget.release_budget import release_curve
 
 DATA = Path(__file__).parents[2] / "data"
 Profile = adv.RiskProfile

@@ -104,10 +104,10 @@ DRAWN: dict[str, Callable[[], Figure]] = {
         for name, draw in test_coverage_figures.FIGURES.items()
     },
     **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
-    "spine, risk": lambda: spine_figures.risk(table(), block_results.promise(table()).ratio(0.1), 1.25, 0.05),
+    "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
-    "spine, worst": lambda: spine_figures.worst(table(), 5, block_results.promise(table()).ratio(0.1)),
+    "spine, worst": lambda: spine_figures.worst(table(), 5, block_results.path_guarantee(table()).ratio(0.1)),
     "spine, accuracy": lambda: spine_figures.accuracy(_checked()),
 }
 

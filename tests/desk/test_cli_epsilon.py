@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import adversary as adv
 from adversary.desk.answers import epsilon_answer
 from adversary.desk.files.profile_file import load_profile_file
-from adversary.policy.budget import accuracy, allocate
+from adversary.policy.budget import accuracy, release_budget
 from tests import commands
 from tests.commands import flat
 
@@ -91,7 +91,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
     path = written(tmp_path, "failure = 0.02\ndelta = 1e-5\nreleases = 3\n" + PLAIN)
     rows = answered(path)["forms"]
     found = adv.recommend_epsilon(KINDS["closed"][1])
-    table = allocate.budget_table(found, 3, failure=0.02, delta=1e-5)
+    table = release_budget.budget_table(found, 3, failure=0.02, delta=1e-5)
     assert [row["parameter"] for row in rows] == list(table["parameter"].values)
     assert [row["unit"] for row in rows] == list(table["unit"].values)
     lines = printed(path).splitlines()
@@ -105,7 +105,7 @@ def test_other_definitions_are_those_of_the_budget_table(tmp_path: Path) -> None
     shared, pure = (1e-5, pytest.approx(1e-5 / 3)), (1e-5, 0.0)
     assert deltas == {"basic": shared, "exact": shared, "advanced": pure, "lattice": pure, "optimal": pure}
     assert "delta of approximate DP is 1e-5, of all releases together" in flat(printed(path))
-    curve = allocate.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
+    curve = release_budget.release_curve(found, (1, 2, 3), failure=0.02, delta=1e-5)
     for way, points in answered(path)["per_release"].items():
         assert [point["releases"] for point in points] == [1, 2, 3]
         assert [point["epsilon"] for point in points] == list(curve["parameter"].sel(composition=way).values)
@@ -148,7 +148,7 @@ def test_noise_is_that_of_each_of_several_releases(tmp_path: Path) -> None:
     text = f'releases = 4\nfailure = 0.01\n{PLAIN}{RATE}noise = "discrete gaussian"\n'
     path = written(tmp_path, text)
     found = adv.recommend_epsilon(KINDS["closed"][1])
-    rho = allocate.promise(found, "discrete gaussian", failure=0.01, releases=4).parameter
+    rho = release_budget.allocate(found, "discrete gaussian", failure=0.01, releases=4).parameter
     noise, answer = adv.DiscreteGaussian.from_rho(rho), answered(path)["utility"]
     assert (answer["parameter"], answer["unit"]) == (rho, "rho")
     assert answer["rmse"] == accuracy.rmse(noise)

@@ -14,8 +14,8 @@ from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.report import explain_answer
 from adversary.desk.report.audit_page import render
-from adversary.policy.budget.allocate import Promise, promise
 from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
+from adversary.policy.budget.release_budget import ReleaseBudget, allocate
 from adversary.policy.budget.verdict_on_guarantee import verdict
 from adversary.policy.explain.explanation import AUDIENCES, explain
 from tests import commands
@@ -245,14 +245,14 @@ def test_a_profile_file_is_told_profile_by_profile() -> None:
     assert all("no higher than" in texts["lay"] for texts in guarantee.values())
 
 
-def promised(name: str, releases: int, failure: float, delta: float) -> dict[str, Promise]:
+def promised(name: str, releases: int, failure: float, delta: float) -> dict[str, ReleaseBudget]:
     """What keeps the profile of a file with one profile, by the names of its texts."""
     file = load_profile_file(DATA / f"{name}.toml")
     best = recommend_epsilon(file.profiles[""], statistic=file.statistic, round_down=file.round_down)
     return {
-        "profile, pure DP": promise(best, releases=releases, composition="basic"),
-        "profile, approximate DP": promise(best, "approximate DP", failure=failure, delta=delta, releases=releases),
-        "profile, zCDP": promise(best, "zCDP", failure=failure, releases=releases),
+        "profile, pure DP": allocate(best, releases=releases, composition="basic"),
+        "profile, approximate DP": allocate(best, "approximate DP", failure=failure, delta=delta, releases=releases),
+        "profile, zCDP": allocate(best, "zCDP", failure=failure, releases=releases),
     }
 
 

@@ -238,7 +238,7 @@ def test_a_table_gives_what_the_library_gives() -> None:
 def test_two_releases_are_stretched_first_and_then_added_up() -> None:
     """Pure DP with epsilon 1, two releases, three records: total variation 0.881191 against 0.927205."""
     both = answered(TOWN)["composition"]
-    found = [both[order]["advantage"] for order in ("semi_first", "compose_first")]
+    found = [both[order]["advantage"] for order in ("extend_then_compose", "compose_then_extend")]
     assert found == pytest.approx([0.881191, 0.927205], abs=1e-6)
     assert not both["same"]
     assert "each stretched, then added up" in printed(TOWN)

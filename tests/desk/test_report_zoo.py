@@ -75,8 +75,8 @@ def page(name: str) -> str:
 
 
 @cache
-def swept_page(name: str) -> sensitivity_section.Gone:
-    return sensitivity_section.gone_over(audited_page(name)[0], progress=False)
+def swept_page(name: str) -> sensitivity_section.SweepResult:
+    return sensitivity_section.run_sweeps(audited_page(name)[0], progress=False)
 
 
 def text_of(html: str) -> str:
@@ -263,7 +263,7 @@ def test_the_words_for_a_belief_follow_both_changes(said: str) -> None:
 
 def test_a_belief_that_leaves_one_truth_is_said_to(tmp_path: Path) -> None:
     more = "[sensitivity.beliefs.few]\ntract = { upper = 1 }\n"
-    lines = list(sensitivity_section.belief_lines(sensitivity_section.gone_over(small(tmp_path, more))))
+    lines = list(sensitivity_section.belief_lines(sensitivity_section.run_sweeps(small(tmp_path, more))))
     assert "only one truth is possible" in lines[0]
     assert "outside the reader's belief" in lines[1]
 
@@ -480,7 +480,7 @@ def test_a_sweep_over_siblings_says_that_beliefs_stay() -> None:
     assert said in simulated_page()[2]
     scenario = simulated_page()[0]
     ranges = replace(scenario.sensitivity, siblings=())  # type: ignore[type-var]
-    gone = sensitivity_section.gone_over(replace(scenario, sensitivity=ranges), progress=False)  # type: ignore[arg-type]
+    gone = sensitivity_section.run_sweeps(replace(scenario, sensitivity=ranges), progress=False)  # type: ignore[arg-type]
     assert not list(sensitivity_section.sibling_lines(gone))
 
 

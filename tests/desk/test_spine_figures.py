@@ -69,27 +69,27 @@ def test_results_are_the_posterior_and_the_membership() -> None:
 
 
 def test_the_promise_is_zcdp_of_the_path() -> None:
-    found = block_results.promise(table())
+    found = block_results.path_guarantee(table())
     assert (found.rho, found.records) == (pytest.approx(0.35), 1)
     assert found.ratio(0.1) == pytest.approx(adv.ZeroConcentratedDP(0.35).ratio_bounds(0.1, 0.05))
     assert found.posterior(0.1)[1] == pytest.approx(0.1 * found.ratio(0.1)[1])
 
 
 def test_beside_an_exact_total_two_paths_change() -> None:
-    found = block_results.promise(table(exact=True))
+    found = block_results.path_guarantee(table(exact=True))
     assert (found.rho, found.records) == (pytest.approx(0.3), 2)
     assert found.guarantee.epsilon(1e-6) == pytest.approx(adv.ZeroConcentratedDP(0.6).epsilon(1e-6))
 
 
 def test_an_exact_block_is_promised_nothing() -> None:
     only = {"path_rho": np.array([0.0]), "variance": np.array([0.0]), "path_exact": np.array([True])}
-    found = block_results.promise(only)
+    found = block_results.path_guarantee(only)
     assert found.guarantee == adv.NoPrivacy()
     assert found.ratio(0.1) == (0.0, pytest.approx(10.0))
 
 
 def test_few_blocks_pass_the_bounds_when_readers_are_right() -> None:
-    low, high = block_results.promise(table()).ratio(0.1)
+    low, high = block_results.path_guarantee(table()).ratio(0.1)
     ratio = block_results.blocks(table(), "ratio")
     assert ((ratio < low) | (ratio > high)).mean() <= 0.05
 
@@ -111,7 +111,7 @@ def test_errors_are_root_mean_squares_by_level() -> None:
 
 
 def test_risk_draws_every_proven_block_and_the_bounds() -> None:
-    ratio, bounds = block_results.blocks(table(), "ratio"), block_results.promise(table()).ratio(0.1)
+    ratio, bounds = block_results.blocks(table(), "ratio"), block_results.path_guarantee(table()).ratio(0.1)
     figure = spine_figures.risk(table(), bounds, threshold=1.25, failure=0.05)
     lines = drawn(figure)
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == ratio.size
@@ -151,7 +151,7 @@ def test_accuracy_shows_what_intervals_hold_beside_what_they_claim() -> None:
 
 def test_the_worst_come_first() -> None:
     columns = table()
-    figure = spine_figures.worst(columns, 5, block_results.promise(columns).ratio(0.1))
+    figure = spine_figures.worst(columns, 5, block_results.path_guarantee(columns).ratio(0.1))
     lines = drawn(figure)
     top = np.sort(block_results.blocks(columns, "ratio"))[::-1][:5]
     np.testing.assert_allclose(lines["ratio"].get_xdata(), top)

@@ -24,13 +24,13 @@ from adversary.nmf.runs import (
 from tests.desk.test_spine_figures import PRIOR, county, table
 
 
-def account(**more: Any) -> spine_page.Account:
+def account(**more: Any) -> spine_page.SpinePage:
     found = county()[-1]
     given = {"dropped": found.dropped, "leaf_prior": "a rate per group", "known": "the others", **more}
-    return spine_page.Account(table(), "county/", "TOTAL", **given)
+    return spine_page.SpinePage(table(), "county/", "TOTAL", **given)
 
 
-def words(one: spine_page.Account) -> str:
+def words(one: spine_page.SpinePage) -> str:
     """The text of the page, no picture in it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(section, "inline", lambda figure: "data:image/svg+xml;base64,")
@@ -82,7 +82,7 @@ def test_it_warns_where_readers_are_mistaken_about_the_others() -> None:
     tree, truth, released, rho, found = county()
     wrong = block_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves] + 12))
     ratio = block_results.blocks(wrong, "ratio")
-    assert (ratio < block_results.promise(wrong).ratio(0.1)[0]).mean() > 0.05
+    assert (ratio < block_results.path_guarantee(wrong).ratio(0.1)[0]).mean() > 0.05
     text = words(replace(account(), table=wrong))
     assert "of blocks are beyond the bounds, more than the 5 % they may fail in" in text
 
@@ -118,7 +118,7 @@ def settled() -> dict[str, Any]:
 def test_blocks_that_no_noise_protects_are_risks_and_not_under_the_promise() -> None:
     found = run_findings.findings([settled()])
     assert (found.leaves, found.ratios.size, found.unprotected) == (60, 60, 2)
-    assert found.promised == block_results.promise(settled()) == block_results.promise(table())
+    assert found.promised == block_results.path_guarantee(settled()) == block_results.path_guarantee(table())
     assert (found.ratios.min(), found.ratios.max(), found.worst["ratio"][0]) == (0.0, 10.0, 10.0)
     assert found.at_least(9.0) == pytest.approx(1 / 60)
     assert found.beyond(0.1)[1] == (block_results.blocks(table(), "ratio")[2:] > found.promised.ratio(0.1)[1]).mean()

@@ -10,10 +10,10 @@ import xarray as xr
 from scipy.stats import poisson
 
 import adversary as adv
-from adversary.driver.sensitivity import MEASURES, each_alone, extremes, one_at_a_time, sweep
+from adversary.driver.sensitivity import MEASURES, base_and_sweeps, extremes, one_at_a_time, sweep
 from adversary.privacy.invariants.canonical import Tulap
 from adversary.reader.risk.averages import prob_correct
-from adversary.reader.risk.bayes_factor_law import FactorLaw
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
 from adversary.reader.risk.modified import scaled_plan, total_rho
 
 RHO1, RHO2 = 64 / 25 * 165 / 4099 * 3945 / 4097, 64 / 25 * 1256 / 4099 * 1288 / 4099
@@ -79,8 +79,8 @@ def test_another_budget_is_another_answer_whatever_the_noise(noise: adv.Mechanis
 
 def test_every_prior_is_read_from_one_law(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    quantiles = FactorLaw.quantiles
-    monkeypatch.setattr(FactorLaw, "quantiles", lambda law, levels: asked.append(1) or quantiles(law, levels))
+    quantiles = BayesFactorLaw.quantiles
+    monkeypatch.setattr(BayesFactorLaw, "quantiles", lambda law, levels: asked.append(1) or quantiles(law, levels))
     found = sweep(two_levels(), reader(), TRUTH, prior=np.linspace(0.05, 0.9, 12))
     assert len(asked) == 2  # one law for each truth
     alone = sweep(two_levels(), reader(0.05), TRUTH)
@@ -206,7 +206,7 @@ def test_a_tornado_holds_the_range_of_each_input_with_the_base_inside() -> None:
         two_levels(), reader(), TRUTH, prior=[0.1, 0.9], siblings=[27],
         beliefs={"sure of 25": {"block group": adv.Point(25)}},
     )  # fmt: skip
-    base, swept = each_alone(two_levels(), reader(), TRUTH, prior=[0.1, 0.9], siblings=[27])
+    base, swept = base_and_sweeps(two_levels(), reader(), TRUTH, prior=[0.1, 0.9], siblings=[27])
     assert found["input"].values.tolist() == ["prior", "siblings", "beliefs"]
     for measure in MEASURES:
         low, middle, high = (found[measure].sel(end=end) for end in ("low", "base", "high"))
@@ -229,7 +229,7 @@ def test_a_tornado_of_nothing_is_refused() -> None:
 
 
 def test_a_mapping_of_siblings_is_one_input_for_each_level() -> None:
-    swept = each_alone(two_levels(), reader(), TRUTH, siblings={"block": [3, 27]})[1]
+    swept = base_and_sweeps(two_levels(), reader(), TRUTH, siblings={"block": [3, 27]})[1]
     assert list(swept) == ["siblings[block]"]
 
 

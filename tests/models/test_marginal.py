@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from adversary._core.diagnosis import diagnose
-from adversary._core.workers import Remade
+from adversary._core.workers import PerThread
 from adversary.models import noise
 from adversary.models.enumeration.graphs import condition
 from adversary.models.fitting import fit_releases
@@ -388,14 +388,14 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(
     assert fit_releases.refit(unknown_rate(), some, **options).estimate.identical(whole.estimate.isel(release=slice(3)))
 
 
-def first_of_tables(compiled: Remade[Marginalised], releases: dict[str, Any]) -> Any:
+def first_of_tables(compiled: PerThread[Marginalised], releases: dict[str, Any]) -> Any:
     """Something that a worker could be asked for."""
     return compiled.value.tables(releases)
 
 
 @pytest.mark.usefixtures("without_sampler")
 def test_a_model_that_is_sent_to_a_worker_is_compiled_there_to_the_same_numbers() -> None:
-    here = Remade(Marginalised.of, unknown_rate(), NAMES, "in", None, np.random.SeedSequence(4))
+    here = PerThread(Marginalised.of, unknown_rate(), NAMES, "in", None, np.random.SeedSequence(4))
     there = pickle.loads(pickle.dumps(partial(first_of_tables, here)))
     np.testing.assert_array_equal(there(RELEASES), first_of_tables(here, RELEASES))
     priors = [one.value.priors for one in (here, there.args[0])]

@@ -180,8 +180,8 @@ def test_b13_the_printed_epsilon_breaks_its_own_requirement() -> None:
     twelve = 12 * adv.PureDP(0.135)
     allowed = 2 * math.log(1.5)
     assert twelve.tail(allowed)[0] + twelve.swapped.tail(allowed)[1] > 0.01
-    assert not adv.ProbabilisticDP(allowed, 0.01).is_kept_by(twelve)
-    assert adv.ProbabilisticDP(allowed, 0.01).is_kept_by(12 * adv.PureDP(0.0677))
+    assert not adv.ProbabilisticDP(allowed, 0.01).is_satisfied_by(twelve)
+    assert adv.ProbabilisticDP(allowed, 0.01).is_satisfied_by(12 * adv.PureDP(0.0677))
 
 
 def test_b15_advertising_system() -> None:

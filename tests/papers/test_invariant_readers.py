@@ -36,7 +36,7 @@ def test_s27_the_bound_that_ignores_the_invariant_is_false() -> None:
     known = cd.condition(FAIR, CUBE, sum, 2)
     assert known.conforms.sum() == 3
     assert float(known.invariant_ratio) == pytest.approx(8 / 3)
-    found = cd.learn(known, released((0, 1, 1)))
+    found = cd.posterior_given(known, released((0, 1, 1)))
     truth, other = CUBE.index((0, 1, 1)), CUBE.index((1, 0, 1))
     posterior = found.posterior.values
     assert posterior[truth] == pytest.approx(1 / (1 + 2 * math.exp(-2)), rel=1e-12)
@@ -54,7 +54,7 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
     assert len(listed) == 9
     answers = list(itertools.product(range(4), repeat=3))
     known = cd.condition(np.full(9, 1 / 9), listed, len, 3)
-    found = cd.learn(known, released(answers, listed, adv.RandomizedResponse(1.0, 4)))
+    found = cd.posterior_given(known, released(answers, listed, adv.RandomizedResponse(1.0, 4)))
     odds = cd.record_odds(found, PURE)
     largest = float(np.exp(odds.log_odds_factor.max()))
     assert largest == pytest.approx(2 / (math.exp(-2) + math.exp(-3)), rel=1e-12)
@@ -73,7 +73,7 @@ def test_s28_one_record_is_moved_beyond_the_literal_semi_adjacency() -> None:
 def test_s29_all_but_one_record_and_the_margins_leave_nothing_to_learn(epsilon: float) -> None:
     """The paper's section 7: posterior 1 whatever the noise and whatever it answers."""
     told = cd.condition(FAIR, CUBE, lambda database: (sum(database), *database[1:]), (2, 1, 1))
-    found = cd.learn(told, released(CUBE, noise=adv.RandomizedResponse(epsilon)))
+    found = cd.posterior_given(told, released(CUBE, noise=adv.RandomizedResponse(epsilon)))
     np.testing.assert_array_equal(found.posterior.sel(database=CUBE.index((0, 1, 1))), 1.0)
     known = np.array([[3, 1], [2, 2]])
     table = cd.table_posterior(
@@ -139,7 +139,7 @@ def test_a_prior_that_ties_a_record_to_others_widens_the_bound() -> None:
     answers = list(itertools.product((0, 1), repeat=4))
     radii = []
     for known in (tied, free):
-        odds = cd.record_odds(cd.learn(known, released(answers, listed)), PURE)
+        odds = cd.record_odds(cd.posterior_given(known, released(answers, listed)), PURE)
         radii.append(int(odds.radius.max()))
         assert float(odds.log_odds_factor.max()) <= float(odds.bound.max()) + 1e-12
     assert radii == [4, 2]
@@ -167,7 +167,7 @@ def test_a_reader_who_expects_an_association_is_moved_beyond_every_semi_adjacenc
     weight = np.prod(pi.ravel()[np.array(listed)], axis=1)
     known = cd.condition(weight / weight.sum(), listed, len, 4)
     answers = released(listed, listed, adv.RandomizedResponse(epsilon, 8))
-    odds = cd.record_odds(cd.learn(known, answers), adv.PureDP(epsilon))
+    odds = cd.record_odds(cd.posterior_given(known, answers), adv.PureDP(epsilon))
     largest = float(odds.log_odds_factor.max())
     assert semi_adjacency(margins) == 3
     assert largest == pytest.approx(3.72 * epsilon, rel=0.01)

@@ -220,7 +220,7 @@ def test_s22_and_s23_canonical_noise() -> None:
     """Lemma 36, for epsilon 1 and for mu 1."""
     pure, gaussian = adv.PureDP(1.0), adv.GaussianDP(1.0)
     for noise in (Tulap(1.0), CanonicalNoise(pure)):
-        assert 0.5 * (1.0 - noise.promise.advantage) == pytest.approx(0.268941, abs=1e-6)
+        assert 0.5 * (1.0 - noise.nominal_guarantee.advantage) == pytest.approx(0.268941, abs=1e-6)
         assert noise.cdf(1.0, 0) == pytest.approx(0.816060, abs=1e-6)
         assert noise.cdf(-2.0, 0) == pytest.approx(0.067668, abs=1e-6)
     noise = CanonicalNoise(gaussian)

@@ -149,17 +149,17 @@ def test_s26_gaussian_dp_beside_margins() -> None:
 def test_s30_s31_s47_semi_dp_first_promises_more() -> None:
     """Proposition 21."""
     twice = [adv.PureDP(1.0)] * 2
-    first, after = inv.semi_first(twice, 2), inv.compose_first(twice, 2)
+    first, after = inv.extend_then_compose(twice, 2), inv.compose_then_extend(twice, 2)
     assert (trade_off(first, 0.9), trade_off(after, 0.9)) == pytest.approx((0.160417, 0.059261), abs=1e-6)
     assert (first.advantage, after.advantage) == pytest.approx((0.739583, 0.864665), abs=1e-6)
-    first, after = inv.semi_first(twice, 3), inv.compose_first(twice, 3)
+    first, after = inv.extend_then_compose(twice, 3), inv.compose_then_extend(twice, 3)
     assert (first.advantage, after.advantage) == pytest.approx((0.881191, 0.927205), abs=1e-6)
     assert (first.delta(3.0), after.delta(3.0)) == pytest.approx((0.664961, 0.756403), abs=1e-6)
 
 
 def test_proposition_21_is_an_equality_for_gaussian_dp_and_zcdp() -> None:
     gaussian = [adv.GaussianDP(0.6), adv.GaussianDP(0.8)]
-    for compose in (inv.semi_first, inv.compose_first):
+    for compose in (inv.extend_then_compose, inv.compose_then_extend):
         found: Any = compose(gaussian, 3)
         assert found.mu == pytest.approx(3.0)
         found = compose([adv.ZeroConcentratedDP(0.1), adv.ZeroConcentratedDP(0.3)], 3)
@@ -212,8 +212,8 @@ def test_proposition_11_every_conforming_pair_is_protected_as_a_group_of_its_dis
     one = adv.PureDP(1.0)
     for x, y in itertools.combinations(inv.conforming(CUBE, sum, 2), 2):
         loss = LatticeLoss.from_probs(responses(x, 1.0), responses(y, 1.0))
-        assert one.group(2).is_kept_by(loss)
-        assert not one.is_kept_by(loss)  # one record's promise says nothing of them
+        assert one.group(2).is_satisfied_by(loss)
+        assert not one.is_satisfied_by(loss)  # one record's promise says nothing of them
 
 
 def test_subspace_privacy_describes_pairs_that_the_invariant_rules_out() -> None:
@@ -229,7 +229,7 @@ def test_subspace_privacy_describes_pairs_that_the_invariant_rules_out() -> None
 
 def test_example_6_the_same_parameters_on_fewer_pairs_are_weaker() -> None:
     two = adv.PureDP(1.0).group(2)
-    everyone = inv.Promise(CUBE, 2, two)
-    conforming = inv.Promise(inv.conforming(CUBE, sum, 2), 2, two)
+    everyone = inv.ScopedGuarantee(CUBE, 2, two)
+    conforming = inv.ScopedGuarantee(inv.conforming(CUBE, sum, 2), 2, two)
     assert inv.compare(everyone, conforming) == "stronger"
-    assert inv.compare(inv.Promise(inv.conforming(CUBE, sum, 1), 2, two), conforming) is None
+    assert inv.compare(inv.ScopedGuarantee(inv.conforming(CUBE, sum, 1), 2, two), conforming) is None

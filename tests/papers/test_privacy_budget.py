@@ -79,7 +79,7 @@ def test_pb8_and_pb9_where_inclusion_is_the_secret(
 ) -> None:
     """Example 1, Table 3.1: value prior 1, posterior up to a quarter; epsilon, noise and probability of no noise."""
     answer = epsilon_of(RiskProfile.ratio_or_absolute(ratio, 0.25, value=1))
-    noise = budget.noise_of("geometric", answer)
+    noise = budget.mechanism_for("geometric", answer)
     assert answer == pytest.approx(epsilon, abs=1e-4)
     assert math.sqrt(noise.variance) == pytest.approx(sd, abs=1e-4)
     assert budget.rmse(noise) == pytest.approx(sd, abs=1e-4)
@@ -196,9 +196,9 @@ def test_pb20_infant_deaths_at_ratio_two() -> None:
         assert float(row["epsilon"]) == pytest.approx(epsilon, abs=5e-5)
         assert float(row["rmse"]) == pytest.approx(rmse, abs=5e-5)
         np.testing.assert_allclose(row["switch"].sel(side="above"), flips, rtol=0, atol=5e-5)
-        noise = budget.noise_of("geometric", float(row["epsilon"]))
+        noise = budget.mechanism_for("geometric", float(row["epsilon"]))
         for truth, flip in zip((25, 26, 28, 32), flips, strict=True):
-            assert budget.switch_probability(noise, truth, 24) == pytest.approx(flip, abs=5e-5)
+            assert budget.misclassification_probability(noise, truth, 24) == pytest.approx(flip, abs=5e-5)
 
 
 def test_pb21_and_t4_the_most_permissive_profile() -> None:
@@ -207,13 +207,13 @@ def test_pb21_and_t4_the_most_permissive_profile() -> None:
     With the truth at the target the flip needs two steps from 23, one from 24: x^2 / (1 + x) = 1/90 and x / (1 + x).
     """
     answer = epsilon_of(RiskProfile.ratio_or_absolute(5.0, 0.5, value=1))
-    noise = budget.noise_of("geometric", answer)
+    noise = budget.mechanism_for("geometric", answer)
     assert answer == pytest.approx(2.197225, abs=1e-6)
     assert answer == pytest.approx(2 * LOG_3, rel=1e-15)
     assert budget.rmse(noise) == pytest.approx(0.5303, abs=1e-4)
-    assert budget.switch_probability(noise, 25, 24) == pytest.approx(0.1, rel=1e-14)
-    assert budget.switch_probability(noise, 24, 24) == pytest.approx(0.1, rel=1e-14)
-    assert budget.switch_probability(noise, 23, 24) == pytest.approx(1 / 90, rel=1e-14)
+    assert budget.misclassification_probability(noise, 25, 24) == pytest.approx(0.1, rel=1e-14)
+    assert budget.misclassification_probability(noise, 24, 24) == pytest.approx(0.1, rel=1e-14)
+    assert budget.misclassification_probability(noise, 23, 24) == pytest.approx(1 / 90, rel=1e-14)
 
 
 def test_pb22_the_absent_one_of_four() -> None:

@@ -1,4 +1,4 @@
-"""Kazan et al. (2025), choosing epsilon for one release and for several: the rows of its examples through `promise`.
+"""Kazan et al. (2025), choosing epsilon for one release and for several: the rows of its examples through `allocate`.
 
 Rows and errata as in `test_disclosure_bounds`, where the formulas behind them are held one by one. Here a profile is
 stated and the answer read off. The published route goes through a total (epsilon, delta); the failure asked of the law
@@ -12,8 +12,8 @@ import math
 import pytest
 
 import adversary as adv
-from adversary.policy.budget.allocate import Promise, promise, release_curve
 from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.release_budget import ReleaseBudget, allocate, release_curve
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
 
@@ -24,15 +24,15 @@ EIGHTY_PERCENT = RiskProfile.point(1.6, inclusion=0.5, value=1.0)
 """Figure 5.3: a posterior of at most 80 % at prior 1/2."""
 
 
-def twelve(composition: str, definition: str = "approximate DP") -> Promise:
+def twelve(composition: str, definition: str = "approximate DP") -> ReleaseBudget:
     """Example 8: twelve releases, delta 1e-8 each and 1e-6 in all, failure 0.01."""
     asked = {"delta": 1e-6, "delta_each": 1e-8} if definition == "approximate DP" else {}
-    return promise(TWENTY_POINTS, definition, failure=0.01, releases=12, composition=composition, **asked)
+    return allocate(TWENTY_POINTS, definition, failure=0.01, releases=12, composition=composition, **asked)
 
 
 def test_b11_epsilon_for_twenty_points() -> None:
     assert TWENTY_POINTS.epsilon == pytest.approx(0.810930, abs=1e-6)
-    total = promise(TWENTY_POINTS, "approximate DP", failure=0.01, delta=1e-6)
+    total = allocate(TWENTY_POINTS, "approximate DP", failure=0.01, delta=1e-6)
     assert total.parameter == pytest.approx(0.810786, abs=1e-6)
     assert total.guarantee == adv.ApproximateDP(total.parameter, 1e-6)
 
@@ -59,7 +59,7 @@ def test_b12_the_law_of_all_releases_leaves_a_quarter_more() -> None:
 
 def test_b14_pure_and_basic() -> None:
     assert twelve("basic", "pure DP").parameter == pytest.approx(0.067578, abs=1e-6)
-    assert promise(TWENTY_POINTS, releases=12).parameter == pytest.approx(0.067578, abs=1e-6)  # for certain
+    assert allocate(TWENTY_POINTS, releases=12).parameter == pytest.approx(0.067578, abs=1e-6)  # for certain
 
 
 def test_b13_and_f2_twelve_releases_at_the_printed_epsilon_break_the_limit() -> None:
@@ -80,7 +80,7 @@ def test_example_8_where_values_are_the_secret() -> None:
     assert values.epsilon == pytest.approx(TWENTY_POINTS.epsilon / 2, rel=1e-12)
     asked = {"failure": 0.01, "delta": 1e-6, "delta_each": 1e-8, "releases": 12}
     published, exact = (
-        promise(values, "approximate DP", composition=how, **asked).parameter for how in ("optimal", "exact")
+        allocate(values, "approximate DP", composition=how, **asked).parameter for how in ("optimal", "exact")
     )
     assert published < twelve("optimal").parameter / 1.98
     assert exact == pytest.approx(0.043170, abs=1e-6)
@@ -88,7 +88,7 @@ def test_example_8_where_values_are_the_secret() -> None:
 
 def test_b05_basic_composition_keeps_80_percent_for_27_releases() -> None:
     """Epsilon 0.05 each, failure 0.05: the 28th breaks it."""
-    kept, broken = (promise(EIGHTY_PERCENT, releases=n, composition="basic").parameter for n in (27, 28))
+    kept, broken = (allocate(EIGHTY_PERCENT, releases=n, composition="basic").parameter for n in (27, 28))
     assert broken < 0.05 < kept
 
 
@@ -101,14 +101,14 @@ def test_b06_and_f3_releases_until_80_percent(composition: str, first: int) -> N
     assert list(below.values) == [False] * 6 + [True]
     printed = {"advanced": 51, "lattice": 96, "optimal": 96}[composition]
     asked = {"failure": 0.05, "delta": 1e-6, "composition": composition}
-    assert promise(EIGHTY_PERCENT, "approximate DP", releases=printed, **asked).parameter < 0.045
+    assert allocate(EIGHTY_PERCENT, "approximate DP", releases=printed, **asked).parameter < 0.045
 
 
 def test_f3_the_law_of_all_releases_keeps_80_percent_for_longer_than_was_printed() -> None:
     """The printed 96 is no answer to (epsilon, 1e-6), but the failure asked of all releases allows 133."""
     asked = {"failure": 0.05, "composition": "exact"}
-    assert promise(EIGHTY_PERCENT, releases=96, **asked).parameter == pytest.approx(0.059123, abs=1e-6)
-    last, first = (promise(EIGHTY_PERCENT, releases=n, **asked).parameter for n in (133, 134))
+    assert allocate(EIGHTY_PERCENT, releases=96, **asked).parameter == pytest.approx(0.059123, abs=1e-6)
+    last, first = (allocate(EIGHTY_PERCENT, releases=n, **asked).parameter for n in (133, 134))
     assert first < 0.05 <= last
 
 
@@ -116,7 +116,7 @@ def test_b21_epsilon_for_a_ratio_of_three() -> None:
     """Ratio at most 3 at prior 0.1; delta 1e-6, failure 0.05."""
     profile = RiskProfile.point(3.0, inclusion=0.1, value=1.0)
     assert recommend_epsilon(profile).epsilon == pytest.approx(1.349927, abs=1e-6)
-    made = promise(profile, "approximate DP", failure=0.05, delta=1e-6)
+    made = allocate(profile, "approximate DP", failure=0.05, delta=1e-6)
     assert made.parameter == pytest.approx(1.349902, abs=1e-6)
 
 
@@ -126,4 +126,4 @@ def test_b28_epsilon_of_approximate_releases_from_their_total(composition: str, 
     loss = adv.ApproximateDP(total + 5e-7, 1e-6).loss_bound(0.01)
     allowed = recommend_epsilon(RiskProfile.difference(math.tanh(loss / 4)), statistic="count")
     asked = {"failure": 0.01, "delta": 1e-6, "delta_each": 1e-8, "releases": 12, "composition": composition}
-    assert promise(allowed, "approximate DP", **asked).parameter == pytest.approx(0.05, abs=2e-7)
+    assert allocate(allowed, "approximate DP", **asked).parameter == pytest.approx(0.05, abs=2e-7)

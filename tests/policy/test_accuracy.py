@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.policy.budget.accuracy import (
     RateCounts,
-    noise_of,
+    mechanism_for,
+    misclassification_probability,
     prob_exact,
     rate_counts,
     rmse,
     switch_of_rate,
-    switch_probability,
     tradeoff_table,
 )
-from adversary.policy.budget.allocate import promise
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_profile import RiskProfile
 
 MECHANISMS: dict[str, adv.Mechanism] = {
@@ -62,13 +62,13 @@ def test_error_and_exact_releases_agree_with_the_pmf(name: str) -> None:
 @given(st.floats(1e-6, 50.0))
 @settings(max_examples=200, deadline=None)
 def test_geometric_noise_has_closed_forms_at_every_scale(epsilon: float) -> None:
-    noise, x = noise_of("geometric", epsilon), math.exp(-epsilon)
+    noise, x = mechanism_for("geometric", epsilon), math.exp(-epsilon)
     assert prob_exact(noise) == pytest.approx(math.tanh(epsilon / 2.0), rel=1e-13)
     assert rmse(noise) == pytest.approx(math.sqrt(2.0 * x) / -math.expm1(-epsilon), rel=1e-13)
     for steps in (1, 2, 8):
         flipped = x**steps / (1.0 + x)
-        assert switch_probability(noise, 24 + steps, 24) == pytest.approx(flipped, rel=1e-12)
-        assert switch_probability(noise, 25 - steps, 24) == pytest.approx(flipped, rel=1e-12)
+        assert misclassification_probability(noise, 24 + steps, 24) == pytest.approx(flipped, rel=1e-12)
+        assert misclassification_probability(noise, 25 - steps, 24) == pytest.approx(flipped, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -76,7 +76,7 @@ def test_switched_decisions_agree_with_simulation(name: str) -> None:
     mechanism, rng, draws, threshold = MECHANISMS[name], np.random.default_rng(2), 200_000, 24
     for truth in (18, 22, 23, 24, 25, 26, 30):
         released = mechanism.sample(np.full(draws, truth), rng)
-        found = switch_probability(mechanism, truth, threshold)
+        found = misclassification_probability(mechanism, truth, threshold)
         switched = np.mean((released <= threshold) != (truth <= threshold))
         assert switched == pytest.approx(found, abs=5.0 * math.sqrt(found * (1.0 - found) / draws) + 1e-12)
 
@@ -85,32 +85,34 @@ def test_switched_decisions_agree_with_simulation(name: str) -> None:
 def test_switching_is_rarer_farther_from_the_threshold_and_even_on_both_sides(name: str) -> None:
     mechanism = MECHANISMS[name]
     steps = np.arange(1, 30)
-    above = switch_probability(mechanism, 24 + steps, 24)
+    above = misclassification_probability(mechanism, 24 + steps, 24)
     between = 24.5 if name in ("laplace", "gaussian") else 24  # a decision between two counts
     assert (np.diff(above) <= 0.0).all()
     assert (above <= 0.5).all()
-    below = switch_probability(mechanism, 25 - steps, between)
-    np.testing.assert_allclose(below, switch_probability(mechanism, 24 + steps, between), rtol=1e-12, atol=1e-300)
+    below = misclassification_probability(mechanism, 25 - steps, between)
+    np.testing.assert_allclose(
+        below, misclassification_probability(mechanism, 24 + steps, between), rtol=1e-12, atol=1e-300
+    )
 
 
 def test_switching_far_away_keeps_its_digits() -> None:
-    found = switch_probability(noise_of("geometric", 2.0), 300, 24)
+    found = misclassification_probability(mechanism_for("geometric", 2.0), 300, 24)
     assert found == pytest.approx(math.exp(-2.0 * 276) / (1.0 + math.exp(-2.0)), rel=1e-12)
-    assert 0.0 < switch_probability(noise_of("gaussian", 0.5), 24 + 35, 24) < 1e-250
+    assert 0.0 < misclassification_probability(mechanism_for("gaussian", 0.5), 24 + 35, 24) < 1e-250
 
 
 def test_noise_is_what_it_is_sold_as() -> None:
-    assert noise_of("geometric", 0.5) == adv.Geometric(0.5)
-    assert noise_of("laplace", 0.5) == adv.Laplace(2.0)
-    assert noise_of("gaussian", 0.5) == adv.Gaussian(1.0)
-    assert noise_of("discrete gaussian", 0.125).rho == pytest.approx(0.125)
+    assert mechanism_for("geometric", 0.5) == adv.Geometric(0.5)
+    assert mechanism_for("laplace", 0.5) == adv.Laplace(2.0)
+    assert mechanism_for("gaussian", 0.5) == adv.Gaussian(1.0)
+    assert mechanism_for("discrete gaussian", 0.125).rho == pytest.approx(0.125)
     for kind in ("geometric", "laplace", "gaussian", "discrete gaussian"):
-        assert noise_of(kind, math.inf) == adv.Exact()
+        assert mechanism_for(kind, math.inf) == adv.Exact()
         for bad in (0.0, -1.0, math.nan):
             with pytest.raises(ValueError, match="must be positive"):
-                noise_of(kind, bad)
+                mechanism_for(kind, bad)
     with pytest.raises(ValueError, match="kind must be one of 'geometric', 'laplace'"):
-        noise_of("uniform", 1.0)
+        mechanism_for("uniform", 1.0)
 
 
 # Rates
@@ -139,8 +141,8 @@ def test_a_switched_rate_is_a_switched_count() -> None:
     for name, mechanism in MECHANISMS.items():
         above, below = switch_of_rate(mechanism, 4012, "6/1000", "1/1000")
         limit = 24.072 if name in ("laplace", "gaussian") else 24  # continuous releases are not rounded
-        assert above == pytest.approx(switch_probability(mechanism, 28, limit), rel=1e-12)
-        assert below == pytest.approx(switch_probability(mechanism, 20, limit), rel=1e-12)
+        assert above == pytest.approx(misclassification_probability(mechanism, 28, limit), rel=1e-12)
+        assert below == pytest.approx(misclassification_probability(mechanism, 20, limit), rel=1e-12)
     above, below = switch_of_rate(adv.Geometric(1.0), 1000, 0.006, 0.01)
     assert above > 0.0
     assert math.isnan(below)
@@ -192,8 +194,8 @@ def test_gaussian_noise_has_the_rho_that_keeps_the_profile_but_for_the_failure(k
     table = tradeoff_table({"one": profile}, **DURHAM, noise=kind, failure=0.01)
     rho = table["parameter"].item()
     assert table["parameter"].attrs["units"] == "rho"
-    assert rho == promise(profile, kind, failure=0.01).parameter
-    noise = noise_of(kind, rho)
+    assert rho == allocate(profile, kind, failure=0.01).parameter
+    noise = mechanism_for(kind, rho)
     worth = equivalent_epsilon(noise.privacy_loss(), 0.01, two=noise.privacy_loss(cells=2))
     assert worth == pytest.approx(table["epsilon"].item(), rel=1e-6)
     assert table["rmse"].item() == rmse(noise)
@@ -226,23 +228,23 @@ def test_profiles_without_a_number_have_a_status() -> None:
 
 def test_scalars_arrays_and_labels() -> None:
     truth = xr.DataArray([20, 24, 25], dims="county", coords={"county": ["a", "b", "c"]})
-    found = switch_probability(adv.Geometric(1.0), truth, 24)
+    found = misclassification_probability(adv.Geometric(1.0), truth, 24)
     assert found.dims == ("county",)
     assert found["county"].values.tolist() == ["a", "b", "c"]
-    assert isinstance(switch_probability(adv.Geometric(1.0), 25, 24), float)
-    assert switch_probability(adv.Geometric(1.0), [[25], [26]], [23, 24, 25]).shape == (2, 3)
+    assert isinstance(misclassification_probability(adv.Geometric(1.0), 25, 24), float)
+    assert misclassification_probability(adv.Geometric(1.0), [[25], [26]], [23, 24, 25]).shape == (2, 3)
 
 
 def test_bad_input_is_refused() -> None:
     noise = adv.Geometric(1.0)
     with pytest.raises(ValueError, match="truth must be a whole number"):
-        switch_probability(noise, 24.5, 24)
+        misclassification_probability(noise, 24.5, 24)
     with pytest.raises(ValueError, match="truth must be a whole number"):
-        switch_probability(adv.Gaussian(1.0), 24.5, 24)
+        misclassification_probability(adv.Gaussian(1.0), 24.5, 24)
     with pytest.raises(ValueError, match="threshold must be a whole number"):
-        switch_probability(noise, 24, 24.5)
+        misclassification_probability(noise, 24, 24.5)
     with pytest.raises(ValueError, match="threshold must be finite"):
-        switch_probability(adv.Gaussian(1.0), 24, math.inf)
+        misclassification_probability(adv.Gaussian(1.0), 24, math.inf)
     with pytest.raises(TypeError, match="clamped or rounded"):
         prob_exact(adv.postprocessing.clamped(noise))
     with pytest.raises(ValueError, match="base must be"):
@@ -268,7 +270,7 @@ def test_rates_are_the_simple_fractions_they_stand_for() -> None:
 
 
 def test_what_is_no_noise_is_refused_by_name() -> None:
-    for call in (lambda: prob_exact("geometric"), lambda: switch_probability(None, 1, 0)):  # type: ignore[arg-type]
+    for call in (lambda: prob_exact("geometric"), lambda: misclassification_probability(None, 1, 0)):  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="mechanism must be a noise law"):
             call()
 

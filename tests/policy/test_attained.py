@@ -16,12 +16,12 @@ from scipy.stats import laplace, norm
 
 import adversary as adv
 from adversary.policy.budget.attained import (
-    attained_keeps,
     attained_profile,
     attained_ratio,
     attained_risk,
     attained_tail,
-    sold_as,
+    nominal_guarantee,
+    satisfies_profile,
 )
 from adversary.policy.budget.evidence import TRUTHS, Evidence
 from adversary.policy.budget.recommend import recommend_epsilon
@@ -314,9 +314,9 @@ def test_where_only_inclusion_matters_the_bound_is_that_of_inclusion() -> None:
     ],
 )
 def test_mechanisms_keep_what_they_are_sold_as(mechanism: adv.Mechanism, definition: str) -> None:
-    assert sold_as(mechanism).definition == definition
-    assert sold_as(mechanism).is_kept_by(mechanism.privacy_loss())
-    assert sold_as(adv.Exact()).loss_bound(0.05) == math.inf
+    assert nominal_guarantee(mechanism).definition == definition
+    assert nominal_guarantee(mechanism).is_satisfied_by(mechanism.privacy_loss())
+    assert nominal_guarantee(adv.Exact()).loss_bound(0.05) == math.inf
 
 
 # Does a mechanism keep a risk profile?
@@ -338,35 +338,37 @@ PROFILES = {
 def test_the_recommended_epsilon_is_kept_and_no_larger_one(name: str, counted: str, kind: Any) -> None:
     profile = PROFILES[name]
     epsilon = recommend_epsilon(profile, statistic=counted).epsilon
-    found = attained_keeps(kind(epsilon), profile, statistic=counted)
+    found = satisfies_profile(kind(epsilon), profile, statistic=counted)
     assert found.kept
     assert found.excess == pytest.approx(1.0, rel=1e-6)
     assert found.attained == pytest.approx(found.tolerated, rel=1e-6)
-    more = attained_keeps(kind(1.01 * epsilon), profile, statistic=counted)
+    more = satisfies_profile(kind(1.01 * epsilon), profile, statistic=counted)
     assert not more.kept
     assert more.excess > 1.0
-    assert attained_keeps(kind(0.9 * epsilon), profile, statistic=counted).excess < 1.0
+    assert satisfies_profile(kind(0.9 * epsilon), profile, statistic=counted).excess < 1.0
 
 
 def test_gaussian_noise_keeps_a_profile_only_with_some_failure() -> None:
     profile = PROFILES["ratio or absolute"]
-    assert not attained_keeps(adv.Gaussian(4.0), profile).kept
-    kept = attained_keeps(adv.Gaussian(4.0), profile, 0.05)
+    assert not satisfies_profile(adv.Gaussian(4.0), profile).kept
+    kept = satisfies_profile(adv.Gaussian(4.0), profile, 0.05)
     assert kept.kept
     assert (kept.inclusion, kept.value) == pytest.approx((1.0, 1.0 / 12.0))
     assert "is kept but for probability 5" in kept.words
-    assert "not kept" in attained_keeps(adv.Gaussian(1.0), profile, 0.05).words
+    assert "not kept" in satisfies_profile(adv.Gaussian(1.0), profile, 0.05).words
 
 
 def test_a_profile_that_asks_for_nothing_is_kept_by_all() -> None:
-    found = attained_keeps(adv.Exact(), RiskProfile.custom(lambda p, q: np.inf + 0 * p * q), inclusion=0.5, value=0.5)
+    found = satisfies_profile(
+        adv.Exact(), RiskProfile.custom(lambda p, q: np.inf + 0 * p * q), inclusion=0.5, value=0.5
+    )
     assert found.kept
     assert found.excess == 0.0
     assert found.words == "Nothing is asked of this noise: every ratio is tolerated."
 
 
 def test_readers_may_be_chosen() -> None:
-    found = attained_keeps(adv.Geometric(2.0), PROFILES["ratio or absolute"], inclusion=[0.3, 0.6], value=1.0)
+    found = satisfies_profile(adv.Geometric(2.0), PROFILES["ratio or absolute"], inclusion=[0.3, 0.6], value=1.0)
     assert found.readers == 2
     assert found.value == 1.0
 
@@ -432,7 +434,7 @@ def test_other_bad_input_is_refused() -> None:
     with pytest.raises(TypeError, match="clamped or rounded"):
         attained_risk(adv.postprocessing.clamped(noise), 0.5, 0.5)
     with pytest.raises(TypeError, match="profile must be a RiskProfile"):
-        attained_keeps(noise, 3.0)  # type: ignore[arg-type]
+        satisfies_profile(noise, 3.0)  # type: ignore[arg-type]
 
 
 def test_the_law_of_evidence_is_the_same_however_it_is_computed() -> None:

@@ -200,7 +200,7 @@ def test_probabilistic_dp_promises_nothing_sharper_to_a_reader_unsure_of_others(
     A discrete Gaussian of rho 1 keeps probabilistic DP at 3.03389 but for 0.010472; the others' count is 12 or 13.
     """
     own, guarantee = adv.DiscreteGaussian.from_rho(1.0).privacy_loss(), adv.ProbabilisticDP(3.03389, 0.010472)
-    assert guarantee.is_kept_by(own)
+    assert guarantee.is_satisfied_by(own)
     k = np.arange(-40, 60)
 
     def law(count: int) -> np.ndarray:

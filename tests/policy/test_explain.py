@@ -15,9 +15,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.policy.budget.allocate import promise
 from adversary.policy.budget.belief_limits import limits_after, releases_within, telling_failure
 from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import absolute_risk_bound
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
@@ -608,7 +608,7 @@ def test_a_promise_is_told_by_each_release_and_all_of_them(
     definition: str, options: dict[str, Any], releases: int
 ) -> None:
     profile = PROFILES["difference"]
-    made = promise(profile, definition, releases=releases, **options)
+    made = allocate(profile, definition, releases=releases, **options)
     told = explanations(made)
     assert made.guarantee is not None
     assert made.total is not None
@@ -629,19 +629,19 @@ def test_a_promise_is_told_by_each_release_and_all_of_them(
         made.guarantee, topic="composition", releases=releases, failure=failure
     )
     assert explain(made, topic="guarantee").startswith(explain(made.guarantee, failure=failure))
-    with pytest.raises(ValueError, match="releases of a Promise are its own"):
+    with pytest.raises(ValueError, match="releases of a ReleaseBudget are its own"):
         explain(made, releases=releases + 1)
 
 
 def test_promises_that_cannot_be_made_or_round_to_nothing() -> None:
-    never = promise(PROFILES["difference"], "zCDP")
+    never = allocate(PROFILES["difference"], "zCDP")
     assert "cannot be kept by a protection of this kind" in explain(never)
     assert "No rho of zCDP above 0 keeps it for certain" in explain(never, "regulator")
     with pytest.raises(ValueError, match="there is no promised guarantee"):
         explain(never, topic="guarantee")
-    free = promise(RiskProfile.box(3.0, (0.5, 1.0), (0.8, 1.0)), "pure DP", releases=3)
+    free = allocate(RiskProfile.box(3.0, (0.5, 1.0), (0.8, 1.0)), "pure DP", releases=3)
     assert "asks for no protection" in explain(free)
-    rounded = promise(RiskProfile.difference(0.001), "pure DP", releases=3, composition="basic", round_down=2)
+    rounded = allocate(RiskProfile.difference(0.001), "pure DP", releases=3, composition="basic", round_down=2)
     assert (rounded.parameter, rounded.status) == (0.0, "bounded")
     assert "would end no higher than" in explain(rounded)
     assert explain(rounded, topic="guarantee").startswith("Results are published")
@@ -683,7 +683,7 @@ def test_a_search_without_certificate_is_said_of_promises_and_verdicts_too() -> 
     profile = RiskProfile.custom(lambda p, q: 1.0 + 0.3 / (p * q))
     judged = verdict(profile, adv.PureDP(0.1))
     assert judged.kept
-    for subject in (recommend_epsilon(profile), promise(profile, releases=2, composition="basic"), judged):
+    for subject in (recommend_epsilon(profile), allocate(profile, releases=2, composition="basic"), judged):
         for text in explanations(subject).values():
             assert "search" in text
         assert "none of them can be brought beyond it" not in explain(subject)

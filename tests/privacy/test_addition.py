@@ -49,10 +49,10 @@ def test_pure_and_gaussian_count_beside_zcdp() -> None:
     zcdp = adv.ZeroConcentratedDP(0.25)
     assert zcdp + adv.PureDP(1.0) == adv.PureDP(1.0) + zcdp == adv.ZeroConcentratedDP(0.75)
     assert zcdp + adv.GaussianDP(0.5) == adv.GaussianDP(0.5) + zcdp == adv.ZeroConcentratedDP(0.375)
-    assert adv.ZeroConcentratedDP(0.5).is_kept_by(adv.Geometric(1.0).privacy_loss())
+    assert adv.ZeroConcentratedDP(0.5).is_satisfied_by(adv.Geometric(1.0).privacy_loss())
     together = adv.Geometric(1.0).privacy_loss() + DG(0.25).privacy_loss() + adv.Gaussian(2.0).privacy_loss()
     assert sum([zcdp, adv.PureDP(1.0), adv.GaussianDP(0.5)]) == adv.ZeroConcentratedDP(0.875)
-    assert adv.ZeroConcentratedDP(0.875).is_kept_by(together)
+    assert adv.ZeroConcentratedDP(0.875).is_satisfied_by(together)
 
 
 def test_no_privacy_absorbs() -> None:
@@ -110,13 +110,13 @@ def test_optimal_composition_is_never_above_basic() -> None:
         total: Any = sum(parts)
         epsilon, delta = compose_basic([g.epsilon0 for g in parts], [g.delta0 for g in parts])
         assert total.delta(epsilon) <= delta
-        assert adv.ApproximateDP(epsilon, delta).is_kept_by(total.worst_pair)
+        assert adv.ApproximateDP(epsilon, delta).is_satisfied_by(total.worst_pair)
 
 
 def test_mechanisms_keep_the_sum_of_their_promises() -> None:
     promises: Any = adv.PureDP(0.5) + adv.PureDP(0.9)
-    assert promises.is_kept_by(adv.Geometric(0.5).privacy_loss() + adv.Laplace(1 / 0.9).privacy_loss())
-    assert not promises.is_kept_by(adv.Geometric(0.6).privacy_loss() + adv.RandomizedResponse(0.9).privacy_loss())
+    assert promises.is_satisfied_by(adv.Geometric(0.5).privacy_loss() + adv.Laplace(1 / 0.9).privacy_loss())
+    assert not promises.is_satisfied_by(adv.Geometric(0.6).privacy_loss() + adv.RandomizedResponse(0.9).privacy_loss())
     same_profile(promises, adv.RandomizedResponse(0.5).privacy_loss() + adv.RandomizedResponse(0.9).privacy_loss())
 
 
@@ -183,14 +183,14 @@ def test_the_advice_given_is_sound() -> None:
     """Each conversion named in a refusal is a promise the original implies."""
     loss = DG(0.3).privacy_loss()
     zcdp = adv.ZeroConcentratedDP(0.3)
-    assert zcdp.is_kept_by(loss)
+    assert zcdp.is_satisfied_by(loss)
     for delta in (1e-3, 1e-9):
-        assert adv.ApproximateDP(zcdp.epsilon(delta), delta).is_kept_by(loss)
+        assert adv.ApproximateDP(zcdp.epsilon(delta), delta).is_satisfied_by(loss)
     for alpha in (1.5, 2.0, 9.0):
         renyi = RenyiDP(alpha, 0.3 * alpha)
-        assert renyi.is_kept_by(loss)
-        assert adv.ApproximateDP(renyi.epsilon(1e-6), 1e-6).is_kept_by(loss)
-        assert RenyiDP(alpha, adv.PureDP(0.5).worst_pair.renyi(alpha)).is_kept_by(adv.Laplace(2.0).privacy_loss())
+        assert renyi.is_satisfied_by(loss)
+        assert adv.ApproximateDP(renyi.epsilon(1e-6), 1e-6).is_satisfied_by(loss)
+        assert RenyiDP(alpha, adv.PureDP(0.5).worst_pair.renyi(alpha)).is_satisfied_by(adv.Laplace(2.0).privacy_loss())
         assert RenyiDP(alpha, renyi.gamma).gamma >= loss.renyi(alpha - 0.3)  # lower orders, same gamma
 
 

@@ -125,7 +125,7 @@ def test_loss_of_the_noise_is_that_of_its_density() -> None:
 @over(CLOSED)
 def test_tulap_is_the_construction(case: tuple[float, float]) -> None:
     closed = Tulap(*case)
-    general = CanonicalNoise(closed.promise)
+    general = CanonicalNoise(closed.nominal_guarantee)
     x = np.concatenate([X, X * 6.0])
     with np.errstate(invalid="ignore"):
         np.testing.assert_allclose(closed.sf(x, 0), general.sf(x, 0), rtol=1e-12, atol=1e-15)

@@ -131,9 +131,9 @@ def test_a_difference_bound_does_not_imply_the_same_probabilistic_dp(epsilon: fl
             outside = sum(w for w, d in zip(law, moved, strict=True) if abs(d) > math.tanh(epsilon / 4) + 1e-12)
             assert outside <= delta * (1 + 1e-9)
     loss = LatticeLoss.from_probs(p, q)
-    assert not adv.ProbabilisticDP(epsilon, delta).is_kept_by(loss)
-    assert adv.ProbabilisticDP(epsilon, min(twice, 0.999)).is_kept_by(loss)
-    assert adv.ProbabilisticDP(wider * (1 + 1e-12), delta).is_kept_by(loss)
+    assert not adv.ProbabilisticDP(epsilon, delta).is_satisfied_by(loss)
+    assert adv.ProbabilisticDP(epsilon, min(twice, 0.999)).is_satisfied_by(loss)
+    assert adv.ProbabilisticDP(wider * (1 + 1e-12), delta).is_satisfied_by(loss)
     assert max(paths.probabilistic_tail(p, q, epsilon)) == pytest.approx(share, rel=1e-12)
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.group import Grouped
+from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.privacy.definitions.moments import MomentBound, RenyiDP
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.lattice import LatticeLoss
@@ -96,7 +96,7 @@ def test_closed_trade_offs_are_the_duals_of_their_profiles(g: adv.Guarantee) -> 
         assert g.level(a) == pytest.approx(adv.Guarantee.level(g, a), rel=1e-6, abs=1e-12)
     certain = 1 - getattr(g, "delta0", 0.0)
     corners = [0.0, certain * expit(-getattr(g, "epsilon0", 0.0)), certain]
-    if isinstance(g, Grouped):
+    if isinstance(g, GroupPrivacy):
         corners = [0.0, *g.worst_pair.tail(g.worst_pair.losses)[1], certain]
     levels = np.concatenate([corners, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
     for e in (-1.5, 0.0, 0.3, 0.9, 3.0):
@@ -160,7 +160,7 @@ def test_the_worst_pair_says_what_the_definition_says(g: adv.Guarantee) -> None:
     for side in (pair, pair.swapped):
         np.testing.assert_allclose(side.delta(e), g.delta(e), rtol=1e-9, atol=1e-14)
         np.testing.assert_allclose(side.power(LEVELS), g.power(LEVELS), rtol=1e-9, atol=1e-14)
-    assert g.is_kept_by(pair)
+    assert g.is_satisfied_by(pair)
     assert pair.worst_pair is pair
     assert pair.auc == pytest.approx(g.auc, rel=1e-4)
 
@@ -290,8 +290,8 @@ def test_random_pairs_stay_below_their_renyi_bounds() -> None:
         alpha = 1 + float(rng.exponential(2.0))
         gamma = max(paths.renyi_divergence(p, q, alpha), paths.renyi_divergence(q, p, alpha))
         g, loss = RenyiDP(alpha, gamma * (1 + 1e-12)), LatticeLoss.from_probs(p, q)
-        assert g.is_kept_by(loss)
-        assert not RenyiDP(alpha, 0.99 * gamma).is_kept_by(loss)
+        assert g.is_satisfied_by(loss)
+        assert not RenyiDP(alpha, 0.99 * gamma).is_satisfied_by(loss)
         assert np.all(np.asarray(loss.power(a)) <= np.asarray(g.power(a)) + 1e-10)
         assert np.all(np.asarray(loss.delta(e)) <= np.asarray(g.delta(e)) + 1e-12)
         for failure in (0.01, 0.2):
@@ -326,7 +326,7 @@ def test_renyi_groups_cover_mechanisms_moved_by_that_many(alpha: float, size: in
     rho = 0.02
     group: Any = RenyiDP(alpha, rho * alpha).group(size)
     assert 1 < group.alpha < alpha
-    assert group.is_kept_by(adv.Gaussian.from_rho(size**2 * rho).privacy_loss())
+    assert group.is_satisfied_by(adv.Gaussian.from_rho(size**2 * rho).privacy_loss())
     assert group.gamma >= size**2 * rho * group.alpha * (1 - 1e-9)
     if alpha == 100.0:  # towards zCDP's size^2 rho as orders grow
         assert group.gamma <= size**2 * rho * group.alpha * 1.1
@@ -358,15 +358,15 @@ def test_renyi_groups_of_groups_are_groups() -> None:
 def test_true_renyi_promises_are_kept_and_false_ones_caught() -> None:
     for noise in (DG(0.3), adv.Gaussian.from_rho(0.3)):
         for alpha in (2.0, 3.0, 17.0):  # at whole orders a discrete Gaussian attains rho alpha
-            assert RenyiDP(alpha, 0.3 * alpha).is_kept_by(noise.privacy_loss())
-            assert not RenyiDP(alpha, 0.29 * alpha).is_kept_by(noise.privacy_loss())
+            assert RenyiDP(alpha, 0.3 * alpha).is_satisfied_by(noise.privacy_loss())
+            assert not RenyiDP(alpha, 0.29 * alpha).is_satisfied_by(noise.privacy_loss())
     p = float(expit(1.0))
     for alpha in (1.5, 4.0):
         gamma = math.log(p**alpha * (1 - p) ** (1 - alpha) + (1 - p) ** alpha * p ** (1 - alpha)) / (alpha - 1)
         for pure in (adv.RandomizedResponse(1.0), adv.Geometric(1.0)):
-            assert RenyiDP(alpha, gamma).is_kept_by(pure.privacy_loss())
-            assert not RenyiDP(alpha, 0.99 * gamma).is_kept_by(pure.privacy_loss())
-    assert not RenyiDP(2.0, 100.0).is_kept_by(adv.Exact().privacy_loss())
+            assert RenyiDP(alpha, gamma).is_satisfied_by(pure.privacy_loss())
+            assert not RenyiDP(alpha, 0.99 * gamma).is_satisfied_by(pure.privacy_loss())
+    assert not RenyiDP(2.0, 100.0).is_satisfied_by(adv.Exact().privacy_loss())
 
 
 # Bad input

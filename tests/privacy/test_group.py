@@ -10,7 +10,7 @@ import pytest
 
 import adversary as adv
 from adversary.policy.explain.guarantee_names import meaning, named, wider
-from adversary.privacy.definitions.group import Grouped
+from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.reader.counterfactual.ratio_bounds import true_record_bound
 from tests.catalogue import DG
 from tests.oracles import invariants
@@ -29,7 +29,7 @@ def test_groups_iterate_the_trade_off(epsilon: float, delta: float, size: int) -
     if isinstance(group, adv.NoPrivacy):
         assert f(1.0 - 1e-12) == 0.0
         return
-    assert isinstance(group, Grouped)
+    assert isinstance(group, GroupPrivacy)
     e, fine = np.linspace(-3.0, 3.0, 7), np.geomspace(1e-12, 0.5, 4000)
     levels = np.concatenate([[0.0], fine, 1.0 - fine])
     power = 1.0 - np.array([f(1.0 - level) for level in levels])
@@ -52,11 +52,11 @@ def test_a_group_under_pure_dp_is_the_geometric_mechanism_moved() -> None:
         group, loss = adv.PureDP(epsilon).group(size), adv.Geometric(epsilon).privacy_loss(size)
         e = np.linspace(-size * epsilon, size * epsilon, 41)
         np.testing.assert_allclose(group.delta(e), loss.delta(e), rtol=1e-11, atol=1e-14)
-        assert group.is_kept_by(loss)
-        assert not adv.PureDP(0.999 * epsilon).group(size).is_kept_by(loss)
+        assert group.is_satisfied_by(loss)
+        assert not adv.PureDP(0.999 * epsilon).group(size).is_satisfied_by(loss)
         two_point = adv.RandomizedResponse(size * epsilon).privacy_loss()
-        assert adv.PureDP(size * epsilon).is_kept_by(two_point)
-        assert not group.is_kept_by(two_point)  # a larger loss than any mechanism has whose records are protected
+        assert adv.PureDP(size * epsilon).is_satisfied_by(two_point)
+        assert not group.is_satisfied_by(two_point)  # a larger loss than any mechanism has whose records are protected
 
 
 def test_the_largest_loss_of_a_group_is_its_size_times_epsilon_exactly() -> None:
@@ -97,10 +97,10 @@ def test_groups_compose_by_their_worst_pairs() -> None:
 def test_groups_cover_the_two_record_moves_of_every_mechanism() -> None:
     for mechanism in (adv.Geometric(0.6), adv.RandomizedResponse(0.6)):
         one = mechanism.privacy_loss()
-        assert adv.PureDP(0.6).group(2).is_kept_by(2 * one)
+        assert adv.PureDP(0.6).group(2).is_satisfied_by(2 * one)
     loss = DG(0.3).privacy_loss()
     base = adv.ApproximateDP(0.9, loss.worst_delta(0.9))
-    assert base.group(2).is_kept_by(DG(0.3).privacy_loss(2))
+    assert base.group(2).is_satisfied_by(DG(0.3).privacy_loss(2))
 
 
 def test_groups_are_named_with_their_parameters() -> None:
@@ -109,7 +109,7 @@ def test_groups_are_named_with_their_parameters() -> None:
     assert named(group) == "pure differential privacy with epsilon 0.5, for groups of 3 records"
     assert "one record" in meaning(group)
     assert wider(group) == wider(adv.PureDP(0.5))
-    assert repr(group) == "Grouped(base=PureDP(epsilon0=0.5), size=3)"
+    assert repr(group) == "GroupPrivacy(base=PureDP(epsilon0=0.5), size=3)"
 
 
 def test_renyi_bounds_of_groups_use_their_own_divergences() -> None:
@@ -121,10 +121,10 @@ def test_renyi_bounds_of_groups_use_their_own_divergences() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: Grouped(adv.GaussianDP(1.0), 2), TypeError, "base must be PureDP or ApproximateDP"),  # type: ignore[arg-type]
-        (lambda: Grouped(adv.PureDP(0.0), 2), TypeError, "positive epsilon"),
-        (lambda: Grouped(adv.PureDP(1.0), 1), ValueError, "size must be at least 2, got 1"),
-        (lambda: Grouped(adv.ApproximateDP(5.0, 0.01), 3), ValueError, "leave something promised, got 3 records"),
+        (lambda: GroupPrivacy(adv.GaussianDP(1.0), 2), TypeError, "base must be PureDP or ApproximateDP"),  # type: ignore[arg-type]
+        (lambda: GroupPrivacy(adv.PureDP(0.0), 2), TypeError, "positive epsilon"),
+        (lambda: GroupPrivacy(adv.PureDP(1.0), 1), ValueError, "size must be at least 2, got 1"),
+        (lambda: GroupPrivacy(adv.ApproximateDP(5.0, 0.01), 3), ValueError, "leave something promised, got 3 records"),
         (lambda: adv.PureDP(1.0).group(2).group(0), ValueError, "size must be at least 1, got 0"),
         (lambda: adv.PureDP(1.0).group(1.5), ValueError, "size must be a whole number"),  # type: ignore[arg-type]
         (lambda: adv.PureDP(1.0).group(2).power(2.0), ValueError, r"level must be in \[0, 1\], got 2"),

@@ -309,20 +309,20 @@ def test_probabilistic_dp_promises_only_its_own_failure() -> None:
 def test_true_zcdp_promises_are_kept_and_false_ones_caught(rho: float, sensitivity: int) -> None:
     for noise in (DG(rho, sensitivity), adv.Gaussian.from_rho(rho, sensitivity)):
         loss = noise.privacy_loss(sensitivity)
-        assert adv.ZeroConcentratedDP(rho).is_kept_by(loss)
-        assert adv.ZeroConcentratedDP(1.1 * rho).is_kept_by(loss)
-        assert not adv.ZeroConcentratedDP(0.9 * rho).is_kept_by(loss)
-        assert not adv.ZeroConcentratedDP(0.99 * rho).is_kept_by(loss)
+        assert adv.ZeroConcentratedDP(rho).is_satisfied_by(loss)
+        assert adv.ZeroConcentratedDP(1.1 * rho).is_satisfied_by(loss)
+        assert not adv.ZeroConcentratedDP(0.9 * rho).is_satisfied_by(loss)
+        assert not adv.ZeroConcentratedDP(0.99 * rho).is_satisfied_by(loss)
 
 
 @pytest.mark.parametrize("rho", [1e-3, RHO1, 1.0])
 def test_zcdp_of_two_cells_and_of_a_path(rho: float) -> None:
     loss = DG(rho, cells=2).privacy_loss(1, 2)
-    assert adv.ZeroConcentratedDP(rho).is_kept_by(loss)
-    assert not adv.ZeroConcentratedDP(0.9 * rho).is_kept_by(loss)
+    assert adv.ZeroConcentratedDP(rho).is_satisfied_by(loss)
+    assert not adv.ZeroConcentratedDP(0.9 * rho).is_satisfied_by(loss)
     path = DG(rho).privacy_loss() + DG(2 * rho).privacy_loss()
-    assert adv.ZeroConcentratedDP(3 * rho).is_kept_by(path)
-    assert not adv.ZeroConcentratedDP(0.9 * 3 * rho).is_kept_by(path)
+    assert adv.ZeroConcentratedDP(3 * rho).is_satisfied_by(path)
+    assert not adv.ZeroConcentratedDP(0.9 * 3 * rho).is_satisfied_by(path)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -330,19 +330,19 @@ def test_true_pure_promises_are_kept_and_false_ones_caught(epsilon: float) -> No
     for noise in (adv.Geometric(epsilon), adv.Laplace(1 / epsilon), adv.RandomizedResponse(min(epsilon, 600.0))):
         loss = noise.privacy_loss()
         spent = min(epsilon, 600.0) if isinstance(noise, adv.RandomizedResponse) else epsilon
-        assert adv.PureDP(spent).is_kept_by(loss)
-        assert not adv.PureDP(0.9 * spent).is_kept_by(loss)
-        assert adv.ZeroConcentratedDP(spent**2 / 2).is_kept_by(loss)
+        assert adv.PureDP(spent).is_satisfied_by(loss)
+        assert not adv.PureDP(0.9 * spent).is_satisfied_by(loss)
+        assert adv.ZeroConcentratedDP(spent**2 / 2).is_satisfied_by(loss)
     two = adv.Geometric.from_epsilon(epsilon, 1, 2).privacy_loss(1, 2)
-    assert adv.PureDP(epsilon).is_kept_by(two)
-    assert not adv.PureDP(0.9 * epsilon).is_kept_by(two)
+    assert adv.PureDP(epsilon).is_satisfied_by(two)
+    assert not adv.PureDP(0.9 * epsilon).is_satisfied_by(two)
 
 
 @pytest.mark.parametrize("rho", [1e-8, RHO1, 1.0, 1e3])
 def test_unbounded_noise_is_never_pure(rho: float) -> None:
-    assert not adv.PureDP(1e6).is_kept_by(DG(rho).privacy_loss())
-    assert not adv.PureDP(1e6).is_kept_by(adv.Gaussian.from_rho(rho).privacy_loss())
-    assert not adv.PureDP(1e6).is_kept_by(adv.Exact().privacy_loss())
+    assert not adv.PureDP(1e6).is_satisfied_by(DG(rho).privacy_loss())
+    assert not adv.PureDP(1e6).is_satisfied_by(adv.Gaussian.from_rho(rho).privacy_loss())
+    assert not adv.PureDP(1e6).is_satisfied_by(adv.Exact().privacy_loss())
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in BRACKETED])
@@ -351,14 +351,14 @@ def test_true_approximate_promises_are_kept_and_false_ones_caught(name: str) -> 
     for epsilon in (0.0, 0.1, 0.7, 2.0):
         delta = max(loss.delta(epsilon), loss.swapped.delta(epsilon))
         if delta >= 1:
-            assert not adv.ApproximateDP(epsilon, 0.9).is_kept_by(loss)
+            assert not adv.ApproximateDP(epsilon, 0.9).is_satisfied_by(loss)
             continue
         if delta == 0.0:
-            assert adv.ApproximateDP(epsilon, 0.0).is_kept_by(loss) == adv.PureDP(epsilon).is_kept_by(loss)
+            assert adv.ApproximateDP(epsilon, 0.0).is_satisfied_by(loss) == adv.PureDP(epsilon).is_satisfied_by(loss)
             continue
-        assert adv.ApproximateDP(epsilon, delta).is_kept_by(loss)
+        assert adv.ApproximateDP(epsilon, delta).is_satisfied_by(loss)
         if delta > 0:
-            assert not adv.ApproximateDP(epsilon, 0.9 * delta).is_kept_by(loss)
+            assert not adv.ApproximateDP(epsilon, 0.9 * delta).is_satisfied_by(loss)
 
 
 @pytest.mark.parametrize("name", BRACKETED)
@@ -368,8 +368,8 @@ def test_a_bracketed_loss_is_judged_by_what_is_certain(name: str) -> None:
     epsilon = 0.3
     lower = max(side.bracket.delta(epsilon)[0] for side in (loss, loss.swapped))
     upper = max(side.bracket.delta(epsilon)[1] for side in (loss, loss.swapped))
-    assert adv.ApproximateDP(epsilon, upper).is_kept_by(loss)
-    assert not adv.ApproximateDP(epsilon, 0.9 * lower).is_kept_by(loss)
+    assert adv.ApproximateDP(epsilon, upper).is_satisfied_by(loss)
+    assert not adv.ApproximateDP(epsilon, 0.9 * lower).is_satisfied_by(loss)
 
 
 @pytest.mark.parametrize("name", [name for name in LOSSES if name not in (*BRACKETED, "nothing released", "exact")])
@@ -380,43 +380,43 @@ def test_true_probabilistic_promises_are_kept_and_false_ones_caught(name: str) -
         below_q, below_p = loss.swapped.tail(epsilon)
         delta = max(p + below_p, q + below_q)
         if 0 < delta < 0.999:
-            assert adv.ProbabilisticDP(epsilon, delta).is_kept_by(loss)
-            assert not adv.ProbabilisticDP(epsilon, 0.9 * delta).is_kept_by(loss)
+            assert adv.ProbabilisticDP(epsilon, delta).is_satisfied_by(loss)
+            assert not adv.ProbabilisticDP(epsilon, 0.9 * delta).is_satisfied_by(loss)
 
 
 def test_true_probabilistic_promise_about_a_pure_mechanism() -> None:
     """A loss exactly at epsilon counts as inside, in spite of rounding."""
     for epsilon in (0.1, 0.3, 0.8, 1.7):
-        assert adv.ProbabilisticDP(epsilon, 0.0).is_kept_by(adv.Geometric(epsilon).privacy_loss())
-        assert adv.ProbabilisticDP(3 * epsilon, 0.0).is_kept_by(adv.Geometric(epsilon).privacy_loss(3))
-        assert adv.ApproximateDP(3 * epsilon, 0.0).is_kept_by(adv.Geometric(epsilon).privacy_loss(3))
-        assert not adv.ProbabilisticDP(0.9 * epsilon, 0.0).is_kept_by(adv.Geometric(epsilon).privacy_loss())
+        assert adv.ProbabilisticDP(epsilon, 0.0).is_satisfied_by(adv.Geometric(epsilon).privacy_loss())
+        assert adv.ProbabilisticDP(3 * epsilon, 0.0).is_satisfied_by(adv.Geometric(epsilon).privacy_loss(3))
+        assert adv.ApproximateDP(3 * epsilon, 0.0).is_satisfied_by(adv.Geometric(epsilon).privacy_loss(3))
+        assert not adv.ProbabilisticDP(0.9 * epsilon, 0.0).is_satisfied_by(adv.Geometric(epsilon).privacy_loss())
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 2.0, 30.0])
 def test_true_gaussian_promises_are_kept_and_false_ones_caught(mu: float) -> None:
     loss = adv.Gaussian(1 / mu).privacy_loss()
-    assert adv.GaussianDP(mu).is_kept_by(loss)
-    assert adv.GaussianDP(1.1 * mu).is_kept_by(loss)
-    assert not adv.GaussianDP(0.9 * mu).is_kept_by(loss)
+    assert adv.GaussianDP(mu).is_satisfied_by(loss)
+    assert adv.GaussianDP(1.1 * mu).is_satisfied_by(loss)
+    assert not adv.GaussianDP(0.9 * mu).is_satisfied_by(loss)
 
 
 @pytest.mark.parametrize("rho", [1e-2, RHO1, RHO2, 1.0, 5.0])
 def test_a_discrete_gaussian_is_not_gaussian_dp(rho: float) -> None:
-    assert not adv.GaussianDP(math.sqrt(2 * rho)).is_kept_by(DG(rho).privacy_loss())
-    assert adv.ZeroConcentratedDP(rho).is_kept_by(DG(rho).privacy_loss())
+    assert not adv.GaussianDP(math.sqrt(2 * rho)).is_satisfied_by(DG(rho).privacy_loss())
+    assert adv.ZeroConcentratedDP(rho).is_satisfied_by(DG(rho).privacy_loss())
 
 
 @over(GUARANTEES)
 def test_no_loss_keeps_every_promise_and_an_invariant_almost_none(g: adv.Guarantee) -> None:
-    assert g.is_kept_by(LOSSES["nothing released"])
-    assert g.is_kept_by(LOSSES["exact"]) == isinstance(g, adv.NoPrivacy)
+    assert g.is_satisfied_by(LOSSES["nothing released"])
+    assert g.is_satisfied_by(LOSSES["exact"]) == isinstance(g, adv.NoPrivacy)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_keeps_its_own_promise(name: str) -> None:
     loss = LOSSES[name]
-    assert loss.is_kept_by(loss)
+    assert loss.is_satisfied_by(loss)
 
 
 def test_a_smaller_loss_keeps_a_larger_ones_promise_and_not_the_reverse() -> None:
@@ -425,8 +425,8 @@ def test_a_smaller_loss_keeps_a_larger_ones_promise_and_not_the_reverse() -> Non
         (adv.Geometric(0.5), adv.Geometric(0.8)),
         (adv.Gaussian(2.0), adv.Gaussian(1.0)),
     ):
-        assert large.privacy_loss().is_kept_by(small.privacy_loss())
-        assert not small.privacy_loss().is_kept_by(large.privacy_loss())
+        assert large.privacy_loss().is_satisfied_by(small.privacy_loss())
+        assert not small.privacy_loss().is_satisfied_by(large.privacy_loss())
 
 
 # Groups
@@ -459,18 +459,18 @@ def test_a_larger_group_is_promised_less(g: adv.Guarantee) -> None:
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_groups_cover_mechanisms_moved_by_that_many(size: int) -> None:
-    assert adv.ZeroConcentratedDP(0.3).group(size).is_kept_by(DG(0.3).privacy_loss(size))
-    assert not adv.ZeroConcentratedDP(0.27).group(size).is_kept_by(DG(0.3).privacy_loss(size))
-    assert adv.PureDP(0.8).group(size).is_kept_by(adv.Geometric(0.8).privacy_loss(size))
-    assert adv.GaussianDP(0.5).group(size).is_kept_by(adv.Gaussian(2.0).privacy_loss(size))
+    assert adv.ZeroConcentratedDP(0.3).group(size).is_satisfied_by(DG(0.3).privacy_loss(size))
+    assert not adv.ZeroConcentratedDP(0.27).group(size).is_satisfied_by(DG(0.3).privacy_loss(size))
+    assert adv.PureDP(0.8).group(size).is_satisfied_by(adv.Geometric(0.8).privacy_loss(size))
+    assert adv.GaussianDP(0.5).group(size).is_satisfied_by(adv.Gaussian(2.0).privacy_loss(size))
     loss = DG(0.3).privacy_loss()
     delta = max(loss.delta(0.4), loss.swapped.delta(0.4))
-    assert adv.ApproximateDP(0.4, delta).group(size).is_kept_by(DG(0.3).privacy_loss(size))
+    assert adv.ApproximateDP(0.4, delta).group(size).is_satisfied_by(DG(0.3).privacy_loss(size))
     p, q = loss.tail(0.4)
     below_q, below_p = loss.swapped.tail(0.4)
     promise = adv.ProbabilisticDP(0.4, max(p + below_p, q + below_q))
-    assert promise.is_kept_by(loss)
-    assert promise.group(size).is_kept_by(DG(0.3).privacy_loss(size))
+    assert promise.is_satisfied_by(loss)
+    assert promise.group(size).is_satisfied_by(DG(0.3).privacy_loss(size))
 
 
 # Bad input
@@ -596,8 +596,8 @@ def test_probabilistic_promises_of_a_bracketed_loss_are_judged_by_certified_tail
     """A three-way response moves L by 1, a weak Laplace release by at most 0.1: P(|L| > 1/2) = (e + 1) / (e + 2)."""
     loss = adv.RandomizedResponse(1.0, 3).privacy_loss() + adv.Laplace(10.0).privacy_loss()
     exactly = (math.e + 1) / (math.e + 2)
-    assert adv.ProbabilisticDP(0.5, exactly).is_kept_by(loss)
-    assert not adv.ProbabilisticDP(0.5, 0.99 * exactly).is_kept_by(loss)
+    assert adv.ProbabilisticDP(0.5, exactly).is_satisfied_by(loss)
+    assert not adv.ProbabilisticDP(0.5, 0.99 * exactly).is_satisfied_by(loss)
 
 
 def test_zcdp_claims_of_pure_mechanisms_are_judged_near_order_one() -> None:
@@ -605,8 +605,8 @@ def test_zcdp_claims_of_pure_mechanisms_are_judged_near_order_one() -> None:
     loss = adv.Geometric(3.0).privacy_loss()
     p = loss.expect(lambda z: z)[0]
     assert p == pytest.approx(2.7154, abs=1e-4)
-    assert adv.ZeroConcentratedDP(1.001 * p).is_kept_by(loss)
-    assert not adv.ZeroConcentratedDP(0.97 * p).is_kept_by(loss)
+    assert adv.ZeroConcentratedDP(1.001 * p).is_satisfied_by(loss)
+    assert not adv.ZeroConcentratedDP(0.97 * p).is_satisfied_by(loss)
 
 
 @over(EVERY)

@@ -215,10 +215,10 @@ def test_semi_first_is_never_worse_than_composing_first() -> None:
             for _ in range(rng.integers(1, 4))
         ]
         size = int(rng.integers(1, 4))
-        first, after = inv.semi_first(each, size), inv.compose_first(each, size)
+        first, after = inv.extend_then_compose(each, size), inv.compose_then_extend(each, size)
         assert np.all(np.asarray(first.power(a)) <= np.asarray(after.power(a)) + 1e-9)
     for one, size in ((adv.GaussianDP(0.4), 3), (adv.ZeroConcentratedDP(0.3), 2)):
-        first, after = inv.semi_first([one, one], size), inv.compose_first([one, one], size)
+        first, after = inv.extend_then_compose([one, one], size), inv.compose_then_extend([one, one], size)
         np.testing.assert_allclose(first.power(a), after.power(a), rtol=1e-12)
 
 
@@ -228,8 +228,8 @@ def test_semi_first_is_never_worse_than_composing_first() -> None:
 ONE = adv.PureDP(1.0)
 
 
-def promise(space: Any, adjacency: int, guarantee: adv.Guarantee = ONE) -> inv.Promise:
-    return inv.Promise(space, adjacency, guarantee)
+def promise(space: Any, adjacency: int, guarantee: adv.Guarantee = ONE) -> inv.ScopedGuarantee:
+    return inv.ScopedGuarantee(space, adjacency, guarantee)
 
 
 def test_iterates_on_all_databases_are_stronger_than_on_those_that_conform() -> None:
@@ -359,8 +359,8 @@ def test_under_a_uniform_prior_the_radius_of_a_record_is_the_semi_adjacency() ->
         (lambda: inv.Unrestricted(3, []), ValueError, "levels must be those of at least one feature"),
         (lambda: promise([(0, 1)], -1), ValueError, "adjacency must be at least 0, got -1"),
         (lambda: promise([(0, 1)], 1, "pure"), TypeError, "guarantee must be a Guarantee, got 'pure'"),  # type: ignore[arg-type]
-        (lambda: inv.semi_first([], 2), ValueError, "guarantees must have at least one"),
-        (lambda: inv.semi_first([ONE], 0), ValueError, "size must be at least 1, got 0"),
+        (lambda: inv.extend_then_compose([], 2), ValueError, "guarantees must have at least one"),
+        (lambda: inv.extend_then_compose([ONE], 0), ValueError, "size must be at least 1, got 0"),
         (lambda: inv.coupling_radius([(0,), (1,)], [1], [0, 1]), ValueError, r"first must have one weight.*\(1,\)"),
         (lambda: inv.coupling_radius([(0,), (1,)], [1, 0], [0, 0]), ValueError, "second must have some weight"),
         (lambda: inv.coupling_radius([(0,), (1,)], [1, -1], [0, 1]), ValueError, "first must be non-negative.*-1"),

@@ -181,5 +181,5 @@ def test_a_promise_below_the_truth_is_proved_false_where_the_bracket_is_narrower
     for epsilon, share in ((0.0, 0.99), (3.0, 0.99), (6.0, 0.97)):
         low, high = loss.bracket.delta(epsilon)
         assert share * high < low < high
-        assert not adv.ApproximateDP(epsilon, share * high).is_kept_by(loss)
-        assert adv.ApproximateDP(epsilon, high).is_kept_by(loss)
+        assert not adv.ApproximateDP(epsilon, share * high).is_satisfied_by(loss)
+        assert adv.ApproximateDP(epsilon, high).is_satisfied_by(loss)

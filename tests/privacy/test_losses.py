@@ -156,7 +156,7 @@ def test_nothing_is_lost_beyond_the_epsilon_a_mechanism_was_made_for(name: str, 
     for at in (np.nextafter(epsilon, 0.0), epsilon, np.nextafter(epsilon, 9.0)):
         assert loss.tail(at) == (0.0, 0.0)
         assert loss.probabilistic_delta(at) == 0.0
-    assert adv.ProbabilisticDP(epsilon, 0.0).is_kept_by(loss)
+    assert adv.ProbabilisticDP(epsilon, 0.0).is_satisfied_by(loss)
     assert loss.tail(epsilon * (1.0 - 1e-9))[0] > 0.1
     assert g.pbdp_delta(epsilon * (1.0 - 1e-9)) > 0.1
 

@@ -448,7 +448,7 @@ def test_calibration_changes_nothing_a_plan_or_a_reader_says(make: Any, neighbou
         np.testing.assert_array_equal(loss(one).delta(e), loss(other).delta(e))
     found, wanted = (adv.audit(plan, reader, {"block": 2, "in": 1}, rng=0)["risk"] for plan in (one, other))
     assert found.to_dataset().equals(wanted.to_dataset())
-    assert budget.sold_as(calibrated) == budget.sold_as(plain)
+    assert budget.nominal_guarantee(calibrated) == budget.nominal_guarantee(plain)
     assert budget.attained_risk(calibrated, 0.3, 0.7) == budget.attained_risk(plain, 0.3, 0.7)
 
 

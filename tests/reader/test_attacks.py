@@ -69,10 +69,10 @@ def test_a_second_cell_that_says_the_same_doubles_the_log_bayes_factor() -> None
 
 
 def test_participation_is_about_one_cell() -> None:
-    assert len(participation(0.5).chain(BLOCK)) == 1
-    assert len(misreport(0.5).chain(BOTH)) == 1
+    assert len(participation(0.5).level_beliefs(BLOCK)) == 1
+    assert len(misreport(0.5).level_beliefs(BOTH)) == 1
     with pytest.raises(ValueError, match="did not respond is in no cell"):
-        participation(0.5).chain(BOTH)
+        participation(0.5).level_beliefs(BOTH)
 
 
 def test_every_attack_says_what_its_prior_is_about() -> None:

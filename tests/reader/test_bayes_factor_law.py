@@ -20,9 +20,9 @@ from adversary.reader import risk
 from adversary.reader.path import windows
 from adversary.reader.path.truth import Truth, opposite, settle_truth
 from adversary.reader.risk import law_of_plan
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_of_plan import factor_law
-from adversary.reader.risk.law_parts import Atoms
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_of_plan import bayes_factor_law
+from adversary.reader.risk.law_parts import DiscretePart
 from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import DG, RHO1, STORIES
 
@@ -52,7 +52,7 @@ def averages(weight: Any, factor: Any, prior: float, target: int) -> dict[str, f
 
 
 def agree(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any], expected: dict[str, float]) -> None:
-    law = factor_law(plan, reader, settle_truth(plan, reader, truth))
+    law = bayes_factor_law(plan, reader, settle_truth(plan, reader, truth))
     assert not law.simulated
     summary = risk.risk_summary(law)
     for name, value in expected.items():
@@ -107,20 +107,21 @@ def test_who_lives_where_matters_to_a_reader_of_single_siblings_only() -> None:
     truths = [{"block": 1, "tract": 3, "siblings": {"block": one}} for one in ([0, 2], [1, 1])]
     single, summed = (adv.Adversary(0.3, beliefs={"tract": b}) for b in (adv.Each(PMF), adv.Others([0.25, 0.3, 0.45])))
     means = [
-        [factor_law(plan, r, settle_truth(plan, r, t)).posterior_mean()[0] for t in truths] for r in (single, summed)
+        [bayes_factor_law(plan, r, settle_truth(plan, r, t)).posterior_mean()[0] for t in truths]
+        for r in (single, summed)
     ]
     assert abs(means[0][0] - means[0][1]) > 1e-4
     assert means[1][0] == pytest.approx(means[1][1], abs=1e-12)
     alone = {"block": 1, "tract": 3}
-    assert factor_law(plan, summed, settle_truth(plan, summed, alone)).posterior_mean()[0] == means[1][0]
+    assert bayes_factor_law(plan, summed, settle_truth(plan, summed, alone)).posterior_mean()[0] == means[1][0]
 
 
 def test_many_siblings_are_simulated_beside_the_blocks_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, reader = blocks(), adv.Adversary(0.3, beliefs={"tract": adv.Each(PMF)})
     truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": [0, 2]}})
-    exact = factor_law(plan, reader, truth)
+    exact = bayes_factor_law(plan, reader, truth)
     monkeypatch.setattr(law_of_plan, "MAX_GRID", 100)
-    found = factor_law(plan, reader, truth, draws=20_000, rng=1)
+    found = bayes_factor_law(plan, reader, truth, draws=20_000, rng=1)
     assert found.simulated
     assert found.separable
     for name in ("posterior_mean", "prob_correct"):
@@ -135,7 +136,7 @@ def test_stored_blocks_of_other_siblings_are_not_taken(tmp_path: Any) -> None:
     means = []
     for siblings in ([0, 2], [1, 1], [0, 2]):
         truth = settle_truth(plan, reader, {"block": 1, "tract": 3, "siblings": {"block": siblings}})
-        means.append(factor_law(plan, reader, truth, draws=500, rng=1, store=tmp_path).posterior_mean())
+        means.append(bayes_factor_law(plan, reader, truth, draws=500, rng=1, store=tmp_path).posterior_mean())
     assert means[0] == means[2]
     assert means[0] != means[1]
 
@@ -238,7 +239,7 @@ def test_named_siblings_change_nothing_that_only_reads_their_sum() -> None:
     plan = adv.Plan(blocks().levels, postprocessing=adv.postprocessing.LeastSquares())
     reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform()})
     plain, named = (
-        factor_law(plan, reader, settle_truth(plan, reader, {"block": 1, "tract": 3, **siblings}))
+        bayes_factor_law(plan, reader, settle_truth(plan, reader, {"block": 1, "tract": 3, **siblings}))
         for siblings in ({}, {"siblings": {"block": [0, 2]}})
     )
     assert not named.simulated
@@ -249,9 +250,9 @@ def test_a_wide_parent_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = adv.Plan(blocks().levels, postprocessing=adv.postprocessing.LeastSquares())
     reader = adv.Adversary(0.3, beliefs={"tract": adv.Uniform()})
     truth = settle_truth(plan, reader, {"block": 1, "tract": 3})
-    exact = factor_law(plan, reader, truth)
+    exact = bayes_factor_law(plan, reader, truth)
     monkeypatch.setattr(law_of_plan, "MAX_GRID", 100)
-    found = factor_law(plan, reader, truth, draws=5000, rng=3)
+    found = bayes_factor_law(plan, reader, truth, draws=5000, rng=3)
     assert found.simulated
     value, error = found.posterior_mean()
     assert value == pytest.approx(exact.posterior_mean()[0], abs=4 * error)
@@ -271,7 +272,7 @@ def test_clamping_never_tells_more(rho: float, prior: float) -> None:
     p, q = (np.array([noise(y[y <= 0] - k, rho).sum(), *noise(y[y > 0] - k, rho)]) for k in (1, 0))
     for target, law in enumerate((q, p)):
         truth = settle_truth(plan, reader, {"block": target})
-        found, unclamped = factor_law(plan, reader, truth), factor_law(raw, reader, truth)
+        found, unclamped = bayes_factor_law(plan, reader, truth), bayes_factor_law(raw, reader, truth)
         ratio = float((law * p / (prior * p + (1 - prior) * q)).sum())
         assert found.ratio_mean()[0] == pytest.approx(ratio, rel=1e-10)
         gain = unclamped.ratio_mean()[0] - found.ratio_mean()[0]
@@ -470,7 +471,7 @@ def test_two_cells_with_siblings_need_their_counts_cell_by_cell() -> None:
 @pytest.mark.parametrize("spread", [0.3, 3.0, 40.0])
 def test_condensed_parts_have_the_same_averages(spread: float) -> None:
     rng = np.random.default_rng(5)
-    part = Atoms(spread * rng.standard_normal(100_000), rng.dirichlet(np.ones(100_000)))
+    part = DiscretePart(spread * rng.standard_normal(100_000), rng.dirichlet(np.ones(100_000)))
     few = part.condensed
     assert few.values.size < 0.2 * part.values.size
     for start in (-600.0, -30.0, -1.0, 0.0, 2.0, 30.0):
@@ -480,9 +481,9 @@ def test_condensed_parts_have_the_same_averages(spread: float) -> None:
 
 def test_either_part_may_be_listed_for_tails_and_ties() -> None:
     rng = np.random.default_rng(2)
-    small = Atoms(np.array([-np.inf, -1.0, 0.5, 2.0]), np.array([0.1, 0.3, 0.4, 0.2]))
-    large = Atoms(rng.integers(-8, 9, 500) / 2.0, rng.dirichlet(np.ones(500)))
-    one, other = (FactorLaw(0.5, 1, a, b, 0, 0.5, False) for a, b in ((small, large), (large, small)))
+    small = DiscretePart(np.array([-np.inf, -1.0, 0.5, 2.0]), np.array([0.1, 0.3, 0.4, 0.2]))
+    large = DiscretePart(rng.integers(-8, 9, 500) / 2.0, rng.dirichlet(np.ones(500)))
+    one, other = (BayesFactorLaw(0.5, 1, a, b, 0, 0.5, False) for a, b in ((small, large), (large, small)))
     values = (small.values[:, None] + large.values).ravel()
     weights = (small.weights[:, None] * large.weights).ravel()
     for law in (one, other):
@@ -510,10 +511,10 @@ def _narrow_tract(counts: tuple[int, int, int], **held: Any) -> tuple[adv.Plan, 
 def test_laws_of_three_levels_do_not_depend_on_how_far_counts_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     for counts in ((1, 3, 5), (3, 40, 90)):
         case = _narrow_tract(counts)
-        found = factor_law(*case)
+        found = bayes_factor_law(*case)
         with monkeypatch.context() as patch:
             patch.setattr(windows, "NEAR_NATS", 1e6)
-            wide = factor_law(*case)
+            wide = bayes_factor_law(*case)
         assert not found.draws
         assert found.posterior_mean()[0] == pytest.approx(wide.posterior_mean()[0], rel=1e-12)
         np.testing.assert_allclose(found.quantiles(risk.QUANTILES), wide.quantiles(risk.QUANTILES), rtol=1e-9)
@@ -522,8 +523,8 @@ def test_laws_of_three_levels_do_not_depend_on_how_far_counts_are_followed(monke
 def test_three_levels_of_large_counts_are_exact_and_all_alike() -> None:
     flat = {"group": adv.Uniform(), "tract": adv.Uniform()}
     sure, unsure = (
-        factor_law(*_narrow_tract((500, 20_000, 300_000))),
-        factor_law(*_narrow_tract((500, 600, 700), **flat)),
+        bayes_factor_law(*_narrow_tract((500, 20_000, 300_000))),
+        bayes_factor_law(*_narrow_tract((500, 600, 700), **flat)),
     )
     assert (sure.draws, unsure.draws) == (0, 0)
     assert sure.posterior_mean()[0] == pytest.approx(unsure.posterior_mean()[0], abs=1e-4)

@@ -322,7 +322,7 @@ def test_no_record_is_moved_beyond_its_radius() -> None:
     for concentration in (0.1, 0.5, 1.0, 1.0, 10.0):
         prior = rng.dirichlet(np.full(len(listed), concentration))
         known = cd.condition(prior, listed, len, 3)
-        odds = cd.record_odds(cd.learn(known, law), promise)
+        odds = cd.record_odds(cd.posterior_given(known, law), promise)
         assert (abs(odds.log_odds_factor).max("release") <= odds.bound + 1e-7).all()
         np.testing.assert_array_equal(odds.bound, odds.radius)
         x, y = 0, 3
@@ -350,18 +350,18 @@ def test_learning_twice_is_learning_from_both() -> None:
     prior = np.random.default_rng(2).dirichlet(np.ones(8))
     law = cd.record_log_likelihood(adv.RandomizedResponse(0.7), [[0, 1, 1], [1, 1, 0]], CUBE)
     known = cd.condition(prior, CUBE, sum, 2)
-    first = cd.learn(known, law[0])
-    again = cd.learn(cd.condition(first.posterior, CUBE, sum, 2), law[1])
-    both = cd.learn(known, law.sum(0))
+    first = cd.posterior_given(known, law[0])
+    again = cd.posterior_given(cd.condition(first.posterior, CUBE, sum, 2), law[1])
+    both = cd.posterior_given(known, law.sum(0))
     np.testing.assert_allclose(again.posterior, both.posterior, rtol=1e-12)
     assert float(first.log_evidence + again.log_evidence) == pytest.approx(float(both.log_evidence))
-    assert cd.learn(known, law).posterior.dims == ("release", "database")
+    assert cd.posterior_given(known, law).posterior.dims == ("release", "database")
 
 
 def test_a_record_is_summed_over_databases() -> None:
     prior = np.random.default_rng(3).dirichlet(np.ones(8))
     known = cd.condition(prior, CUBE, sum, 2)
-    law = cd.record_law(cd.learn(known, np.zeros(8)), 1)
+    law = cd.record_law(cd.posterior_given(known, np.zeros(8)), 1)
     in_second = [database[1] == 1 for database in CUBE]
     assert float(law.prior.sel(value=1)) == pytest.approx(prior[in_second].sum())
     assert float(law.given.sel(value=1)) == pytest.approx(known.given.values[in_second].sum())
@@ -418,9 +418,9 @@ def test_contradictions_are_refused(arguments: Any, reason: str) -> None:
 def test_impossible_releases_are_refused() -> None:
     known = cd.condition([0.5, 0.5], [(0, 1), (1, 1)], sum, 1)
     with pytest.raises(ValueError, match="impossible under every database"):
-        cd.learn(known, [-math.inf, 0.0])
+        cd.posterior_given(known, [-math.inf, 0.0])
     with pytest.raises(ValueError, match="a finite number or -inf per database"):
-        cd.learn(known, [0.0])
+        cd.posterior_given(known, [0.0])
     with pytest.raises(ValueError, match="one number per record"):
         cd.record_log_likelihood(adv.RandomizedResponse(1.0), [0, 1, 1], [(0, 1)])
     with pytest.raises(ValueError, match="position must be one of the 2 records"):

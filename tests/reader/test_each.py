@@ -206,7 +206,7 @@ CLAMPED = adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.5)), sibl
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: adv.Adversary(beliefs={"block": adv.Each()}).chain(PLAN), "the lowest"),
+        (lambda: adv.Adversary(beliefs={"block": adv.Each()}).level_beliefs(PLAN), "the lowest"),
         (lambda: adv.Each([0.5, 0.4]), "sum to one"),
         (lambda: adv.Each(scipy.stats.poisson(2.0)).log_prob(1, 0), "a plan says how many"),
         (lambda: adv.Each().among(0), "at least 1"),

@@ -81,7 +81,7 @@ def test_they_differ_from_one_another_and_not_from_process_to_process() -> None:
 
 @pytest.mark.parametrize("name", ["poisson", "preliz", "each", "gamma poisson", "listed"])
 def test_what_was_computed_before_changes_none(name: str) -> None:
-    belief = adv.Adversary(0.5, 0, {"tract": beliefs()[name]}).chain(PLAN)[1]
+    belief = adv.Adversary(0.5, 0, {"tract": beliefs()[name]}).level_beliefs(PLAN)[1]
     before = fingerprint(PLAN, belief)
     belief.log_prob(np.arange(5.0), 1.0)
     belief.window(1)

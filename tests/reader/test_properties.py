@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.averages import risk_summary
-from adversary.reader.risk.law_of_plan import factor_law
+from adversary.reader.risk.law_of_plan import bayes_factor_law
 from tests.catalogue import DG
 
 PROBABILITIES = st.sampled_from([0.5, 0.3, 0.04, 0.9])
@@ -28,7 +28,7 @@ PROPER = {
 
 def averages(plan: adv.Plan, reader: adv.Adversary, truth: dict[str, Any]) -> tuple[float, float]:
     """(E[posterior], P(correct)) under a truth, which must come out exactly."""
-    law = factor_law(plan, reader, settle_truth(plan, reader, truth))
+    law = bayes_factor_law(plan, reader, settle_truth(plan, reader, truth))
     assert not law.simulated
     inside = law.decided_in()[0]
     return law.posterior_mean()[0], inside if law.target else 1 - inside
@@ -294,7 +294,7 @@ def test_two_levels_never_give_nan(
 def test_averages_never_give_nan(rho: float, prior: float) -> None:
     plan = adv.Plan([adv.Level("block", DG(rho))])
     for target in (0, 1):
-        law = factor_law(plan, adv.Adversary(prior), settle_truth(plan, adv.Adversary(prior), {"block": target}))
+        law = bayes_factor_law(plan, adv.Adversary(prior), settle_truth(plan, adv.Adversary(prior), {"block": target}))
         summary = risk_summary(law)
         for name in summary.data_vars:
             assert not np.isnan(summary[name]).any(), name
@@ -309,6 +309,6 @@ def test_averages_of_two_levels_never_give_nan(rhos: tuple[float, float]) -> Non
     for belief in (adv.Uniform(), adv.Uniform(5)):
         reader = adv.Adversary(beliefs={"tract": belief})
         settled = settle_truth(plan, reader, {"block": 1, "tract": 3})
-        summary = risk_summary(factor_law(plan, reader, settled, draws=500, rng=1))
+        summary = risk_summary(bayes_factor_law(plan, reader, settled, draws=500, rng=1))
         for name in summary.data_vars:
             assert not np.isnan(summary[name]).any(), name

@@ -11,8 +11,8 @@ import adversary as adv
 from adversary.privacy.invariants import Databases
 from adversary.reader.conditioned.published_totals import exact_totals
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_of_plan import factor_law
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_of_plan import bayes_factor_law
 
 EPSILON = 0.5
 
@@ -147,5 +147,5 @@ def test_who_knows_everybody_else_is_wholly_sure(inside: int) -> None:
 def test_what_an_exact_total_settles_is_not_above_any_threshold() -> None:
     """The log Bayes factor is infinite: P(L > infinity) is 0, without a warning."""
     plan, reader = plan_of(), adv.Adversary(0.5, beliefs={"district": adv.Others([0, 0, 0, 1.0])})
-    law: FactorLaw = factor_law(plan, reader, settle_truth(plan, reader, TRUTH))
+    law: BayesFactorLaw = bayes_factor_law(plan, reader, settle_truth(plan, reader, TRUTH))
     assert law.sf([-np.inf, 0.0, np.inf]).tolist() == pytest.approx([1.0, 1.0, 0.0])

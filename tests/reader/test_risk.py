@@ -16,8 +16,8 @@ import adversary as adv
 from adversary.reader import risk
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.averages import risk_summary
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_of_plan import factor_law, invariant_factor
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_of_plan import bayes_factor_law, invariant_factor
 from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import BELIEFS, DG, STORIES
 from tests.oracles import paths
@@ -30,8 +30,8 @@ LAWS = {
 REACH = {"discrete gaussian": 7, "discrete gaussian, narrow": 4, "geometric": 8}
 
 
-def law_of(plan: adv.Plan, reader: adv.Adversary, truth: Any, **options: Any) -> FactorLaw:
-    return factor_law(plan, reader, settle_truth(plan, reader, truth), **options)
+def law_of(plan: adv.Plan, reader: adv.Adversary, truth: Any, **options: Any) -> BayesFactorLaw:
+    return bayes_factor_law(plan, reader, settle_truth(plan, reader, truth), **options)
 
 
 def agree(summary: xr.Dataset, expected: paths.PathRisk) -> None:
@@ -333,7 +333,7 @@ def test_release_table_averages_to_the_posterior_mean(name: str) -> None:
     release, weight = release_table(plan, settled, draws=4000, rng=3)
     posterior = reader.posterior(plan, release)["posterior"].values
     mean = float(weight.values @ posterior)
-    exact, error = factor_law(plan, reader, settled, draws=20_000, rng=5).posterior_mean()
+    exact, error = bayes_factor_law(plan, reader, settled, draws=20_000, rng=5).posterior_mean()
     if weight.attrs["direction"] == "exact":
         assert 1 - 1.1e-12 <= weight.attrs["mass"] <= 1 + 1e-9
         assert mean == pytest.approx(exact, abs=1e-11 + 4 * error)

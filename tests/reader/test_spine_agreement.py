@@ -40,13 +40,15 @@ def test_a_tree_in_pieces_is_the_whole(prior, top):
     whole = spine.posterior(TREE, released, rho, prior)
     above = TREE.above(1)
     parts = {name: TREE.below(name) for name in ("c", "d")}
-    messages = {name: spine.rise(TREE.subtree(name), released[at], rho[at], prior) for name, at in parts.items()}
+    messages = {
+        name: spine.upward_message(TREE.subtree(name), released[at], rho[at], prior) for name, at in parts.items()
+    }
     upper = spine.posterior(above, released[:3], rho[:3], prior, messages=messages)
     assert upper.mean.values == pytest.approx(whole.mean.values[:3], abs=1e-12)
     assert upper.log_evidence == pytest.approx(whole.log_evidence, abs=1e-12)
     every = whole.membership(known=1)
     for name, at in parts.items():
-        part = spine.posterior(TREE.subtree(name), released[at], rho[at], prior, outside=upper.outside(name))
+        part = spine.posterior(TREE.subtree(name), released[at], rho[at], prior, outside=upper.downward_message(name))
         assert part.mean.values == pytest.approx(whole.mean.values[at], abs=1e-12)
         assert part.sd.values == pytest.approx(whole.sd.values[at], abs=1e-12)
         assert part.dropped < 1e-12
@@ -62,10 +64,10 @@ def test_a_piece_says_of_a_reader_whom_the_release_contradicts_what_the_whole_tr
     prior = spine.Poisson(0.2)
     whole = spine.posterior(TREE, released, rho, prior)
     at = TREE.below("c")
-    messages = {name: spine.rise(TREE.subtree(name), *(a[TREE.below(name)] for a in (released, rho)), prior)
+    messages = {name: spine.upward_message(TREE.subtree(name), *(a[TREE.below(name)] for a in (released, rho)), prior)
                 for name in ("c", "d")}  # fmt: skip
     upper = spine.posterior(TREE.above(1), released[:3], rho[:3], prior, messages=messages)
-    part = spine.posterior(TREE.subtree("c"), released[at], rho[at], prior, outside=upper.outside("c"))
+    part = spine.posterior(TREE.subtree("c"), released[at], rho[at], prior, outside=upper.downward_message("c"))
     answered = 0
     for known in (0, 5, 20, 40, 60, 80):
         ours = part.membership(known=known)
@@ -199,11 +201,11 @@ def test_any_integer_noise_by_its_mechanism(mechanism, prior):
 
 def test_weights_of_rates_are_learned_as_the_average_posterior():
     _, released = noisy(8, cells=3)
-    fitted = spine.refit(TREE, released, RHO, rounds=1)
+    fitted = spine.fit_rate_prior(TREE, released, RHO, rounds=1)
     one = spine.posterior(TREE, released, RHO)
     assert one.rate_weights().shape == (3, 3, 11)
     assert np.asarray(fitted.weights) == pytest.approx(one.rate_weights().mean(axis=(0, 1)), rel=1e-12)
-    again = spine.posterior(TREE, released, RHO, spine.refit(TREE, released, RHO))
+    again = spine.posterior(TREE, released, RHO, spine.fit_rate_prior(TREE, released, RHO))
     assert again.log_evidence.sum() > one.log_evidence.sum()
 
 

@@ -36,9 +36,9 @@ def test_counts_with_names_are_those_in_the_trees_order(form: Any) -> None:
     plain, named = (spine.posterior(TREE, make(RELEASED), make(RHO), prior) for make in (in_order, form))
     assert float(plain.mean[0]) != pytest.approx(float(spine.posterior(TREE, [2, -1, 1], 0.2, prior).mean[0]), abs=0.1)
     assert named.mean.identical(plain.mean)
-    rises = [spine.rise(TREE, make(RELEASED), make(RHO), prior) for make in (in_order, form)]
+    rises = [spine.upward_message(TREE, make(RELEASED), make(RHO), prior) for make in (in_order, form)]
     assert rises[0].values.tolist() == rises[1].values.tolist()
-    fits = [spine.refit(TREE, make(RELEASED), make(RHO), rounds=1) for make in (in_order, form)]
+    fits = [spine.fit_rate_prior(TREE, make(RELEASED), make(RHO), rounds=1) for make in (in_order, form)]
     assert fits[0].weights.tolist() == fits[1].weights.tolist()
     squares = [spine.least_squares(TREE, make(RELEASED), make(RHO)) for make in (in_order, form)]
     assert squares[0].identical(squares[1])

@@ -62,12 +62,12 @@ def test_a_reader_of_a_piece_knows_of_other_counts_than_the_leafs_prior(pmf: lis
     prior = spine.Pmf(pmf)
     whole = spine.posterior(tree, released, rho, prior)
     at = {name: tree.below(name) for name in "gh"}
-    messages = {name: spine.rise(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+    messages = {name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
     upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
     for known in (0, 1, 2, 4):
         theirs = whole.membership(known=known)
         for name, i in at.items():
-            part = spine.posterior(tree.subtree(name), released[i], rho[i], prior, outside=upper.outside(name))
+            part = spine.posterior(tree.subtree(name), released[i], rho[i], prior, outside=upper.downward_message(name))
             ours = part.membership(known=known)
             assert (ours["status"].values < 2).all()
             gap = ours["log_bayes_factor"].values - theirs.sel(unit=ours["unit"])["log_bayes_factor"].values
@@ -126,8 +126,9 @@ def test_a_message_about_a_top_that_nothing_measures() -> None:
     tree = spine.Tree.of({"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h", "d": "h"})
     released, rho = np.array([30.0, NAN, NAN, 2, 3, 8, 3]), np.array([0.1, 0, 0, 0.25, 4, 0.5, 1.3])
     for prior in (spine.Poisson(2.0), spine.Flat()):
-        messages = {name: spine.rise(tree.subtree(name), *(x[tree.below(name)] for x in (released, rho)), prior)
-                    for name in "gh"}  # fmt: skip
+        messages = {
+            n: spine.upward_message(tree.subtree(n), *(x[tree.below(n)] for x in (released, rho)), prior) for n in "gh"
+        }
         upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
         whole = spine.posterior(tree, released, rho, prior)
         assert upper.status == "ok"
@@ -238,13 +239,15 @@ def test_a_message_bounds_what_it_leaves_out() -> None:
     """Its ledger was read from memory that was free already."""
     tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(6)})
     released, rho = np.array([0.0, 3, 1, 0, 2, 5, 1]), 0.1
-    fine = spine.rise(tree, released, rho, spine.Flat(), tau=1e-30)
+    fine = spine.upward_message(tree, released, rho, spine.Flat(), tau=1e-30)
     for tau in (1e-3, 1e-6):
-        rough = spine.rise(tree, released, rho, spine.Flat(), tau=tau)
+        rough = spine.upward_message(tree, released, rho, spine.Flat(), tau=tau)
         start = rough.lowest - fine.lowest
         kept = fine.values[start : start + rough.values.size].sum()
         assert (fine.values.sum() - kept) / kept <= rough.dropped < 20 * tau
-        assert {spine.rise(tree, released, rho, spine.Flat(), tau=tau).dropped for _ in range(5)} == {rough.dropped}
+        assert {spine.upward_message(tree, released, rho, spine.Flat(), tau=tau).dropped for _ in range(5)} == {
+            rough.dropped
+        }
 
 
 @pytest.mark.parametrize("prior", [spine.Flat(), spine.Poisson(1.0), spine.NegativeBinomial(0.5, 2.0)])
@@ -258,9 +261,13 @@ def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
         released = np.zeros(len(tree))
         released[0] = total
         whole = spine.posterior(tree, released, rho, prior)
-        messages = {name: spine.rise(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+        messages = {
+            name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()
+        }
         upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
-        part = spine.posterior(tree.subtree("g"), released[at["g"]], rho[at["g"]], prior, outside=upper.outside("g"))
+        part = spine.posterior(
+            tree.subtree("g"), released[at["g"]], rho[at["g"]], prior, outside=upper.downward_message("g")
+        )
         members = part.membership()
         for found, units in ((upper, np.arange(3)), (part, at["g"])):
             words.append(found.status)

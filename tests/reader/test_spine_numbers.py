@@ -68,7 +68,7 @@ def test_p3_means_of_three_levels():
 
 def test_p4_messages_and_bayes_factors():
     found = of_t()
-    told, p = found.outside("g"), found.pmf("g").values
+    told, p = found.downward_message("g"), found.pmf("g").values
     out = told.values * np.exp(-told.tilt * np.arange(told.values.size))
     assert told.lowest == 0
     assert out[1:4] / out[0] == pytest.approx([1.389887529, 1.767002250, 2.054325081], **CLOSE)

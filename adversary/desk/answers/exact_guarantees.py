@@ -17,8 +17,15 @@ from adversary.desk.files import Published
 from adversary.desk.kit import add, put, table
 from adversary.desk.kit.exact_words import parameter
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import ApproximateDP, GaussianDP, Grouped, PureDP, ZeroConcentratedDP, simple_epsilon
-from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_first, semi_first
+from adversary.privacy.definitions import (
+    ApproximateDP,
+    GaussianDP,
+    GroupPrivacy,
+    PureDP,
+    ZeroConcentratedDP,
+    simple_epsilon,
+)
+from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose
 from adversary.reader.conditioned import ONE_FEATURE, ExactTotals
 
 DELTAS = (1e-5, 1e-10)
@@ -85,7 +92,7 @@ def parameters(guarantee: Guarantee) -> dict[str, float]:
             return {"epsilon": float(guarantee.epsilon0)}
         case ApproximateDP():
             return {"epsilon": float(guarantee.epsilon0), "delta": float(guarantee.delta0)}
-        case Grouped():
+        case GroupPrivacy():
             delta = {"delta": guarantee.delta0} if guarantee.delta0 else {}
             return {"epsilon": guarantee.epsilon0, **delta}
     return {}
@@ -111,13 +118,13 @@ def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[
     if len(parts) < 2 or totals.disclosed:
         return None
     listed = list(parts.values())
-    first, last = semi_first(listed, totals.records), compose_first(listed, totals.records)
+    first, last = extend_then_compose(listed, totals.records), compose_then_extend(listed, totals.records)
     same = _same(first, last)
     described = of_guarantee(first)
     return {
         "releases": {name: stated(one) for name, one in parts.items()},
-        "semi_first": described,
-        "compose_first": described if same else of_guarantee(last),
+        "extend_then_compose": described,
+        "compose_then_extend": described if same else of_guarantee(last),
         "same": same,
     }
 
@@ -177,8 +184,8 @@ def show_composition(found: Mapping[str, Any] | None, console: Console) -> None:
     if found is None:
         return
     names: Sequence[tuple[str, str]] = (
-        ("semi_first", "each stretched, then added up"),
-        ("compose_first", "added up, then stretched"),
+        ("extend_then_compose", "each stretched, then added up"),
+        ("compose_then_extend", "added up, then stretched"),
     )
     heads = ["advantage of the best test", *(f"epsilon at {delta:g}" for delta in DELTAS)]
     made = table(f"{len(found['releases'])} releases beside the same totals", ["order"], heads)

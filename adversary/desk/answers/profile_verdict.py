@@ -145,7 +145,7 @@ def _words(scenario: Scenario, one: Verdict) -> str:
 
 def tied(scenario: Scenario) -> dict[str, int]:
     """Readers whose beliefs of everybody else depend on the target, with the people these move with the target."""
-    moved = {name: (one.moved(scenario.plan), one.shift) for name, one in readers_of(scenario).items()}
+    moved = {name: (one.count_shift(scenario.plan), one.shift) for name, one in readers_of(scenario).items()}
     return {name: count for name, (count, own) in moved.items() if count > own}
 
 

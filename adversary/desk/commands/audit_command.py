@@ -23,8 +23,8 @@ from adversary.desk.commands.options import (
     Truths,
     Workers,
     extras,
+    one_line_errors,
     read_scenario,
-    told,
 )
 from adversary.desk.files import Scenario
 from adversary.desk.kit import console, json_text
@@ -56,7 +56,7 @@ def audit_command(
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
 ) -> None:
     """What the scenario's readers learn, averaged over releases, and what was promised."""
-    with told(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
+    with one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
         read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
 

@@ -17,9 +17,9 @@ from adversary.desk.commands.options import (
     Priors,
     directory,
     number,
+    one_line_errors,
     print_answer,
     several,
-    told,
 )
 
 
@@ -40,7 +40,7 @@ def bounds_command(
     as_json: Json = False,
 ) -> None:
     """What a guarantee leaves open to any reader: beliefs, tests, and epsilon at a delta."""
-    with told(), directory(out) as folder:
+    with one_line_errors(), directory(out) as folder:
         given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
         parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
         deltas = bounds_answer.deltas_of(parsed["delta"])

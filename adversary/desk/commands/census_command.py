@@ -21,9 +21,9 @@ from adversary.desk.commands.options import (
     Priors,
     directory,
     number,
+    one_line_errors,
     print_answer,
     several,
-    told,
     whole,
 )
 from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
@@ -48,7 +48,7 @@ def scenario_command(
     if name is not None:
         _concern(lambda: census_scenario(name, whole("--cells", cells)), prior, level, failure, out, as_json)
         return
-    with told():
+    with one_line_errors():
         if out is not None:
             raise ValueError(f"--out needs the name of a scenario, one of {', '.join(SCENARIOS)}")
         listed = census_tables.every_scenario(whole("--cells", cells))
@@ -101,7 +101,7 @@ def _concern(
     as_json: bool,
 ) -> None:
     """A concern priced, composed, drawn and printed."""
-    with told(), directory(out) as folder:
+    with one_line_errors(), directory(out) as folder:
         priors, levels = (
             several("--prior", prior, bounds_answer.PRIORS),
             several("--level", level, bounds_answer.LEVELS),

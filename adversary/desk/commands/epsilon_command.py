@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from adversary.desk.answers import epsilon_answer
-from adversary.desk.commands.options import Json, directory, told, whole
+from adversary.desk.commands.options import Json, directory, one_line_errors, whole
 from adversary.desk.files import load_profile_file
 from adversary.desk.kit import tell
 
@@ -29,7 +29,7 @@ def epsilon_command(
     as_json: Json = False,
 ) -> None:
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
-    with told(profile), directory(out) as folder:
+    with one_line_errors(profile), directory(out) as folder:
         digits = None if round_down is None else whole("--round-down", round_down)
         answer = epsilon_answer.work_out(load_profile_file(profile).asked(statistic, digits))
         found = epsilon_answer.summary(answer)

@@ -10,10 +10,10 @@ import typer
 
 from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import SEED, Json, Truths, number, read_scenario, told, whole
+from adversary.desk.commands.options import SEED, Json, Truths, number, one_line_errors, read_scenario, whole
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
 from adversary.desk.kit import tell
-from adversary.desk.report import EVERYONE, Asked, explain_answer
+from adversary.desk.report import EVERYONE, ExplainRequest, explain_answer
 from adversary.driver import audit
 from adversary.policy.explain import AUDIENCES, TOPICS
 
@@ -46,7 +46,7 @@ def explain_command(
     as_json: Json = False,
 ) -> None:
     """What a promise, a tolerated risk or an audit means, in words."""
-    with told(file):
+    with one_line_errors(file):
         given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
         numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
         asked_of = {"priors": prior, "failure": failure, "releases": releases}
@@ -83,7 +83,7 @@ def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: flo
     guarantee, parameters = bounds_answer.guarantee_of(**parts)
     title = bounds_answer.title({"definition": guarantee.definition, "parameters": parameters})
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
-    return explain_answer.answer(title, [subject], Asked(**options, failure=failure))
+    return explain_answer.answer(title, [subject], ExplainRequest(**options, failure=failure))
 
 
 def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
         tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = failure is not None or "failure" in scenario.document
-    title, asked = scenario.title or scenario.path.name, Asked(**options, failure=chance if said else None)
+    title, asked = scenario.title or scenario.path.name, ExplainRequest(**options, failure=chance if said else None)
     return explain_answer.answer(title, subjects, asked, explain_answer.notes(scenario, tree))
 
 
@@ -106,7 +106,7 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
     releases = read.releases if options["releases"] is None else check_releases(options["releases"])
     others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
-    asked = Asked(**{**options, "releases": None}, failure=failure)
+    asked = ExplainRequest(**{**options, "releases": None}, failure=failure)
     return explain_answer.answer(read.title or file.name, subjects, asked)
 
 

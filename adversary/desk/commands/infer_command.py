@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from adversary.desk.answers import bounded_answer, regression_answer
-from adversary.desk.commands.options import Json, directory, number, told
+from adversary.desk.commands.options import Json, directory, number, one_line_errors
 from adversary.desk.files import RegressionFile, load_any_release_file, parse_prior
 from adversary.desk.kit import tell
 
@@ -36,7 +36,7 @@ def infer_command(
     as_json: Json = False,
 ) -> None:
     """The real mean and deviation behind noisy ones, or the line behind noisy sums, with the bounds for free."""
-    with told(release), directory(out) as folder:
+    with one_line_errors(release), directory(out) as folder:
         with _noted() as notes:
             believed = None if prior is None else parse_prior(prior)
             chance = None if prob is None else number("--prob", prob)

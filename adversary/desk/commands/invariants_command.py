@@ -20,7 +20,7 @@ from adversary.desk.answers import (
     exact_guarantees,
     table_answer,
 )
-from adversary.desk.commands.options import SEED, Json, Truths, directory, number, read_scenario, told
+from adversary.desk.commands.options import SEED, Json, Truths, directory, number, one_line_errors, read_scenario
 from adversary.desk.files import Scenario, load_table_file, read_toml
 from adversary.desk.kit import audit_words, exact_words, safe_names, tell
 from adversary.desk.report import how
@@ -55,7 +55,7 @@ def invariants_command(
     ] = None,
 ) -> None:
     """What exact totals beside a noisy release cost: guarantees before and after, and what readers learn."""
-    with told(scenario), directory(out) as folder:
+    with one_line_errors(scenario), directory(out) as folder:
         chance = None if failure is None else number("--failure", failure)
         worked = _table(scenario, truth, chance) if _is_table(scenario) else _plan(scenario, truth, chance)
         if folder is not None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from adversary.desk.commands.options import SEED, Json, extras, told
+from adversary.desk.commands.options import SEED, Json, extras, one_line_errors
 from adversary.desk.kit import screen, tell
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, SPINES, Recipe, synthesise
@@ -44,7 +44,7 @@ def synth_command(
     as_json: Json = False,
 ) -> None:
     """A made-up population, with noise as in the redistricting release of 2020; nobody in it exists."""
-    with told():
+    with one_line_errors():
         _need_arrow()
         recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), spine)
         began = time.perf_counter()
@@ -65,7 +65,7 @@ def check_command(
     as_json: Json = False,
 ) -> None:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
-    with told():
+    with one_line_errors():
         _need_arrow()
         found = check.contents(directory, progress=True)
     tell(found, _show_contents, as_json)

@@ -62,7 +62,7 @@ LONGEST = 1000
 
 
 @contextmanager
-def told(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
+def one_line_errors(file: Path | None = None, *, interrupted: str = "") -> Iterator[None]:
     """Errors in the input in one line, without a traceback; those of a file's contents begin with its name.
 
     So for Ctrl-C, and for workers that died, with what to do then.

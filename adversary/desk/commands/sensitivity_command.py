@@ -11,9 +11,9 @@ from adversary.desk.commands.options import (
     Json,
     Truths,
     directory,
+    one_line_errors,
     print_answer,
     read_scenario,
-    told,
 )
 from adversary.desk.kit import audit_words, safe_names
 from adversary.desk.report import sensitivity_section
@@ -30,9 +30,9 @@ def sensitivity_command(
     truth: Truths = None,
 ) -> None:
     """How far the answers move with prior, budget, siblings and beliefs, under both truths."""
-    with told(scenario), directory(out) as folder:
+    with one_line_errors(scenario), directory(out) as folder:
         read = read_scenario(scenario, truth)
-        every = {name: sensitivity_section.gone_over(one) for name, one in audit_words.truths(read).items()}
+        every = {name: sensitivity_section.run_sweeps(one) for name, one in audit_words.truths(read).items()}
         if folder is not None:
             from adversary.desk.answers import figure_files
 

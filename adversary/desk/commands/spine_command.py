@@ -20,7 +20,7 @@ from adversary._core import check_positive, check_probability, finite, numbers, 
 from adversary.desk.commands.options import Json as Json
 from adversary.desk.commands.options import Scheduler as Scheduler
 from adversary.desk.commands.options import Workers as Workers
-from adversary.desk.commands.options import extras, number, several, told
+from adversary.desk.commands.options import extras, number, one_line_errors, several
 from adversary.desk.kit import json_text, screen, tell
 from adversary.desk.report import write_reports
 from adversary.desk.report.spine_page import warnings
@@ -130,7 +130,7 @@ def spine_command(
 
     Parquet files by county, a summary as JSON, and a page for every cell.
     """
-    with told(interrupted="go on with --resume"), _ended_as_interrupted():
+    with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
         )
@@ -192,8 +192,8 @@ def _show(answer: dict[str, Any], console: Console) -> None:
         shares = screen.table("leaves at or above", ("ratio",), ("value", "share"))
         for row in one["thresholds"]:
             screen.add(shares, "threshold", f"{row['ratio']:g}", f"{100 * row['share']:.2f} %")
-        told = f"bound, {bound['definition']}, failure {bound['failure']:g}"
-        screen.add(shares, told, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
+        name = f"bound, {bound['definition']}, failure {bound['failure']:g}"
+        screen.add(shares, name, f"{bound['ratio']:.4g}", f"{100 * bound['share']:.2f} %")
         screen.put(shares, console)
         for line in (bound["note"], _apart(bound["unprotected"])):
             if line:
@@ -203,8 +203,8 @@ def _show(answer: dict[str, Any], console: Console) -> None:
             numbers = (row[name] for name in ("noisy", "mean", "posterior", "ratio"))
             screen.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
         screen.put(worst, console)
-        told = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
-        console.print("", Text(f"answers: {told}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
+        status = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
+        console.print("", Text(f"answers: {status}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
         screen.show_warnings(one["warnings"], console)
 
 

@@ -20,7 +20,7 @@ from adversary.desk.kit.audit_words import called
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PosteriorOf
 from adversary.reader.path import Adversary, Truth, opposite, settle_truth
-from adversary.reader.risk import AuditedPosterior, FactorLaw, coarse_law, factor_law, same_law
+from adversary.reader.risk import AuditedPosterior, BayesFactorLaw, bayes_factor_law, coarse_law, same_law
 
 OWN = "this release, others known"
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02, 0.01])
@@ -51,8 +51,8 @@ def audited_posteriors(scenario: Scenario, tree: xr.DataTree) -> dict[str, Audit
     return found
 
 
-def _law(scenario: Scenario, tree: xr.DataTree, reader: Adversary, truth: Truth) -> FactorLaw:
-    law = factor_law(scenario.plan, reader, truth, **as_audited(scenario, tree))
+def _law(scenario: Scenario, tree: xr.DataTree, reader: Adversary, truth: Truth) -> BayesFactorLaw:
+    law = bayes_factor_law(scenario.plan, reader, truth, **as_audited(scenario, tree))
     return law if law.simulated else coarse_law(law)
 
 

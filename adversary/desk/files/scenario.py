@@ -66,7 +66,7 @@ def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
         for name in named.values:
             part = named.table(name)
             beliefs[name] = read_beliefs(part)
-            part.build("", partial(replace(reader, beliefs=beliefs[name]).chain, plan))
+            part.build("", partial(replace(reader, beliefs=beliefs[name]).level_beliefs, plan))
     found = Ranges(prior, rho, siblings, beliefs)
     if not found.given:
         raise ValueError(f"{table.file}: {table.key}: must name at least one of {INPUTS} to go over, got nothing")
@@ -153,7 +153,7 @@ def _all_but(
 
 def _fitting(plan: Plan, reader: Adversary) -> Adversary:
     """The reader, if their beliefs and their attack make sense of the plan."""
-    reader.chain(plan)
+    reader.level_beliefs(plan)
     return reader
 
 

@@ -19,12 +19,12 @@ from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
-    Atoms,
-    FactorLaw,
+    BayesFactorLaw,
+    DiscretePart,
     at_prior,
+    bayes_factor_law,
     coarse_law,
     empirical_epsilon_of,
-    factor_law,
     same_law,
     scaled_plan,
 )
@@ -49,7 +49,7 @@ def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[
     correct = {name: np.empty(factors.size) for name in readers}
     for i in blocks.track(range(factors.size), "budgets for the report"):
         plan = scaled_plan(scenario.plan, float(factors[i]))
-        laws: list[tuple[Adversary, FactorLaw, FactorLaw]] = []
+        laws: list[tuple[Adversary, BayesFactorLaw, BayesFactorLaw]] = []
         for name, reader in readers.items():
             found = next((entry for entry in laws if same_law(entry[0], reader)), None)
             if found is None:
@@ -61,10 +61,10 @@ def swept(scenario: Scenario, factors: Floats) -> tuple[dict[str, Floats], dict[
     return expected, correct
 
 
-def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> FactorLaw:
+def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool = True) -> BayesFactorLaw:
     """Law of a reader's log Bayes factor over a plan's releases of the scenario's truth."""
     truth = settle_truth(plan, reader, scenario.truth)
-    law = factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
+    law = bayes_factor_law(plan, reader, truth, draws=SWEPT_DRAWS, rng=0)
     return coarse_law(law) if grouped else law
 
 
@@ -138,7 +138,7 @@ def spread_of(risk: xr.Dataset, measure: str) -> float:
     return float(np.nan_to_num(risk["mcse"].sel(measure=measure))) if "mcse" in risk else 0.0
 
 
-def epsilon_of(laws: Sequence[FactorLaw], failure: float) -> tuple[float, float]:
+def epsilon_of(laws: Sequence[BayesFactorLaw], failure: float) -> tuple[float, float]:
     """(a reader's own epsilon, its standard error): the spread between `PARTS` parts of the releases, over its root.
 
     The error is 0 where nothing is simulated.
@@ -150,11 +150,11 @@ def epsilon_of(laws: Sequence[FactorLaw], failure: float) -> tuple[float, float]
     return found, float(np.std(parts, ddof=1) / np.sqrt(PARTS))
 
 
-def _part(law: FactorLaw, which: int) -> FactorLaw:
+def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
     """The law from every `PARTS`-th of its simulated releases, in random order; an exact one as it is."""
     size = law.rest.values.size
     if not law.simulated or size < 2 * PARTS:
         return law
     kept = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
     weights = law.rest.weights[kept]
-    return replace(law, rest=Atoms(law.rest.values[kept], weights / weights.sum()), draws=kept.size)
+    return replace(law, rest=DiscretePart(law.rest.values[kept], weights / weights.sum()), draws=kept.size)

@@ -5,5 +5,5 @@ from .audit_page import check_directory as check_directory
 from .audit_page import check_replaced as check_replaced
 from .audit_page import write_report as write_report
 from .explain_answer import EVERYONE as EVERYONE
-from .explain_answer import Asked as Asked
+from .explain_answer import ExplainRequest as ExplainRequest
 from .spine_page import write_reports as write_reports

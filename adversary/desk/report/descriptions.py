@@ -98,7 +98,7 @@ def _unknown(one: Learned) -> str:
 
 def reader(plan: Plan, one: Adversary, name: str) -> str:
     """A reader's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
-    chain = one.chain(plan)
+    chain = one.level_beliefs(plan)
     lowest = plan.names[0]
     knows = (
         f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"

@@ -19,11 +19,11 @@ from adversary.desk.kit import Section, Table, as_audited, epsilon_of, of_reader
 from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN, TRUTHS
 from adversary.reader.path import Adversary, opposite, settle_truth
-from adversary.reader.risk import Atoms, FactorLaw, at_prior, factor_law, invariant_factor, same_law
+from adversary.reader.risk import BayesFactorLaw, DiscretePart, at_prior, bayes_factor_law, invariant_factor, same_law
 
 
 @dataclass(frozen=True)
-class Capability:
+class EmpiricalEpsilon:
     """One reader under both truths.
 
     Parameters
@@ -49,15 +49,15 @@ class Capability:
         return min(found) if found else None
 
 
-def capabilities(scenario: Scenario, tree: xr.DataTree) -> dict[str, Capability]:
+def capabilities(scenario: Scenario, tree: xr.DataTree) -> dict[str, EmpiricalEpsilon]:
     """Every reader under both truths, everybody else as they truly are, by the exact engine.
 
     Where laws are simulated, the releases are those of the audit. Laws are computed once for readers who differ only
     in their prior.
     """
     failure = float(tree.attrs.get("failure", scenario.failure))
-    found: dict[str, Capability] = {}
-    shared: list[tuple[Adversary, dict[str, FactorLaw], tuple[float, float] | None]] = []
+    found: dict[str, EmpiricalEpsilon] = {}
+    shared: list[tuple[Adversary, dict[str, BayesFactorLaw], tuple[float, float] | None]] = []
     for name, reader in readers_of(scenario).items():
         entry = next((one for one in shared if same_law(one[0], reader)), None)
         if entry is None:
@@ -67,7 +67,7 @@ def capabilities(scenario: Scenario, tree: xr.DataTree) -> dict[str, Capability]
         own = {side: at_prior(law, reader.prior) if law else None for side, law in entry[1].items()}
         posterior = {side: law.posterior_mean() if law else None for side, law in _by_truth(own).items()}
         correct = {side: law.prob_correct() if law else None for side, law in _by_truth(own).items()}
-        found[name] = Capability(
+        found[name] = EmpiricalEpsilon(
             {side: pair and pair[0] for side, pair in posterior.items()},
             {side: pair and pair[0] for side, pair in correct.items()},
             entry[2] and entry[2][0],
@@ -82,11 +82,13 @@ def capabilities(scenario: Scenario, tree: xr.DataTree) -> dict[str, Capability]
     return found
 
 
-def _by_truth(laws: dict[str, FactorLaw | None]) -> dict[str, FactorLaw | None]:
+def _by_truth(laws: dict[str, BayesFactorLaw | None]) -> dict[str, BayesFactorLaw | None]:
     return {side: laws.get(side) for side in TRUTHS}
 
 
-def _laws(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> tuple[dict[str, Any], list[FactorLaw] | None]:
+def _laws(
+    scenario: Scenario, tree: xr.DataTree, reader: Adversary
+) -> tuple[dict[str, Any], list[BayesFactorLaw] | None]:
     """Laws of the log Bayes factor by truth; and the same from the exact levels on, None where those settle it."""
     plan = scenario.plan
     truth = settle_truth(plan, reader, scenario.truth)
@@ -94,15 +96,15 @@ def _laws(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> tuple[dic
     with suppress(ValueError):  # this reader holds the other truth impossible
         both.append(opposite(plan, reader, truth))
     same = as_audited(scenario, tree)
-    laws = {TRUTHS[1 - one.target]: factor_law(plan, reader, one, **same) for one in both}
+    laws = {TRUTHS[1 - one.target]: bayes_factor_law(plan, reader, one, **same) for one in both}
     invariants = [invariant_factor(plan, reader, one) for one in both]
     if not np.isfinite(invariants).all():
         return laws, None
     return laws, [_since(law, start) for law, start in zip(laws.values(), invariants, strict=True)]
 
 
-def _since(law: FactorLaw, invariant: float) -> FactorLaw:
-    return replace(law, rest=Atoms(law.rest.values - invariant, law.rest.weights)) if invariant else law
+def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
+    return replace(law, rest=DiscretePart(law.rest.values - invariant, law.rest.weights)) if invariant else law
 
 
 def _allowed(bound: xr.Dataset) -> dict[str, float]:
@@ -129,22 +131,22 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section:
     return Section("Both truths, and what a reader could do", lines, table, notes=told(found))
 
 
-def _cells(one: Capability) -> list[str]:
+def _cells(one: EmpiricalEpsilon) -> list[str]:
     chances = [(p[side], errors.get(side, 0.0)) for p, errors in _with_errors(one) for side in TRUTHS]
     shown = ["not held possible" if p is None else share(p) + give_or_take(100.0 * error) for p, error in chances]
     promised = "nothing" if one.promised is None else outward(one.promised, True)
     return [*shown, _own(one), promised, outward(one.allowed[OWN], True)]
 
 
-def _with_errors(one: Capability) -> list[tuple[dict[str, float | None], dict[str, float]]]:
+def _with_errors(one: EmpiricalEpsilon) -> list[tuple[dict[str, float | None], dict[str, float]]]:
     return [(one.posterior, one.errors.get("posterior", {})), (one.correct, one.errors.get("correct", {}))]
 
 
-def _own(one: Capability) -> str:
+def _own(one: EmpiricalEpsilon) -> str:
     return "–" if one.epsilon is None else figure_of(one.epsilon) + give_or_take(one.errors.get("epsilon", 0.0))
 
 
-def told(found: dict[str, Capability]) -> list[str]:
+def told(found: dict[str, EmpiricalEpsilon]) -> list[str]:
     """What each reader could do against what the accounting allows; once, where it is the same for all of them."""
     said = {name: could(one) for name, one in found.items()}
     if len(found) > 1 and len(set(said.values())) == 1:
@@ -152,7 +154,7 @@ def told(found: dict[str, Capability]) -> list[str]:
     return [f"{f'Reader {name}' if name else 'This reader'} {text}" for name, text in said.items()]
 
 
-def could(one: Capability) -> str:
+def could(one: EmpiricalEpsilon) -> str:
     """What a reader could do against what the accounting allows, as the end of a sentence."""
     if one.epsilon is None:
         return "learns the target from what is published exactly, before any noise is read."

@@ -19,7 +19,15 @@ from adversary.desk.files import ProfileFile, Scenario
 from adversary.desk.kit import audit_words
 from adversary.desk.report import descriptions
 from adversary.driver import OWN
-from adversary.policy.budget import BOUNDED, USUAL, Promise, Recommendation, check_word, promise, recommend_epsilon
+from adversary.policy.budget import (
+    BOUNDED,
+    USUAL,
+    Recommendation,
+    ReleaseBudget,
+    allocate,
+    check_word,
+    recommend_epsilon,
+)
 from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
 from adversary.privacy import Guarantee
 from adversary.reader.path import settle_truth
@@ -71,7 +79,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExplainRequest:
     """To whom to explain, and of what numbers; the options of `policy.explain.explain`. None: not asked."""
 
     audience: str = "lay"
@@ -91,7 +99,7 @@ class Asked:
     def text(self, subject: Subject, audience: str) -> str:
         """One text."""
         topic = "tolerance" if subject.topics == ONLY_TOLERATED else self.topic
-        made = isinstance(subject.thing, Promise)
+        made = isinstance(subject.thing, ReleaseBudget)
         options: dict[str, Any] = {
             "topic": topic,
             "priors": self.priors,
@@ -117,7 +125,7 @@ def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) ->
     What the noise itself delivers is told where nothing is promised, or something that the noise does not keep.
     """
     promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
-    true = {name: one.is_kept_by(loss) for name, one in promised.items()}
+    true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
     found = [of_guarantee(one, name, true[name]) for name, one in promised.items()]
     if not all(true.values()) or not promised:
         found.append(Subject(OWN, "What the noise itself delivers", scenario.plan.privacy_loss(), OF_GUARANTEES))
@@ -169,14 +177,14 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
     return found
 
 
-def _promises(file: ProfileFile, best: Recommendation, releases: int | None, others: bool) -> list[Promise]:
+def _promises(file: ProfileFile, best: Recommendation, releases: int | None, others: bool) -> list[ReleaseBudget]:
     """Pure DP of each release, for certain; and what may fail."""
     n, failure = releases or 1, file.failure
-    found = [] if releases is None else [promise(best, "pure DP", releases=n, composition="basic")]
+    found = [] if releases is None else [allocate(best, "pure DP", releases=n, composition="basic")]
     if others and 0.0 < failure < 1.0:
         if file.delta < failure:
-            found.append(promise(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
-        found.append(promise(best, "zCDP", failure=failure, releases=n))
+            found.append(allocate(best, "approximate DP", failure=failure, delta=file.delta, releases=n))
+        found.append(allocate(best, "zCDP", failure=failure, releases=n))
     return found
 
 
@@ -208,7 +216,7 @@ REPLACED = (
 )
 
 
-def answer(title: str, subjects: Sequence[Subject], asked: Asked, notes: Sequence[str] = ()) -> dict[str, Any]:
+def answer(title: str, subjects: Sequence[Subject], asked: ExplainRequest, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Every text as one JSON object, by subject and audience; of those subjects that the topic fits.
 
     Parameters
@@ -237,7 +245,7 @@ def answer(title: str, subjects: Sequence[Subject], asked: Asked, notes: Sequenc
     }
 
 
-def _all_used(subjects: Sequence[Subject], asked: Asked) -> None:
+def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
     """An option that no text makes use of is refused, not dropped."""
     used = frozenset[str]().union(*(one.takes(asked.topic) for one in subjects))
     for name in asked.given:
@@ -266,7 +274,7 @@ def show(found: dict[str, Any], console: Console) -> None:
 def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:
     """What the report explains: each subject with its title and, for each audience, the paragraphs."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), _BELOW_ONE)
-    asked = Asked(failure=failure if "failure" in scenario.document or failure != USUAL else None)
+    asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
     return [
         {
             "title": one.title,

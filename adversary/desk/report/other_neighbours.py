@@ -9,7 +9,7 @@ from adversary._core import figure_of, give_or_take, logit, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Table, error, is_exact, of_reader, readers_of, stated
 from adversary.reader.path import Adversary, settle_truth
-from adversary.reader.risk import factor_law, invariant_factor
+from adversary.reader.risk import bayes_factor_law, invariant_factor
 
 ALTERNATIVES = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
 
@@ -75,7 +75,7 @@ def _averages(tree: xr.DataTree, name: str) -> list[str]:
 
 def _computed(scenario: Scenario, one: Adversary) -> list[str]:
     truth = settle_truth(scenario.plan, one, scenario.truth)
-    law = factor_law(scenario.plan, one, truth, rng=0, progress=True)
+    law = bayes_factor_law(scenario.plan, one, truth, rng=0, progress=True)
     (correct, unsure), (posterior, spread) = law.prob_correct(), law.posterior_mean()
     invariant = invariant_factor(scenario.plan, one, truth)
     base = float(expit(logit(one.prior) + invariant)) if invariant else 0.0

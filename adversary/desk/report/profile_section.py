@@ -24,7 +24,7 @@ from adversary.driver import OWN
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED
 from adversary.privacy import TOLERANCE
 from adversary.reader.path import Adversary, settle_truth
-from adversary.reader.risk import factor_law
+from adversary.reader.risk import bayes_factor_law
 
 TITLE = "Whether the risk profile is kept"
 
@@ -56,7 +56,7 @@ ASSUMED = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReaderVerdict:
     """A reader of the audit in the profile.
 
     Parameters
@@ -76,27 +76,27 @@ class Standing:
     error: float
 
 
-def standings(scenario: Scenario, tree: xr.DataTree) -> dict[str, Standing]:
+def standings(scenario: Scenario, tree: xr.DataTree) -> dict[str, ReaderVerdict]:
     """Every reader with a prior above 0, everybody else as they truly are, by the exact engine; one truth."""
     return {
         name: _standing(scenario, tree, reader) for name, reader in readers_of(scenario).items() if reader.prior > 0.0
     }
 
 
-def _standing(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> Standing:
+def _standing(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> ReaderVerdict:
     assert scenario.profile is not None
     p, q = (reader.prior, 1.0) if reader.attack == "participation" else (1.0, reader.prior)
     tolerated = float(scenario.profile(p, q))
     limit = min(1.0, reader.prior * tolerated)
     if limit >= 1.0:
-        return Standing(p, q, tolerated, limit, 0.0, 0.0)
-    law = factor_law(
+        return ReaderVerdict(p, q, tolerated, limit, 0.0, 0.0)
+    law = bayes_factor_law(
         scenario.plan, reader, settle_truth(scenario.plan, reader, scenario.truth), **as_audited(scenario, tree)
     )
     change = float(logit(limit) - logit(reader.prior))
     beyond = float(law.sf(change + TOLERANCE * max(1.0, abs(change)))[0])
     error = np.sqrt(beyond * (1.0 - beyond) / law.draws) if law.simulated else 0.0
-    return Standing(p, q, tolerated, limit, beyond, float(error))
+    return ReaderVerdict(p, q, tolerated, limit, beyond, float(error))
 
 
 def answer(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def answer(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     return {name: _row(found[name]) if name in found else None for name in readers_of(scenario)}
 
 
-def _row(one: Standing) -> dict[str, Any]:
+def _row(one: ReaderVerdict) -> dict[str, Any]:
     numbers = ("inclusion", "value", "tolerated", "posterior", "beyond")
     return {name: finite(getattr(one, name)) for name in numbers}
 
@@ -234,7 +234,7 @@ def _explained(found: xr.Dataset) -> list[str]:
     return list(dict.fromkeys(map(str, said)))
 
 
-def _cells(one: Standing) -> list[str]:
+def _cells(one: ReaderVerdict) -> list[str]:
     free = not np.isfinite(one.tolerated)
     return [
         share(one.inclusion * one.value),

@@ -35,7 +35,7 @@ from adversary.desk.kit import (
     table,
 )
 from adversary.desk.report import descriptions
-from adversary.driver import TRUTHS, each_alone, extremes, sweep
+from adversary.driver import TRUTHS, base_and_sweeps, extremes, sweep
 from adversary.reader.plans import Plan
 from adversary.reader.risk import cautions
 
@@ -55,7 +55,7 @@ MOVED = 0.005
 
 
 @dataclass(frozen=True)
-class Gone:
+class SweepResult:
     """What a scenario's [sensitivity] asks for, gone over.
 
     Parameters
@@ -116,7 +116,7 @@ def _points(dim: str, plan: Plan) -> int:
     return 41 if dim == "prior" else 21 if len(plan.levels) < 3 else 9
 
 
-def gone_over(scenario: Scenario, tree: xr.DataTree | None = None, *, progress: bool = True) -> Gone:
+def run_sweeps(scenario: Scenario, tree: xr.DataTree | None = None, *, progress: bool = True) -> SweepResult:
     """The sweeps a scenario of one truth asks for; where laws are simulated, from the releases of its audit if given.
 
     Raises
@@ -132,11 +132,11 @@ def gone_over(scenario: Scenario, tree: xr.DataTree | None = None, *, progress: 
     name = next(iter(readers_of(scenario)))
     reader = readers_of(scenario)[name]
     drawn = {"draws": SWEPT_DRAWS, "rng": 0} if tree is None else as_audited(scenario, tree)
-    base, swept = each_alone(scenario.plan, reader, scenario.truth, **ranges.given, **drawn, progress=progress)
-    return Gone(scenario, name, base, swept)
+    base, swept = base_and_sweeps(scenario.plan, reader, scenario.truth, **ranges.given, **drawn, progress=progress)
+    return SweepResult(scenario, name, base, swept)
 
 
-def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
+def figures_of(gone: SweepResult) -> dict[str, tuple[Callable[[], Any], str]]:
     """Every figure by name: how to draw it, and its caption."""
     from adversary.desk.figures import tornado
 
@@ -154,7 +154,7 @@ def figures_of(gone: Gone) -> dict[str, tuple[Callable[[], Any], str]]:
     return drawn
 
 
-def _fan(gone: Gone, dim: str) -> Any:
+def _fan(gone: SweepResult, dim: str) -> Any:
     from adversary.desk.figures import tornado
 
     return tornado.fan(gone.smooth(dim), dim, own=gone.own(dim))
@@ -164,7 +164,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the report; None where the file asks for none."""
     if scenario.sensitivity is None:
         return None
-    gone = gone_over(scenario, tree)
+    gone = run_sweeps(scenario, tree)
     rows = Table(["input", "value", *HEADS], texts=2)
     for dim, value, risk in gone.rows():
         rows.add(*named(dim, value), *cells(risk), used=not dim)
@@ -203,7 +203,7 @@ def cells(risk: xr.Dataset) -> list[str]:
     ]
 
 
-def sibling_lines(gone: Gone) -> Iterator[str]:
+def sibling_lines(gone: SweepResult) -> Iterator[str]:
     """What a sweep over siblings leaves as it is."""
     if any(dim.startswith("siblings") for dim in gone.swept):
         yield (
@@ -212,7 +212,7 @@ def sibling_lines(gone: Gone) -> Iterator[str]:
         )
 
 
-def belief_lines(gone: Gone) -> Iterator[str]:
+def belief_lines(gone: SweepResult) -> Iterator[str]:
     """What each belief does beside the reader's own: one sentence for each, always of both truths."""
     if "beliefs" not in gone.swept:
         return
@@ -249,7 +249,7 @@ def _effect(moved: dict[str, float]) -> str:
     return "tells the two truths apart better" if present > 0 else "tells the two truths apart worse"
 
 
-def answer(gone: Gone) -> dict[str, Any]:
+def answer(gone: SweepResult) -> dict[str, Any]:
     """The rows as JSON can hold them."""
     rows = []
     for dim, value, risk in gone.rows():
@@ -265,7 +265,7 @@ def answer(gone: Gone) -> dict[str, Any]:
     return {"reader": gone.reader or None, "quantiles": gone.base["quantile"].values.tolist(), "rows": rows}
 
 
-def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
+def answers(scenario: Scenario, every: Mapping[str, SweepResult]) -> dict[str, Any]:
     """The sweeps of every truth as one JSON object: rows, or rows by truth where the file has several."""
     found = {name: answer(gone) for name, gone in every.items()}
     start = {"title": scenario.title, "neighbours": scenario.neighbours, "truth": scenario.truth}
@@ -273,7 +273,7 @@ def answers(scenario: Scenario, every: Mapping[str, Gone]) -> dict[str, Any]:
     return start | found.get("", {"sensitivity": found})
 
 
-def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
+def data_of(every: Mapping[str, SweepResult]) -> xr.DataTree:
     """The sweeps as groups: `base`, `tornado`, and one for each input, under the name of the truth if it has one."""
     groups: dict[str, xr.Dataset] = {}
     truths = safe_names(every, FOR_GROUPS)
@@ -287,21 +287,21 @@ def data_of(every: Mapping[str, Gone]) -> xr.DataTree:
     return tree
 
 
-def warnings(every: Mapping[str, Gone]) -> list[str]:
+def warnings(every: Mapping[str, SweepResult]) -> list[str]:
     """What to know before the answers about the reader as they are, in the file, are believed."""
     one = next(iter(every.values()))
     truths = [gone.scenario.truth for gone in every.values()]
     return cautions(one.scenario.plan, [readers_of(one.scenario)[one.reader]], truths)
 
 
-def show_every(every: Mapping[str, Gone], console: Console) -> None:
+def show_every(every: Mapping[str, SweepResult], console: Console) -> None:
     """The sweeps of every truth, by name."""
     for name, gone in every.items():
         show(gone, console, name)
     show_warnings(warnings(every), console)
 
 
-def show(gone: Gone, console: Console, name: str = "") -> None:
+def show(gone: SweepResult, console: Console, name: str = "") -> None:
     """The sweeps as one table, with what each belief does; `name` is that of the truth."""
     console.print(Text(gone.scenario.title or gone.scenario.path.name, style="bold"))
     whose = f"; the inputs of reader {gone.reader} move" if gone.reader else ""

@@ -53,7 +53,7 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Account:
+class SpinePage:
     """What a page is about.
 
     Parameters
@@ -89,7 +89,7 @@ class Account:
     synthetic: bool = False
 
 
-def write_report(account: Account, directory: str | Path, name: str = NAME) -> Path:
+def write_report(account: SpinePage, directory: str | Path, name: str = NAME) -> Path:
     """Write the page into a directory, which is made if need be, under a temporary name at first.
 
     Raises
@@ -110,7 +110,7 @@ def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | 
     ----------
     question, run : what was asked and what `spine_runs.run` made; of its Parquet files one cell is read at a time
     cell_names : cells in words, by number
-    more : fields of `Account`, such as failure and thresholds
+    more : fields of `SpinePage`, such as failure and thresholds
     """
     files = run.files
     cells = cells_of(files)
@@ -128,7 +128,7 @@ def warnings(question: Question, run: Run, found: Findings, failure: float = FAI
     return list(_warnings(_account(question, run, found, "", failure=failure), found))
 
 
-def _account(question: Question, run: Run, found: Findings, cell: str, **more: Any) -> Account:
+def _account(question: Question, run: Run, found: Findings, cell: str, **more: Any) -> SpinePage:
     fields: dict[str, Any] = {
         "prior": question.prior,
         "prob": question.prob,
@@ -139,7 +139,7 @@ def _account(question: Question, run: Run, found: Findings, cell: str, **more: A
         "dropped": found.dropped,
         "notes": found.notes,
     }
-    return Account(found, str(question.directory), question.query, cell, **fields | more)
+    return SpinePage(found, str(question.directory), question.query, cell, **fields | more)
 
 
 def _named(cell: int, shape: Sequence[int]) -> str:
@@ -157,7 +157,7 @@ def _told(prior: Mapping[str, Any]) -> str:
     return "; ".join([str(kind[1]), *parts])
 
 
-def render(account: Account) -> str:
+def render(account: SpinePage) -> str:
     """The page as HTML."""
     found = account.table
     if not isinstance(found, Findings):
@@ -175,7 +175,7 @@ def render(account: Account) -> str:
     )
 
 
-def _summary(account: Account, found: Findings) -> Iterator[str]:
+def _summary(account: SpinePage, found: Findings) -> Iterator[str]:
     ratio = found.ratios
     if not ratio.size:
         yield "No block has an answer that is proven."
@@ -196,7 +196,7 @@ def _summary(account: Account, found: Findings) -> Iterator[str]:
         )
 
 
-def _warnings(account: Account, found: Findings) -> Iterator[str]:
+def _warnings(account: SpinePage, found: Findings) -> Iterator[str]:
     if account.synthetic:
         yield "This population is made up. Nobody in it exists, and no number here is about a real place."
     if account.dropped is not None and account.dropped > account.tolerance:
@@ -226,7 +226,7 @@ def _blocks(number: int) -> str:
     return f"{number:,} block{'s' * (number != 1)}"
 
 
-def _read(account: Account, found: Findings) -> Section:
+def _read(account: SpinePage, found: Findings) -> Section:
     """Levels, units, and how well each is measured."""
     table = Table(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
     for name, one in found.levels.items():
@@ -241,7 +241,7 @@ def _read(account: Account, found: Findings) -> Section:
     return Section("What was read", lines, table, notes)
 
 
-def _promised(account: Account, found: Findings) -> Section:
+def _promised(account: SpinePage, found: Findings) -> Section:
     made = found.promised
     if not np.isfinite(made.rho):
         text = "Exact counts settle what is asked in all blocks, so that nothing is promised about them."
@@ -266,7 +266,7 @@ def _promised(account: Account, found: Findings) -> Section:
     return Section("What was promised", lines, table, [note])
 
 
-def _spread(account: Account, found: Findings) -> Section:
+def _spread(account: SpinePage, found: Findings) -> Section:
     """Quantiles of the risk, and shares of blocks beyond thresholds."""
     from adversary.desk.figures import spine_figures
 
@@ -292,7 +292,7 @@ def _spread(account: Account, found: Findings) -> Section:
     return section
 
 
-def _worst(account: Account, found: Findings) -> Section:
+def _worst(account: SpinePage, found: Findings) -> Section:
     from adversary.desk.figures import spine_figures
 
     section = Section("The blocks where most is learned")
@@ -361,7 +361,7 @@ def _reading() -> Section:
     return Section("How to read the numbers", lines)
 
 
-def _provenance(account: Account) -> Iterator[tuple[str, str]]:
+def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:
     yield "read from", account.source
     yield "query and cell", f"{account.query}{f', {account.cell}' if account.cell else ''}"
     yield "the reader", f"prior {share(account.prior)}; knows {account.known}"

@@ -151,7 +151,7 @@ def _leaves(table: Columns) -> Any:
 
 
 @dataclass(frozen=True)
-class Promise:
+class PathGuarantee:
     """What the noise on the path of one block promises about one person there.
 
     Parameters
@@ -160,7 +160,7 @@ class Promise:
     records : 1; 2 where an exact count on the path means that somebody else must make up for the person
     failure : probability, over releases, with which the bounds may fail for one person
 
-    >>> found = Promise(0.25)
+    >>> found = PathGuarantee(0.25)
     >>> found.guarantee
     ZeroConcentratedDP(rho=0.25)
     >>> round(found.ratio(0.1)[1], 2)
@@ -197,7 +197,7 @@ class Promise:
         return float(low), float(high)
 
 
-def promise(table: Columns, failure: float = FAILURE) -> Promise:
+def path_guarantee(table: Columns, failure: float = FAILURE) -> PathGuarantee:
     """The weakest promise of all blocks but the `unprotected` ones, which have none: of the path with the largest rho.
 
     It is about the one count that was read; other queries of the same release add to what a reader can learn.
@@ -205,10 +205,10 @@ def promise(table: Columns, failure: float = FAILURE) -> Promise:
     rho = column(table, "path_rho").astype(np.float64)
     noisy = np.flatnonzero(_leaves(table) & ~unprotected(table))
     if not noisy.size:
-        return Promise(np.inf, 1, failure)
+        return PathGuarantee(np.inf, 1, failure)
     records = 1 + column(table, "path_exact").astype(np.int64)
     worst = noisy[np.argmax((rho * records)[noisy])]
-    return Promise(float(rho[worst]), int(records[worst]), failure)
+    return PathGuarantee(float(rho[worst]), int(records[worst]), failure)
 
 
 def errors(tree: Tree, truth: Any, estimates: Mapping[str, Any], prob: float = 0.9) -> xr.Dataset:

@@ -25,9 +25,9 @@ from adversary._core import (
     arrays_of,
     check_probability,
     check_whole,
+    dask_address,
     digest_of_files,
     has_chunks,
-    lent,
     remove_empty,
     run_chunks,
     save_bytes,
@@ -203,7 +203,7 @@ def run(
     made = [one for one in (target, *target.parents) if not one.exists()]
     there = {one.name for one in target.glob("*")}
     try:
-        with lent(scheduler, workers) as address:
+        with dask_address(scheduler, workers) as address:
             target.mkdir(parents=True, exist_ok=True)
             with alone(target):
                 for left in target.rglob(TEMPORARY):
@@ -267,7 +267,7 @@ class Piece:
 def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
     """What a county says about its own count: messages of all cells, as arrays."""
     read = _read(question, piece)
-    messages = spine.rise(read.tree, *_columns(read), question.leaf_prior, tau=tau)
+    messages = spine.upward_message(read.tree, *_columns(read), question.leaf_prior, tau=tau)
     names = ("lowest", "tilt", "log_scale", "dropped", "bounds")
     arrays = {name: np.array([getattr(message, name) for message in messages]) for name in names}
     return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
@@ -323,6 +323,6 @@ def _across(
             columns = unit_columns(found, released, rho, question.prob, read.cells)
             return as_parquet({key: values[upper] for key, values in columns.items()} | {NOTES: read.notes})
         over = int(read.tree.parent[read.tree.index(name)])
-        return {"outside": found.outside(name), "path": np.array([total[over], exact[over]])}
+        return {"outside": found.downward_message(name), "path": np.array([total[over], exact[over]])}
 
     return found, told

@@ -18,11 +18,11 @@ from adversary.nmf.file_layout import arrow
 from adversary.nmf.runs.block_results import (
     FAILURE,
     Columns,
-    Promise,
+    PathGuarantee,
     blocks,
     column,
     given,
-    promise,
+    path_guarantee,
     statuses,
     unprotected,
     worst_rows,
@@ -88,7 +88,7 @@ class Findings:
     notes : what is to be said of what was read
     """
 
-    promised: Promise
+    promised: PathGuarantee
     ratios: Floats = field(default_factory=lambda: np.zeros(0))
     protected: Any = field(default_factory=lambda: np.zeros(0, dtype=bool))
     status: dict[str, int] = field(default_factory=dict)
@@ -121,10 +121,10 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterabl
     tables : with the columns `NEEDED`, `sd` and `dropped` where there are any
     failure : with which the promise may fail
     """
-    found = Findings(Promise(np.inf, 1, failure), notes=tuple(notes))
+    found = Findings(PathGuarantee(np.inf, 1, failure), notes=tuple(notes))
     ratios, protected, worst = [], [], []
     for table in tables:
-        promised = promise(table, failure)
+        promised = path_guarantee(table, failure)
         if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
             found.promised = promised
         ratios.append(blocks(table, "ratio"))

@@ -17,9 +17,9 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import check_number, check_whole
-from adversary.policy.budget.allocate import promise
 from adversary.policy.budget.forms import NOISES
 from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
+from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.privacy.decisions import over_labels
@@ -34,7 +34,7 @@ Rate = float | Fraction | str
 _SIMPLE = 10**9
 
 
-def noise_of(kind: str, parameter: float) -> Mechanism:
+def mechanism_for(kind: str, parameter: float) -> Mechanism:
     """Noise of a count that one person moves by 1, from the parameter it is sold with.
 
     Parameters
@@ -92,7 +92,7 @@ def rmse(mechanism: Mechanism) -> float:
     return float(np.sqrt(mechanism.variance))
 
 
-def switch_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayLike) -> Any:
+def misclassification_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayLike) -> Any:
     """Probability that "release <= threshold" says something else than "truth <= threshold".
 
     Parameters
@@ -102,7 +102,7 @@ def switch_probability(mechanism: Mechanism, truth: ArrayLike, threshold: ArrayL
     threshold : whole for noise on the whole numbers; any finite number for continuous noise
 
     >>> from adversary.privacy.mechanisms import Geometric
-    >>> round(switch_probability(Geometric(np.log(9.0)), truth=25, threshold=24), 12)
+    >>> round(misclassification_probability(Geometric(np.log(9.0)), truth=25, threshold=24), 12)
     0.1
     """
     if not isinstance(mechanism, Mechanism):
@@ -167,14 +167,14 @@ def switch_of_rate(mechanism: Mechanism, base: int, target: Rate, deviation: Rat
     ------
     TypeError, ValueError : `mechanism` is no noise law, `base` no whole number >= 1, or a rate no number >= 0
 
-    >>> above, below = switch_of_rate(noise_of("geometric", np.log(9.0)), 4012, "6/1000", "1/4000")
+    >>> above, below = switch_of_rate(mechanism_for("geometric", np.log(9.0)), 4012, "6/1000", "1/4000")
     >>> round(above, 12), round(below, 12)
     (0.1, 0.011111111111)
     """
     whole, above, below = rate_counts(base, target, deviation)
     threshold = float(_fraction("target", target) * base) if isinstance(mechanism, ContinuousNoise) else whole
-    over = switch_probability(mechanism, above, threshold)
-    under = float("nan") if below is None else switch_probability(mechanism, below, threshold)
+    over = misclassification_probability(mechanism, above, threshold)
+    under = float("nan") if below is None else misclassification_probability(mechanism, below, threshold)
     return float(over), float(under)
 
 
@@ -196,10 +196,11 @@ def tradeoff_table(
     ----------
     profiles : risk profiles by name
     base, target, deviations : of the rate, as in `rate_counts`
-    noise : kind of `noise_of`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of the
-        two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for `failure`
+    noise : kind of `mechanism_for`. One release with geometric or Laplace noise has the epsilon, rounded as asked; of
+        the two Gaussians, and of several releases, the largest parameter is taken that keeps the profile but for
+        `failure`
     statistic, round_down : of `recommend_epsilon`; the rounded epsilon is the one that is kept
-    releases : of the same data, together within the profile (`promise`); accuracy is that of one of them
+    releases : of the same data, together within the profile (`allocate`); accuracy is that of one of them
 
     Returns
     -------
@@ -214,7 +215,7 @@ def tradeoff_table(
     counts = [rate_counts(base, target, rate) for rate in rates]
     found = {name: recommend_epsilon(p, statistic=statistic, round_down=round_down) for name, p in profiles.items()}
     parameters = [_parameter(one, noise, unit, failure, releases) for one in found.values()]
-    noises = [noise_of(noise, x) if x > 0.0 else None for x in parameters]
+    noises = [mechanism_for(noise, x) if x > 0.0 else None for x in parameters]
     ways = [[switch_of_rate(m, base, target, rate) if m else (np.nan,) * 2 for rate in rates] for m in noises]
     errors = [rmse(m) if m else np.nan for m in noises]
     table = xr.Dataset(
@@ -243,7 +244,7 @@ def _parameter(found: Recommendation, noise: str, unit: str, failure: float, rel
     """What a kind of noise is sold with under a recommendation."""
     if not found.epsilon > 0.0 or (unit == "epsilon" and releases == 1):
         return found.epsilon
-    return promise(replace(found, loss=found.epsilon), noise, failure=failure, releases=releases).parameter
+    return allocate(replace(found, loss=found.epsilon), noise, failure=failure, releases=releases).parameter
 
 
 def _simple(rate: float) -> Fraction:

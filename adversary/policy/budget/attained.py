@@ -130,7 +130,7 @@ def attained_ratio(
     return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 
-def sold_as(mechanism: Mechanism) -> Guarantee:
+def nominal_guarantee(mechanism: Mechanism) -> Guarantee:
     """Nominal guarantee of a mechanism for one count that changes by 1: pure DP if its loss is bounded, else zCDP.
 
     Parameters
@@ -143,7 +143,7 @@ def sold_as(mechanism: Mechanism) -> Guarantee:
     other mechanism ZeroConcentratedDP of its rho.
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> sold_as(Laplace(2.0)), sold_as(DiscreteGaussian(4.0))
+    >>> nominal_guarantee(Laplace(2.0)), nominal_guarantee(DiscreteGaussian(4.0))
     (PureDP(epsilon0=0.5), ZeroConcentratedDP(rho=0.03125))
     """
     if isinstance(mechanism, Geometric | RandomizedResponse):
@@ -169,7 +169,7 @@ def attained_profile(
     ----------
     mechanism, statistic : as in `attained_risk`
     inclusion, value : vectors of priors in (0, 1]
-    guarantee : what the bound is derived from; what the mechanism is sold as (`sold_as`), where none is given
+    guarantee : what the bound is derived from; what the mechanism is sold as (`nominal_guarantee`), where none is given
     failure : probability with which either ratio may be exceeded
     two : the guarantee for two records, where it is sharper than `guarantee.group(2)`
 
@@ -183,7 +183,7 @@ def attained_profile(
     p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))
     if p.ndim > 1 or q.ndim > 1:
         raise ValueError(f"inclusion and value must be vectors, got {p.ndim} and {q.ndim} dimensions")
-    promise = sold_as(mechanism) if guarantee is None else guarantee
+    promise = nominal_guarantee(mechanism) if guarantee is None else guarantee
     rows, columns = p[:, None], q[None, :]
     room = np.exp(-law.quantile(check_probability("failure", failure), rows, columns))
     values = (columns < 1.0) & (statistic == "any")
@@ -247,7 +247,7 @@ class Attainment:
         )
 
 
-def attained_keeps(
+def satisfies_profile(
     mechanism: Mechanism,
     profile: RiskProfile,
     failure: float = 0.0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from adversary._core import AT_A_TIME, PERCENT, exactly, holding, in_100, outward, percentage, points, sentence
-from adversary.policy.budget import BOUNDED, SEARCH, UNCONSTRAINED, Promise, Recommendation, limits_of
+from adversary.policy.budget import BOUNDED, SEARCH, UNCONSTRAINED, Recommendation, ReleaseBudget, limits_of
 from adversary.policy.explain.guarantee_names import named
 from adversary.policy.explain.outcomes import Rise, kept_by, rises, unrounded, worth
 from adversary.policy.explain.regulator_text import APART as COVERED
@@ -103,7 +103,7 @@ def _rise_respondent(rise: Rise) -> str:
     return f"Someone who starts at {in_100(rise.start)} in 100 would end no higher than {most}{free}."
 
 
-def promise_respondent(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+def promise_respondent(made: ReleaseBudget, priors: Sequence[float] | None) -> Iterator[str]:
     """What was decided of several publications together, what each may tell, and all of them; no symbols."""
     made, found = kept_by(made), made.recommended
     many = f" It is about {made.releases:,} publications together." if made.releases > 1 else ""
@@ -203,7 +203,7 @@ def _binding(found: Recommendation) -> str:
     return f"No single reader needs it: it is approached by readers who tend to give {who}."
 
 
-def promise_regulator(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+def promise_regulator(made: ReleaseBudget, priors: Sequence[float] | None) -> Iterator[str]:
     """The tolerance, the promise of each release and what all of them together would do, in percent."""
     made, found = kept_by(made), made.recommended
     several = made.releases > 1
@@ -231,7 +231,7 @@ def promise_regulator(made: Promise, priors: Sequence[float] | None) -> Iterator
     yield GROUPS
 
 
-def _delta(made: Promise) -> str:
+def _delta(made: ReleaseBudget) -> str:
     return f", with delta {made.delta_each:.4g}" if made.delta_each else ""
 
 
@@ -281,7 +281,7 @@ def _rise_curator(rise: Rise) -> str:
     )
 
 
-def promise_curator(made: Promise, priors: Sequence[float] | None) -> Iterator[str]:
+def promise_curator(made: ReleaseBudget, priors: Sequence[float] | None) -> Iterator[str]:
     """The promise, what each release and all of them keep, the losses and the readers."""
     yield made.words
     made, found = kept_by(made), made.recommended

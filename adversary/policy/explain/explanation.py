@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from adversary._core import check_probability, check_whole, one_number
 from adversary.policy.budget import (
     BOUNDED,
-    Promise,
     Recommendation,
+    ReleaseBudget,
     RiskProfile,
     Verdict,
     check_statistic,
@@ -64,7 +64,7 @@ TOLERANCES: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterato
     "regulator": epsilon_text.decided_regulator,
     "technical": epsilon_text.decided_curator,
 }
-PROMISES: dict[str, Callable[[Promise, Sequence[float] | None], Iterator[str]]] = {
+PROMISES: dict[str, Callable[[ReleaseBudget, Sequence[float] | None], Iterator[str]]] = {
     "lay": epsilon_text.promise_respondent,
     "regulator": epsilon_text.promise_regulator,
     "technical": epsilon_text.promise_curator,
@@ -91,7 +91,7 @@ class _Options:
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
                 yield from (TOLERANCES if topic == "tolerance" else BUDGETS)[self.audience](subject, self.priors)
-            case Promise():
+            case ReleaseBudget():
                 _fitting(topic, ("budget", *OF_GUARANTEES), "a promise")
                 yield from self._of_promise(subject, topic, releases)
             case Verdict():
@@ -102,7 +102,7 @@ class _Options:
                 yield from AUDITS[self.audience](_audited(subject))
             case _:
                 raise TypeError(
-                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a Promise, a Verdict or the "
+                    "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
                     f"DataTree of an audit, got {type(subject).__name__}"
                 )
 
@@ -129,10 +129,10 @@ class _Options:
         """The failure asked for, or one that suits the guarantee."""
         return telling_failure(guarantee, releases) if self.failure is None else self.failure
 
-    def _of_promise(self, made: Promise, topic: str | None, releases: int | None) -> Iterator[str]:
+    def _of_promise(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
         """A promise by what it keeps; or, of the guarantee topics, one release and all of them."""
         if releases not in (None, made.releases):
-            raise ValueError(f"releases of a Promise are its own, {made.releases}, got {releases}")
+            raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
             yield from PROMISES[self.audience](made, self.priors)
             return
@@ -164,7 +164,7 @@ def explain(
     Parameters
     ----------
     subject : a `Guarantee` (or `PrivacyLoss`), a `Recommendation`, a `RiskProfile` (its recommendation is told), a
-        `Promise` of one or several releases, a `Verdict`, or the DataTree of an `audit`
+        `ReleaseBudget` of one or several releases, a `Verdict`, or the DataTree of an `audit`
     audience : "lay" (also "respondent"): no symbols; "regulator": numbers in percent, no formulas; "technical" (also
         "curator"): definitions, formulas, worst case
     topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
@@ -174,7 +174,7 @@ def explain(
         of an audit "audit"
     priors : where readers start, in [0, 1]; a few usual ones unless told
     failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
-        at which nearly the same limit holds; of a `Promise` its own
+        at which nearly the same limit holds; of a `ReleaseBudget` its own
     releases : how many releases with this guarantee each are to be told of together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
     threshold : belief in (0, 1) of which is told after how many releases it may be passed, by a reader who starts at

@@ -7,7 +7,7 @@ from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
     GaussianDP,
-    Grouped,
+    GroupPrivacy,
     NoPrivacy,
     ProbabilisticDP,
     PureDP,
@@ -46,7 +46,7 @@ def named(guarantee: Guarantee) -> str:
             return f"zero-concentrated differential privacy (zCDP) with rho {_given(r)}"
         case GaussianDP(mu=m):
             return f"Gaussian differential privacy with mu {_given(m)}"
-        case Grouped(base=base, size=size):
+        case GroupPrivacy(base=base, size=size):
             return f"{named(base)}, for groups of {size} records"
     return guarantee.definition
 
@@ -76,7 +76,7 @@ def meaning(guarantee: Guarantee) -> str:
             return "The Renyi divergence of every order alpha > 1 between P and Q, either way, is at most rho alpha."
         case GaussianDP():
             return "Telling P from Q is no easier than telling a normal law with mean mu from the one with mean 0."
-        case Grouped(base=base, size=size):
+        case GroupPrivacy(base=base, size=size):
             return f"{meaning(base)} That is of one record; {size} of them are {size} such steps."
         case PrivacyLoss():
             return "L = log(P / Q) at the release, its law known exactly or bounded from above."
@@ -96,6 +96,6 @@ def wider(guarantee: Guarantee) -> str:
             return "A larger rho lets it move further."
         case GaussianDP():
             return "A larger mu lets it move further."
-        case Grouped(base=base):
+        case GroupPrivacy(base=base):
             return wider(base)
     return "Less noise lets it move further."

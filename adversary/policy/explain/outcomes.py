@@ -12,7 +12,14 @@ import xarray as xr
 
 from adversary._core import decimals_for, in_percent, listed, tidy
 from adversary.driver import OWN, UNRELIABLE
-from adversary.policy.budget import BOUNDED, Promise, Recommendation, absolute_risk_bound, equivalent_epsilon, promise
+from adversary.policy.budget import (
+    BOUNDED,
+    Recommendation,
+    ReleaseBudget,
+    absolute_risk_bound,
+    allocate,
+    equivalent_epsilon,
+)
 from adversary.policy.explain.regulator_text import PRIORS
 
 SAME = 1e-12
@@ -114,18 +121,18 @@ def unrounded(found: Recommendation) -> Recommendation:
     return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
 
 
-def kept_by(made: Promise) -> Promise:
+def kept_by(made: ReleaseBudget) -> ReleaseBudget:
     """The same of a promise."""
     if made.status != BOUNDED or made.parameter > 0.0:
         return made
     each = made.delta_each if made.definition == "approximate DP" else 0.0
-    return promise(
+    return allocate(
         made.recommended, made.definition, failure=made.failure, delta=made.delta, releases=made.releases,
         composition=made.composition, delta_each=each,
     )  # fmt: skip
 
 
-def worth(made: Promise) -> float:
+def worth(made: ReleaseBudget) -> float:
     """Epsilon that all releases of a bounded promise amount to."""
     found = made.recommended
     assert made.total is not None

@@ -174,7 +174,7 @@ class NoiseFamily(ABC):
         ratio = r * cap / (1.0 - cap)
         return np.log(ratio), ratio >= 1.0 - SLACK
 
-    def promise(self, parameter: float) -> Guarantee | None:
+    def guarantee_at(self, parameter: float) -> Guarantee | None:
         """The guarantee, where the parameter is a number."""
         return self.guarantee(parameter) if np.isfinite(parameter) else None
 

@@ -291,7 +291,9 @@ def _bound(family: NoiseFamily, level: Floats, power: Floats) -> Target:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(power > np.minimum(level, 1.0), family.through(level, power), 0.0)
     largest = float(np.max(found, initial=0.0))
-    return _TARGETS[family.unit](largest, "attained" if largest > 0.0 else "unconstrained", family.promise(largest))
+    return _TARGETS[family.unit](
+        largest, "attained" if largest > 0.0 else "unconstrained", family.guarantee_at(largest)
+    )
 
 
 def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> Any:
@@ -304,7 +306,7 @@ def _answer(family: NoiseFamily, rule: Callable[..., Any], **arguments: Any) -> 
     status = status.where(~np.isinf(value), "unconstrained").where(~np.isnan(value), "unattainable")
     if value.ndim:
         return xr.Dataset({family.unit: value, "status": status})
-    return _TARGETS[family.unit](float(value), str(status.values), family.promise(float(value)))
+    return _TARGETS[family.unit](float(value), str(status.values), family.guarantee_at(float(value)))
 
 
 def as_labelled(name: str, x: Any) -> xr.DataArray:

@@ -19,7 +19,7 @@ from .conversions import simple_epsilon as simple_epsilon
 from .conversions import two_sided_difference as two_sided_difference
 from .conversions import two_sided_ratio as two_sided_ratio
 from .conversions import worst_prior as worst_prior
-from .group import Grouped as Grouped
+from .group import GroupPrivacy as GroupPrivacy
 from .moments import GaussianDP as GaussianDP
 from .moments import RenyiDP as RenyiDP
 from .moments import ZeroConcentratedDP as ZeroConcentratedDP

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adversary._core import check_whole
-from adversary.privacy.definitions.group import Grouped
+from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.privacy.definitions.moments import GaussianDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.definitions.pure_approximate import NoPrivacy, ProbabilisticDP, PureDP
 from adversary.privacy.guarantee import Guarantee, compose, repeat
@@ -118,7 +118,7 @@ def _rho(g: Guarantee) -> Any:
 
 def _plainly(g: Guarantee) -> Guarantee:
     """A group under pure DP as the pure definition it implies; anything else as it is."""
-    return g.implied if isinstance(g, Grouped) else g
+    return g.implied if isinstance(g, GroupPrivacy) else g
 
 
 def _common_order(a: RenyiDP, b: RenyiDP) -> float:

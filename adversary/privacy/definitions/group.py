@@ -20,7 +20,7 @@ from adversary.privacy.losses import Attained, LatticeLoss, PrivacyLoss
 
 
 @dataclass(frozen=True)
-class Grouped(Attained):
+class GroupPrivacy(Attained):
     """A pure or approximate guarantee for hypotheses that differ in `size` records; `base.group(size)` makes it.
 
     power(level) = F(F(... F(level))), F the power curve of `base`. `epsilon0` and `delta0` say the same in two numbers,
@@ -83,11 +83,11 @@ class Grouped(Attained):
     def group(self, size: int) -> Guarantee:
         return self.base.group(int(check_whole("size", size, minimum=1)) * self.size)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         """A profile is convex in e^epsilon and this one straight between its losses: they are all there is to check."""
         at = self.worst_pair.losses
         most = as_array(self.delta(at)) * (1 + TOLERANCE) + 1e-15
-        return self.implied.is_kept_by(loss) and all(
+        return self.implied.is_satisfied_by(loss) and all(
             bool(np.all(as_array(side.bracket.delta(at)[0]) <= most)) for side in loss.directions
         )
 
@@ -102,7 +102,7 @@ def iterated(base: PureDP | ApproximateDP, size: int) -> Guarantee:
         return base
     if epsilon == 0.0:
         return ApproximateDP(0.0, k * delta) if k * delta < 1.0 else NoPrivacy()
-    return Grouped(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
+    return GroupPrivacy(base, k) if _pair(epsilon, delta, k).losses.size else NoPrivacy()
 
 
 def _delta(base: PureDP | ApproximateDP) -> float:

@@ -198,7 +198,7 @@ class RenyiDP(MomentBound):
             return self if n == 1 else NoPrivacy()
         return RenyiDP(order, float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         slack = 1e-14 / min(self.alpha - 1.0, 1.0)
         return all(side.renyi(self.alpha) <= self.gamma * (1 + TOLERANCE) + slack for side in loss.directions)
 
@@ -276,7 +276,7 @@ class ZeroConcentratedDP(MomentBound):
     def group(self, size: int) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(int(check_whole("size", size, minimum=1)) ** 2 * self.rho)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
         scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(float(self.rho), 1e-300))
         gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
@@ -320,7 +320,7 @@ class GaussianDP(Attained):
     def group(self, size: int) -> GaussianDP:
         return GaussianDP(int(check_whole("size", size, minimum=1)) * self.mu)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         e = self.mu**2 / 2 + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
         kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
         return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in loss.directions)

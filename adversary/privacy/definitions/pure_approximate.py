@@ -99,7 +99,7 @@ class PureDP(Guarantee):
         """The trade-off iterated; it implies size epsilon-DP and says more (`privacy.grouped`)."""
         return group_of(self, size)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         return all(side.maximum <= self.epsilon0 * (1 + TOLERANCE) + 1e-14 for side in loss.directions)
 
 
@@ -163,9 +163,9 @@ class ApproximateDP(Guarantee):
         """The trade-off iterated; it implies (size epsilon, delta (1 + e^epsilon + ... + e^((size - 1) epsilon)))."""
         return group_of(self, size)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         if self.delta0 == 0.0:
-            return PureDP(self.epsilon0).is_kept_by(loss)
+            return PureDP(self.epsilon0).is_satisfied_by(loss)
         return _delta_certified(loss, self.epsilon0) <= self.delta0 * (1 + TOLERANCE) + 1e-300
 
 
@@ -213,7 +213,7 @@ class ProbabilisticDP(Guarantee):
         """Through (epsilon, delta)-DP: the probabilistic form itself does not compose over records."""
         return self if check_whole("size", size, minimum=1) == 1 else self.implied.group(size)
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         edge = self.epsilon0 * (1 + TOLERANCE)
         outside = max(_outside_certified(side, edge) for side in loss.directions)
         return bool(outside <= self.delta0 * (1 + TOLERANCE) + 1e-300)
@@ -244,7 +244,7 @@ class NoPrivacy(Guarantee):
         check_whole("size", size, minimum=1)
         return self
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         return True
 
 

@@ -18,11 +18,11 @@ from .margins import conforming as conforming
 from .noise_costs import compare_costs as compare_costs
 from .odds_ratio import OddsRatioTest as OddsRatioTest
 from .odds_ratio import umpu as umpu
-from .orders import Promise as Promise
+from .orders import ScopedGuarantee as ScopedGuarantee
 from .orders import compare as compare
-from .orders import compose_first as compose_first
+from .orders import compose_then_extend as compose_then_extend
+from .orders import extend_then_compose as extend_then_compose
 from .orders import implies as implies
-from .orders import semi_first as semi_first
 from .sensitivities import Sensitivities as Sensitivities
 from .sensitivities import SensitivitySpace as SensitivitySpace
 from .sensitivities import group_space as group_space

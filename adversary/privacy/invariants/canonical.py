@@ -47,7 +47,7 @@ class CanonicalLaw(ContinuousNoise):
 
     @property
     @abstractmethod
-    def promise(self) -> Guarantee:
+    def nominal_guarantee(self) -> Guarantee:
         """The guarantee it attains."""
 
     @abstractmethod
@@ -84,14 +84,14 @@ class CanonicalLaw(ContinuousNoise):
         """The worst pair of `promise` for that many records: at a whole shift nothing is given away."""
         change, count = self.change(sensitivity, cells)
         shift = int(check_whole("sensitivity", change, minimum=0))
-        return repeated(self.promise.group(shift).worst_pair if shift else composed([]), count)
+        return repeated(self.nominal_guarantee.group(shift).worst_pair if shift else composed([]), count)
 
     @property
     def rho(self) -> float:
         """epsilon^2 / 2 under pure DP, mu^2 / 2 under Gaussian DP; elsewhere infinite, for want of a theorem."""
-        if isinstance(self.promise, GaussianDP):
-            return self.promise.mu**2 / 2.0
-        return self.promise.loss_bound(0.0) ** 2 / 2.0
+        if isinstance(self.nominal_guarantee, GaussianDP):
+            return self.nominal_guarantee.mu**2 / 2.0
+        return self.nominal_guarantee.loss_bound(0.0) ** 2 / 2.0
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,13 @@ class CanonicalNoise(CanonicalLaw):
         check_promise(self.guarantee)
 
     @property
-    def promise(self) -> Guarantee:
+    def nominal_guarantee(self) -> Guarantee:
         return self.guarantee
 
     @property
     def _height(self) -> float:
         """Density on [-1/2, 1/2], 1 - 2c."""
-        return self.promise.advantage
+        return self.nominal_guarantee.advantage
 
     @property
     def variance(self) -> float:
@@ -137,7 +137,7 @@ class CanonicalNoise(CanonicalLaw):
         half = _CELL > 0.0
         total += float((_CELL * mass)[half].sum())
         while mass[0] > 1e-18:
-            k, mass = k + 1, as_array(self.promise.level(mass))
+            k, mass = k + 1, as_array(self.nominal_guarantee.level(mass))
             total += float(((_CELL + k) * mass).sum())
         return 4.0 * total / _CELL.size
 
@@ -159,8 +159,8 @@ class CanonicalNoise(CanonicalLaw):
         """The first whole number of units at which the density has fallen that far, or nothing is left beyond."""
         mass, lost, k = np.array([0.5]), 0.0, 0
         while mass[0] > 0.0 and lost < nats:
-            lost += float(_loss_at(self.promise.worst_pair, mass)[0])
-            mass, k = as_array(self.promise.level(mass)), k + 1
+            lost += float(_loss_at(self.nominal_guarantee.worst_pair, mass)[0])
+            mass, k = as_array(self.nominal_guarantee.level(mass)), k + 1
         return float(max(k, 1))
 
     def log_survival(self, offset: Floats) -> Floats:
@@ -183,8 +183,8 @@ class CanonicalNoise(CanonicalLaw):
         done = 0
         while (live := np.flatnonzero((steps > done) & (mass > 0.0))).size:
             if losses:
-                lost[live] += _loss_at(self.promise.worst_pair, mass[live])
-            mass[live] = self.promise.level(mass[live])
+                lost[live] += _loss_at(self.nominal_guarantee.worst_pair, mass[live])
+            mass[live] = self.nominal_guarantee.level(mass[live])
             done += 1
         return mass.reshape(np.shape(x)), lost.reshape(np.shape(x))
 
@@ -192,7 +192,7 @@ class CanonicalNoise(CanonicalLaw):
         c = 0.5 * (1.0 - self._height)
         u, steps = np.ravel(as_array(mass)).copy(), np.zeros(np.size(mass))
         while (live := np.flatnonzero(u < c)).size:
-            u[live] = np.maximum(self.promise.power(u[live]), np.nextafter(u[live], 1.0))
+            u[live] = np.maximum(self.nominal_guarantee.power(u[live]), np.nextafter(u[live], 1.0))
             steps[live] += 1
         return (steps + (0.5 - u) / self._height).reshape(np.shape(mass))
 
@@ -229,7 +229,7 @@ class Tulap(CanonicalLaw):
             raise ValueError("epsilon or delta must be positive: at (0, 0) nothing may depend on the data")
 
     @property
-    def promise(self) -> Guarantee:
+    def nominal_guarantee(self) -> Guarantee:
         if self.delta == 1.0:
             return NoPrivacy()
         return ApproximateDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)

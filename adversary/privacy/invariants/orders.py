@@ -24,7 +24,7 @@ from adversary.privacy.losses import check_guarantee
 
 
 @dataclass(frozen=True)
-class Promise:
+class ScopedGuarantee:
     """A guarantee for every two databases of a space at most `adjacency` records apart; others are not protected.
 
     Parameters
@@ -35,8 +35,8 @@ class Promise:
 
     >>> from adversary.privacy.invariants import Margins, Unrestricted
     >>> two = ZeroConcentratedDP(2.56).group(2)
-    >>> group = Promise(Unrestricted(3, [2, 2]), 2, two)
-    >>> compare(Promise(Margins([[2, 1], [2, 1]]), 2, two), group)
+    >>> group = ScopedGuarantee(Unrestricted(3, [2, 2]), 2, two)
+    >>> compare(ScopedGuarantee(Margins([[2, 1], [2, 1]]), 2, two), group)
     'weaker'
     """
 
@@ -50,7 +50,7 @@ class Promise:
         object.__setattr__(self, "adjacency", int(check_whole("adjacency", self.adjacency, minimum=0)))
         check_guarantee("guarantee", self.guarantee)
 
-    def covers(self, other: Promise) -> bool:
+    def covers(self, other: ScopedGuarantee) -> bool:
         """Whether every pair of databases that `other` protects is protected here."""
         mine, theirs = self._space, other._space
         return includes(mine, theirs) and theirs.reach(other.adjacency) <= self.adjacency
@@ -61,7 +61,7 @@ class Promise:
         return self.space
 
 
-def compare(first: Promise, second: Promise) -> str | None:
+def compare(first: ScopedGuarantee, second: ScopedGuarantee) -> str | None:
     """Whether the first promise is weaker than the second, stronger, equal, or not comparable.
 
     A promise is weaker where the other protects every pair that it protects, and guarantees each at least as much.
@@ -83,7 +83,8 @@ def compare(first: Promise, second: Promise) -> str | None:
 
     >>> from adversary.privacy.definitions import PureDP
     >>> from adversary.privacy.invariants import Unrestricted
-    >>> compare(Promise(Unrestricted(3, [2]), 1, PureDP(1.0)), Promise(Unrestricted(3, [2]), 1, PureDP(2.0)))
+    >>> everybody = Unrestricted(3, [2])
+    >>> compare(ScopedGuarantee(everybody, 1, PureDP(1.0)), ScopedGuarantee(everybody, 1, PureDP(2.0)))
     'stronger'
     """
     weaker = second.covers(first) and implies(second.guarantee, first.guarantee)
@@ -121,33 +122,33 @@ def implies(guarantee: Guarantee, other: Guarantee) -> bool:
             return bool(guarantee.rho <= other.rho * (1 + TOLERANCE))
         case RenyiDP(), RenyiDP() if guarantee.alpha == other.alpha:
             return bool(guarantee.gamma <= other.gamma * (1 + TOLERANCE))
-    return other.is_kept_by(guarantee.worst_pair)
+    return other.is_satisfied_by(guarantee.worst_pair)
 
 
-def semi_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
     """Releases beside one invariant: each for `adjacency` records, then composed; Proposition 21.
 
-    f_1^a x ... x f_k^a, iterates and then products: never less than `compose_first` promises, and as much for Gaussian
-    DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
+    f_1^a x ... x f_k^a, iterates and then products: never less than `compose_then_extend` promises, and as much for
+    Gaussian DP and zCDP. With several invariants find the adjacency of them jointly: there is no rule to add theirs up.
 
     Parameters
     ----------
     adjacency : a(t) >= 1, the semi-adjacency of everything published exactly
 
     >>> from adversary.privacy.definitions import PureDP
-    >>> round(1.0 - semi_first([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    >>> round(1.0 - extend_then_compose([PureDP(1.0)] * 2, 2).power(0.1), 6)
     0.160417
-    >>> round(1.0 - compose_first([PureDP(1.0)] * 2, 2).power(0.1), 6)
+    >>> round(1.0 - compose_then_extend([PureDP(1.0)] * 2, 2).power(0.1), 6)
     0.059261
     """
     return _sum(guarantee.group(adjacency) for guarantee in guarantees)
 
 
-def compose_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
+def compose_then_extend(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
     """Guarantee of releases beside one invariant: composed, then extended to groups of `adjacency` records.
 
-    (f_1 x ... x f_k)^a, the bound available where only the total over the releases is known; `semi_first` is never
-    weaker.
+    (f_1 x ... x f_k)^a, the bound available where only the total over the releases is known; `extend_then_compose` is
+    never weaker.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def compose_first(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
 
     References: Cho and Awan, Proposition 21.
 
-    >>> compose_first([ZeroConcentratedDP(0.5), ZeroConcentratedDP(0.25)], 2)
+    >>> compose_then_extend([ZeroConcentratedDP(0.5), ZeroConcentratedDP(0.25)], 2)
     ZeroConcentratedDP(rho=3.0)
     """
     return _sum(guarantees).group(adjacency)

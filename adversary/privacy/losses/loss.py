@@ -191,7 +191,7 @@ class PrivacyLoss(Guarantee):
         """A chain of `size` pairs like this one; `plan.privacy_loss(records=size)` is sharper where it can be asked."""
         return self if check_whole("size", size, minimum=1) == 1 else group_of(self, int(size))
 
-    def is_kept_by(self, loss: PrivacyLoss) -> bool:
+    def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         """Whether `loss` has a profile nowhere above this one's, in either direction."""
         reach = min(60.0, max(self.maximum, loss.maximum, 1e-12))
         e = np.linspace(-reach, reach, 801)

@@ -123,7 +123,8 @@ def condition(prior: ArrayLike, databases: Iterable[Any], statistic: Callable[[A
 
     Parameters
     ----------
-    prior : probability of each database, adding up to 1: of any kind, or what `learn` called the posterior before
+    prior : probability of each database, adding up to 1: of any kind, or what `posterior_given` called the posterior
+    before
     databases : tuples of records, all different and of one length
     statistic : a function of a database
     value : what was published; ValueError where no database has it, or only ones of prior probability 0
@@ -195,7 +196,7 @@ def record_log_likelihood(mechanism: Mechanism, released: ArrayLike, databases: 
     return np.asarray(mechanism.log_prob(m[..., None, :], x).sum(-1), dtype=np.float64)
 
 
-def learn(conditioned: xr.Dataset, log_likelihood: ArrayLike) -> xr.Dataset:
+def posterior_given(conditioned: xr.Dataset, log_likelihood: ArrayLike) -> xr.Dataset:
     """What a noisy release adds.
 
     Parameters
@@ -235,14 +236,14 @@ def record_law(learned: xr.Dataset, position: int = 0) -> xr.Dataset:
 
     Parameters
     ----------
-    learned : from `condition` or `learn`
+    learned : from `condition` or `posterior_given`
     position : index of the record, from 0
 
     Returns
     -------
     Dataset over `value`, the different records (tuples as strings): `prior` and `given` (value), `posterior`
-    ([release,] value) after `learn`; `invariant_ratio` = given / prior and `ratio` = posterior / given, NaN at values
-    of probability 0 before.
+    ([release,] value) after `posterior_given`; `invariant_ratio` = given / prior and `ratio` = posterior / given, NaN
+    at values of probability 0 before.
 
     Raises
     ------
@@ -277,7 +278,7 @@ def record_odds(learned: xr.Dataset, guarantee: Guarantee, position: int = 0, fa
 
     Parameters
     ----------
-    learned : from `learn`
+    learned : from `posterior_given`
     guarantee : of a change of one record, on all databases
     position : the record
     failure : as in `log_odds_bound`

@@ -34,7 +34,7 @@ from adversary._core import (
     solve_decreasing,
 )
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import GaussianDP, Grouped, PureDP, RenyiDP, ZeroConcentratedDP
+from adversary.privacy.definitions import GaussianDP, GroupPrivacy, PureDP, RenyiDP, ZeroConcentratedDP
 from adversary.privacy.losses import PrivacyLoss, way_to_loss
 
 Guarantees = Guarantee | Iterable[Guarantee]
@@ -278,7 +278,7 @@ def _(guarantee: PureDP) -> Curve:
 
 
 @renyi_orders.register
-def _(guarantee: Grouped) -> Curve:
+def _(guarantee: GroupPrivacy) -> Curve:
     return renyi_orders(guarantee.worst_pair)
 
 

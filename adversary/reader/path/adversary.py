@@ -84,7 +84,7 @@ class Adversary:
         out, present = self.hypotheses or (0, 1)
         return (out, present) if cell == 0 else (present, out)
 
-    def chain(self, plan: Plan, cell: int = 0) -> tuple[Belief, ...]:
+    def level_beliefs(self, plan: Plan, cell: int = 0) -> tuple[Belief, ...]:
         """One belief per level, lowest first: about its total given the count of the level below (or the target's).
 
         Where a level has no siblings the next one holds the same people, `Known(0)`, and takes no belief of its own.
@@ -125,7 +125,7 @@ class Adversary:
 
     def path(self, plan: Plan, cell: int = 0, *, exact_only: bool = False) -> Path:
         """The recursion that answers for this reader in one cell of a plan."""
-        path = Path.of(plan, self.chain(plan, cell), self.contributions(cell), exact_only=exact_only)
+        path = Path.of(plan, self.level_beliefs(plan, cell), self.contributions(cell), exact_only=exact_only)
         if path.known and len(path.steps) > 1:
             ends = [path.steps[1].belief.support(int(x))[1] for x in path.known_counts()]
             if all(end is not None and end < x for end, x in zip(ends, path.known_counts(), strict=True)):
@@ -209,15 +209,18 @@ class Adversary:
     def records(self, plan: Plan) -> int:
         """Number of records in which the reader's two hypotheses differ: what a promise must cover.
 
-        `moved`, twice that where records are added or removed and the alternative puts the target in another cell.
+        `count_shift`, twice that where records are added or removed and the alternative puts the target in another
+        cell.
         """
-        return self.moved(plan) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
+        return self.count_shift(plan) * (2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1)
 
-    def moved(self, plan: Plan) -> int:
+    def count_shift(self, plan: Plan) -> int:
         """Largest number of people by whom a count differs between the hypotheses: the target, and the coupling
         distance, along the path, of others given in and others given out (an exact level ties all below it)."""
         exact = [isinstance(level.mechanism, Exact) for level in plan.levels]
-        others = [_others_moved(self.chain(plan, cell), [False, *exact[1:]], self.shift) for cell in range(plan.cells)]
+        others = [
+            _others_moved(self.level_beliefs(plan, cell), [False, *exact[1:]], self.shift) for cell in range(plan.cells)
+        ]
         return self.shift + max(others)
 
     def privacy_loss(self, plan: Plan) -> PrivacyLoss:

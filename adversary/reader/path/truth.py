@@ -79,7 +79,7 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     single = plan.cells > 1 and all(np.ndim(value) == 0 for value in cells.values())
     one_cell = Plan(plan.levels) if single else plan
     counts = one_cell.counts(cells)
-    lowest = reader.chain(plan, 0)[0]
+    lowest = reader.level_beliefs(plan, 0)[0]
     held = [t for t in (0, 1) if np.isfinite(lowest.log_prob(counts[0, 0], reader.contributions(0)[t]))]
     if not held:
         supports = [lowest.support(k) for k in sorted(reader.contributions(0))]
@@ -99,7 +99,7 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     siblings = one_cell.sibling_counts({**cells, "siblings": truth.get("siblings", {})})
     siblings = {name: np.repeat(each, 2, axis=1) if single else each for name, each in siblings.items()}
     for cell in range(plan.cells):
-        chain, below = reader.chain(plan, cell), reader.contributions(cell)[target]
+        chain, below = reader.level_beliefs(plan, cell), reader.contributions(cell)[target]
         for level, belief, count in zip(plan.levels, chain, counts[:, cell], strict=True):
             if not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(

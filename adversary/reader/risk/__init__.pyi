@@ -7,12 +7,12 @@ from .averages import risk_summary as risk_summary
 from .averages import sequential as sequential
 from .averages import unique_target as unique_target
 from .bayes_factor_law import AuditedPosterior as AuditedPosterior
-from .bayes_factor_law import FactorLaw as FactorLaw
+from .bayes_factor_law import BayesFactorLaw as BayesFactorLaw
 from .improper_beliefs import cautions as cautions
-from .law_of_plan import factor_law as factor_law
+from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor
 from .law_parts import NOTHING as NOTHING
-from .law_parts import Atoms as Atoms
+from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
 from .listed_releases import release_table as release_table
 from .modified import at_prior as at_prior

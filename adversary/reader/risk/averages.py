@@ -20,8 +20,8 @@ from adversary.privacy.losses import side_of
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary, Truth, opposite, settle_truth
 from adversary.reader.plans import Level, Plan
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_of_plan import factor_law
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.listed_releases import DRAWS
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -31,7 +31,7 @@ RESOLUTION = 1e-14
 
 
 def risk_summary(
-    law: FactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
+    law: BayesFactorLaw, invariant: float = 0.0, base: float | None = None, factors: Floats | None = None
 ) -> xr.Dataset:
     """Risk measures of one law of the log Bayes factor: averages over releases, decisions and quantiles.
 
@@ -105,7 +105,7 @@ def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> flo
 
     Returns
     -------
-    Probability in [0, 1]; a Monte Carlo estimate where releases are simulated (see `factor_law`)
+    Probability in [0, 1]; a Monte Carlo estimate where releases are simulated (see `bayes_factor_law`)
 
     Raises
     ------
@@ -116,7 +116,7 @@ def prob_correct(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> flo
     0.731059
     """
     settled = settle_truth(plan, reader, truth)
-    return factor_law(plan, reader, settled).prob_correct()[0]
+    return bayes_factor_law(plan, reader, settled).prob_correct()[0]
 
 
 def unique_target(mechanisms: Iterable[Mechanism], prior: float, *, truth: str = "in", rng: Any = None) -> xr.Dataset:
@@ -248,7 +248,7 @@ def _average_risk(plan: Plan, reader: Adversary, truth: str, rng: Any) -> xr.Dat
     target = 1 - side_of(truth)
     count = int(np.ravel(reader.known)[0]) + target
     settled = settle_truth(plan, reader, {**dict.fromkeys(plan.names, count), "in": target})
-    return risk_summary(factor_law(plan, reader, settled, rng=rng))
+    return risk_summary(bayes_factor_law(plan, reader, settled, rng=rng))
 
 
 def empirical_epsilon(
@@ -265,7 +265,8 @@ def empirical_epsilon(
     The level at which this reader's own pair is (e, failure) probabilistically private, everybody else as in the truth.
     Compare it with what the accounting allows every reader, `plan.privacy_loss().loss_bound(failure)`. The worse of the
     two truths counts; where the reader's beliefs or an exact level rule one of them out, only the other. For lattice
-    noise it is a value that |log Bayes factor| takes; where releases are simulated (see `factor_law`) an estimate.
+    noise it is a value that |log Bayes factor| takes; where releases are simulated (see `bayes_factor_law`) an
+    estimate.
 
     Parameters
     ----------
@@ -283,11 +284,11 @@ def empirical_epsilon(
     0.7
     """
     settled = settle_truth(plan, reader, truth)
-    laws = [factor_law(plan, reader, one, draws=draws, rng=rng) for one in _both(plan, reader, settled)]
+    laws = [bayes_factor_law(plan, reader, one, draws=draws, rng=rng) for one in _both(plan, reader, settled)]
     return empirical_epsilon_of(laws, failure)
 
 
-def empirical_epsilon_of(laws: Iterable[FactorLaw], failure: float = 0.05) -> float:
+def empirical_epsilon_of(laws: Iterable[BayesFactorLaw], failure: float = 0.05) -> float:
     """Empirical epsilon: the smallest e with P(|log Bayes factor| <= e) >= 1 - failure under each of several laws.
 
     As `empirical_epsilon`, for laws already computed.

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from adversary._core import Floats, as_array, check_probability, logit, scalar_or_array, solve_decreasing
 from adversary.privacy.losses import PosteriorOf, side_of
-from adversary.reader.risk.law_parts import COINCIDENT, Atoms, Part, outer_sum, tails, weighed
+from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, tails, weighed
 
 TIE = 1e-9
 """Log-odds within this (times the smallest step between releases, if smaller) of zero are a tie, decided "out"."""
@@ -28,7 +28,7 @@ _SEARCHED = 200_000
 
 
 @dataclass(frozen=True)
-class FactorLaw:
+class BayesFactorLaw:
     """Law of the log Bayes factor of "in" over releases, under one truth: `first` plus the independent `rest`.
 
     `first` is summed analytically; `rest` has values and weights. `draws` is how many simulated releases the weights
@@ -40,7 +40,7 @@ class FactorLaw:
     log_odds: float
     target: int
     first: Part
-    rest: Atoms
+    rest: DiscretePart
     draws: int
     spacing: float
     separable: bool
@@ -58,7 +58,7 @@ class FactorLaw:
 
     def _per_rest(self, function: Callable[[Floats], Floats]) -> Floats:
         """E[function(log Bayes factor) | rest], for every value of the rest."""
-        if isinstance(self.first, Atoms) and self.first.values.size <= 100:
+        if isinstance(self.first, DiscretePart) and self.first.values.size <= 100:
             return np.asarray(self.first.mean(function, self.rest.values), dtype=np.float64)
         low, high = np.clip([self.rest.values[0] - 1e-9, self.rest.values[-1] + 1e-9], *self._turning)
         low = min(low, high - 1e-6)
@@ -74,7 +74,9 @@ class FactorLaw:
     def _turning(self) -> tuple[float, float]:
         """Values of the rest outside which the reader is certain, whatever `first` says."""
         finite = (
-            self.first.values[np.isfinite(self.first.values)] if isinstance(self.first, Atoms) else np.full(1, 155.0)
+            self.first.values[np.isfinite(self.first.values)]
+            if isinstance(self.first, DiscretePart)
+            else np.full(1, 155.0)
         )
         width = _EXPIT_WIDTH + float(np.abs(finite).max(initial=0.0))
         return -self.log_odds - width, -self.log_odds + width
@@ -121,10 +123,10 @@ class FactorLaw:
         return self._average(out) if outer is self.rest else (weighed(outer.weights, out), 0.0)
 
     @property
-    def _by_size(self) -> tuple[Atoms, Part]:
+    def _by_size(self) -> tuple[DiscretePart, Part]:
         """(the part to list, the part whose tails are asked): the rest is listed where each value is a draw."""
         first = self.first
-        if self.simulated or not isinstance(first, Atoms) or first.values.size > self.rest.values.size:
+        if self.simulated or not isinstance(first, DiscretePart) or first.values.size > self.rest.values.size:
             return self.rest, first
         return first, self.rest
 
@@ -168,7 +170,7 @@ class FactorLaw:
         """
         if failure in (0.0, 1.0) and (failure or self.unbounded):
             return 0.0 if failure else float("inf")
-        if not isinstance(self.first, Atoms) or self.first.values.size * self.rest.values.size > _ATOMS:
+        if not isinstance(self.first, DiscretePart) or self.first.values.size * self.rest.values.size > _ATOMS:
             return solve_decreasing(lambda e: self._beyond(e)[0] - failure * (1.0 + 1e-9), 0.0, 1.0)
         values, weights = outer_sum(self.first, self.rest)
         order = np.argsort(np.abs(values))
@@ -184,7 +186,7 @@ class FactorLaw:
         put into 20,000 groups of neighbours, which moves a quantile by less than a group is wide.
         """
         level = check_probability("level", levels)
-        if isinstance(self.first, Atoms) and min(self.first.values.size, self.rest.values.size) <= _SMALL:
+        if isinstance(self.first, DiscretePart) and min(self.first.values.size, self.rest.values.size) <= _SMALL:
             rest = self.rest if self.first.values.size * self.rest.values.size <= _ATOMS else _grouped(self.rest)
             first = self.first if self.first.values.size * rest.values.size <= _ATOMS else _grouped(self.first, 200)
             values, weights = outer_sum(first, rest)
@@ -195,12 +197,12 @@ class FactorLaw:
         rest = self.rest if self.rest.values.size <= _SEARCHED else _grouped(self.rest)
         return np.array([self._searched_quantile(float(one), rest) for one in np.atleast_1d(level)])
 
-    def _searched_quantile(self, level: float, rest: Atoms) -> float:
+    def _searched_quantile(self, level: float, rest: DiscretePart) -> float:
         def missing(z: float) -> float:
             return level - 1e-12 - weighed(rest.weights, 1.0 - self.first.sf(z - rest.values))
 
         low = -1.0
-        if isinstance(self.first, Atoms):
+        if isinstance(self.first, DiscretePart):
             low = min(low, float(self.first.values[0] + rest.values[0]))
         while missing(low) <= 0 and low > -1e12:
             low *= 2.0
@@ -216,7 +218,7 @@ class AuditedPosterior(PosteriorOf):
     laws : of the log Bayes factor under "in" and under "out"
     """
 
-    laws: tuple[FactorLaw, FactorLaw]
+    laws: tuple[BayesFactorLaw, BayesFactorLaw]
 
     @property
     def prior(self) -> float:
@@ -250,7 +252,7 @@ def _gap(threshold: float, values: Floats) -> Floats:
     return np.where(np.isnan(gap), np.inf, gap)
 
 
-def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
+def _grouped(part: DiscretePart, groups: int = 20_000) -> DiscretePart:
     """Neighbouring values put together, with their weights and weighted means."""
     finite = np.isfinite(part.values)
     edges = np.linspace(0, part.values.size, min(groups, part.values.size) + 1).astype(np.int64)[:-1]
@@ -258,4 +260,4 @@ def _grouped(part: Atoms, groups: int = 20_000) -> Atoms:
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.add.reduceat(np.where(finite, part.values, 0.0) * part.weights, edges) / weights
     ends = np.where(weights > 0, means, part.values[edges])
-    return Atoms(np.where(finite[edges], ends, part.values[edges]), weights)
+    return DiscretePart(np.where(finite[edges], ends, part.values[edges]), weights)

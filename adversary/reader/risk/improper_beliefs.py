@@ -45,7 +45,7 @@ def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator
     """(level, true count) of every belief without an end about a count near its lower end."""
     counts = settle_truth(plan, reader, truth).counts
     for cell in range(plan.cells):
-        for i, given in enumerate(reader.chain(plan, cell)):
+        for i, given in enumerate(reader.level_beliefs(plan, cell)):
             inside = counts[i - 1, cell] if i else 0
             near = NEAR * np.sqrt(plan.levels[i].mechanism.variance)
             if _flat(given) and counts[i, cell] - inside < near:

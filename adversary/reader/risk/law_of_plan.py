@@ -28,8 +28,8 @@ from adversary.reader.beliefs import Others, Point, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.postprocessing import is_continuous
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_parts import NOTHING, Atoms, LossPart, Part, probable
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
 
 MAX_GRID = 20_000_000
@@ -47,7 +47,7 @@ _ROWS = 4096
 _LISTED = 2**16  # counts at which a law is looked at to tell it from others; the names of laws settle the rest
 
 
-def factor_law(
+def bayes_factor_law(
     plan: Plan,
     reader: Adversary,
     truth: Truth,
@@ -58,7 +58,7 @@ def factor_law(
     store: Any = None,
     scheduler: str | None = None,
     workers: int | None = None,
-) -> FactorLaw:
+) -> BayesFactorLaw:
     """Law of the log Bayes factor over releases of this truth: exact where the grid of releases is small enough.
 
     Otherwise what the grid leaves is simulated, and averages carry Monte Carlo standard errors.
@@ -74,12 +74,12 @@ def factor_law(
 
     Returns
     -------
-    FactorLaw, in nats
+    BayesFactorLaw, in nats
 
     >>> from adversary.privacy.mechanisms import Geometric
     >>> from adversary.reader.plans import Level
     >>> plan = Plan([Level("block", Geometric(1.0))])
-    >>> round(factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
+    >>> round(bayes_factor_law(plan, Adversary(), Truth(np.array([[1]]), 1)).posterior_mean()[0], 6)
     0.606776
     """
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
@@ -91,7 +91,7 @@ def factor_law(
     how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
     first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
     alone = first is own and (bool(simulated) or plan.cells == 1 or all(len(path.steps) == 1 for path in paths))
-    return FactorLaw(
+    return BayesFactorLaw(
         reader.prior_log_odds,
         truth.target,
         first,
@@ -132,15 +132,15 @@ def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Pa
     out, present = path.known_counts()
     shift = int(abs(present - out))
     if isinstance(noise, ContinuousNoise):
-        return LossPart(noise.privacy_loss(shift, 1), truth.target)
+        return ContinuousPart(noise.privacy_loss(shift, 1), truth.target)
     if is_continuous(noise):
         return None
     support, weight = noise.releases(int(truth.counts[level, cell]))
     values = as_array(noise.log_ratio(support, present, out))
     if not isinstance(noise, IntegerNoise):
-        return Atoms(values, weight)
+        return DiscretePart(values, weight)
     # 0 if out: the average likelihood ratio is one
-    return Atoms(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
+    return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
 
 
 def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) -> Iterator[Part | None]:
@@ -152,24 +152,24 @@ def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) ->
             yield _evidence_above(plan, path, truth, cell, progress)
 
 
-def _in_two(parts: list[Part | None]) -> tuple[Part, Atoms] | None:
+def _in_two(parts: list[Part | None]) -> tuple[Part, DiscretePart] | None:
     """(first, rest): the first part and the sum of the others or, if those are too many, two halves of like size.
 
     A part of continuous noise stands alone; several are one if they are Gaussian. None where a part cannot be listed.
     """
-    listed = [part for part in parts if isinstance(part, Atoms)]
-    smooth = [part for part in parts if isinstance(part, LossPart)]
+    listed = [part for part in parts if isinstance(part, DiscretePart)]
+    smooth = [part for part in parts if isinstance(part, ContinuousPart)]
     if len(listed) + len(smooth) < len(parts):
         return None
     if smooth:
         loss, rest = composed([part.loss for part in smooth]), _total(listed, _HALF)
         if rest is None or not (len(smooth) == 1 or isinstance(loss, GaussianLoss)):
             return None
-        return smooth[0] if len(smooth) == 1 else LossPart(loss, 1 - smooth[0].side), rest
+        return smooth[0] if len(smooth) == 1 else ContinuousPart(loss, 1 - smooth[0].side), rest
     rest = _total(listed[1:], _APART)
     if rest is not None:
         return listed[0], rest
-    halves: tuple[list[Atoms], list[Atoms]] = ([], [])
+    halves: tuple[list[DiscretePart], list[DiscretePart]] = ([], [])
     for part, times in sorted(_alike(listed), key=lambda pair: -pair[0].values.size):
         shorter = min(halves, key=lambda half: sum(np.log(one.values.size) for one in half))
         shorter += [part] * times
@@ -177,23 +177,23 @@ def _in_two(parts: list[Part | None]) -> tuple[Part, Atoms] | None:
     return None if first is None or rest is None else (first, rest)
 
 
-def _total(parts: list[Atoms], limit: int) -> Atoms | None:
+def _total(parts: list[DiscretePart], limit: int) -> DiscretePart | None:
     """Law of the sum of independent parts, equal ones by repeated squaring; None if more than `limit` at a time."""
 
-    def plus(a: Atoms | None, b: Atoms | None) -> Atoms | None:
+    def plus(a: DiscretePart | None, b: DiscretePart | None) -> DiscretePart | None:
         if a is None or b is None or a is NOTHING or b is NOTHING:
             return b if a is NOTHING else (a if b is NOTHING else None)
         lost = FAINT if a.values.size * b.values.size <= _SMALL else PRUNED
         a, b = a.without(lost), b.without(lost)
         return a.plus(b).without(lost) if a.values.size * b.values.size <= limit else None
 
-    nothing: Atoms | None = NOTHING
+    nothing: DiscretePart | None = NOTHING
     return reduce(plus, (powered(part, times, nothing, plus) for part, times in _alike(parts)), nothing)
 
 
-def _alike(parts: list[Atoms]) -> list[tuple[Atoms, int]]:
+def _alike(parts: list[DiscretePart]) -> list[tuple[DiscretePart, int]]:
     """Different parts, and how often each occurs."""
-    groups: list[tuple[Atoms, int]] = []
+    groups: list[tuple[DiscretePart, int]] = []
     for part in parts:
         for i, (other, times) in enumerate(groups):
             if np.array_equal(part.values, other.values) and np.array_equal(part.weights, other.weights):
@@ -204,7 +204,7 @@ def _alike(parts: list[Atoms]) -> list[tuple[Atoms, int]]:
     return groups
 
 
-def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
     """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
     above = [i for step in path.steps[1:] for i in step.levels]
     linked = [step.link_level for step in path.steps[:-1]]
@@ -223,10 +223,10 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
         return None
     released, weights = found
     keep = weights > _UNSEEN
-    return Atoms(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
+    return DiscretePart(path.evidence_above(released.cell(cell).rows(keep), path.known_counts()), weights[keep])
 
 
-def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms | None:
+def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> DiscretePart | None:
     """Law of the evidence above the lowest step: a grid over the second step's releases and the sibling sum.
 
     Per hypothesis, log sum_x' exp(A[release, x'] + H[sum, x']) is one matrix product of positive terms, each row scaled
@@ -285,22 +285,22 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Atoms
     keep = ~np.isnan(evidence)
     if evidence.size > _LARGE:
         keep &= probable(weight, PRUNED)
-    return Atoms(evidence[keep], weight[keep])
+    return DiscretePart(evidence[keep], weight[keep])
 
 
-def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, Atoms] | None:
+def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
     """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
     found = listed(plan, truth, MAX_GRID // 20)
     if found is None:
         return None
     released, weights = found
     keep = weights > _UNSEEN
-    return NOTHING, Atoms(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
+    return NOTHING, DiscretePart(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
 
 
 def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
     """What tells one reader's stored blocks from another's, the same in every process."""
-    chains = [reader.chain(plan, cell) for cell in range(plan.cells)]
+    chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
     told = (plan, chains, reader.prior_log_odds, reader.hypotheses, truth.counts.tolist(), truth.target, siblings)
     content = BytesIO()
@@ -349,7 +349,7 @@ def _simulated_rest(
     *,
     whole: bool,
     **how: Any,
-) -> Atoms:
+) -> DiscretePart:
     """Draws of everything but the first cell's lowest release (of everything, if `whole`), equally weighted."""
     values = blocks.simulate(
         partial(_drawn, plan, reader, truth, whole),
@@ -359,7 +359,7 @@ def _simulated_rest(
         key=None if how.get("store") is None else _fingerprint(plan, reader, truth),
         **how,
     )
-    return Atoms(values, np.full(values.size, 1.0 / values.size))
+    return DiscretePart(values, np.full(values.size, 1.0 / values.size))
 
 
 def _drawn(

@@ -32,7 +32,7 @@ def tails(weights: Floats) -> Floats:
     return np.append(np.cumsum(weights[::-1])[::-1], 0.0)
 
 
-class Atoms:
+class DiscretePart:
     """An independent part of the log Bayes factor: sorted values and their weights under the truth."""
 
     def __init__(
@@ -52,18 +52,22 @@ class Atoms:
         used = self.weights > 0
         return float(log_sum_exp(np.log(self.weights[used]) + self.values[used]))
 
-    def plus(self, other: Atoms) -> Atoms:
+    def plus(self, other: DiscretePart) -> DiscretePart:
         """The sum of two independent parts, coincident values put together."""
         values, weights = outer_sum(self, other)
-        return _merged(Atoms(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean))
+        return _merged(DiscretePart(values, weights, lambda: self.log_exponential_mean + other.log_exponential_mean))
 
-    def without(self, lost: float) -> Atoms:
+    def without(self, lost: float) -> DiscretePart:
         """The part without its least probable values, which weigh at most `lost` in all."""
         keep = probable(self.weights, lost)
-        return self if keep.all() else Atoms(self.values[keep], self.weights[keep], lambda: self.log_exponential_mean)
+        return (
+            self
+            if keep.all()
+            else DiscretePart(self.values[keep], self.weights[keep], lambda: self.log_exponential_mean)
+        )
 
     @cached_property
-    def condensed(self) -> Atoms:
+    def condensed(self) -> DiscretePart:
         """A part of few values with the same averages of expit(t + part), for every t, to rounding.
 
         Each weight is spread over the nodes of its interval as Chebyshev interpolation would: expit's poles, a distance
@@ -86,7 +90,7 @@ class Atoms:
         spread = np.cos(np.arange(_NODES)[:, None] * angle) * (2.0 / _NODES)
         spread[0] /= 2.0
         nodes = self.values[0] + _WIDTH * (cell[starts, None] + 0.5 * (1.0 + np.cos(angle)))
-        return Atoms(nodes.ravel(), (moments @ spread).ravel())
+        return DiscretePart(nodes.ravel(), (moments @ spread).ravel())
 
     @property
     def spacing(self) -> float:
@@ -114,14 +118,14 @@ class Atoms:
         return total
 
 
-class LossPart:
+class ContinuousPart:
     """The same for continuous noise, through its privacy loss, under P (target in) or Q."""
 
     def __init__(self, loss: PrivacyLoss, target: int) -> None:
         self.loss, self.side, self.spacing = loss, 0 if target else 1, 1e-5
 
     @property
-    def condensed(self) -> LossPart:
+    def condensed(self) -> ContinuousPart:
         """Itself: its averages are integrals."""
         return self
 
@@ -143,13 +147,13 @@ class LossPart:
         return np.array([at(float(one)) for one in shift])
 
 
-NOTHING = Atoms(np.zeros(1), np.ones(1))
+NOTHING = DiscretePart(np.zeros(1), np.ones(1))
 
 
-type Part = Atoms | LossPart
+type Part = DiscretePart | ContinuousPart
 
 
-def outer_sum(a: Atoms, b: Atoms) -> tuple[Floats, Floats]:
+def outer_sum(a: DiscretePart, b: DiscretePart) -> tuple[Floats, Floats]:
     """(values, weights) of every sum of one value of each; -inf and +inf do not meet."""
     with np.errstate(invalid="ignore"):
         values = (a.values[:, None] + b.values[None, :]).ravel()
@@ -170,7 +174,7 @@ def probable(weights: Floats, lost: float) -> NDArray[np.bool_]:
     return kept
 
 
-def _merged(part: Atoms) -> Atoms:
+def _merged(part: DiscretePart) -> DiscretePart:
     """The same law with coincident values put together, at their weighted mean."""
     value, weight = part.values, part.weights
     with np.errstate(invalid="ignore"):  # two infinities of one sign are no distance apart
@@ -186,4 +190,4 @@ def _merged(part: Atoms) -> Atoms:
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         shift = np.add.reduceat(offset * weight, starts) / total
-    return Atoms(first + np.where(total > 0, shift, 0.0), total, lambda: part.log_exponential_mean)
+    return DiscretePart(first + np.where(total > 0, shift, 0.0), total, lambda: part.log_exponential_mean)

@@ -12,14 +12,14 @@ import numpy as np
 from adversary._core import logit
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_parts import Atoms
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_parts import DiscretePart
 
 GROUPS, SIMULATED_GROUPS = 2000, 200
 """Values to which `coarse_law` reduces a part of a law: of exact laws, and of simulated ones."""
 
 
-def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
+def at_prior(law: BayesFactorLaw, prior: float) -> BayesFactorLaw:
     """The same law of the log Bayes factor, for an adversary with another prior.
 
     Parameters
@@ -29,7 +29,7 @@ def at_prior(law: FactorLaw, prior: float) -> FactorLaw:
 
     Returns
     -------
-    FactorLaw; only `log_odds` differs
+    BayesFactorLaw; only `log_odds` differs
     """
     return replace(law, log_odds=float(logit(prior)))
 
@@ -88,7 +88,7 @@ def scaled_plan(plan: Plan, factor: float) -> Plan:
     return replace(plan, levels=tuple(replace(one, mechanism=one.mechanism.scaled(factor)) for one in plan.levels))
 
 
-def coarse_law(law: FactorLaw) -> FactorLaw:
+def coarse_law(law: BayesFactorLaw) -> BayesFactorLaw:
     """The law with each part on at most 2000 values, 200 if simulated: accurate to about 1e-5 in a smooth average.
 
     Parameters
@@ -97,14 +97,14 @@ def coarse_law(law: FactorLaw) -> FactorLaw:
 
     Returns
     -------
-    FactorLaw; a continuous first part stays as it is
+    BayesFactorLaw; a continuous first part stays as it is
     """
     groups = SIMULATED_GROUPS if law.simulated else GROUPS
-    first = gathered(law.first, groups) if isinstance(law.first, Atoms) else law.first
+    first = gathered(law.first, groups) if isinstance(law.first, DiscretePart) else law.first
     return replace(law, first=first, rest=gathered(law.rest, groups))
 
 
-def gathered(part: Atoms, groups: int) -> Atoms:
+def gathered(part: DiscretePart, groups: int) -> DiscretePart:
     """The part's weight in equally wide groups, each at its mean."""
     if part.values.size <= groups or not np.isfinite(part.values).all():
         return part
@@ -113,4 +113,4 @@ def gathered(part: Atoms, groups: int) -> Atoms:
     weight = np.bincount(bins, part.weights, groups)
     value = np.bincount(bins, part.weights * part.values, groups)
     used = weight > 0
-    return Atoms(value[used] / weight[used], weight[used])
+    return DiscretePart(value[used] / weight[used], weight[used])

@@ -37,8 +37,8 @@ from adversary.reader.postprocessing import clamped as clamped
 from adversary.reader.postprocessing import is_continuous as is_continuous
 from adversary.reader.postprocessing import project as project
 from adversary.reader.postprocessing import rounded as rounded
-from adversary.reader.risk.bayes_factor_law import FactorLaw
-from adversary.reader.risk.law_parts import NOTHING, Atoms
+from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.law_parts import NOTHING, DiscretePart
 
 HYPOTHESES = ("out", "in")
 
@@ -136,11 +136,11 @@ def consistency_risk(
     if simulated:
         result["mcse"] = _standard_error(parts, log_like, posterior, target)
     own = _atoms(mechanism, m + 1, m, target)
-    averages = {"raw": FactorLaw(float(logit(p)), target, own, NOTHING, 0, 1.0, False)}
+    averages = {"raw": BayesFactorLaw(float(logit(p)), target, own, NOTHING, 0, 1.0, False)}
     if law is None:
         rest = mechanism if nonnegative else mechanism.total(d)
         others = _atoms(rest, int(count) - m - 1, int(count) - m, target)
-        averages["bound"] = FactorLaw(float(logit(p)), target, own, others, 0, 1.0, False)
+        averages["bound"] = BayesFactorLaw(float(logit(p)), target, own, others, 0, 1.0, False)
     for name, average in averages.items():
         result[f"{name}_posterior_mean"] = average.posterior_mean()[0]
         result[f"{name}_ratio_mean"] = average.ratio_mean()[0]
@@ -235,8 +235,8 @@ def _standard_error(parts: Floats, log_like: Floats, posterior: Floats, target: 
     return float(influence.std(ddof=1) / np.sqrt(len(parts)))
 
 
-def _atoms(mechanism: Mechanism, present: int, absent: int, target: int) -> Atoms:
+def _atoms(mechanism: Mechanism, present: int, absent: int, target: int) -> DiscretePart:
     """Law of one raw count's log Bayes factor under the truth."""
     check_noise(mechanism)
     values, weights = mechanism.releases(present if target else absent)
-    return Atoms(as_array(mechanism.log_ratio(values, present, absent)), weights)
+    return DiscretePart(as_array(mechanism.log_ratio(values, present, absent)), weights)

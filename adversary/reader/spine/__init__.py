@@ -2,8 +2,9 @@
 
 `Tree` says which unit lies in which, `posterior` reads noisy counts at every level of it, and the `SpinePosterior`
 knows the law of every count, what was left out, and what a reader learns about one person in every leaf. Leaf priors
-are `Flat`, `Poisson`, `NegativeBinomial`, `Pmf` and, the default, `SharedRate`, whose weights `refit` can learn. `rise`
-and `SpinePosterior.outside` do a tree in pieces; `least_squares` is the linear estimator beside it.
+are `Flat`, `Poisson`, `NegativeBinomial`, `Pmf` and, the default, `SharedRate`, whose weights `fit_rate_prior` can
+learn. `upward_message` and `SpinePosterior.downward_message` do a tree in pieces; `least_squares` is the linear
+estimator beside it.
 
 >>> from adversary.reader.spine import Tree, posterior
 >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})

@@ -1,6 +1,6 @@
+from .inference import fit_rate_prior as fit_rate_prior
 from .inference import posterior as posterior
-from .inference import refit as refit
-from .inference import rise as rise
+from .inference import upward_message as upward_message
 from .leaf_priors import Flat as Flat
 from .leaf_priors import LeafPrior as LeafPrior
 from .leaf_priors import NegativeBinomial as NegativeBinomial

@@ -120,8 +120,8 @@ def posterior(
     prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
         children, and `Flat()` of a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
-    messages : what subtrees that were cut off say about their tops, leaves of this tree; see `rise`
-    outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.outside`
+    messages : what subtrees that were cut off say about their tops, leaves of this tree; see `upward_message`
+    outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.downward_message`
     tolerance : of the mass dropped; windows are widened up to twice to meet it
     tau : share of mass that one trim may drop, at first
     workers : threads; cells are shared out among them
@@ -152,7 +152,7 @@ def posterior(
     return SpinePosterior(tree, prior, tuple(solutions), tolerance, single, None if cells is None else tuple(cells))
 
 
-def rise(
+def upward_message(
     tree: Tree,
     released: ArrayLike,
     rho: ArrayLike = 0.0,
@@ -163,9 +163,9 @@ def rise(
 ) -> Any:
     """Upward message of a subtree: the likelihood of its top's count, for the tree in which that top is a leaf.
 
-    The first of two passes over a tree in pieces: `rise` every piece, give the messages to `posterior` of the tree
-    above, and each piece's `outside` of that to `posterior` of the piece. The top's own measurement is left out here
-    and belongs in both.
+    The first of two passes over a tree in pieces: `upward_message` every piece, give the messages to `posterior` of the
+    tree above, and each piece's `downward_message` of that to `posterior` of the piece. The top's own measurement is
+    left out here and belongs in both.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def rise(
     return found[0] if single else found
 
 
-def refit(
+def fit_rate_prior(
     tree: Tree,
     released: ArrayLike,
     rho: ArrayLike = 0.0,

@@ -81,18 +81,18 @@ def log_ratios(solution: Solution, known: Integers, top: Any = None) -> tuple[Fl
     """(unit,) log of what all others say of one more than known, a bound on its error, and what units are told.
 
     known : -1 for units that are not asked about
-    top : what the root is told, as `spine_bystanders.Told`, if it is a unit of a larger tree
+    top : what the root is told, as `compiled.RootMessage`, if it is a unit of a larger tree
     """
     from adversary._core import call
-    from adversary.reader.spine.compiled import Told, memberships
+    from adversary.reader.spine.compiled import RootMessage, memberships
 
     if top is None:
         outside = solution.outside
         if known.size == 1 and outside is None:
             return np.zeros(1), np.zeros(1), None
-        top = Told(0, NOTHING, NOTHING, 0.0)
+        top = RootMessage(0, NOTHING, NOTHING, 0.0)
         if outside is not None:
-            top = Told(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
+            top = RootMessage(*outside.around or (outside.lowest, outside.values, np.zeros(outside.values.size), 0.0))
     state = (_without_leaves(solution, known), solution.theta, solution.tau, solution.messages)
     told = None
     if solution.within in (None, "parent"):
@@ -117,7 +117,7 @@ def rerun(
     the first leaf's error is above `enough`; where it is not proven, on larger and larger parts, as far as is allowed.
     Without what units were told, on the whole tree. Siblings are answered in the last tilts.
     """
-    from adversary.reader.spine.compiled import Told
+    from adversary.reader.spine.compiled import RootMessage
 
     takes = _products(tree, solution) if takes is None else takes
     ratio, error, work = np.full(asked.size, np.nan), np.full(asked.size, np.inf), 0.0
@@ -126,7 +126,7 @@ def rerun(
         part, nodes, below, top = solution, np.arange(len(tree)), tree, None
         if v > 0:
             name = str(tree.names[v])
-            nodes, below, top = tree.below(name), tree.subtree(name), Told(*_told(told, v) or ())
+            nodes, below, top = tree.below(name), tree.subtree(name), RootMessage(*_told(told, v) or ())
             part = _part(solution, tree, nodes)
         places, their = np.searchsorted(nodes, asked), known[nodes]
         pinned = _pinned(below, part, int(places[0]), int(their[places[0]]))

@@ -182,14 +182,14 @@ class SpinePosterior:
         coords: dict[str, Any] = {"unit": self.tree.names[leaves]}
         return xr.Dataset(variables, coords if self.cells is None else coords | {"cell": list(self.cells)})
 
-    def outside(self, name: str, cell: int | None = None) -> Any:
+    def downward_message(self, name: str, cell: int | None = None) -> Any:
         """What everything outside a unit says about its count: for the posterior of the subtree below it.
 
         A `Message` for one cell; for several, one per cell unless a cell is named.
         """
         v = int(self.tree.index(name))
         if cell is None and not self.single:
-            return tuple(self.outside(name, i) for i in range(len(self.solutions)))
+            return tuple(self.downward_message(name, i) for i in range(len(self.solutions)))
         solution = self.solutions[cell or 0]
         window = solution.messages.windows[v]
         values = solution.outer[window["place"] : window["place"] + window["size"]]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adversary._core import Floats, as_array, check_whole, gathered, in_threads, kept, sweep, track
+from adversary._core import Floats, as_array, check_whole, in_threads, load_or_compute, map_blocks, sweep, track
 from adversary.analyst.bounded.bounded_posterior import Posterior, posterior
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.study.design import Analysis, Cell, Design
@@ -49,7 +49,7 @@ def outcomes(
     if scheduler is None:
         blocks = list(track(in_threads(work, tasks, threads), _BAR, enabled=progress, total=len(tasks)))
     else:
-        blocks = gathered(work, tasks, description=_BAR, progress=progress, scheduler=scheduler, workers=workers)
+        blocks = map_blocks(work, tasks, description=_BAR, progress=progress, scheduler=scheduler, workers=workers)
     cells = len(tasks) // len(design.blocks)
     per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
     return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))
@@ -72,7 +72,9 @@ def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, ta
     found = []
     for one in design.analyses:
         path = None if folder is None else folder / f"{design.label(root, cell, one, block)}.npy"
-        found.append(kept(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS))))
+        found.append(
+            load_or_compute(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS)))
+        )
     return np.stack(found)
 
 

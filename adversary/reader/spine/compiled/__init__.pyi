@@ -1,7 +1,7 @@
 from .layout import RATE as RATE
 from .layout import UNIT as UNIT
 from .layout import Layout as Layout
-from .leave_one_out import Told as Told
+from .leave_one_out import RootMessage as RootMessage
 from .leave_one_out import memberships as memberships
 from .messages import downward as downward
 from .messages import joined as joined

@@ -53,7 +53,7 @@ UNDERFLOW = 1e-307
 """At least what a product of factors up to 1 loses where doubles become subnormal."""
 
 
-class Told(NamedTuple):
+class RootMessage(NamedTuple):
     """What one unit is told: from count `low` on, values, what they lack, and the most beyond them."""
 
     low: Any
@@ -62,7 +62,7 @@ class Told(NamedTuple):
     most: Any
 
 
-class Outside(NamedTuple):
+class OutsideMessages(NamedTuple):
     """What internal units are told: windows, values, what they lack; the most beyond a window, and the log scale."""
 
     windows: Any
@@ -90,7 +90,7 @@ def at_root(n, root, top):
     value, lack = np.ones(size + 8 * n), np.zeros(size + 8 * n)
     for k in range(top.value.size):
         value[k], lack[k] = top.value[k], top.lack[k]
-    return Outside(windows, value, lack, most, np.zeros(n)), size
+    return OutsideMessages(windows, value, lack, most, np.zeros(n)), size
 
 
 @inner
@@ -161,7 +161,7 @@ def hand_on(L, v, k, value, lack, beyond, peak, spare, window, outside, used):
         lacks[used + i] /= scale
     outside.most[b] = outside.most[v] * (1.0 + left_out) / scale
     outside.scale[b] = outside.scale[v] + peak + math.log(scale)
-    return Outside(outside.windows, values, lacks, outside.most, outside.scale), used + to.size
+    return OutsideMessages(outside.windows, values, lacks, outside.most, outside.scale), used + to.size
 
 
 @inner

@@ -40,7 +40,7 @@ SIMILAR = {"laplace": "geometric", "discrete gaussian": "gaussian"}
 
 
 @dataclass(frozen=True)
-class Promise:
+class ReleaseBudget:
     """The largest parameter of a definition, or of a noise, with which so many releases keep a risk profile.
 
     Parameters
@@ -88,7 +88,7 @@ class Promise:
         )
 
 
-def promise(
+def allocate(
     recommended: Recommendation | RiskProfile,
     definition: str = "pure DP",
     *,
@@ -98,7 +98,7 @@ def promise(
     composition: str = "exact",
     delta_each: float = 0.0,
     round_down: int | None = None,
-) -> Promise:
+) -> ReleaseBudget:
     """What to promise of each of several releases of the same data, so that together they keep a risk profile.
 
     Readers are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the target.
@@ -119,7 +119,7 @@ def promise(
         delta_each is delta / releases where it is 0
     round_down : decimals to keep of the parameter; unrounded where None
 
-    >>> found = promise(RiskProfile.difference(0.2), "zCDP", failure=0.05, releases=12, round_down=4)
+    >>> found = allocate(RiskProfile.difference(0.2), "zCDP", failure=0.05, releases=12, round_down=4)
     >>> found.parameter, found.total
     (0.0009, ZeroConcentratedDP(rho=0.0108))
     """
@@ -135,7 +135,7 @@ def promise(
     one, total, two = (None,) * 3
     if 0.0 < parameter < np.inf:
         one, total, two = form.guarantees(parameter, values=values)
-    return Promise(
+    return ReleaseBudget(
         parameter, form.unit, form.definition, one, total, form.releases, form.composition, chance, form.delta, status,
         form.delta_each, two, found,
     )  # fmt: skip
@@ -200,11 +200,11 @@ def budget_table(
     forms: Sequence[tuple[str, str]] = FORMS,
     progress: bool = False,
 ) -> xr.Dataset:
-    """A `promise` in every definition, noise and composition.
+    """A `allocate` in every definition, noise and composition.
 
     Parameters
     ----------
-    recommended, releases, failure, delta, delta_each : as for `promise`
+    recommended, releases, failure, delta, delta_each : as for `allocate`
     forms : (definition or noise, composition) of every row
     progress : show a bar
 
@@ -214,7 +214,7 @@ def budget_table(
     """
     found = recommended if isinstance(recommended, Recommendation) else recommend_epsilon(recommended)
     rows = [
-        promise(
+        allocate(
             found, name, failure=failure, delta=delta, releases=releases, composition=how,
             delta_each=delta_each if name == "approximate DP" else 0.0,
         )
@@ -239,11 +239,11 @@ def release_curve(
     delta_each: float = 0.0,
     progress: bool = False,
 ) -> xr.Dataset:
-    """The parameter a `promise` leaves each release, against how many there are.
+    """The parameter a `allocate` leaves each release, against how many there are.
 
     Parameters
     ----------
-    recommended, definition, failure, delta, delta_each : as for `promise`
+    recommended, definition, failure, delta, delta_each : as for `allocate`
     releases : numbers of releases
     compositions : every one the definition has, where None
     progress : show a bar
@@ -255,7 +255,7 @@ def release_curve(
     found = recommended if isinstance(recommended, Recommendation) else recommend_epsilon(recommended)
     ways = compositions or (COMPOSITIONS if definition in COMPOSED else ("exact",))
     cells = [
-        promise(
+        allocate(
             found, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
         )
         for how, n in blocks.track(list(product(ways, releases)), "promises", enabled=progress)

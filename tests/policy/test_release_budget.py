@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.budget.allocate import FORMS, budget_table, largest, promise, release_curve
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.forms import COMPOSITIONS, DEFINITIONS, NOISES, Form
 from adversary.policy.budget.recommend import recommend_epsilon
+from adversary.policy.budget.release_budget import FORMS, allocate, budget_table, largest, release_curve
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
 
@@ -30,7 +30,7 @@ FAILURE, DELTA = 0.05, 1e-6
 def test_the_parameter_is_the_largest_that_keeps_the_profile(profile: str, definition: str, composition: str) -> None:
     found = PROFILES[profile]
     asked = {"failure": FAILURE, "releases": 3, "delta": DELTA, "composition": composition}
-    made = promise(found, definition, **asked)
+    made = allocate(found, definition, **asked)
     values = profile == "values"
     assert made.status == "bounded"
     assert equivalent_epsilon(made.total, FAILURE, values=values, two=made.two) <= found.loss
@@ -43,20 +43,22 @@ def test_the_parameter_is_the_largest_that_keeps_the_profile(profile: str, defin
 
 @pytest.mark.parametrize("found", PROFILES.values(), ids=PROFILES)
 def test_one_release_of_pure_dp_is_the_recommendation(found: adv.Recommendation) -> None:
-    made = promise(found)
+    made = allocate(found)
     assert made.parameter == pytest.approx(found.loss, rel=1e-10)
     assert made.parameter <= found.loss
     assert (made.unit, made.definition, made.guarantee) == ("epsilon", "pure DP", adv.PureDP(made.parameter))
 
 
 def test_a_profile_is_asked_about_any_statistic() -> None:
-    assert promise(TWENTY, "zCDP", failure=0.1).parameter == promise(PROFILES["values"], "zCDP", failure=0.1).parameter
+    assert (
+        allocate(TWENTY, "zCDP", failure=0.1).parameter == allocate(PROFILES["values"], "zCDP", failure=0.1).parameter
+    )
 
 
 def test_basic_composition_divides_epsilon() -> None:
     found = PROFILES["values"]
-    assert promise(found, releases=12, composition="basic").parameter == pytest.approx(found.loss / 12, rel=1e-10)
-    assert promise(found, releases=12).parameter == pytest.approx(found.loss / 12, rel=1e-10)
+    assert allocate(found, releases=12, composition="basic").parameter == pytest.approx(found.loss / 12, rel=1e-10)
+    assert allocate(found, releases=12).parameter == pytest.approx(found.loss / 12, rel=1e-10)
 
 
 def test_compositions_are_in_their_order() -> None:
@@ -85,18 +87,18 @@ def test_zcdp_in_closed_form() -> None:
     """About values: the root of 2 rho + 2 sqrt(rho log(1 / f)) = epsilon, where that asks for more than one record."""
     found = recommend_epsilon(RiskProfile.constant(np.exp(12.0)))
     root = 0.5 * (np.sqrt(2.0 * found.loss - np.log(FAILURE)) - np.sqrt(-np.log(FAILURE)))
-    assert promise(found, "zCDP", failure=FAILURE).parameter == pytest.approx(root**2, rel=1e-9)
+    assert allocate(found, "zCDP", failure=FAILURE).parameter == pytest.approx(root**2, rel=1e-9)
 
 
 @pytest.mark.parametrize("definition", ["zCDP", "Gaussian DP", "discrete gaussian", "gaussian"])
 def test_nothing_is_kept_for_certain_where_losses_have_no_end(definition: str) -> None:
-    made = promise(TWENTY, definition)
+    made = allocate(TWENTY, definition)
     assert (made.status, made.parameter, made.total) == ("unattainable", 0.0, None)
     assert "above 0 keeps this profile for certain" in made.words
 
 
 def test_a_failure_within_delta_is_unattainable() -> None:
-    made = promise(TWENTY, "approximate DP", failure=1e-6, delta=1e-6)
+    made = allocate(TWENTY, "approximate DP", failure=1e-6, delta=1e-6)
     assert made.status == "unattainable"
     assert np.isnan(made.parameter)
     assert made.guarantee is None
@@ -106,35 +108,35 @@ def test_a_failure_may_be_enough_for_one_record_and_not_for_two() -> None:
     """Two records apart the delta is delta (1 + e^epsilon), above 2 delta."""
     loose = RiskProfile.constant(1e6)
     values, count = (
-        promise(recommend_epsilon(loose, statistic=statistic), "approximate DP", failure=1.7e-3, delta=1e-3)
+        allocate(recommend_epsilon(loose, statistic=statistic), "approximate DP", failure=1.7e-3, delta=1e-3)
         for statistic in ("any", "count")
     )
     assert (values.status, count.status) == ("unattainable", "bounded")
 
 
 def test_a_profile_that_asks_nothing_leaves_every_parameter() -> None:
-    made = promise(RiskProfile.point(4.0, 0.5, 0.5), "zCDP", failure=0.1)
+    made = allocate(RiskProfile.point(4.0, 0.5, 0.5), "zCDP", failure=0.1)
     assert (made.status, made.parameter, made.guarantee) == ("unconstrained", np.inf, None)
     assert made.words.startswith("Every rho of zCDP keeps this profile")
-    assert promise(TWENTY, failure=1.0).status == "unconstrained"
+    assert allocate(TWENTY, failure=1.0).status == "unconstrained"
 
 
 def test_a_profile_that_no_release_keeps_leaves_none() -> None:
-    made = promise(RiskProfile.constant(1.0), failure=0.1)
+    made = allocate(RiskProfile.constant(1.0), failure=0.1)
     assert (made.status, made.parameter) == ("unattainable", 0.0)
 
 
 def test_rounding_is_down_and_the_guarantee_is_the_rounded_one() -> None:
-    made = promise(TWENTY, "zCDP", failure=FAILURE, releases=4, round_down=4)
-    exact = promise(TWENTY, "zCDP", failure=FAILURE, releases=4)
+    made = allocate(TWENTY, "zCDP", failure=FAILURE, releases=4, round_down=4)
+    exact = allocate(TWENTY, "zCDP", failure=FAILURE, releases=4)
     assert made.parameter <= exact.parameter < made.parameter + 1e-4
     assert made.guarantee == adv.ZeroConcentratedDP(made.parameter)
-    coarse = promise(TWENTY, "zCDP", failure=FAILURE, round_down=1)
+    coarse = allocate(TWENTY, "zCDP", failure=FAILURE, round_down=1)
     assert (coarse.parameter, coarse.status, coarse.guarantee) == (0.0, "bounded", None)
 
 
 def test_words_say_the_parameter_rounded_down() -> None:
-    made = promise(TWENTY, "approximate DP", failure=0.01, delta=1e-6, releases=12)
+    made = allocate(TWENTY, "approximate DP", failure=0.01, delta=1e-6, releases=12)
     assert made.words.startswith("epsilon = 0.0431")
     assert "delta = 8.33333e-08 of approximate DP in each of 12 releases (exact composition)" in made.words
     assert "but for probability 1" in made.words
@@ -142,12 +144,12 @@ def test_words_say_the_parameter_rounded_down() -> None:
 
 
 def test_delta_is_shared_out_where_none_is_given_for_each() -> None:
-    made = promise(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4)
+    made = allocate(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4)
     assert made.guarantee == adv.ApproximateDP(made.parameter, 2.5e-7)
-    given = promise(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4, delta_each=1e-8)
+    given = allocate(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4, delta_each=1e-8)
     assert given.guarantee == adv.ApproximateDP(given.parameter, 1e-8)
     assert given.parameter > made.parameter
-    basic = promise(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4, composition="basic")
+    basic = allocate(TWENTY, "approximate DP", failure=FAILURE, delta=1e-6, releases=4, composition="basic")
     assert basic.guarantee == adv.ApproximateDP(basic.parameter, 2.5e-7)
     assert basic.total == adv.ApproximateDP(4 * basic.parameter, 1e-6)
 
@@ -179,12 +181,12 @@ def test_delta_is_shared_out_where_none_is_given_for_each() -> None:
 )
 def test_bad_input_is_refused(asked: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        promise(TWENTY, **asked)
+        allocate(TWENTY, **asked)
 
 
 def test_what_is_no_profile_is_refused() -> None:
     with pytest.raises(TypeError, match="RiskProfile"):
-        promise(0.5)
+        allocate(0.5)
 
 
 def test_budget_table_has_a_row_for_every_form() -> None:
@@ -194,7 +196,7 @@ def test_budget_table_has_a_row_for_every_form() -> None:
     assert (table["status"] == "bounded").all()
     row = table.sel(form="zCDP")
     assert (str(row["unit"].values), str(row["composition"].values)) == ("rho", "exact")
-    assert float(row["parameter"]) == promise(TWENTY, "zCDP", failure=FAILURE, releases=2).parameter
+    assert float(row["parameter"]) == allocate(TWENTY, "zCDP", failure=FAILURE, releases=2).parameter
     assert float(table["parameter"].sel(form="pure DP, basic")) == pytest.approx(table.attrs["epsilon"] / 2, rel=1e-9)
     assert (table.attrs["releases"], table.attrs["failure"]) == (2, FAILURE)
 
@@ -221,7 +223,7 @@ def test_the_largest_is_found_from_either_side_and_across_a_jump() -> None:
 
 
 def _each(definition: str, releases: int, composition: str = "exact", failure: float = FAILURE) -> float:
-    made = promise(
+    made = allocate(
         PROFILES["values"], definition, failure=failure, delta=DELTA, releases=releases, composition=composition
     )
     return made.parameter
