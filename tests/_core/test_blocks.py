@@ -16,8 +16,8 @@ from adversary._core import blocks
 from adversary._core.blocks import (
     BLOCK,
     RECORDS,
-    gathered,
-    kept,
+    map_blocks,
+    load_or_compute,
     load_array,
     save_array,
     save_recorded,
@@ -317,13 +317,13 @@ def test_a_block_of_other_versions_is_made_again(tmp_path: Path, monkeypatch: py
 
 def test_a_block_of_a_known_shape_must_have_it(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
-    np.testing.assert_array_equal(kept(path, lambda: np.arange(4.0), (4,)), np.arange(4.0))
-    np.testing.assert_array_equal(kept(path, lambda: np.zeros(4), (4,)), np.arange(4.0))
+    np.testing.assert_array_equal(load_or_compute(path, lambda: np.arange(4.0), (4,)), np.arange(4.0))
+    np.testing.assert_array_equal(load_or_compute(path, lambda: np.zeros(4), (4,)), np.arange(4.0))
     with pytest.warns(RuntimeWarning, match=r"a.npy is damaged"):
         assert load_array(path, (5,)) is None
     save_array(path, np.array([1.0, np.nan]))
     with pytest.warns(RuntimeWarning, match="made again"):
-        np.testing.assert_array_equal(kept(path, lambda: np.zeros(2), (2,)), np.zeros(2))
+        np.testing.assert_array_equal(load_or_compute(path, lambda: np.zeros(2), (2,)), np.zeros(2))
     assert load_array(tmp_path / "nowhere.npy") is None
 
 
@@ -337,9 +337,9 @@ def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
     paths = [tmp_path / f"{i}.npy" for i in range(4)]
     for i in (1, 2):
         save_array(paths[i], np.array([10.0 * i]))
-    assert [block.item() for block in gathered(square, range(4), paths)] == [0.0, 10.0, 20.0, 9.0]
+    assert [block.item() for block in map_blocks(square, range(4), paths)] == [0.0, 10.0, 20.0, 9.0]
     assert asked == [0, 3]
-    assert [block.item() for block in gathered(square, range(4))] == [0.0, 1.0, 4.0, 9.0]
+    assert [block.item() for block in map_blocks(square, range(4))] == [0.0, 1.0, 4.0, 9.0]
 
 
 # Elsewhere

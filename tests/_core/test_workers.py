@@ -19,7 +19,7 @@ from tests.driver.test_audit import _simulated, audit
 ON_WORKERS = """
 import sys
 from adversary.analyst.bounded.study import coverage_study
-from adversary._core import lent
+from adversary._core import dask_address
 from adversary.models.fitting import gibbs_fits
 from tests.catalogue import STORIES
 from tests.driver.test_audit import _simulated, audit
@@ -41,7 +41,7 @@ def studies(address):
 
 
 if __name__ == "__main__":
-    with lent(workers=2) as address:
+    with dask_address(workers=2) as address:
         audits(address, sys.argv[1])
         studies(address)
 """
