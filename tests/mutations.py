@@ -1,0 +1,133 @@
+"""Twenty planted bugs, each of which the tests must catch: `python -m tests.mutations [NAME ...]`, on demand.
+
+A bug is one line put in place of another, in a copy of the working tree; what is run is the tests beside the code it
+spoils, without the slow ones, until the first that fails. Run it before and after tests are rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Bug(NamedTuple):
+    """A line, what is put in its place, and the tests that are run."""
+
+    right: str
+    wrong: str
+    tests: str
+
+
+BUGS = {
+    "rho without its factor 2": Bug("else change / (2.0 * float(rho))", "else change / float(rho)", "privacy"),
+    "groups of zCDP grow linearly": Bug("minimum=1)) ** 2 * self.rho)", "minimum=1)) * self.rho)", "privacy"),
+    "tanh of half the loss": Bug("self.loss_bound(failure)) / 4.0)", "self.loss_bound(failure)) / 2.0)", "privacy"),
+    "prior odds turned over": Bug(
+        "1.0 / (1.0 + (1.0 - p) / p * share)", "1.0 / (1.0 + p / (1.0 - p) * share)", "privacy"
+    ),
+    "the better direction": Bug(
+        "max(_tail_bound(side, epsilon) for side", "min(_tail_bound(side, epsilon) for side", "privacy"
+    ),
+    "simple epsilon without its factor 2": Bug(
+        "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy"
+    ),
+    "ties are above": Bug(
+        'check_number("threshold", threshold)), side="right")',
+        'check_number("threshold", threshold)), side="left")',
+        "privacy",
+    ),
+    "no allowance for rounding": Bug("np.asarray(t + 4.0 * np.maximum", "np.asarray(t + 0.0 * np.maximum", "privacy"),
+    "the tail of Q for P": Bug(
+        "beyond_p = np.minimum(as_array(p[first])", "beyond_p = np.minimum(as_array(q[first])", "privacy"
+    ),
+    "one end of noise is left out": Bug(
+        "return int(np.ceil(np.sqrt(nats / self.rho)))", "return int(np.ceil(np.sqrt(nats / self.rho) / 4))", "privacy"
+    ),
+    "one sibling is forgotten": Bug(
+        "SumLink(i, level.mechanism.total(level.siblings or 0))",
+        "SumLink(i, level.mechanism.total((level.siblings or 1) - 1))",
+        "reader",
+    ),
+    "the target is out when in": Bug(
+        "return log_likelihoods[:, 1] - log_likelihoods[:, 0]",
+        "return log_likelihoods[:, 0] - log_likelihoods[:, 1]",
+        "reader",
+    ),
+    "both cells count once": Bug(
+        'plan.neighbours == "unbounded" else 1)', 'plan.neighbours == "bounded" else 1)', "reader"
+    ),
+    "labels are lost": Bug('in_order(tree.names, rho, "rho")', "rho", "reader"),
+    "the means of the two truths are exchanged": Bug(
+        "under = self.loss.expect(lambda z: _shifted(start[..., None], z))",
+        "under = self.loss.expect(lambda z: _shifted(start[..., None], z))[::-1]",
+        "privacy",
+    ),
+    "epsilon is rounded up": Bug(
+        "Decimal(1).scaleb(-decimals), ROUND_FLOOR)", 'Decimal(1).scaleb(-decimals), "ROUND_CEILING")', "policy"
+    ),
+    "bounds are rounded inward": Bug(
+        "ROUND_CEILING if upper else ROUND_FLOOR", "ROUND_FLOOR if upper else ROUND_CEILING", "desk _core"
+    ),
+    "noise of a mean without its n": Bug(
+        "return self.size * (as_array(budget) if self.rho is None",
+        "return (as_array(budget) if self.rho is None",
+        "analyst",
+    ),
+    "the block with most records is passed over": Bug(
+        "np.argmax((rho * records)[noisy])", "np.argmax(rho[noisy])", "nmf desk"
+    ),
+    "mass between the integers": Bug("pt.switch(pt.eq(whole, pt.floor(whole)), logp", "pt.switch(True, logp", "models"),
+}
+
+
+def is_caught(bug: Bug) -> str:
+    """The first test that fails with the bug; "" if none does.
+
+    Raises
+    ------
+    ValueError : the line is not there once
+    """
+    sources = [
+        path for part in ("adversary", "models") for path in (ROOT / part).rglob("*.py") if not path.is_symlink()
+    ]
+    found = [path for path in sources if "adversary/models" not in str(path) and bug.right in path.read_text("utf-8")]
+    if len(found) != 1:
+        raise ValueError(f"the line must be in one file, got {len(found)}: {bug.right}")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        shutil.copytree(
+            ROOT, copy, symlinks=True, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache")
+        )
+        spoiled = copy / found[0].relative_to(ROOT)
+        spoiled.write_text(spoiled.read_text("utf-8").replace(bug.right, bug.wrong), "utf-8")
+        tests = [str(Path("tests") / name) for name in bug.tests.split()]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-m",
+            "not slow and not thorough",
+            "-p",
+            "no:cacheprovider",
+        ]
+        where = os.environ | {"PYTHONPATH": str(copy)}
+        done = subprocess.run([*command, *tests], cwd=copy, env=where, capture_output=True, text=True)
+        return next((line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
+
+
+if __name__ == "__main__":
+    missed = []
+    for name in sys.argv[1:] or BUGS:
+        caught = is_caught(BUGS[name])
+        missed += [name] * (not caught)
+        print(f"{name}: {caught[:110] or 'NOT CAUGHT'}", flush=True)
+    sys.exit(f"{len(missed)} not caught" if missed else 0)
