@@ -16,9 +16,9 @@ from adversary._core import blocks
 from adversary._core.blocks import (
     BLOCK,
     RECORDS,
-    map_blocks,
-    load_or_compute,
     load_array,
+    load_or_compute,
+    map_blocks,
     save_array,
     save_recorded,
     seed_sequence,

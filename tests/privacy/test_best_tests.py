@@ -563,6 +563,8 @@ def test_confidence_limits_are_those_of_clopper_and_pearson() -> None:
     np.testing.assert_allclose(upper, [1 - 0.025 ** (1 / 20), 0.49104587, 1.0], atol=1e-8)
     tail = sum(math.comb(20, k) * lower[1] ** k * (1 - lower[1]) ** (20 - k) for k in range(5, 21))
     assert tail == pytest.approx(0.025, abs=1e-12)
+    with pytest.raises(ValueError, match="failure must be"):
+        decisions.confidence_limits(5, 20, 1.5)
 
 
 def test_counts_share_the_failure_over_points() -> None:
@@ -613,7 +615,7 @@ def test_calibration_of_arrays_and_of_delta_zero() -> None:
     delta = xr.DataArray([1e-5, 1e-6], dims="delta", coords={"delta": [1e-5, 1e-6]})
     assert decisions.gaussian_sigma(1.0, delta).dims == ("delta",)
     assert decisions.classical_limit(delta).dims == ("delta",)
-    assert decisions.gaussian_delta(0.0, 1.0) == 0.0
+    assert str(decisions.gaussian_delta(0.0, 1.0)) == "0.0"  # and not -0.0
     assert isinstance(decisions.gaussian_mu(1.0, 1e-5), float)
 
 

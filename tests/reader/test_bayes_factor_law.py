@@ -24,6 +24,7 @@ from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.law_parts import DiscretePart
 from adversary.reader.risk.listed_releases import release_table
+from adversary.reader.risk.modified import at_prior
 from tests.catalogue import DG, RHO1, STORIES
 
 RHO = 2.0
@@ -528,3 +529,11 @@ def test_three_levels_of_large_counts_are_exact_and_all_alike() -> None:
     )
     assert (sure.draws, unsure.draws) == (0, 0)
     assert sure.posterior_mean()[0] == pytest.approx(unsure.posterior_mean()[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("prior", [-0.1, 1.5, math.nan])
+def test_a_prior_is_a_probability(prior: float) -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(1.0))])
+    law = bayes_factor_law(plan, adv.Adversary(), settle_truth(plan, adv.Adversary(), {"block": 1, "in": 1}))
+    with pytest.raises(ValueError, match="prior must be"):
+        at_prior(law, prior)

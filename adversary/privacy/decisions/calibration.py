@@ -143,7 +143,7 @@ _METHODS = {
     name: np.vectorize(rule, otypes=[np.float64]) for name, rule in (("exact", _exact), ("classical", _classical))
 }
 _limits = np.vectorize(_limit, otypes=[np.float64])
-_profiles = np.vectorize(lambda mu, epsilon: GaussianLoss(mu).delta(epsilon), otypes=[np.float64])
+_profiles = np.vectorize(lambda mu, epsilon: GaussianLoss(mu).delta(epsilon) + 0.0, otypes=[np.float64])
 
 
 @dataclass(frozen=True)

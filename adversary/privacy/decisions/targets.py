@@ -265,7 +265,7 @@ def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floa
 
     Raises
     ------
-    ValueError : more successes than trials, a negative or fractional count, or no trials
+    ValueError : more successes than trials, a negative or fractional count, no trials, or a failure outside [0, 1]
 
     >>> [round(float(limit), 6) for limit in confidence_limits(8, 10, 0.05)]
     [0.493099, 0.963229]
@@ -273,6 +273,7 @@ def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floa
     k, n = check_whole("successes", successes, minimum=0), check_whole("trials", trials, minimum=1)
     if (k > n).any():
         raise ValueError(f"successes must be at most trials, got {k.max()} of {n.max()}")
+    check_probability("failure", failure)
     lower = np.where(k == 0, 0.0, betaincinv(np.maximum(k, 1), n - k + 1.0, failure))
     return lower, np.where(k == n, 1.0, betainccinv(k + 1.0, np.maximum(n - k, 1), failure))
 

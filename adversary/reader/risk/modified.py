@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from adversary._core import logit
+from adversary._core import check_probability, logit
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
@@ -30,8 +30,12 @@ def at_prior(law: BayesFactorLaw, prior: float) -> BayesFactorLaw:
     Returns
     -------
     BayesFactorLaw; only `log_odds` differs
+
+    Raises
+    ------
+    ValueError : a prior outside [0, 1]
     """
-    return replace(law, log_odds=float(logit(prior)))
+    return replace(law, log_odds=float(logit(check_probability("prior", prior))))
 
 
 def same_law(one: Adversary, other: Adversary) -> bool:
