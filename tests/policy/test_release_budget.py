@@ -227,3 +227,19 @@ def _each(definition: str, releases: int, composition: str = "exact", failure: f
         PROFILES["values"], definition, failure=failure, delta=DELTA, releases=releases, composition=composition
     )
     return made.parameter
+
+
+@pytest.mark.parametrize("tolerance", [1e-9, 1e-30, 1e-120, 1e-160, 1e-290])
+@pytest.mark.parametrize("form", [("pure DP", "exact"), ("pure DP", "basic")], ids="-".join)
+def test_the_smallest_tolerances_have_their_epsilon(form: tuple[str, str], tolerance: float) -> None:
+    for releases in (1, 3):
+        made = allocate(RiskProfile.difference(tolerance), form[0], releases=releases, composition=form[1])
+        assert made.parameter == pytest.approx(2.0 * tolerance / releases, rel=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS, ids="-".join)
+def test_a_tolerance_too_small_for_doubles_leaves_nothing_rather_than_an_error(form: tuple[str, str]) -> None:
+    name, how = form
+    delta = 1e-6 if name == "approximate DP" else 0.0
+    made = allocate(RiskProfile.difference(1e-225), name, failure=0.05, delta=delta, composition=how)
+    assert made.status == ("bounded" if name == "pure DP" else "unattainable")

@@ -38,6 +38,9 @@ FORMS = (
 SIMILAR = {"laplace": "geometric", "discrete gaussian": "gaussian"}
 """Noises whose sums take long, and one whose answer is close and quick: where to start looking."""
 
+LEAST = 1e-50
+"""An epsilon below it has no other form among doubles: rho goes with its square, and nothing above 0 is left."""
+
 
 @dataclass(frozen=True)
 class ReleaseBudget:
@@ -147,6 +150,8 @@ def _largest_of(form: Form, found: Recommendation, failure: float, values: bool)
         return found.loss
     if failure == 1.0:
         return float("inf")
+    if found.loss < LEAST and form.definition != "pure DP":
+        return 0.0
     start = form.guess(found.loss)
     if form.releases > 1 and form.definition in SIMILAR:
         start = _largest_of(replace(form, definition=SIMILAR[form.definition]), found, failure, False) or start
@@ -175,7 +180,7 @@ def largest(function: Callable[[float], float], limit: float, start: float, prec
         safe = max(safe, x) if value <= limit else safe
         return float(np.log(np.clip(value / limit, 1e-3, 1e3)))
 
-    here = float(np.log(start))
+    here = middle = float(np.log(start))
     first = excess(here)
     step = -2.2 * first if first else -1e-9
     while True:
@@ -183,7 +188,7 @@ def largest(function: Callable[[float], float], limit: float, start: float, prec
         second = excess(there)
         if first * second <= 0.0:
             break
-        if not -60.0 < there < 60.0:
+        if not -60.0 < there - middle < 60.0:
             return 0.0 if first > 0.0 else float("inf")
         here, first, step = there, second, 2.0 * step
     brentq(excess, here, there, xtol=precision)
