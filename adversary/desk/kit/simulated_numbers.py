@@ -141,13 +141,13 @@ def spread_of(risk: xr.Dataset, measure: str) -> float:
 def epsilon_of(laws: Sequence[BayesFactorLaw], failure: float) -> tuple[float, float]:
     """(a reader's own epsilon, its standard error): the spread between `PARTS` parts of the releases, over its root.
 
-    The error is 0 where nothing is simulated.
+    The error is 0 where nothing is simulated, and NaN where an epsilon is infinite.
     """
     found = empirical_epsilon_of(laws, failure)
     if not any(law.simulated for law in laws):
         return found, 0.0
     parts = [empirical_epsilon_of([_part(law, k) for law in laws], failure) for k in range(PARTS)]
-    return found, float(np.std(parts, ddof=1) / np.sqrt(PARTS))
+    return found, float(np.std(parts, ddof=1) / np.sqrt(PARTS)) if np.isfinite(parts).all() else np.nan
 
 
 def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
