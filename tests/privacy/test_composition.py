@@ -485,3 +485,9 @@ def test_scalars_in_scalars_out_and_arrays_broadcast() -> None:
     assert loss.delta(np.zeros((2, 3))).shape == (2, 3)
     assert loss.power(np.full((2, 1), 0.1)).shape == (2, 1)
     assert loss.epsilon(np.array([1e-3, 1e-6])).shape == (2,)
+
+
+def test_a_needle_beside_broad_noise_has_its_bound_without_a_warning() -> None:
+    loss = adv.Gaussian(1e-10).privacy_loss() + adv.DiscreteGaussian(20.0).privacy_loss()
+    alone = adv.Gaussian(1e-10).privacy_loss().loss_bound(0.05)
+    assert alone <= loss.loss_bound(0.05) <= alone * (1.0 + 1e-6)
