@@ -491,3 +491,12 @@ def test_a_needle_beside_broad_noise_has_its_bound_without_a_warning() -> None:
     loss = adv.Gaussian(1e-10).privacy_loss() + adv.DiscreteGaussian(20.0).privacy_loss()
     alone = adv.Gaussian(1e-10).privacy_loss().loss_bound(0.05)
     assert alone <= loss.loss_bound(0.05) <= alone * (1.0 + 1e-5)
+
+
+def test_laplace_noise_far_too_small_for_a_grid_is_certain_to_tell() -> None:
+    for scale in (1e-3, 1e-10):
+        loss = adv.Laplace(scale).privacy_loss() + adv.Gaussian(2.0).privacy_loss()
+        low, high = loss.bracket.delta([0.0, 1.0, 100.0])
+        assert (low <= high).all()
+        np.testing.assert_allclose(low, 1.0, rtol=1e-9)
+        assert loss.power(0.05) == pytest.approx(1.0, abs=1e-12)

@@ -304,7 +304,7 @@ def _below(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:
 
 def _fits(loss: LaplaceLoss, step: float) -> bool:
     ratio = loss.epsilon0 / step
-    return bool(abs(ratio - round(ratio)) < 1e-9 * ratio and ratio >= 1.0)
+    return bool(1.0 <= ratio <= GRID_BINS and abs(ratio - round(ratio)) < 1e-9 * ratio)
 
 
 def _rounded_up(loss: PrivacyLoss, ends: tuple[float, float], step: float) -> _Grid:

@@ -302,23 +302,28 @@ def connected(guarantee: Guarantee, nodes: Floats) -> LatticeLoss:
     nodes : ascending losses, 0 among them
     """
     centre = int(np.searchsorted(nodes, 0.0))
-    right, beyond_q = _outer_masses(as_array(guarantee.delta(nodes[centre:])), nodes[centre:])
-    left, beyond_p = _outer_masses(as_array(guarantee.swapped.delta(-nodes[centre::-1])), -nodes[centre::-1])
+    right, beyond_q = _outer_masses(as_array(guarantee.delta(nodes[centre:])), nodes[centre:])  # under P
+    left, beyond_p = _outer_masses(as_array(guarantee.swapped.delta(-nodes[centre::-1])), -nodes[centre::-1])  # under Q
     infinite_p, infinite_q = float(guarantee.delta(nodes[-1])), float(guarantee.swapped.delta(-nodes[0]))
     middle = max(0.0, 1.0 - float(guarantee.delta(0.0)) - beyond_q - beyond_p)  # P(L > 0) = delta(0) + Q(L > 0)
     with np.errstate(divide="ignore"):
         log_right, log_left, log_middle = np.log(right), np.log(left[::-1]), np.log(middle)
     outer = nodes[:centre], nodes[centre + 1 :]
-    log_q = np.concatenate([log_left - outer[0], [log_middle], log_right])
-    log_p = np.concatenate([log_left, [log_middle], log_right + outer[1]])
+    log_q = np.concatenate([log_left, [log_middle], log_right - outer[1]])
+    log_p = np.concatenate([log_left + outer[0], [log_middle], log_right])
     return LatticeLoss(*merged(nodes, log_p, log_q), infinite_p, infinite_q, rounded=True)
 
 
 def _outer_masses(delta: Floats, nodes: Floats) -> tuple[Floats, float]:
-    """Masses under Q of the nodes beyond the first, which is 0, and of all that lies beyond it."""
+    """Masses under P of the nodes beyond the first, which is 0; and of all that lies beyond it, under Q.
+
+    Under P, as e^-node leaves the range of doubles where nodes are large: P(L = b) is
+    (delta(a) - delta(b)) / (1 - e^(a - b)) - (delta(b) - delta(c)) / (e^(c - b) - 1) at nodes a < b < c.
+    """
+    drop, gap = delta[:-1] - delta[1:], np.diff(nodes)
     with np.errstate(over="ignore"):
-        slope = np.append((delta[:-1] - delta[1:]) * np.exp(-nodes[:-1]) / np.expm1(np.diff(nodes)), 0.0)
-    return np.maximum(slope[:-1] - slope[1:], 0.0), float(slope[0])
+        after = np.append(drop / np.expm1(gap), 0.0)
+    return np.maximum(drop / -np.expm1(-gap) - after[1:], 0.0), float(after[0])
 
 
 def default_nodes(loss: PrivacyLoss, count: int = 1201) -> Floats:
