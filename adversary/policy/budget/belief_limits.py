@@ -15,12 +15,8 @@ import numpy as np
 from adversary._core import as_read, check_whole
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
-    GaussianDP,
     NoPrivacy,
-    ProbabilisticDP,
     PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
     compose_basic,
     worst_prior,
 )
@@ -212,7 +208,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     n = int(check_whole("releases", releases, minimum=1))
     once = float(guarantee.loss_bound(0.0))
     certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
-    one = guarantee.implied if isinstance(guarantee, ProbabilisticDP) and n > 1 else guarantee
+    one = guarantee.after_postprocessing if n > 1 else guarantee
 
     def at_failure() -> float:
         with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
@@ -296,8 +292,7 @@ def releases_within(guarantee: Guarantee, prior: float, threshold: float, failur
     >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
     (4, True)
     """
-    adds_up = isinstance(guarantee, ZeroConcentratedDP | GaussianDP | RenyiDP)
-    most = LARGEST if adds_up else LARGEST_OF_LOSSES
+    most = LARGEST if guarantee.multiple(1) is not None else LARGEST_OF_LOSSES
 
     def kept(n: int) -> bool:
         return bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold)

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
-from adversary.reader.beliefs.elicited import PrelizLaw, as_law, is_law
+from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law
 
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
@@ -27,10 +27,14 @@ class Belief(ABC):
     """Law of a level's total given the count inside.
 
     To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
-    None if improper), `proper`, and `others_gap`: in how many other records hypotheses about what lies inside differ.
+    None if improper), `proper`, `others_gap`: in how many other records hypotheses about what lies inside differ, and
+    `describe`. A belief that is certain, flat or about each sibling says so below, and engines take their shortcuts.
     """
 
     __slots__ = ()
+
+    kind: ClassVar[str] = ""
+    """Name of the law in a file, `{ law = "...", ... }`, whose other keys are the fields; empty where it has none."""
 
     @abstractmethod
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
@@ -56,6 +60,35 @@ class Belief(ABC):
         The number of other records in which hypotheses about what lies inside differ too: 0 where what is believed of
         others does not depend on it.
         """
+
+    @abstractmethod
+    def describe(self, level: str, inside: str) -> str:
+        """A clause that says what is believed of this level's total, `inside` being the unit below, or the target."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether its law is one of total - inside, the same whatever is inside; where not sure, no."""
+        return False
+
+    @property
+    def flat(self) -> bool:
+        """Whether every total from the count inside upwards is equally likely, without end."""
+        return False
+
+    @property
+    def known_count(self) -> int | None:
+        """The count outside the unit, where the reader is certain of it."""
+        return None
+
+    @property
+    def known_total(self) -> int | None:
+        """The total, where the reader is certain of it, rightly or wrongly."""
+        return None
+
+    @property
+    def each(self) -> Any:
+        """The belief itself where it is one about every sibling of the unit, as `Each` is; None about their total."""
+        return None
 
     @property
     def ties(self) -> bool:
@@ -97,6 +130,18 @@ class Uniform(Belief):
     def others_gap(self, gap: int) -> int:
         return 0 if self.upper is None else gap
 
+    @property
+    def independent(self) -> bool:
+        return self.flat
+
+    @property
+    def flat(self) -> bool:
+        return self.upper is None
+
+    def describe(self, level: str, inside: str) -> str:
+        end = "wards" if self.upper is None else f" to {self.upper}"
+        return f"of the {level}'s total, every number from the {inside}'s count up{end} is equally likely"
+
 
 @dataclass(frozen=True)
 class Point(Belief):
@@ -123,6 +168,13 @@ class Point(Belief):
 
     def others_gap(self, gap: int) -> int:
         return gap
+
+    @property
+    def known_total(self) -> int:
+        return self.total
+
+    def describe(self, level: str, inside: str) -> str:
+        return f"the {level}'s total is {self.total}, for certain"
 
 
 @dataclass(frozen=True)
@@ -151,11 +203,22 @@ class Known(Belief):
         del gap
         return 0
 
+    @property
+    def independent(self) -> bool:
+        return True
+
+    @property
+    def known_count(self) -> int:
+        return self.count
+
+    def describe(self, level: str, inside: str) -> str:
+        return f"everybody of the {level} outside the {inside}: {self.count} in the cell"
+
 
 class Independent(Belief):
     """A belief about the count outside the target's unit that does not depend on what is inside.
 
-    To write one: `log_pmf` of the outside count, `outside` (its support) and `bulk` (where the mass lies).
+    To write one: `log_pmf` of the outside count, `outside` (its support), `bulk` (where the mass lies) and `describe`.
     """
 
     __slots__ = ()
@@ -191,6 +254,10 @@ class Independent(Belief):
     @property
     def proper(self) -> bool:
         return self.bulk() is not None
+
+    @property
+    def independent(self) -> bool:
+        return True
 
     def others_gap(self, gap: int) -> int:
         del gap
@@ -257,6 +324,9 @@ class Others(Independent):
         low, high = self.outside()
         return self._edges if high is None or high - low > 4096 else (low, high)
 
+    def describe(self, level: str, inside: str) -> str:
+        return f"{others_of(level, inside)} follow {describe_law(self.law)}"
+
     def __repr__(self) -> str:
         if isinstance(self.law, np.ndarray):
             return f"Others({self.law.tolist()})"
@@ -275,6 +345,11 @@ class Others(Independent):
         """Counts with at most LAW_MASS below and above (a law's own quantiles fail that far out)."""
         low, high = self.law.support()
         return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
+
+
+def others_of(level: str, inside: str) -> str:
+    """Whom a belief is about, in words."""
+    return f"the {level}'s people outside the {inside}"
 
 
 FARTHEST = 2**53

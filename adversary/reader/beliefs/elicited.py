@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, figure_of
 
 _SCIPY = ("logpmf", "ppf", "isf", "support")
 _PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
@@ -107,6 +107,29 @@ def is_law(value: Any) -> bool:
     (True, False, False)
     """
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
+
+
+def describe_law(law: Any) -> str:
+    """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean.
+
+    Parameters
+    ----------
+    law : a pmf as an array, a frozen discrete scipy.stats law, or `PrelizLaw`
+
+    Returns
+    -------
+    A clause
+
+    >>> describe_law(np.array([0.5, 0.5]))
+    'a law of 2 probabilities, mean 0.500'
+    """
+    if isinstance(law, np.ndarray):
+        mean = float((np.arange(law.size) * law).sum())
+        return f"a law of {law.size} probabilities, mean {figure_of(mean)}"
+    if isinstance(law, PrelizLaw):
+        return repr(law)
+    given = [*map(figure_of, law.args), *(f"{key} = {figure_of(v)}" for key, v in law.kwds.items())]
+    return f"{law.dist.name}({', '.join(given)})"
 
 
 def as_law(value: Any) -> Any:
