@@ -45,6 +45,42 @@ def random_pair(rng: np.random.Generator, size: int) -> tuple[Any, Any]:
     return p / p.sum(), q / q.sum()
 
 
+# What a leaf says of itself
+
+
+@over(GUARANTEES)
+def test_a_definition_names_its_parameters_and_says_what_it_means(g: adv.Guarantee) -> None:
+    assert g.describe().startswith(g.name)
+    assert all(f"{name} " in g.describe() for name in g.budget)
+    assert g.meaning.endswith(".") or g.vacuous
+    assert g.kind in ("", g.definition)
+    assert g.kind == "" or type(g)(*g.parameters.values()) == g
+
+
+@over(GUARANTEES)
+def test_an_implied_rho_holds_and_grows_with_the_budget(g: adv.Guarantee) -> None:
+    if g.vacuous:
+        assert g + adv.ZeroConcentratedDP(0.5) == g
+        return
+    if g.implied_rho is None:
+        with pytest.raises(TypeError, match="do not compose"):
+            g + adv.ZeroConcentratedDP(0.5)
+        return
+    rho = adv.ZeroConcentratedDP(g.implied_rho)
+    assert g.kind == "zCDP" or rho.is_satisfied_by(g.worst_pair)
+    assert g + adv.ZeroConcentratedDP(0.5) == adv.ZeroConcentratedDP(g.implied_rho + 0.5)
+    if g.kind:
+        assert g.scaled(4.0).implied_rho == pytest.approx(4.0 * g.implied_rho, rel=1e-12)
+
+
+@over(GUARANTEES)
+def test_a_definition_implies_itself_and_what_is_left_after_postprocessing(g: adv.Guarantee) -> None:
+    later = g.after_postprocessing
+    assert later.after_postprocessing is later
+    assert np.all(np.asarray(later.delta([0.0, 0.5, 2.0])) <= g.delta([0.0, 0.5, 2.0]))
+    assert later.implies(later)
+
+
 # Trade-offs
 
 
