@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.privacy.definitions.moments import MomentBound, RenyiDP
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.lattice import LatticeLoss
@@ -130,11 +129,9 @@ def test_closed_trade_offs_are_the_duals_of_their_profiles(g: adv.Guarantee) -> 
     for a in (0.0, 1e-6, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999, 1.0):
         assert g.power(a) == pytest.approx(adv.Guarantee.power(g, a), rel=1e-7, abs=1e-12)
         assert g.level(a) == pytest.approx(adv.Guarantee.level(g, a), rel=1e-6, abs=1e-12)
-    certain = 1 - getattr(g, "delta0", 0.0)
-    corners = [0.0, certain * expit(-getattr(g, "epsilon0", 0.0)), certain]
-    if isinstance(g, GroupPrivacy):
-        corners = [0.0, *g.worst_pair.tail(g.worst_pair.losses)[1], certain]
-    levels = np.concatenate([corners, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
+    corners = g.after_postprocessing.worst_pair.corners
+    turns = [0.0] if corners is None else [0.0, *corners[0]]
+    levels = np.concatenate([turns, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
     for e in (-1.5, 0.0, 0.3, 0.9, 3.0):
         gap = np.asarray(g.power(levels)) - math.exp(e) * levels
         assert np.max(gap) == pytest.approx(g.delta(e), rel=1e-5, abs=1e-9)

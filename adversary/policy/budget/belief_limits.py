@@ -14,12 +14,7 @@ import numpy as np
 
 from adversary._core import as_read, check_whole
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import (
-    NoPrivacy,
-    PureDP,
-    compose_basic,
-    worst_prior,
-)
+from adversary.privacy.definitions import NoPrivacy, PureDP, compose_basic, worst_prior
 
 LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
@@ -144,6 +139,7 @@ def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
     ------
     Limit : at most four, by decreasing failure.
 
+    >>> from adversary.privacy.definitions import GaussianDP
     >>> [one.failure for one in stricter(GaussianDP(1.0), Limit(2.54, 0.05))]
     [0.05, 0.005, 0.0005, 5e-05]
     """
@@ -167,7 +163,7 @@ def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
     -------
     float : 0.05 or one of `SMALLER`; 0.05 where the bound is certain or infinite.
 
-    >>> from adversary.privacy.definitions import ApproximateDP
+    >>> from adversary.privacy.definitions import ApproximateDP, GaussianDP
     >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
     (0.0001, 0.05)
     """

@@ -8,7 +8,7 @@ uniform keeps one constant for every count inside, a bounded one is normalised a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,10 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
-from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law
-
-LAW_MASS = 1e-18
-"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
+from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law, law_edges
 
 
 class Belief(ABC):
@@ -350,34 +347,6 @@ class Others(Independent):
 def others_of(level: str, inside: str) -> str:
     """Whom a belief is about, in words."""
     return f"the {level}'s people outside the {inside}"
-
-
-FARTHEST = 2**53
-"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
-
-
-def law_edges(
-    median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
-) -> tuple[int, int]:
-    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
-    low, high = ends
-    below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
-    above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
-    return int(max(median - below, low)), int(min(median + above, high))
-
-
-def _outwards(far_enough: Callable[[int], bool]) -> int:
-    """Smallest step that is far enough: doubled until one is, then halved into."""
-    step = 1
-    while not far_enough(step):
-        step *= 2
-        if step > FARTHEST:
-            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on counts below {FARTHEST:.0e}")
-    low = step // 2
-    while step - low > 1:
-        middle = (low + step) // 2
-        low, step = (low, middle) if far_enough(middle) else (middle, step)
-    return step
 
 
 def as_belief(name: str, belief: Any) -> Belief:

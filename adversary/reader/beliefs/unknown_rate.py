@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import betainc, gammaln
 
 from adversary._core import Floats, check_positive, check_whole, figure_of, one_number
-from adversary.reader.beliefs.belief import Independent, law_edges, others_of
+from adversary.reader.beliefs.belief import Independent, others_of
+from adversary.reader.beliefs.elicited import law_edges
 
 
 @dataclass(frozen=True)
