@@ -15,7 +15,6 @@ from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 from adversary.privacy.mechanisms import Exact
-from adversary.reader.beliefs import Each
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
@@ -100,7 +99,7 @@ class Case:
         cells = range(self.plan.cells)
         upper = largest_total(self.plan, self.reader, release)
         apart = "siblings" in release and any(
-            isinstance(belief, Each) for cell in cells for belief in self.reader.level_beliefs(self.plan, cell)
+            belief.each is not None for cell in cells for belief in self.reader.level_beliefs(self.plan, cell)
         )
         if self.plan.postprocessing is not None:
             model = postprocessed(self.plan, self.reader, upper=upper)

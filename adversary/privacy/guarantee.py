@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,9 +25,11 @@ from adversary._core import (
     check_non_negative,
     check_probability,
     elementwise,
+    exactly,
     labelled,
     logit,
     past_ties,
+    plain,
     posterior_ratio,
     scalar_or_array,
     smallest,
@@ -83,10 +85,23 @@ class Invariants(Protocol):
 
 
 class Guarantee(ABC):
-    """A promise against every reader. Leaves say `delta`, `loss_bound`, `group`, `is_satisfied_by`; bounds are
-    derived."""
+    """A promise against every reader. Leaves say what they are (`definition`, `name`, `meaning`) and `delta`,
+    `loss_bound`, `group`, `is_satisfied_by`; bounds are derived.
+
+    A leaf with fields of numbers has `parameters` of the same names. With a `kind` it can be written in scenario files.
+    What else a leaf may say: how it adds up (`plus`, `multiple`, `conversion`), `scaled`, `implied_rho`.
+    """
 
     __slots__ = ()
+
+    kind: ClassVar[str] = ""
+    """Key of the definition in the `[guarantee]` of a file, with `parameter_names` below it; empty where none."""
+
+    vacuous: ClassVar[bool] = False
+    """Whether it promises nothing at all."""
+
+    conversion: ClassVar[str] = ""
+    """What a definition without a worst pair can be turned into to be composed with others."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuses a parameter by another name with the names there are: epsilon and delta are methods."""
@@ -106,6 +121,16 @@ class Guarantee(ABC):
     def definition(self) -> str:
         """Name of the privacy definition, as tables and figures show it."""
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The definition written out, as in a sentence: "pure differential privacy"."""
+
+    @property
+    @abstractmethod
+    def meaning(self) -> str:
+        """The definition as an inequality, a sentence of P, Q, the parameters and L = log(P / Q); empty for none."""
+
     @abstractmethod
     def delta(self, epsilon: ArrayLike) -> Any:
         """Privacy profile: the largest of P(S) - e^epsilon Q(S) over events S, at any real epsilon."""
@@ -121,6 +146,60 @@ class Guarantee(ABC):
     @abstractmethod
     def is_satisfied_by(self, loss: Any) -> bool:
         """Whether a mechanism with this privacy loss keeps the promise, up to rounding (relative 1e-9)."""
+
+    @classmethod
+    def parameter_names(cls) -> tuple[str, ...]:
+        """Names of the parameters in the order of the fields, as people use them: `epsilon0` is "epsilon"."""
+        return tuple(name.rstrip("0") for name in getattr(cls, "__dataclass_fields__", ()))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters by name, as they were given; none of a privacy loss."""
+        values = (getattr(self, name) for name in getattr(self, "__dataclass_fields__", ()))
+        return dict(zip(self.parameter_names(), values, strict=True))
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        """Those of the parameters with which less is promised as they grow."""
+        return self.parameters
+
+    def describe(self) -> str:
+        """The definition by name with its parameters, those rounded up that are long: less is promised then."""
+        told = " and ".join(f"{name} {format_parameter(x)}" for name, x in self.budget.items())
+        return f"{self.name} with {told}" if told else self.name
+
+    @property
+    def after_postprocessing(self) -> Guarantee:
+        """What of it holds for whatever is computed from the release too: all, unless a leaf says otherwise.
+
+        It is what holds for every reader: one who is unsure of others sees the release averaged over them, which is
+        post-processing.
+        """
+        return self
+
+    @property
+    def implied_rho(self) -> Any:
+        """The rho of the zCDP that this implies, with which it is composed with zCDP; None where no rule says."""
+        return None
+
+    def scaled(self, factor: float) -> Guarantee:
+        """The promise of noise with `factor` times the budget: rho times `factor`, epsilon and mu times its root."""
+        del factor
+        raise TypeError(f"{self!r} has no budget to scale")
+
+    def plus(self, other: Guarantee) -> Guarantee | None:
+        """What the two promise together by a rule of this definition's own; None where there is none for the other."""
+        del other
+        return None
+
+    def multiple(self, times: int) -> Guarantee | None:
+        """The same definition of that many releases, where its parameter adds up; None where only worst pairs do."""
+        del times
+        return None
+
+    def implies(self, other: Guarantee) -> bool:
+        """Whether every release with this guarantee also satisfies the other one, decided by its worst pair."""
+        return other.is_satisfied_by(self.worst_pair)
 
     def given(self, invariants: Invariants) -> Guarantee:
         """The guarantee beside statistics published exactly: `group(a)`, a the semi-adjacency of what conforms to them.
@@ -325,6 +404,16 @@ class Guarantee(ABC):
         return repeat(self, times)
 
     __rmul__ = __mul__
+
+
+_LONGEST = 12
+"""Characters of a parameter, at most, that is told in full."""
+
+
+def format_parameter(x: float) -> str:
+    """A parameter in full where that is short; else rounded up, which promises less, to six digits."""
+    full = exactly(x)
+    return full if len(full) <= _LONGEST else plain(x, True, 6)
 
 
 _OUTER = np.geomspace(1e-9, 700.0, 240)

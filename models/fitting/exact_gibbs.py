@@ -31,7 +31,6 @@ from pytensor.tensor.variable import TensorVariable
 from scipy.special import expit, logit, logsumexp
 
 from adversary.models.enumeration import summed, support_of, vectorized
-from adversary.reader.beliefs import Known
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
@@ -172,13 +171,14 @@ def published_gibbs_law(plan: Plan, reader: Adversary, observed: Mapping[str, Ar
     Kazan and Reiter (2025), eqs 2.10 and 2.11, and the tables of its section 2.4.
     """
     chain = reader.level_beliefs(plan) if len(plan.levels) == 2 and plan.cells == 1 else ()
-    if not chain or not plan.levels[0].siblings or not isinstance(chain[0], Known):
+    known = chain[0].known_count if chain else None
+    if known is None or not plan.levels[0].siblings:
         raise ValueError("the published chain is for two levels with siblings, one cell, and a known count below")
     low, high = plan.levels
     siblings = low.siblings or 0
     names = (f"noisy[{low.name}]", f"noisy[{high.name}]", f"sibling_sum[{low.name}]")
     noisy1, noisy2, total = np.broadcast_arrays(*(np.asarray(observed[name], dtype=np.float64) for name in names))
-    inside = np.array(reader.contributions()) + chain[0].count
+    inside = np.array(reader.contributions()) + known
     totals = _totals(chain[1], inside, high.mechanism, noisy2, total)
     link = low.mechanism.total(siblings)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import check_whole
-from adversary.reader.beliefs import Belief, Each, Independent, Known, Point, Uniform
+from adversary.reader.beliefs import Belief, Each
 
 from .tabulated import Tabulated
 
@@ -106,16 +106,20 @@ Law = Callable[[OthersOfLevel], OthersDraw]
 
 def believed(outside: OthersOfLevel) -> OthersDraw:
     """One latent ``others[level]`` at most, from the belief's own log probabilities."""
-    if all(isinstance(belief, Known | Point) for belief in outside.beliefs):
+    if all(_certain(belief) for belief in outside.beliefs):
         return _settled(outside)
-    if all(isinstance(belief, Uniform) and belief.upper is None for belief in outside.beliefs):
+    if all(belief.flat for belief in outside.beliefs):
         return _flat(outside)
     return _tabulated(outside)
 
 
+def _certain(belief: Belief) -> bool:
+    return belief.known_count is not None or belief.known_total is not None
+
+
 def one_by_one(outside: OthersOfLevel) -> OthersDraw:
     """As `believed`, but under `Each` every sibling's count is a latent, ``sibling_count[level below]``."""
-    each = [belief for belief in outside.beliefs if isinstance(belief, Each)]
+    each = [belief.each for belief in outside.beliefs if belief.each is not None]
     if not each:
         return believed(outside)
     if len(each) < len(outside.beliefs):
@@ -154,8 +158,8 @@ def _ends_of_one(belief: Each, outside: OthersOfLevel) -> tuple[int, int]:
 def _settled(outside: OthersOfLevel) -> OthersDraw:
     """No latent: the reader is sure of the others (`Known`) or of the total (`Point`)."""
     beliefs, inside = outside.beliefs, outside.inside
-    sure = np.array([isinstance(belief, Point) for belief in beliefs])
-    number = np.array([b.total if isinstance(b, Point) else b.count for b in beliefs if isinstance(b, Known | Point)])
+    sure = np.array([belief.known_total is not None for belief in beliefs])
+    number = np.array([b.known_count if b.known_total is None else b.known_total for b in beliefs])
     ends = [np.where(sure, number, end + number) for end in (inside.low, inside.high)]
     if outside.dims is None:
         sure, number = sure[0], number[0]
@@ -175,7 +179,7 @@ def _flat(outside: OthersOfLevel) -> OthersDraw:
 def _tabulated(outside: OthersOfLevel) -> OthersDraw:
     """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
     name, beliefs, inside, dims = outside.name, outside.beliefs, outside.inside, outside.dims
-    alike = all(isinstance(belief, Independent) for belief in beliefs)
+    alike = all(belief.independent for belief in beliefs)
     rows = inside.range[:1] if alike else inside.range
     windows = np.array([_window(name, belief, rows, outside.limit) for belief in beliefs])
     start, stop = max(0, int(windows[:, 0].min())), int(windows[:, 1].max()) + 1

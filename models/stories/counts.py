@@ -26,7 +26,6 @@ import pymc as pm
 from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.noise import released
-from adversary.reader.beliefs import Each, Known
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Level, Plan
 
@@ -92,7 +91,7 @@ def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None, indi
     """
     if not individually:
         return nested_counts(plan, reader, upper, believed)
-    if not any(isinstance(belief, Each) for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
+    if not any(belief.each is not None for cell in range(plan.cells) for belief in reader.level_beliefs(plan, cell)):
         raise ValueError("individually: no belief is about each sibling; give some upper level Each(law)")
     return nested_counts(plan, reader, upper, one_by_one)
 
@@ -135,7 +134,7 @@ def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tupl
         target = pm.Bernoulli("in", p=np.float64(reader.prior))
         out, present = contributions[..., 0], contributions[..., 1]
         count = Count(out + (present - out) * target, int(contributions.min()), int(contributions.max()))
-        lowest = [chain[0].count if isinstance(chain[0], Known) else 0 for chain in chains]
+        lowest = [chain[0].known_count or 0 for chain in chains]
         limit = Limit(upper, count.high + max(lowest))
         for i, level in enumerate(plan.levels):
             below, outside = plan.levels[i - 1].name if i else None, None

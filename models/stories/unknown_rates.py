@@ -16,10 +16,12 @@ for the priors on rates.
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
 import pymc as pm
 
-from adversary.reader.beliefs import BetaBinomial, GammaPoisson
+from adversary.reader.beliefs import Belief, BetaBinomial, GammaPoisson
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
@@ -47,7 +49,7 @@ def uncertain_rates(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mo
         chance of the trait. One per cell with two cells.
     """
     chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
-    if not any(isinstance(belief, GammaPoisson | BetaBinomial) for chain in chains for belief in chain):
+    if not any(_has_rate(belief) for chain in chains for belief in chain):
         raise ValueError(
             "uncertain_rates needs a belief GammaPoisson or BetaBinomial about some level, got "
             f"{dict(reader.beliefs)}: without one use hierarchical_counts"
@@ -57,34 +59,55 @@ def uncertain_rates(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mo
 
 def _rated(outside: OthersOfLevel) -> OthersDraw:
     """The others given their rate, where the belief has one."""
-    if all(isinstance(belief, GammaPoisson) for belief in outside.beliefs):
-        return _poisson(outside)
-    if all(isinstance(belief, BetaBinomial) for belief in outside.beliefs):
-        return _binomial(outside)
-    if any(isinstance(belief, GammaPoisson | BetaBinomial) for belief in outside.beliefs):
-        raise ValueError(f"level {outside.name!r}: give both cells the same kind of belief, got {outside.beliefs}")
+    if any(_has_rate(belief) for belief in outside.beliefs):
+        if len({type(belief) for belief in outside.beliefs}) > 1:
+            raise ValueError(f"level {outside.name!r}: give both cells the same kind of belief, got {outside.beliefs}")
+        return given_rate(outside.beliefs[0], outside)
     return believed(outside)
 
 
-def _poisson(outside: OthersOfLevel) -> OthersDraw:
+@singledispatch
+def given_rate(belief: Belief, outside: OthersOfLevel) -> OthersDraw:
+    """The others given their rate, a latent of its own: one implementation for each kind of belief that has a rate.
+
+    Parameters
+    ----------
+    belief : of the first cell; those of all cells, of the same kind, are in `outside`
+    outside : everybody outside the target's unit at one level
+    """
+    raise TypeError(f"{belief!r} has no rate")
+
+
+def _has_rate(belief: Belief) -> bool:
+    return given_rate.dispatch(type(belief)) is not given_rate.dispatch(object)
+
+
+@given_rate.register
+def _(belief: GammaPoisson, outside: OthersOfLevel) -> OthersDraw:
     name, dims = outside.name, outside.dims
-    beliefs = [belief for belief in outside.beliefs if isinstance(belief, GammaPoisson)]
-    a, b, e = (_fields([getattr(belief, field) for belief in beliefs]) for field in ("shape", "rate", "exposure"))
+    a, b, e = (_fields([getattr(one, field) for one in outside.beliefs]) for field in ("shape", "rate", "exposure"))
     limit = outside.limit
-    high = limit.width(name) if limit.given(name) else max(belief.bulk()[1] for belief in beliefs)
+    high = limit.width(name) if limit.given(name) else max(_last(one) for one in outside.beliefs)
     rate = pm.Gamma(f"rate[{name}]", alpha=a, beta=b, dims=dims)
     law = pm.Poisson.dist(mu=rate * e)
     others = pm.Truncated(f"others[{name}]", law, lower=np.float64(0), upper=np.float64(high), dims=dims)
     return OthersDraw(others, outside.inside.plus(others, 0, high))
 
 
-def _binomial(outside: OthersOfLevel) -> OthersDraw:
+@given_rate.register
+def _(belief: BetaBinomial, outside: OthersOfLevel) -> OthersDraw:
     name, dims = outside.name, outside.dims
-    beliefs = [belief for belief in outside.beliefs if isinstance(belief, BetaBinomial)]
-    n, alpha, beta = (_fields([getattr(belief, field) for belief in beliefs]) for field in ("n", "alpha", "beta"))
+    n, alpha, beta = (_fields([getattr(one, field) for one in outside.beliefs]) for field in ("n", "alpha", "beta"))
     rate = pm.Beta(f"rate[{name}]", alpha=alpha, beta=beta, dims=dims)
     others = pm.Binomial(f"others[{name}]", n=n, p=rate, dims=dims)
     return OthersDraw(others, outside.inside.plus(others, 0, int(np.max(n))))
+
+
+def _last(belief: Belief) -> int:
+    """Largest count outside that is worth a look."""
+    bulk = belief.window(0)
+    assert bulk is not None
+    return bulk[1]
 
 
 def _fields(values: list[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

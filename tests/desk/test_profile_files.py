@@ -1,6 +1,7 @@
 """Profile files: read as meant; what is wrong is said in one line with file, key, rule and value; nothing is run."""
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import adversary as adv
 from adversary.desk.files.keys import Keys
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.files.profile_keys import read_profile
+from adversary.policy.budget.tolerances import EVERYBODY, Tolerance
 
 DATA = Path(__file__).parents[2] / "data"
 GOOD = """
@@ -199,6 +201,28 @@ def test_the_same_keys_are_read_from_any_table(tmp_path: Path) -> None:
     assert read_profile(table) == adv.RiskProfile.constant(3)
     with pytest.raises(ValueError, match=r"profile\.statistic: unknown key"):
         read_profile(Keys(values, tmp_path, "profile"))
+
+
+@dataclass(frozen=True)
+class OddsRatio(Tolerance):
+    """Posterior odds of at most `factor` times the prior odds: a kind that the library does not have."""
+
+    factor: float
+    domain = EVERYBODY
+    decreasing = True
+    words = "no odds ratio above the factor"
+
+    def tolerated(self, p: Any, q: Any) -> Any:
+        return self.factor / (1.0 - p * q + self.factor * p * q)
+
+
+def test_a_tolerance_with_a_kind_is_read_by_its_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OddsRatio, "kind", "odds ratio")
+    found = read_profile(Keys({"kind": "odds ratio", "factor": 3, "value": 1}, tmp_path, "profile"))
+    assert found == adv.RiskProfile(OddsRatio(3.0)).within(value=(1, 1))
+    assert found(0.5, 1.0) == 1.5
+    with pytest.raises(ValueError, match="unknown key"):
+        read_profile(Keys({"kind": "odds ratio", "factor": 3, "ratio": 2}, tmp_path, "profile"))
 
 
 def test_what_is_asked_on_the_command_line_replaces_what_the_file_says(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import adversary as adv
 from adversary.desk.commands.cli import app
+from tests.catalogue import GUARANTEES
 
 DATA = Path(__file__).parents[2] / "data"
 GOOD = """
@@ -110,6 +111,15 @@ def test_siblings_that_are_read_one_by_one_need_true_counts(tmp_path: Path) -> N
     text = GOOD.replace("siblings = 3", "siblings = 3\nclamp = 0").replace('"uniform"', '{ each = "uniform" }')
     with pytest.raises(ValueError, match=r"truth\.siblings"):
         adv.load_scenario(scenario_file(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", [name for name, one in GUARANTEES.items() if one.kind])
+def test_every_definition_with_a_kind_is_read_as_it_is(name: str, tmp_path: Path) -> None:
+    one = GUARANTEES[name]
+    several = ", ".join(f"{key} = {float(x)!r}" for key, x in one.parameters.items())
+    written = f"{{ {several} }}" if len(one.parameters) > 1 else several.partition(" = ")[2]
+    text = f'{GOOD.partition("[guarantee]")[0]}\n[guarantee]\n"{one.kind}" = {written}\n'
+    assert adv.load_scenario(scenario_file(tmp_path, text)).guarantee == {one.kind: one}
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import adversary as adv
 from adversary._core.numeric import Floats
-from adversary.policy.budget.equivalents import equivalent_epsilon, lasting, value_failure
+from adversary.policy.budget.equivalents import equivalent_epsilon, value_failure
 from adversary.policy.budget.risk_bounds import relative_risk_bound
 from adversary.privacy.guarantee import Guarantee
 
@@ -167,7 +167,7 @@ def test_values_never_cost_less_than_inclusion(name: str) -> None:
     guarantee = GUARANTEES[name]
     for failure in (0.0, 0.02, 0.2):
         inclusion = equivalent_epsilon(guarantee, failure, values=False)
-        assert inclusion == lasting(guarantee).loss_bound(failure)
+        assert inclusion == guarantee.after_postprocessing.loss_bound(failure)
         assert equivalent_epsilon(guarantee, failure) >= inclusion
 
 

@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.privacy.definitions.moments import MomentBound, RenyiDP
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order
 from adversary.privacy.losses.lattice import LatticeLoss
@@ -43,6 +42,42 @@ def binary_renyi(alpha: float, a: float, b: float) -> float:
 def random_pair(rng: np.random.Generator, size: int) -> tuple[Any, Any]:
     p, q = rng.dirichlet(np.full(size, 1.5), 2) + 1e-6
     return p / p.sum(), q / q.sum()
+
+
+# What a leaf says of itself
+
+
+@over(GUARANTEES)
+def test_a_definition_names_its_parameters_and_says_what_it_means(g: adv.Guarantee) -> None:
+    assert g.describe().startswith(g.name)
+    assert all(f"{name} " in g.describe() for name in g.budget)
+    assert g.meaning.endswith(".") or g.vacuous
+    assert g.kind in ("", g.definition)
+    assert g.kind == "" or type(g)(*g.parameters.values()) == g
+
+
+@over(GUARANTEES)
+def test_an_implied_rho_holds_and_grows_with_the_budget(g: adv.Guarantee) -> None:
+    if g.vacuous:
+        assert g + adv.ZeroConcentratedDP(0.5) == g
+        return
+    if g.implied_rho is None:
+        with pytest.raises(TypeError, match="do not compose"):
+            g + adv.ZeroConcentratedDP(0.5)
+        return
+    rho = adv.ZeroConcentratedDP(g.implied_rho)
+    assert g.kind == "zCDP" or rho.is_satisfied_by(g.worst_pair)
+    assert g + adv.ZeroConcentratedDP(0.5) == adv.ZeroConcentratedDP(g.implied_rho + 0.5)
+    if g.kind:
+        assert g.scaled(4.0).implied_rho == pytest.approx(4.0 * g.implied_rho, rel=1e-12)
+
+
+@over(GUARANTEES)
+def test_a_definition_implies_itself_and_what_is_left_after_postprocessing(g: adv.Guarantee) -> None:
+    later = g.after_postprocessing
+    assert later.after_postprocessing is later
+    assert np.all(np.asarray(later.delta([0.0, 0.5, 2.0])) <= g.delta([0.0, 0.5, 2.0]))
+    assert later.implies(later)
 
 
 # Trade-offs
@@ -94,11 +129,9 @@ def test_closed_trade_offs_are_the_duals_of_their_profiles(g: adv.Guarantee) -> 
     for a in (0.0, 1e-6, 0.01, 0.05, 0.3, 0.5, 0.9, 0.999, 1.0):
         assert g.power(a) == pytest.approx(adv.Guarantee.power(g, a), rel=1e-7, abs=1e-12)
         assert g.level(a) == pytest.approx(adv.Guarantee.level(g, a), rel=1e-6, abs=1e-12)
-    certain = 1 - getattr(g, "delta0", 0.0)
-    corners = [0.0, certain * expit(-getattr(g, "epsilon0", 0.0)), certain]
-    if isinstance(g, GroupPrivacy):
-        corners = [0.0, *g.worst_pair.tail(g.worst_pair.losses)[1], certain]
-    levels = np.concatenate([corners, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
+    corners = g.after_postprocessing.worst_pair.corners
+    turns = [0.0] if corners is None else [0.0, *corners[0]]
+    levels = np.concatenate([turns, np.geomspace(1e-14, 0.5, 6000), 1 - np.geomspace(0.5, 1e-14, 6000), [1.0]])
     for e in (-1.5, 0.0, 0.3, 0.9, 3.0):
         gap = np.asarray(g.power(levels)) - math.exp(e) * levels
         assert np.max(gap) == pytest.approx(g.delta(e), rel=1e-5, abs=1e-9)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.policy.explain.guarantee_names import meaning, named, wider
+from adversary.policy.explain.guarantee_names import wider
 from adversary.privacy.definitions.group import GroupPrivacy
 from adversary.reader.counterfactual.ratio_bounds import true_record_bound
 from tests.catalogue import DG
@@ -106,8 +106,8 @@ def test_groups_cover_the_two_record_moves_of_every_mechanism() -> None:
 def test_groups_are_named_with_their_parameters() -> None:
     group = adv.PureDP(0.5).group(3)
     assert group.definition == "pure DP, groups of 3"
-    assert named(group) == "pure differential privacy with epsilon 0.5, for groups of 3 records"
-    assert "one record" in meaning(group)
+    assert group.describe() == "pure differential privacy with epsilon 0.5, for groups of 3 records"
+    assert "one record" in group.meaning
     assert wider(group) == wider(adv.PureDP(0.5))
     assert repr(group) == "GroupPrivacy(base=PureDP(epsilon0=0.5), size=3)"
 

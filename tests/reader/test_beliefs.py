@@ -36,6 +36,20 @@ def test_log_prob_broadcasts_and_keeps_scalars(name: str) -> None:
     assert isinstance(belief.log_prob(4, 2), float)
 
 
+@pytest.mark.parametrize("name", BELIEFS)
+def test_what_a_belief_says_of_itself_is_in_its_law(name: str) -> None:
+    belief, totals = BELIEFS[name].belief, np.arange(40)
+    given = np.array([belief.log_prob(totals, inside) for inside in INSIDE])
+    if belief.independent:
+        np.testing.assert_array_equal(given, [belief.log_prob(totals - inside, 0) for inside in INSIDE])
+    assert belief.flat == all(np.array_equal(row == 0.0, totals >= k) for k, row in zip(INSIDE, given, strict=True))
+    if belief.known_count is not None:
+        np.testing.assert_array_equal(np.argmax(given, axis=1), belief.known_count + np.array(INSIDE))
+    if belief.known_total is not None:
+        assert np.isneginf(np.delete(given, belief.known_total, axis=1)).all()
+    assert "tract" in belief.describe("tract", "block")
+
+
 @pytest.mark.parametrize("name", PROPER)
 def test_proper_beliefs_sum_to_one(name: str) -> None:
     belief = BELIEFS[name].belief

@@ -130,16 +130,13 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
 
 def _epsilons(guarantee: Guarantee, delta: float) -> dict[str, float | None]:
     tight = finite(guarantee.epsilon(delta))
-    if isinstance(guarantee, ZeroConcentratedDP):
-        return {"epsilon": tight, "simple": finite(simple_epsilon(guarantee.rho, delta))}
-    return {"epsilon": tight}
+    rho = guarantee.parameters.get("rho")
+    return {"epsilon": tight} if rho is None else {"epsilon": tight, "simple": finite(simple_epsilon(rho, delta))}
 
 
 def _rho(guarantee: Guarantee) -> float | None:
     """The zCDP that follows, where some does: epsilon^2 / 2, mu^2 / 2."""
-    if isinstance(guarantee, PureDP | GaussianDP | ZeroConcentratedDP):
-        return finite((guarantee + ZeroConcentratedDP(0.0)).rho)
-    return None
+    return None if guarantee.implied_rho is None else finite(guarantee.implied_rho)
 
 
 def title(answer: dict[str, Any]) -> str:

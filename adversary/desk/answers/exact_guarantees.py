@@ -17,14 +17,7 @@ from adversary.desk.files import Published
 from adversary.desk.kit import add, put, table
 from adversary.desk.kit.exact_words import parameter
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import (
-    ApproximateDP,
-    GaussianDP,
-    GroupPrivacy,
-    PureDP,
-    ZeroConcentratedDP,
-    simple_epsilon,
-)
+from adversary.privacy.definitions import simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose
 from adversary.reader.conditioned import ONE_FEATURE, ExactTotals
 
@@ -69,33 +62,20 @@ def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
     found["loss_bound"] = finite(guarantee.loss_bound(0.0))
     found["advantage"] = finite(guarantee.advantage)
     found["epsilon"] = [{"delta": delta, "epsilon": finite(guarantee.epsilon(delta))} for delta in DELTAS]
-    if isinstance(guarantee, ZeroConcentratedDP):
-        found["mu_if_gaussian"] = float(np.sqrt(2.0 * guarantee.rho))
+    if (rho := guarantee.parameters.get("rho")) is not None:
+        found["mu_if_gaussian"] = float(np.sqrt(2.0 * rho))
         for row in found["epsilon"]:
-            row["simple"] = finite(simple_epsilon(guarantee.rho, row["delta"]))
+            row["simple"] = finite(simple_epsilon(rho, row["delta"]))
     return found
 
 
 def stated(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee by its definition and parameters alone."""
-    return {"definition": guarantee.definition, "parameters": parameters(guarantee)}
+    return {"definition": guarantee.definition, "parameters": _numbers(guarantee)}
 
 
-def parameters(guarantee: Guarantee) -> dict[str, float]:
-    """Of a definition, by the names people use."""
-    match guarantee:
-        case ZeroConcentratedDP():
-            return {"rho": float(guarantee.rho)}
-        case GaussianDP():
-            return {"mu": float(guarantee.mu)}
-        case PureDP():
-            return {"epsilon": float(guarantee.epsilon0)}
-        case ApproximateDP():
-            return {"epsilon": float(guarantee.epsilon0), "delta": float(guarantee.delta0)}
-        case GroupPrivacy():
-            delta = {"delta": guarantee.delta0} if guarantee.delta0 else {}
-            return {"epsilon": guarantee.epsilon0, **delta}
-    return {}
+def _numbers(guarantee: Guarantee) -> dict[str, float]:
+    return {name: float(x) for name, x in guarantee.parameters.items()}
 
 
 def of_promises(
@@ -131,7 +111,7 @@ def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[
 
 def _same(first: Guarantee, last: Guarantee) -> bool:
     """Whether two promises have the same parameters, and no more than these."""
-    one, other = parameters(first), parameters(last)
+    one, other = _numbers(first), _numbers(last)
     alike = type(first) is type(last) and one.keys() == other.keys() and bool(one)
     return alike and bool(np.allclose(list(one.values()), list(other.values()), rtol=1e-12, atol=0.0))
 

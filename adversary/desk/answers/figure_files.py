@@ -39,7 +39,7 @@ RARE = 1e-4
 
 def of_guarantee(guarantee: Guarantee, name: str, priors: Sequence[float], failure: float) -> dict[str, Figure]:
     """Trade-off, posterior by prior, and, for zCDP and Gaussian DP, the ladder of epsilons."""
-    rho = float(guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else 0.0
+    rho = float(guarantee.parameters.get("rho", 0.0))
     named = {name: guarantee, **({"Gaussian noise of that rho": _gaussian(rho)} if rho else {})}
     drawn: dict[str, Callable[[], Figure]] = {
         "trade_off": lambda: trade_off_curves.trade_off(named),
@@ -47,7 +47,7 @@ def of_guarantee(guarantee: Guarantee, name: str, priors: Sequence[float], failu
     }
     if rho:
         drawn["epsilon_ladder"] = lambda: trade_off_curves.epsilon_ladder(rho)
-    elif isinstance(guarantee, GaussianDP) and guarantee.mu:
+    elif guarantee.parameters.get("mu"):
         drawn["epsilon_ladder"] = lambda: trade_off_curves.epsilon_ladder(guarantees=named)
     return _drawn(drawn)
 

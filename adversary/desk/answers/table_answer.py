@@ -21,7 +21,6 @@ from adversary.desk.files import MOST_RECORDS, TableFile
 from adversary.desk.kit import add, put, table
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import GaussianDP, PureDP
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
 from adversary.reader.conditioned import ExactTotals, table_posterior
 
@@ -94,13 +93,8 @@ def _scales(file: TableFile) -> dict[str, float]:
     """mu and epsilon of the file, 1 where it has none."""
     every: list[Guarantee] = [*file.guarantees.values()]
     every += [file.mechanism.guarantee] if isinstance(file.mechanism, VectorNoise) else []
-    found = {}
-    for one in every:
-        if isinstance(one, GaussianDP):
-            found["mu"] = float(one.mu)
-        if isinstance(one, PureDP):
-            found["epsilon"] = float(one.epsilon0)
-    return found
+    single = [one.parameters for one in every if len(one.parameters) == 1]
+    return {name: float(given[name]) for given in single for name in ("mu", "epsilon") if name in given}
 
 
 def summary(answer: Answer) -> dict[str, Any]:

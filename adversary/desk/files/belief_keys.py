@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,8 @@ import numpy as np
 
 from adversary.desk.files.keys import Keys
 from adversary.privacy.mechanisms import MOST_VALUES
-from adversary.reader.beliefs import LAW_MASS, Belief, BetaBinomial, Each, GammaPoisson, Others, Point, Uniform
+from adversary.reader import beliefs
+from adversary.reader.beliefs import LAW_MASS, Belief, Each, Independent, Others, Point, Uniform
 
 LAWS = (
     "poisson",
@@ -45,8 +47,12 @@ MOST_ADDED = 100_000
 """Counts of any other: scipy adds up all from 0 on for each of its quantiles."""
 DEVIATIONS = 40.0
 """Standard deviations within which a law with light tails has all but 1e-18 of its mass, with room to spare."""
-RATES = ("gamma poisson", "beta binomial")
-"""Laws with an unknown rate, with the parameters of `GammaPoisson` and `BetaBinomial`."""
+RATES: dict[str, type[Independent]] = {
+    one.kind: one
+    for one in (getattr(beliefs, name) for name in dir(beliefs))
+    if isinstance(one, type) and issubclass(one, Independent) and one.kind
+}
+"""Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
 KINDS = ("upper", "total", "probabilities", "law", "each")
 
 
@@ -127,20 +133,22 @@ def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
 
 
 def _unknown_rate(table: Keys) -> Belief:
-    """A count whose rate is unknown."""
-    if table.get("law", str, "text") == RATES[0]:
-        table.only("law", "shape", "rate", "exposure")
-        return _listable(
-            GammaPoisson(*(float(table.measure(key, *more)) for key, *more in (("shape",), ("rate",), ("exposure", 1))))
-        )
-    table.only("law", "n", "alpha", "beta")
-    people = table.get("n", int, "a whole number of people")
-    return _listable(BetaBinomial(people, float(table.measure("alpha")), float(table.measure("beta"))))
+    """A count whose rate is unknown: one of RATES, with its fields as keys."""
+    kind = RATES[table.get("law", str, "text")]
+    every = fields(kind)  # type: ignore[arg-type]
+    table.only("law", *(field.name for field in every))
+    return _listable(kind(*(_field(table, field) for field in every)))
 
 
-def _listable(belief: GammaPoisson | BetaBinomial) -> Belief:
+def _field(table: Keys, field: Field[Any]) -> float:
+    if field.type in (int, "int"):
+        return int(table.get(field.name, int, "a whole number of people"))
+    return float(table.measure(field.name, *(() if field.default is MISSING else (field.default,))))
+
+
+def _listable(belief: Independent) -> Belief:
     """The belief, or ValueError for mass on more counts than can be listed."""
-    low, high = belief.bulk()
+    low, high = belief.bulk() or (0, 0)
     if high - low > MOST_VALUES:
         raise ValueError(f"{belief!r} must have its mass on at most {MOST_VALUES:,} counts, got {high - low + 1:.3g}")
     return belief

@@ -1,4 +1,7 @@
-"""The `[guarantee]` of a file: every promise it makes, by the name of its definition."""
+"""The `[guarantee]` of a file: every promise it makes, by the name of its definition.
+
+A definition with one parameter is a number, as in `"pure DP" = 1`, one with several a table of them by name.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ from collections.abc import Callable
 from functools import partial
 
 from adversary.desk.files.keys import Keys
-from adversary.privacy import Guarantee
-from adversary.privacy.definitions import ApproximateDP, GaussianDP, ProbabilisticDP, PureDP, ZeroConcentratedDP
+from adversary.privacy import Guarantee, definitions
 from adversary.reader.plans import Plan
 
-DEFINITIONS = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
-SINGLE: dict[str, Callable[[float], Guarantee]] = {
-    "zCDP": ZeroConcentratedDP,
-    "pure DP": PureDP,
-    "Gaussian DP": GaussianDP,
-}
-"""Definitions with one parameter."""
+FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
+"""The order in which promises are shown; definitions that it does not name come after these."""
+
+
+def _kinds() -> dict[str, type[Guarantee]]:
+    """Every definition handed out by the door of `privacy.definitions` that has a `kind`."""
+    exported = [getattr(definitions, name) for name in dir(definitions)]
+    kinds = [one for one in exported if isinstance(one, type) and issubclass(one, Guarantee) and one.kind]
+    return {one.kind: one for one in sorted(kinds, key=lambda one: FIRST.index(one.kind) if one.kind in FIRST else 99)}
+
+
+DEFINITIONS = _kinds()
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
@@ -28,19 +35,21 @@ def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> di
             promises[name] = table.build(name, partial(_guarantee, table, name, total))
     table.finish()
     if not promises:
-        raise ValueError(f"{table.file}: {table.key}: must state at least one of {DEFINITIONS}, got nothing")
+        raise ValueError(f"{table.file}: {table.key}: must state at least one of {tuple(DEFINITIONS)}, got nothing")
     return promises
 
 
 def _guarantee(table: Keys, name: str, total: Callable[[], float] | None) -> Guarantee:
-    if name == "zCDP" and table.values[name] == "sum of levels" and total is not None:
-        return ZeroConcentratedDP(total())
-    if name in SINGLE:
-        return SINGLE[name](float(table.number(name)))
-    pair = table.table(name)
-    epsilon, delta = float(pair.number("epsilon")), float(pair.number("delta"))
-    pair.finish()
-    return (ApproximateDP if name == "approximate DP" else ProbabilisticDP)(epsilon, delta)
+    kind = DEFINITIONS[name]
+    names = kind.parameter_names()
+    if names == ("rho",) and table.values[name] == "sum of levels" and total is not None:
+        return kind(total())
+    if len(names) == 1:
+        return kind(float(table.number(name)))
+    several = table.table(name)
+    given = [float(several.number(key)) for key in names]
+    several.finish()
+    return kind(*given)
 
 
 def spent(plan: Plan) -> float:

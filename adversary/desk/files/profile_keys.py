@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from adversary.desk.files.keys import Keys
-from adversary.policy.budget import RiskProfile
+from adversary.policy.budget import RiskProfile, Tolerance
 
 _WHOM = ("inclusion", "value")
 _RANGE = 'a number such as 0.05 or "1/20", or two, from where to where, as in [0.1, 1]'
@@ -35,13 +35,13 @@ def read_profile(table: Keys) -> RiskProfile:
     ValueError : a key is unknown, missing, of the wrong kind or out of range; file, key, rule and value are named
     """
     kind = _kind(table)
-    names, make = _KINDS[kind]
+    names, make = _kinds()[kind]
     table.only("kind", *names, *_WHOM)
     return table.build("", partial(make, table))  # type: ignore[no-any-return]
 
 
 def _kind(table: Keys) -> str:
-    choices = tuple(_KINDS)
+    choices = tuple(_kinds())
     kind = table.get("kind", str, f"one of {choices}")
     if kind not in choices:
         near = get_close_matches(kind.casefold().replace("_", " "), choices, 1)
@@ -93,6 +93,20 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
     "point": (("ratio",), _point),
     "minimum": (("of",), _minimum),
 }
+
+
+def _kinds() -> dict[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]]:
+    """Those written in a form of their own, and every tolerance with a `kind`, whose fields are the keys."""
+    own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}
+    return {**_KINDS, **{kind: (_fields(one), partial(_from_fields, one)) for kind, one in own.items()}}
+
+
+def _fields(kind: type[Tolerance]) -> tuple[str, ...]:
+    return tuple(getattr(kind, "__dataclass_fields__", ()))
+
+
+def _from_fields(kind: type[Tolerance], table: Keys) -> RiskProfile:
+    return _about(table, RiskProfile(kind(*(_number(table, name) for name in _fields(kind)))))
 
 
 def _below(table: Keys) -> str:

@@ -24,7 +24,7 @@ from adversary.desk.files.profile_keys import read_profile
 from adversary.policy.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Margins
-from adversary.reader.beliefs import Belief, Each
+from adversary.reader.beliefs import Belief
 from adversary.reader.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.reader.plans import NEIGHBOURS, Plan
 
@@ -331,7 +331,9 @@ def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any])
         )
         for name, reader in readers.items() if isinstance(readers, dict) else [("", readers)]:
             belief = reader.beliefs.get(above)
-            if not all(isinstance(one, Each) for one in (belief if isinstance(belief, tuple) else (belief,))):
+            if not all(
+                one is not None and one.each is not None for one in (belief if isinstance(belief, tuple) else (belief,))
+            ):
                 whose = f"adversaries.{name}" if name else "adversary"
                 raise ValueError(
                     f"{top.where(whose)}.beliefs.{above}: must be {{ each = ... }}, "

@@ -14,7 +14,6 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import audit_words
 from adversary.desk.kit.audit_words import readers_of
 from adversary.driver import child_seed
-from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
@@ -93,9 +92,7 @@ def reaches(scenario: Scenario, factors: Floats, failure: float) -> tuple[Floats
 def _reach(scenario: Scenario, factor: float, records: int, failure: float) -> float:
     if promises_zcdp(scenario):
         assert scenario.guarantee is not None
-        promise = scenario.guarantee["zCDP"]
-        assert isinstance(promise, ZeroConcentratedDP)
-        return ZeroConcentratedDP(promise.rho * factor).group(records).loss_bound(failure)
+        return float(scenario.guarantee["zCDP"].scaled(factor).group(records).loss_bound(failure))
     loss = scaled_plan(scenario.plan, factor).privacy_loss(records)
     certain = loss.loss_bound(0.0)
     return certain if np.isfinite(certain) else loss.loss_bound(failure)

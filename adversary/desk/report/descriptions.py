@@ -12,8 +12,7 @@ from adversary._core import figure_of, share
 from adversary.desk.files import Scenario
 from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
 from adversary.privacy.mechanisms import RandomizedResponse as Response
-from adversary.reader.beliefs import Belief, BetaBinomial, Each, GammaPoisson, Known, Others, Point, PrelizLaw, Uniform
-from adversary.reader.path import MEANINGS, Adversary, Learned
+from adversary.reader.path import MEANINGS, Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import Clamped, Coarsened, LeastSquares, NonNegative, Postprocessing, Rounded
 
@@ -39,76 +38,19 @@ def noise(mechanism: Mechanism) -> str:
             return repr(mechanism)
 
 
-def belief(one: Belief, level: str, inside: str) -> str:
-    """What a reader believes of one level's total."""
-    others = f"the {level}'s people outside the {inside}"
-    match one:
-        case Uniform(upper=None):
-            return f"of the {level}'s total, every number from the {inside}'s count upwards is equally likely"
-        case Uniform():
-            return f"of the {level}'s total, every number from the {inside}'s count up to {one.upper} is equally likely"
-        case Point():
-            return f"the {level}'s total is {one.total}, for certain"
-        case Known():
-            return f"everybody of the {level} outside the {inside}: {one.count} in the cell"
-        case Others():
-            return f"{others} follow {_law(one.law)}"
-        case Each(law=None):
-            return f"each other unit of the {level} holds any number of people, all equally likely"
-        case Each():
-            return f"each other unit of the {level} holds a number of its own, all after {_law(one.law)}"
-        case GammaPoisson():
-            law = f"a Gamma law of shape {figure_of(one.shape)} and rate {figure_of(one.rate)}"
-            mean = one.shape * one.exposure / one.rate
-            exposure = f", times {figure_of(one.exposure)}" * (one.exposure != 1.0)
-            return f"{others} are Poisson with a rate not known: {law}{exposure} ({figure_of(mean)} people expected)"
-        case BetaBinomial():
-            chance = f"a Beta law, alpha = {figure_of(one.alpha)}, beta = {figure_of(one.beta)}"
-            mean = one.n * one.alpha / (one.alpha + one.beta)
-            return (
-                f"each of {one.n} people of the {level} outside the {inside} is in the cell with the same chance, "
-                f"which is not known: {chance} ({figure_of(mean)} people expected)"
-            )
-        case Learned():
-            return f"the {level}'s count in the cell is {_unknown(one)}"
-        case _:
-            return f"of the {level}: {one!r}"
-
-
-def _law(law: Any) -> str:
-    """A law of a count, by name or by mean."""
-    if isinstance(law, np.ndarray):
-        mean = float((np.arange(law.size) * law).sum())
-        return f"a law of {law.size} probabilities, mean {figure_of(mean)}"
-    if isinstance(law, PrelizLaw):
-        return repr(law)
-    given = [*map(figure_of, law.args), *(f"{key} = {figure_of(v)}" for key, v in law.kwds.items())]
-    return f"{law.dist.name}({', '.join(given)})"
-
-
-def _unknown(one: Learned) -> str:
-    """The range of a tabled belief, with its mean under both hypotheses."""
-    means = []
-    for row in np.exp(one.table):
-        means.append(float((row * one.totals).sum()))
-    low, high = int(one.totals[0]), int(one.totals[-1])
-    out, present = figure_of(means[0]), figure_of(means[-1])
-    return f"between {low} and {high}, {out} on average if the target is out and {present} if in"
-
-
 def reader(plan: Plan, one: Adversary, name: str) -> str:
     """A reader's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
     chain = one.level_beliefs(plan)
     lowest = plan.names[0]
     knows = (
         f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
-        if isinstance(chain[0], Known)
-        else f"does not know all the others in the {lowest}: {belief(chain[0], lowest, 'target')}"
+        if chain[0].known_count is not None
+        else f"does not know all the others in the {lowest}: {chain[0].describe(lowest, 'target')}"
     )
     parts = [
-        belief(given, level, inside)
+        given.describe(level, inside)
         for given, level, inside in zip(chain[1:], plan.names[1:], plan.names[:-1], strict=True)
-        if given != Known(0)
+        if given.known_count != 0
     ]
     believes = f"; believes that {'; that '.join(parts)}" if parts else ""
     k = one.records(plan)

@@ -14,16 +14,7 @@ import numpy as np
 
 from adversary._core import as_read, check_whole
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import (
-    GaussianDP,
-    NoPrivacy,
-    ProbabilisticDP,
-    PureDP,
-    RenyiDP,
-    ZeroConcentratedDP,
-    compose_basic,
-    worst_prior,
-)
+from adversary.privacy.definitions import NoPrivacy, PureDP, compose_basic, worst_prior
 
 LARGEST = 1_000_000
 LARGEST_OF_LOSSES = 1_000
@@ -148,6 +139,7 @@ def stricter(guarantee: Guarantee, limit: Limit) -> Iterator[Limit]:
     ------
     Limit : at most four, by decreasing failure.
 
+    >>> from adversary.privacy.definitions import GaussianDP
     >>> [one.failure for one in stricter(GaussianDP(1.0), Limit(2.54, 0.05))]
     [0.05, 0.005, 0.0005, 5e-05]
     """
@@ -171,7 +163,7 @@ def telling_failure(guarantee: Guarantee, releases: int = 1) -> float:
     -------
     float : 0.05 or one of `SMALLER`; 0.05 where the bound is certain or infinite.
 
-    >>> from adversary.privacy.definitions import ApproximateDP
+    >>> from adversary.privacy.definitions import ApproximateDP, GaussianDP
     >>> telling_failure(ApproximateDP(1.0, 1e-7)), telling_failure(GaussianDP(1.0))
     (0.0001, 0.05)
     """
@@ -212,7 +204,7 @@ def limits_after(guarantee: Guarantee, releases: int, failure: float) -> tuple[L
     n = int(check_whole("releases", releases, minimum=1))
     once = float(guarantee.loss_bound(0.0))
     certain = compose_basic(np.full(n, once))[0] if np.isfinite(once) else np.inf
-    one = guarantee.implied if isinstance(guarantee, ProbabilisticDP) and n > 1 else guarantee
+    one = guarantee.after_postprocessing if n > 1 else guarantee
 
     def at_failure() -> float:
         with np.errstate(all="ignore"):  # losses of hundreds of nats: an infinite answer is one
@@ -296,8 +288,7 @@ def releases_within(guarantee: Guarantee, prior: float, threshold: float, failur
     >>> releases_within(PureDP(0.5), 0.1, 0.5, 0.0)
     (4, True)
     """
-    adds_up = isinstance(guarantee, ZeroConcentratedDP | GaussianDP | RenyiDP)
-    most = LARGEST if adds_up else LARGEST_OF_LOSSES
+    most = LARGEST if guarantee.multiple(1) is not None else LARGEST_OF_LOSSES
 
     def kept(n: int) -> bool:
         return bool(limits_after(guarantee, n, failure)[-1].posterior(prior)[1] <= threshold)

@@ -18,7 +18,6 @@ import numpy as np
 
 from adversary._core import check_probability
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import ProbabilisticDP
 from adversary.privacy.losses import check_guarantee
 
 
@@ -38,19 +37,11 @@ def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
     >>> round(value_failure(one, one.group(2), 0.659573), 6)
     0.05
     """
-    one, two = lasting(one), lasting(two)
+    one, two = one.after_postprocessing, two.after_postprocessing
     first, second = one.pbdp_delta(epsilon), two.pbdp_delta(2.0 * epsilon)
     once, twice = np.exp(-epsilon) * first, np.exp(-2.0 * epsilon) * second
     powers = (side.power(level) for side in one.directions for level in (once, twice))
     return float(max(first, second, *powers))
-
-
-def lasting(guarantee: Guarantee) -> Guarantee:
-    """What of a guarantee holds for every reader: probabilistic DP, of the release itself, is only what it implies.
-
-    A reader who is unsure of others sees the release averaged over them, which is post-processing.
-    """
-    return guarantee.implied if isinstance(guarantee, ProbabilisticDP) else guarantee
 
 
 def equivalent_epsilon(
@@ -75,9 +66,9 @@ def equivalent_epsilon(
     chance = float(check_probability("failure", failure))
     if chance == 1.0:
         return 0.0
-    guarantee = lasting(check_guarantee("guarantee", guarantee))
+    guarantee = check_guarantee("guarantee", guarantee).after_postprocessing
     bound = float(guarantee.loss_bound(chance))
     if not values or bound == np.inf:
         return bound
-    pair = guarantee.group(2) if two is None else lasting(two)
+    pair = guarantee.group(2) if two is None else two.after_postprocessing
     return max(bound, float(guarantee.pbdp_epsilon(chance)), 0.5 * float(pair.pbdp_epsilon(chance)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, singledispatch
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy.special import ndtr
 
 from adversary._core import Floats, as_array
 from adversary.policy.budget.risk_bounds import check_statistic, weighed
-from adversary.privacy.losses import DiscreteGaussianLoss, GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
+from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.postprocessing import Coarsened
 
@@ -66,9 +66,7 @@ class Evidence:
         if isinstance(mechanism, Coarsened):
             raise TypeError("a clamped or rounded count leaks by its value: ask the noise inside, which leaks most")
         loss = mechanism.privacy_loss(1, 1)
-        if isinstance(loss, DiscreteGaussianLoss) and loss.exact is not None:
-            loss = loss.exact
-        return cls(loss, check_statistic(statistic))
+        return cls(loss.exact or loss, check_statistic(statistic))
 
     def extreme(self, p: Floats, q: Floats, upper: bool) -> Floats:
         """e^-S at the largest or the smallest S of any release."""
@@ -115,13 +113,7 @@ class Evidence:
             log_rest, log_other, log_out = (np.log(x)[:, None] for x in (_rest(p, q), p * (1.0 - q), 1.0 - p))
         if self.statistic == "count":
             return lambda s: as_array(loss.tail(_above(s[:, None], log_rest))[u])[:, 0]
-        if isinstance(loss, LaplaceLoss):
-            return lambda s: _over_laplace(loss, u, v, s[:, None], log_other, log_out)
-        if not isinstance(loss, LatticeLoss | GaussianLoss):
-            return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
-        nodes, mass = _listed(loss, v) if isinstance(loss, LatticeLoss) else _trapezium(loss, v, self.reach)
-        rest, tail = _rest_given(nodes, log_other, log_out), _tail_of(loss, u)
-        return lambda s: np.minimum(tail(_above(s[:, None], rest)) @ mass, 1.0)
+        return _of_two(loss, u, v, log_other, log_out, self.reach)
 
 
 def _rest(p: Floats, q: Floats) -> Floats:
@@ -149,6 +141,41 @@ def _exceeding(
     return lambda v: as_array(loss.tail(_above(s, _rest_given(v, log_other, log_out)))[side])
 
 
+Survival = Callable[[Floats], Floats]
+
+
+@singledispatch
+def _of_two(loss: PrivacyLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+    """P(S > s) of two counts, averaged over V: through `expect`, or sharper and faster for a kind of loss."""
+    return lambda s: as_array(loss.expect(_exceeding(loss, u, s[:, None], log_other, log_out))[v])
+
+
+@_of_two.register
+def _(loss: LaplaceLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+    return lambda s: _over_laplace(loss, u, v, s[:, None], log_other, log_out)
+
+
+@_of_two.register
+def _(loss: LatticeLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+    nodes, mass = _listed(loss, v)
+    beyond = as_array(loss.tail(np.append(-1e300, loss.losses))[u])
+    return _summed(
+        lambda t: beyond[np.searchsorted(loss.losses, t, side="right")], _rest_given(nodes, log_other, log_out), mass
+    )
+
+
+@_of_two.register
+def _(loss: GaussianLoss, u: int, v: int, log_other: Floats, log_out: Floats, reach: float) -> Survival:
+    nodes, mass = _trapezium(loss, v, reach)
+    mu, centre = loss.mu, (0.5, -0.5)[u] * loss.mu
+    return _summed(lambda t: as_array(ndtr(centre - t / mu)), _rest_given(nodes, log_other, log_out), mass)
+
+
+def _summed(tail: Survival, rest: Floats, mass: Floats) -> Survival:
+    """Average of U's tail over nodes of V."""
+    return lambda s: np.minimum(tail(_above(s[:, None], rest)) @ mass, 1.0)
+
+
 def _listed(loss: LatticeLoss, side: int) -> tuple[Floats, Floats]:
     """Values of V and their masses, the infinite one included."""
     finite, infinite = ((loss.log_p, loss.infinite_p), (loss.log_q, loss.infinite_q))[side]
@@ -163,15 +190,6 @@ def _trapezium(loss: GaussianLoss, side: int, reach: float) -> tuple[Floats, Flo
     step = min(0.2, 0.45 / loss.mu)
     z = step * np.arange(-np.ceil(reach / step), np.ceil(reach / step) + 1.0)
     return (0.5, -0.5)[side] * loss.mu**2 + loss.mu * z, np.exp(-0.5 * z * z) * (step / np.sqrt(2.0 * np.pi))
-
-
-def _tail_of(loss: LatticeLoss | GaussianLoss, side: int) -> Callable[[Floats], Floats]:
-    """One side of `loss.tail`, quickly."""
-    if isinstance(loss, GaussianLoss):
-        mu, centre = loss.mu, (0.5, -0.5)[side] * loss.mu
-        return lambda t: as_array(ndtr(centre - t / mu))
-    beyond = as_array(loss.tail(np.append(-1e300, loss.losses))[side])
-    return lambda t: beyond[np.searchsorted(loss.losses, t, side="right")]
 
 
 def _last(survival: Callable[[Floats], Floats], allowed: Floats, least: Floats, most: Floats) -> Floats:

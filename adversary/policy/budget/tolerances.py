@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Tolerance(ABC):
     """Tolerated ratio r*(inclusion, value). To write one: `tolerated`, `domain`, `decreasing`, `words`."""
 
     __slots__ = ()
+
+    kind: ClassVar[str] = ""
+    """What a profile file calls it, its fields being numbers; empty where the file has a form of its own, or none."""
 
     @abstractmethod
     def tolerated(self, p: Floats, q: Floats) -> Any:
@@ -78,6 +81,12 @@ class Tolerance(ABC):
         """The reader who binds, where there is a formula."""
         del statistic
         return None
+
+    def closed_within(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
+        """The reader who binds among those of a smaller domain: the same one, if there."""
+        found, ((p0, p1), (q0, q1)) = self.closed(statistic), domain
+        there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
+        return found if there else None
 
     def ratios(self, p: Floats, q: Floats) -> Floats:
         """r* of arrays known to be priors, infinite outside the domain; ValueError where it is below 1 or NaN."""
@@ -160,6 +169,9 @@ class RatioOrAbsolute(Tolerance):
         if p0 * q0 < switch:
             return _binding(min(switch / q0, p1), q0, (1.0 - a) / r, r)
         return _binding(p0, q0, 1.0 / r - p0 * q0, r)
+
+    def closed_within(self, domain: tuple[Range, Range], statistic: str) -> Binding:
+        return RatioOrAbsolute(self.ratio, self.absolute, *domain).closed(statistic)
 
     def _of_product(self) -> Binding:
         """One count tells of p q alone: the question of inclusion, at value 1, with that prior."""
@@ -289,11 +301,7 @@ class Within(Tolerance):
         (p0, p1), (q0, q1) = self.domain
         if p0 > p1 or q0 > q1:
             return Binding(np.inf, np.nan, np.nan)
-        if isinstance(self.tolerance, RatioOrAbsolute):
-            return RatioOrAbsolute(self.tolerance.ratio, self.tolerance.absolute, *self.domain).closed(statistic)
-        found = self.tolerance.closed(statistic)
-        there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
-        return found if there else None
+        return self.tolerance.closed_within(self.domain, statistic)
 
 
 @dataclass(frozen=True)

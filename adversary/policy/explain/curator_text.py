@@ -8,10 +8,10 @@ import numpy as np
 
 from adversary._core import AT_A_TIME, PERCENT, exactly, outward, outward_percent
 from adversary.policy.budget import Limit, Verdict, composed, releases_within, stricter, usual_limit
-from adversary.policy.explain.guarantee_names import meaning, of_the_release, stands_for, wider
+from adversary.policy.explain.guarantee_names import of_the_release, stands_for, wider
 from adversary.policy.explain.regulator_text import GROUPS, PRIORS, over_all
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.privacy.definitions import PureDP
 from adversary.privacy.losses import PrivacyLoss
 
 DIGITS = 4
@@ -32,12 +32,12 @@ INFORMED = (
 
 def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequence[float] | None) -> Iterator[str]:
     """Definition, setting, bound with its formula and failure, values at a few priors, worst priors."""
-    yield f"{stands_for(guarantee)} {meaning(guarantee)}".rstrip()
+    yield f"{stands_for(guarantee)} {guarantee.meaning}".rstrip()
     yield SETTING + (INFORMED if of_the_release(guarantee) else WORST)
     limit = limits[0]
     if not limit.exists:
         other = usual_limit(guarantee)
-        if isinstance(guarantee, NoPrivacy) or other is None:
+        if guarantee.vacuous or other is None:
             yield "No bound on the posterior X of the first hypothesis holds but 0 <= X <= 1."
             return
         yield f"No bound on the privacy loss holds {_asked(limit)}; at failure {exactly(other.failure)}:"
@@ -117,12 +117,12 @@ def certainty_told(guarantee: Guarantee, limits: Sequence[Limit]) -> Iterator[st
         "Renyi) the bound e depends on all parameters and on the failure allowed, and is exceeded with at most that "
         "probability; (epsilon, delta)-DP even allows a release that tells all with probability delta."
     )
-    yield f"{stands_for(guarantee)} {meaning(guarantee)}".rstrip()
+    yield f"{stands_for(guarantee)} {guarantee.meaning}".rstrip()
     if limit is None:
         yield "No bound holds at all."
         return
     if limit.certain:
-        kind = "pure" if isinstance(guarantee, PureDP) else "as good as pure"
+        kind = "pure" if guarantee == PureDP(limit.loss) else "as good as pure"
         yield f"It is {kind}: |log(P / Q)| <= {outward(limit.loss, True)} for certain, under both truths."
         return
     every = {outward(one.loss, True): one for one in stricter(guarantee, limit)}
@@ -134,7 +134,7 @@ def composition_told(
     guarantee: Guarantee, releases: int, failure: float, prior: float, threshold: float
 ) -> Iterator[str]:
     """Several releases with independent noise: the bound on their loss, and how many stay below a threshold."""
-    yield f"{stands_for(guarantee).replace('The release', 'Each release')} {meaning(guarantee)}".rstrip()
+    yield f"{stands_for(guarantee).replace('The release', 'Each release')} {guarantee.meaning}".rstrip()
     together = composed(guarantee, releases, failure)
     if not together.told:
         yield f"{_several(releases)}: no bound on the privacy loss holds at any failure."
@@ -180,7 +180,7 @@ def _until(guarantee: Guarantee, failure: float, prior: float, threshold: float)
 def not_kept(guarantee: Guarantee) -> Iterator[str]:
     """Of a promise that the noise does not keep: that it is not kept, and nothing of its bounds."""
     yield (
-        f"{stands_for(guarantee).replace('The release keeps', 'The promise is')} {meaning(guarantee)} The noise does "
+        f"{stands_for(guarantee).replace('The release keeps', 'The promise is')} {guarantee.meaning} The noise does "
         "not keep it: for some pair of neighbouring data the release's own privacy loss goes beyond it. Its bounds do "
         "not hold for this release and are not told here; those of the plan's own loss do."
     )

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from adversary._core import AT_A_TIME, PERCENT, exactly, holding, in_100, outward, percentage, points, sentence
 from adversary.policy.budget import BOUNDED, SEARCH, UNCONSTRAINED, Recommendation, ReleaseBudget, limits_of
-from adversary.policy.explain.guarantee_names import named
 from adversary.policy.explain.outcomes import Rise, kept_by, rises, unrounded, worth
 from adversary.policy.explain.regulator_text import APART as COVERED
 from adversary.policy.explain.regulator_text import GROUPS, belief
@@ -287,7 +286,7 @@ def promise_curator(made: ReleaseBudget, priors: Sequence[float] | None) -> Iter
     made, found = kept_by(made), made.recommended
     yield _setting(found)
     if made.total is not None and made.guarantee is not None:
-        total = "" if isinstance(made.total, PrivacyLoss) else f" keep {named(made.total)}, and"
+        total = "" if isinstance(made.total, PrivacyLoss) else f" keep {made.total.describe()}, and"
         together = f"All together{total} are" if made.releases > 1 else "It is"
         chance = f"at failure {exactly(made.failure)}, counted {AT_A_TIME}" if made.failure else "for certain"
         allowed = f"{outward(found.loss, False)}, found by {METHODS[found.method]}"

@@ -33,9 +33,8 @@ from adversary.policy.budget import (
     stricter,
     usual_limit,
 )
-from adversary.policy.explain.guarantee_names import named, of_the_release, stands_for
+from adversary.policy.explain.guarantee_names import of_the_release, stands_for
 from adversary.privacy import Guarantee
-from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.losses import PrivacyLoss
 
 PRIORS = (0.01, 0.1, 0.5)
@@ -55,7 +54,7 @@ GROUPS = (
 
 def guarantee_told(guarantee: Guarantee, limits: Sequence[Limit], priors: Sequence[float] | None) -> Iterator[str]:
     """What is promised at a few priors, for certain or but for a failure."""
-    if isinstance(guarantee, NoPrivacy):
+    if guarantee.vacuous:
         yield f"{stands_for(guarantee)} {NOTHING}"
         return
     if of_the_release(guarantee):
@@ -269,7 +268,7 @@ def over_all(guarantee: Guarantee) -> str:
 def not_kept(guarantee: Guarantee) -> Iterator[str]:
     """Of a promise that the noise does not keep: that it is not kept, and nothing of its limits."""
     yield (
-        f"It is promised that the release keeps {named(guarantee)}. The noise does not keep this promise: some "
+        f"It is promised that the release keeps {guarantee.describe()}. The noise does not keep this promise: some "
         "releases move beliefs further than it allows. What it would limit is therefore not told here."
     )
 

@@ -271,9 +271,7 @@ def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.D
         "level": level,
         "precision": recall / (recall + r * level),
     }
-    if isinstance(guarantee, LaplaceLoss):
-        found["release_threshold"] = laplace_threshold(level, guarantee.epsilon0)
-    return xr.Dataset(found, attrs=_said(guarantee))
+    return xr.Dataset(found | _of_the_release(guarantee, level), attrs=_said(guarantee))
 
 
 @singledispatch
@@ -337,6 +335,17 @@ def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
     one = float(np.exp(-guarantee.epsilon0 / 2.0))
     s = float(np.sqrt(one**2 + 4.0 * b2 / odds))
     return s / (s + one), (s + one) * one / 4.0
+
+
+@singledispatch
+def _of_the_release(guarantee: Guarantee, level: Any) -> dict[str, Any]:
+    """What the best test of this level asks of the release itself, where one law of noise has this loss."""
+    return {}
+
+
+@_of_the_release.register
+def _(guarantee: LaplaceLoss, level: Any) -> dict[str, Any]:
+    return {"release_threshold": laplace_threshold(level, guarantee.epsilon0)}
 
 
 def laplace_threshold(level: Any, epsilon: Any) -> Any:
@@ -462,7 +471,7 @@ def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
         pair = guarantee.worst_pair
     except TypeError:
         return None
-    if not isinstance(pair, LatticeLoss):
+    if pair.corners is None:
         return None
     level, recall = (np.append(0.0, ends) for ends in pair.corners)
     return level, recall

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -51,6 +52,30 @@ class GroupPrivacy(Attained):
     @property
     def definition(self) -> str:
         return f"{self.base.definition}, groups of {self.size}"
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    @property
+    def meaning(self) -> str:
+        return f"{self.base.meaning} That is of one record; {self.size} of them are {self.size} such steps."
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """`epsilon0` and, unless it is 0, `delta0`: those of `implied`."""
+        return self.implied.parameters
+
+    @property
+    def budget(self) -> dict[str, float]:
+        return self.base.budget
+
+    def describe(self) -> str:
+        return f"{self.base.describe()}, for groups of {self.size} records"
+
+    @property
+    def implied_rho(self) -> Any:
+        return self.implied.implied_rho
 
     @cached_property
     def worst_pair(self) -> LatticeLoss:
@@ -106,7 +131,7 @@ def iterated(base: PureDP | ApproximateDP, size: int) -> Guarantee:
 
 
 def _delta(base: PureDP | ApproximateDP) -> float:
-    return base.delta0 if isinstance(base, ApproximateDP) else 0.0
+    return float(base.parameters.get("delta", 0.0))
 
 
 _LEAST = 5e-324

@@ -36,6 +36,7 @@ from adversary.privacy.guarantee import (
     TOLERANCE,
     Guarantee,
     delta_at_negative,
+    format_parameter,
     level_from_profile,
     loss_bound_from_profile,
 )
@@ -128,6 +129,13 @@ class RenyiDP(MomentBound):
     0.22554
     """
 
+    definition = "Renyi DP"
+    meaning = "The Renyi divergence of order alpha between P and Q, either way, is at most gamma."
+    conversion = (
+        "RenyiDP promises ApproximateDP(g.epsilon(delta), delta) at every delta; "
+        "a worst pair promises RenyiDP(alpha, g.worst_pair.renyi(alpha))"
+    )
+
     alpha: float
     gamma: float
 
@@ -138,8 +146,40 @@ class RenyiDP(MomentBound):
             object.__setattr__(self, name, one_number(name, getattr(self, name)))
 
     @property
-    def definition(self) -> str:
-        return "Renyi DP"
+    def name(self) -> str:
+        return f"Renyi differential privacy of order {format_parameter(self.alpha)}"
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        return {"gamma": self.gamma}
+
+    def scaled(self, factor: float) -> RenyiDP:
+        return RenyiDP(self.alpha, self.gamma * factor)
+
+    def plus(self, other: Guarantee) -> RenyiDP | None:
+        """Of one order: the gammas add up.
+
+        Raises
+        ------
+        ValueError : Renyi DP of another order
+        """
+        if not isinstance(other, RenyiDP):
+            return None
+        if self.alpha != other.alpha:
+            raise ValueError(
+                f"alpha must be one order for both, got {self.alpha} and {other.alpha}; "
+                "Renyi DP of an order holds at every lower order with the same gamma"
+            )
+        return RenyiDP(self.alpha, self.gamma + other.gamma)
+
+    def multiple(self, times: int) -> RenyiDP:
+        return RenyiDP(self.alpha, times * self.gamma)
+
+    def implies(self, other: Guarantee) -> bool:
+        """Of one order the smaller gamma implies the larger."""
+        if isinstance(other, RenyiDP) and self.alpha == other.alpha:
+            return bool(self.gamma <= other.gamma * (1 + TOLERANCE))
+        return Guarantee.implies(self, other)
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -215,6 +255,14 @@ class ZeroConcentratedDP(MomentBound):
     17.4306
     """
 
+    definition = kind = "zCDP"
+    name = "zero-concentrated differential privacy (zCDP)"
+    meaning = "The Renyi divergence of every order alpha > 1 between P and Q, either way, is at most rho alpha."
+    conversion = (
+        "ZeroConcentratedDP(rho) promises RenyiDP(alpha, rho * alpha) at every alpha > 1 "
+        "and ApproximateDP(g.epsilon(delta), delta) at every delta"
+    )
+
     rho: float
 
     def __post_init__(self) -> None:
@@ -224,8 +272,25 @@ class ZeroConcentratedDP(MomentBound):
         object.__setattr__(self, "rho", self.rho if exact else rho)
 
     @property
-    def definition(self) -> str:
-        return "zCDP"
+    def implied_rho(self) -> Any:
+        return self.rho
+
+    def scaled(self, factor: float) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(self.rho * factor)
+
+    def plus(self, other: Guarantee) -> ZeroConcentratedDP | None:
+        """With all that implies zCDP: the rhos add up."""
+        rho = other.implied_rho
+        return None if rho is None else ZeroConcentratedDP(self.rho + rho)
+
+    def multiple(self, times: int) -> ZeroConcentratedDP:
+        return ZeroConcentratedDP(times * self.rho)
+
+    def implies(self, other: Guarantee) -> bool:
+        """The smaller rho implies the larger."""
+        if isinstance(other, ZeroConcentratedDP):
+            return bool(self.rho <= other.rho * (1 + TOLERANCE))
+        return Guarantee.implies(self, other)
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -300,6 +365,10 @@ class GaussianDP(Attained):
     mu : >= 0; squares add up over releases
     """
 
+    definition = kind = "Gaussian DP"
+    name = "Gaussian differential privacy"
+    meaning = "Telling P from Q is no easier than telling a normal law with mean mu from the one with mean 0."
+
     mu: float
 
     def __post_init__(self) -> None:
@@ -307,8 +376,18 @@ class GaussianDP(Attained):
         object.__setattr__(self, "mu", one_number("mu", self.mu))
 
     @property
-    def definition(self) -> str:
-        return "Gaussian DP"
+    def implied_rho(self) -> float:
+        return self.mu**2 / 2
+
+    def scaled(self, factor: float) -> GaussianDP:
+        return GaussianDP(self.mu * float(np.sqrt(factor)))
+
+    def plus(self, other: Guarantee) -> GaussianDP | None:
+        """The squares add up."""
+        return GaussianDP(float(np.hypot(self.mu, other.mu))) if isinstance(other, GaussianDP) else None
+
+    def multiple(self, times: int) -> GaussianDP:
+        return GaussianDP(float(np.sqrt(times) * self.mu))
 
     @property
     def worst_pair(self) -> GaussianLoss:

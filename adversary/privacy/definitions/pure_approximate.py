@@ -54,6 +54,10 @@ class PureDP(Guarantee):
     0.731059
     """
 
+    definition = kind = "pure DP"
+    name = "pure differential privacy"
+    meaning = "P(S) <= exp(epsilon) Q(S) for every event S, and the same with P and Q exchanged."
+
     epsilon0: float
 
     def __post_init__(self) -> None:
@@ -61,8 +65,11 @@ class PureDP(Guarantee):
         object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
 
     @property
-    def definition(self) -> str:
-        return "pure DP"
+    def implied_rho(self) -> float:
+        return self.epsilon0**2 / 2
+
+    def scaled(self, factor: float) -> PureDP:
+        return PureDP(self.epsilon0 * float(np.sqrt(factor)))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -113,6 +120,10 @@ class ApproximateDP(Guarantee):
     delta0 : probability in [0, 1)
     """
 
+    definition = kind = "approximate DP"
+    name = "approximate differential privacy"
+    meaning = "P(S) <= exp(epsilon) Q(S) + delta for every event S, and the same with P and Q exchanged."
+
     epsilon0: float
     delta0: float
 
@@ -122,9 +133,9 @@ class ApproximateDP(Guarantee):
         object.__setattr__(self, "epsilon0", one_number("epsilon", self.epsilon0))
         object.__setattr__(self, "delta0", one_number("delta", self.delta0))
 
-    @property
-    def definition(self) -> str:
-        return "approximate DP"
+    def scaled(self, factor: float) -> ApproximateDP:
+        root = float(np.sqrt(factor))
+        return ApproximateDP(self.epsilon0 * root, min(self.delta0 * root, 1.0))
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -176,6 +187,11 @@ class ProbabilisticDP(Guarantee):
     Its bounds do not survive post-processing. It implies (epsilon, delta)-DP, which does.
     """
 
+    definition = kind = "probabilistic DP"
+    name = "probabilistic differential privacy"
+    meaning = "The privacy loss L = log(P / Q) has |L| <= epsilon with probability 1 - delta under either truth."
+    conversion = "ProbabilisticDP(epsilon, delta) promises ApproximateDP(epsilon, delta), its `implied`"
+
     epsilon0: float
     delta0: float
 
@@ -185,13 +201,13 @@ class ProbabilisticDP(Guarantee):
         object.__setattr__(self, "delta0", checked.delta0)
 
     @property
-    def definition(self) -> str:
-        return "probabilistic DP"
-
-    @property
     def implied(self) -> ApproximateDP:
         """(epsilon, delta)-DP, which survives post-processing: its profile and trade-off are the ones shown here."""
         return ApproximateDP(self.epsilon0, self.delta0)
+
+    @property
+    def after_postprocessing(self) -> ApproximateDP:
+        return self.implied
 
     @labelled
     def delta(self, epsilon: ArrayLike) -> Any:
@@ -223,9 +239,9 @@ class ProbabilisticDP(Guarantee):
 class NoPrivacy(Guarantee):
     """No promise at all: every posterior is possible."""
 
-    @property
-    def definition(self) -> str:
-        return "no privacy"
+    definition = name = "no privacy"
+    meaning = ""
+    vacuous = True
 
     @property
     def worst_pair(self) -> LatticeLoss:
@@ -239,6 +255,9 @@ class NoPrivacy(Guarantee):
     @elementwise
     def loss_bound(self, failure: float) -> float:
         return 0.0 if float(check_probability("failure", failure)) >= 1.0 else float("inf")
+
+    def plus(self, other: Guarantee) -> NoPrivacy:
+        return self
 
     def group(self, size: int) -> NoPrivacy:
         check_whole("size", size, minimum=1)

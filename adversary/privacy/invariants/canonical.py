@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,8 @@ class CanonicalLaw(ContinuousNoise):
     @property
     def rho(self) -> float:
         """epsilon^2 / 2 under pure DP, mu^2 / 2 under Gaussian DP; elsewhere infinite, for want of a theorem."""
-        if isinstance(self.nominal_guarantee, GaussianDP):
-            return self.nominal_guarantee.mu**2 / 2.0
-        return self.nominal_guarantee.loss_bound(0.0) ** 2 / 2.0
+        rho = self.nominal_guarantee.implied_rho
+        return self.nominal_guarantee.loss_bound(0.0) ** 2 / 2.0 if rho is None else float(rho)
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,14 @@ class CanonicalNoise(CanonicalLaw):
         return 4.0 * total / _CELL.size
 
     def scaled(self, factor: float) -> CanonicalNoise:
-        root = root_of(factor)
-        match self.guarantee:
-            case PureDP(epsilon0):
-                return CanonicalNoise(PureDP(epsilon0 * root))
-            case ApproximateDP(epsilon0, delta0):
-                return CanonicalNoise(ApproximateDP(epsilon0 * root, min(delta0 * root, 1.0)))
-            case GaussianDP(mu):
-                return CanonicalNoise(GaussianDP(mu * root))
-        raise ValueError(
-            f"the canonical noise of {self.guarantee!r} has no budget to scale: give that of pure, approximate or "
-            "Gaussian DP"
-        )
+        root_of(factor)
+        try:
+            return CanonicalNoise(self.guarantee.scaled(factor))
+        except TypeError:
+            raise ValueError(
+                f"the canonical noise of {self.guarantee!r} has no budget to scale: give that of pure, approximate or "
+                "Gaussian DP"
+            ) from None
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         """The first whole number of units at which the density has fallen that far, or nothing is left beyond."""
@@ -304,6 +300,7 @@ class Tulap(CanonicalLaw):
         return np.asarray(k + (0.5 - left) / self.height)
 
 
+@singledispatch
 def canonical_noise(promise: Guarantee) -> ContinuousNoise:
     """Canonical noise of a guarantee, in the simplest form known.
 
@@ -328,12 +325,25 @@ def canonical_noise(promise: Guarantee) -> ContinuousNoise:
     >>> canonical_noise(GaussianDP(2.0)), canonical_noise(PureDP(1.0))
     (Gaussian(sigma=0.5), Tulap(epsilon=1.0, delta=0.0))
     """
-    if isinstance(promise, NoPrivacy):
-        return Tulap(0.0, 1.0)
+    return CanonicalNoise(promise)
+
+
+@canonical_noise.register
+def _(promise: NoPrivacy) -> ContinuousNoise:
+    return Tulap(0.0, 1.0)
+
+
+@canonical_noise.register(PureDP)
+@canonical_noise.register(ApproximateDP)
+def _(promise: PureDP | ApproximateDP) -> ContinuousNoise:
     check_promise(promise)
-    if isinstance(promise, PureDP | ApproximateDP):
-        return Tulap(promise.epsilon0, promise.delta0 if isinstance(promise, ApproximateDP) else 0.0)
-    return Gaussian(1.0 / promise.mu) if isinstance(promise, GaussianDP) else CanonicalNoise(promise)
+    return Tulap(**promise.parameters)
+
+
+@canonical_noise.register
+def _(promise: GaussianDP) -> ContinuousNoise:
+    check_promise(promise)
+    return Gaussian(1.0 / promise.mu)
 
 
 def check_promise(promise: Guarantee) -> None:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adversary._core import check_whole
-from adversary.privacy.definitions import RenyiDP, ZeroConcentratedDP
-from adversary.privacy.guarantee import TOLERANCE, Guarantee
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.invariants.margins import includes
 from adversary.privacy.invariants.spaces import Databases, Space
 from adversary.privacy.losses import check_guarantee
@@ -33,6 +32,7 @@ class ScopedGuarantee:
     adjacency : records, >= 0
     guarantee : of one such pair; in what `compare` is asked about, with a worst pair, or of one kind on both sides
 
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> from adversary.privacy.invariants import Margins, Unrestricted
     >>> two = ZeroConcentratedDP(2.56).group(2)
     >>> group = ScopedGuarantee(Unrestricted(3, [2, 2]), 2, two)
@@ -113,16 +113,11 @@ def implies(guarantee: Guarantee, other: Guarantee) -> bool:
     ------
     TypeError : the first has no worst pair, and the two are not both zCDP or Renyi DP of one order
 
-    >>> from adversary.privacy.definitions import PureDP
+    >>> from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
     >>> implies(PureDP(1.0), PureDP(2.0)), implies(PureDP(1.0), ZeroConcentratedDP(0.5))
     (True, True)
     """
-    match guarantee, other:
-        case ZeroConcentratedDP(), ZeroConcentratedDP():
-            return bool(guarantee.rho <= other.rho * (1 + TOLERANCE))
-        case RenyiDP(), RenyiDP() if guarantee.alpha == other.alpha:
-            return bool(guarantee.gamma <= other.gamma * (1 + TOLERANCE))
-    return other.is_satisfied_by(guarantee.worst_pair)
+    return guarantee.implies(other)
 
 
 def extend_then_compose(guarantees: Iterable[Guarantee], adjacency: int) -> Guarantee:
@@ -166,6 +161,7 @@ def compose_then_extend(guarantees: Iterable[Guarantee], adjacency: int) -> Guar
 
     References: Cho and Awan, Proposition 21.
 
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
     >>> compose_then_extend([ZeroConcentratedDP(0.5), ZeroConcentratedDP(0.25)], 2)
     ZeroConcentratedDP(rho=3.0)
     """

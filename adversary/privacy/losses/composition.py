@@ -47,6 +47,10 @@ class ComposedLoss(PrivacyLoss):
 
     parts: tuple[PrivacyLoss, ...]
 
+    @property
+    def summands(self) -> tuple[PrivacyLoss, ...]:
+        return self.parts
+
     @cached_property
     def ends(self) -> tuple[tuple[float, float], ...]:
         """Where the law of each part ends, but for a mass of no consequence."""
@@ -174,7 +178,7 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
     for part in parts:
         if not isinstance(part, PrivacyLoss):
             raise TypeError(f"losses are composed with losses, got {part!r}{way_to_loss(part)}")
-    flat = [q for part in parts for q in _split(part) if not q.is_nothing]
+    flat = [q for part in parts for q in part.summands if not q.is_nothing]
     gaussians = [part for part in flat if isinstance(part, GaussianLoss)]
     discrete = [part for part in flat if isinstance(part, DiscreteGaussianLoss)]
     lattices = [part for part in flat if isinstance(part, LatticeLoss)]
@@ -200,7 +204,7 @@ def composed(parts: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
 def _joined(lattice: LatticeLoss, other: PrivacyLoss) -> PrivacyLoss:
     """One more lattice where the other law is listed, a mixture where it is not."""
-    atoms = other.exact if isinstance(other, DiscreteGaussianLoss) else None
+    atoms = other.exact
     if isinstance(atoms, LatticeLoss) and atoms.losses.size * lattice.losses.size <= MAX_ATOMS // 10:
         return replace(multiplied(lattice, atoms), parts=(lattice, other))
     return MixedLoss(lattice, other)
@@ -243,14 +247,6 @@ def _all_multiplied(parts: list[LatticeLoss]) -> list[LatticeLoss]:
     for one in parts:
         done = _multiplied(done, one)
     return done
-
-
-def _split(loss: PrivacyLoss) -> tuple[PrivacyLoss, ...]:
-    if isinstance(loss, ComposedLoss):
-        return loss.parts
-    if isinstance(loss, LatticeLoss) and loss.parts:
-        return loss.parts
-    return (loss.lattice, loss.other) if isinstance(loss, MixedLoss) else (loss,)
 
 
 def _multiplied(done: list[LatticeLoss], one: LatticeLoss) -> list[LatticeLoss]:

@@ -27,7 +27,7 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.guarantee import area_under
+from adversary.privacy.guarantee import Guarantee, area_under
 from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
 from adversary.privacy.losses.lattice import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
@@ -85,6 +85,10 @@ class DiscreteGaussianLoss(PrivacyLoss):
         """Both releases together."""
         families, variance = self.families + other.families, self.variance + other.variance
         return DiscreteGaussianLoss(families, variance, min(self.goal, other.goal))
+
+    def plus(self, other: Guarantee) -> DiscreteGaussianLoss | None:
+        """The common case of a sum, without a look at all other kinds."""
+        return self.beside(other) if isinstance(other, DiscreteGaussianLoss) else None
 
     def times(self, count: int) -> DiscreteGaussianLoss:
         """`count` such releases, at least one."""

@@ -178,6 +178,10 @@ class LatticeLoss(PrivacyLoss):
 
         return Bracket(of_delta=delta, of_power=power, of_tail=lambda threshold: (self.tail(threshold)[0],) * 2)
 
+    @property
+    def summands(self) -> tuple[PrivacyLoss, ...]:
+        return self.parts or (self,)
+
     @cached_property
     def corners(self) -> tuple[Floats, Floats]:
         """(level, power) at the corners of the trade-off, from the largest loss down; randomised ties join them."""

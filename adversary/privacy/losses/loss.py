@@ -46,6 +46,9 @@ class PrivacyLoss(Guarantee):
 
     __slots__ = ()
 
+    definition = name = "privacy loss"
+    meaning = "L = log(P / Q) at the release, its law known exactly or bounded from above."
+
     @abstractmethod
     def tail(self, threshold: ArrayLike) -> tuple[Any, Any]:
         """(P(L > threshold), Q(L > threshold)), strictly: losses tied with the threshold count as equal."""
@@ -90,6 +93,21 @@ class PrivacyLoss(Guarantee):
         return self.maximum == 0.0 == self.swapped.maximum
 
     @property
+    def summands(self) -> tuple[PrivacyLoss, ...]:
+        """Losses of independent releases that it is the sum of, as far as it knows: itself, unless a leaf says more."""
+        return (self,)
+
+    @property
+    def corners(self) -> tuple[Floats, Floats] | None:
+        """(level, power) at the corners of a trade-off that is straight between them; None of any other."""
+        return None
+
+    @property
+    def exact(self) -> PrivacyLoss | None:
+        """The same law worked out atom by atom, where it is more than that and small enough."""
+        return None
+
+    @property
     def reach(self) -> float:
         """A loss beyond which the profile has fallen to its end, or below 1e-18."""
         e = np.geomspace(1e-9, 700.0, 300)
@@ -97,8 +115,9 @@ class PrivacyLoss(Guarantee):
         return float(min(e[min(live[-1] + 1, e.size - 1)], self.maximum)) if live.size else 1e-9
 
     @property
-    def definition(self) -> str:
-        return "privacy loss"
+    def parameters(self) -> dict[str, Any]:
+        """None: a loss is a law."""
+        return {}
 
     @property
     def bracket(self) -> Bracket:

@@ -21,6 +21,10 @@ class MixedLoss(PrivacyLoss):
     lattice: LatticeLoss
     other: PrivacyLoss
 
+    @property
+    def summands(self) -> tuple[PrivacyLoss, ...]:
+        return self.lattice, self.other
+
     def _mixed(self, weights: Floats, values: Any) -> Any:
         return np.tensordot(np.exp(weights), values, axes=(0, 0))
 

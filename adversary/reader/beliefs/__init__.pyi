@@ -1,4 +1,3 @@
-from .belief import LAW_MASS as LAW_MASS
 from .belief import Belief as Belief
 from .belief import Independent as Independent
 from .belief import Known as Known
@@ -7,6 +6,7 @@ from .belief import Point as Point
 from .belief import Uniform as Uniform
 from .belief import as_belief as as_belief
 from .each import Each as Each
+from .elicited import LAW_MASS as LAW_MASS
 from .elicited import PrelizLaw as PrelizLaw
 from .elicited import as_law as as_law
 from .elicited import is_law as is_law

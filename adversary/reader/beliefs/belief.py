@@ -8,29 +8,30 @@ uniform keeps one constant for every count inside, a bounded one is normalised a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
-from adversary.reader.beliefs.elicited import PrelizLaw, as_law, is_law
-
-LAW_MASS = 1e-18
-"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
+from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law, law_edges
 
 
 class Belief(ABC):
     """Law of a level's total given the count inside.
 
     To write one: `log_prob`, `support` (the hull, upper end None if there is none), `window` (where the mass lies,
-    None if improper), `proper`, and `others_gap`: in how many other records hypotheses about what lies inside differ.
+    None if improper), `proper`, `others_gap`: in how many other records hypotheses about what lies inside differ, and
+    `describe`. A belief that is certain, flat or about each sibling says so below, and engines take their shortcuts.
     """
 
     __slots__ = ()
+
+    kind: ClassVar[str] = ""
+    """Name of the law in a file, `{ law = "...", ... }`, whose other keys are the fields; empty where it has none."""
 
     @abstractmethod
     def log_prob(self, total: ArrayLike, inside: ArrayLike) -> Any:
@@ -56,6 +57,35 @@ class Belief(ABC):
         The number of other records in which hypotheses about what lies inside differ too: 0 where what is believed of
         others does not depend on it.
         """
+
+    @abstractmethod
+    def describe(self, level: str, inside: str) -> str:
+        """A clause that says what is believed of this level's total, `inside` being the unit below, or the target."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether its law is one of total - inside, the same whatever is inside; where not sure, no."""
+        return False
+
+    @property
+    def flat(self) -> bool:
+        """Whether every total from the count inside upwards is equally likely, without end."""
+        return False
+
+    @property
+    def known_count(self) -> int | None:
+        """The count outside the unit, where the reader is certain of it."""
+        return None
+
+    @property
+    def known_total(self) -> int | None:
+        """The total, where the reader is certain of it, rightly or wrongly."""
+        return None
+
+    @property
+    def each(self) -> Any:
+        """The belief itself where it is one about every sibling of the unit, as `Each` is; None about their total."""
+        return None
 
     @property
     def ties(self) -> bool:
@@ -97,6 +127,18 @@ class Uniform(Belief):
     def others_gap(self, gap: int) -> int:
         return 0 if self.upper is None else gap
 
+    @property
+    def independent(self) -> bool:
+        return self.flat
+
+    @property
+    def flat(self) -> bool:
+        return self.upper is None
+
+    def describe(self, level: str, inside: str) -> str:
+        end = "wards" if self.upper is None else f" to {self.upper}"
+        return f"of the {level}'s total, every number from the {inside}'s count up{end} is equally likely"
+
 
 @dataclass(frozen=True)
 class Point(Belief):
@@ -123,6 +165,13 @@ class Point(Belief):
 
     def others_gap(self, gap: int) -> int:
         return gap
+
+    @property
+    def known_total(self) -> int:
+        return self.total
+
+    def describe(self, level: str, inside: str) -> str:
+        return f"the {level}'s total is {self.total}, for certain"
 
 
 @dataclass(frozen=True)
@@ -151,11 +200,22 @@ class Known(Belief):
         del gap
         return 0
 
+    @property
+    def independent(self) -> bool:
+        return True
+
+    @property
+    def known_count(self) -> int:
+        return self.count
+
+    def describe(self, level: str, inside: str) -> str:
+        return f"everybody of the {level} outside the {inside}: {self.count} in the cell"
+
 
 class Independent(Belief):
     """A belief about the count outside the target's unit that does not depend on what is inside.
 
-    To write one: `log_pmf` of the outside count, `outside` (its support) and `bulk` (where the mass lies).
+    To write one: `log_pmf` of the outside count, `outside` (its support), `bulk` (where the mass lies) and `describe`.
     """
 
     __slots__ = ()
@@ -191,6 +251,10 @@ class Independent(Belief):
     @property
     def proper(self) -> bool:
         return self.bulk() is not None
+
+    @property
+    def independent(self) -> bool:
+        return True
 
     def others_gap(self, gap: int) -> int:
         del gap
@@ -257,6 +321,9 @@ class Others(Independent):
         low, high = self.outside()
         return self._edges if high is None or high - low > 4096 else (low, high)
 
+    def describe(self, level: str, inside: str) -> str:
+        return f"{others_of(level, inside)} follow {describe_law(self.law)}"
+
     def __repr__(self) -> str:
         if isinstance(self.law, np.ndarray):
             return f"Others({self.law.tolist()})"
@@ -277,32 +344,9 @@ class Others(Independent):
         return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
 
 
-FARTHEST = 2**53
-"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
-
-
-def law_edges(
-    median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
-) -> tuple[int, int]:
-    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
-    low, high = ends
-    below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
-    above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
-    return int(max(median - below, low)), int(min(median + above, high))
-
-
-def _outwards(far_enough: Callable[[int], bool]) -> int:
-    """Smallest step that is far enough: doubled until one is, then halved into."""
-    step = 1
-    while not far_enough(step):
-        step *= 2
-        if step > FARTHEST:
-            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on counts below {FARTHEST:.0e}")
-    low = step // 2
-    while step - low > 1:
-        middle = (low + step) // 2
-        low, step = (low, middle) if far_enough(middle) else (middle, step)
-    return step
+def others_of(level: str, inside: str) -> str:
+    """Whom a belief is about, in words."""
+    return f"the {level}'s people outside the {inside}"
 
 
 def as_belief(name: str, belief: Any) -> Belief:

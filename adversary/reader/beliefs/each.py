@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from adversary._core import Floats, check_whole
 from adversary.privacy.losses.contour import powered
 from adversary.reader.beliefs.belief import Independent, Others
+from adversary.reader.beliefs.elicited import describe_law
 
 FAINT_NATS = 700.0
 """A law without an end is followed until a count is less probable than exp(-700), or for this many counts:"""
@@ -70,6 +71,15 @@ class Each(Independent):
                 "Each is about the siblings of a unit: a plan says how many; use Each(law).among(siblings)"
             )
         return self.siblings
+
+    @property
+    def each(self) -> Each:
+        return self
+
+    def describe(self, level: str, inside: str) -> str:
+        if self.law is None:
+            return f"each other unit of the {level} holds any number of people, all equally likely"
+        return f"each other unit of the {level} holds a number of its own, all after {describe_law(self.law)}"
 
     def log_one(self, count: Floats) -> Floats:
         """Log probability of one sibling's count."""

@@ -5,13 +5,17 @@ PreliZ elicits priors by hand and eye; its laws name their functions as densitie
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, figure_of
+
+LAW_MASS = 1e-18
+"""A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
 
 _SCIPY = ("logpmf", "ppf", "isf", "support")
 _PRELIZ = ("logpdf", "ppf", "cdf", "kind", "params_dict")
@@ -109,6 +113,29 @@ def is_law(value: Any) -> bool:
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
 
 
+def describe_law(law: Any) -> str:
+    """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean.
+
+    Parameters
+    ----------
+    law : a pmf as an array, a frozen discrete scipy.stats law, or `PrelizLaw`
+
+    Returns
+    -------
+    A clause
+
+    >>> describe_law(np.array([0.5, 0.5]))
+    'a law of 2 probabilities, mean 0.5000'
+    """
+    if isinstance(law, np.ndarray):
+        mean = float((np.arange(law.size) * law).sum())
+        return f"a law of {law.size} probabilities, mean {figure_of(mean)}"
+    if isinstance(law, PrelizLaw):
+        return repr(law)
+    given = [*map(figure_of, law.args), *(f"{key} = {figure_of(v)}" for key, v in law.kwds.items())]
+    return f"{law.dist.name}({', '.join(given)})"
+
+
 def as_law(value: Any) -> Any:
     """A PreliZ law in an adapter with the methods of a frozen scipy law; anything else unchanged.
 
@@ -126,3 +153,31 @@ def as_law(value: Any) -> Any:
     if not is_law(value) and all(hasattr(value, name) for name in _PRELIZ):
         return PrelizLaw(value)
     return value
+
+
+FARTHEST = 2**53
+"""Doubles count no further one by one; laws with tails so heavy have no end to be found."""
+
+
+def law_edges(
+    median: int, ends: tuple[float, float], cdf: Callable[[int], float], sf: Callable[[int], float]
+) -> tuple[int, int]:
+    """Counts with at most LAW_MASS below and above, by doubling steps outwards from the median."""
+    low, high = ends
+    below = _outwards(lambda step: median - step <= low or cdf(median - step - 1) <= LAW_MASS)
+    above = _outwards(lambda step: median + step >= high or sf(median + step) <= LAW_MASS)
+    return int(max(median - below, low)), int(min(median + above, high))
+
+
+def _outwards(far_enough: Callable[[int], bool]) -> int:
+    """Smallest step that is far enough: doubled until one is, then halved into."""
+    step = 1
+    while not far_enough(step):
+        step *= 2
+        if step > FARTHEST:
+            raise ValueError(f"a belief must have all but {LAW_MASS:g} of its mass on counts below {FARTHEST:.0e}")
+    low = step // 2
+    while step - low > 1:
+        middle = (low + step) // 2
+        low, step = (low, middle) if far_enough(middle) else (middle, step)
+    return step

@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betainc, gammaln
 
-from adversary._core import Floats, check_positive, check_whole, one_number
-from adversary.reader.beliefs.belief import Independent, law_edges
+from adversary._core import Floats, check_positive, check_whole, figure_of, one_number
+from adversary.reader.beliefs.belief import Independent, others_of
+from adversary.reader.beliefs.elicited import law_edges
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class GammaPoisson(Independent):
     0.5
     """
 
+    kind = "gamma poisson"
+
     shape: float
     rate: float
     exposure: float = 1.0
@@ -57,6 +60,13 @@ class GammaPoisson(Independent):
 
     def bulk(self) -> tuple[int, int]:
         return self._edges
+
+    def describe(self, level: str, inside: str) -> str:
+        law = f"a Gamma law of shape {figure_of(self.shape)} and rate {figure_of(self.rate)}"
+        mean = figure_of(self.shape * self.exposure / self.rate)
+        exposure = f", times {figure_of(self.exposure)}" * (self.exposure != 1.0)
+        others = others_of(level, inside)
+        return f"{others} are Poisson with a rate not known: {law}{exposure} ({mean} people expected)"
 
     @cached_property
     def _edges(self) -> tuple[int, int]:
@@ -91,6 +101,8 @@ class BetaBinomial(Independent):
     0.2
     """
 
+    kind = "beta binomial"
+
     n: int
     alpha: float
     beta: float
@@ -113,6 +125,14 @@ class BetaBinomial(Independent):
 
     def bulk(self) -> tuple[int, int]:
         return 0, self.n
+
+    def describe(self, level: str, inside: str) -> str:
+        chance = f"a Beta law, alpha = {figure_of(self.alpha)}, beta = {figure_of(self.beta)}"
+        mean = figure_of(self.n * self.alpha / (self.alpha + self.beta))
+        return (
+            f"each of {self.n} people of the {level} outside the {inside} is in the cell with the same chance, "
+            f"which is not known: {chance} ({mean} people expected)"
+        )
 
 
 def _log_beta(a: Floats | float, b: Floats | float) -> Floats:

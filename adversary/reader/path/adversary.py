@@ -16,7 +16,7 @@ from scipy.special import expit
 from adversary._core import Floats, check_probability, check_whole, logit, posterior_ratio
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import Exact
-from adversary.reader.beliefs import Belief, Each, Known, as_belief
+from adversary.reader.beliefs import Belief, Known, as_belief
 from adversary.reader.path.recursion import Path
 from adversary.reader.plans import Plan, Released, release_arrays
 
@@ -246,11 +246,12 @@ class Adversary:
 
 def _bound(name: str, belief: Belief, siblings: int | None) -> Belief:
     """A belief about each sibling, told how many there are; any other as it is."""
-    if not isinstance(belief, Each):
+    if belief.each is None:
         return belief
     if siblings is None:
         raise ValueError(f"beliefs: level {name!r} is the lowest: no siblings lie below it for Each to be about")
-    return belief.among(siblings)
+    told: Belief = belief.each.among(siblings)
+    return told
 
 
 def _per_cell(name: str, belief: Any) -> Any:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
-from adversary.reader.beliefs import Belief, Independent, Known, Uniform
+from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import AdjustedLink
 from adversary.reader.path.posterior_belief import Learned
 from adversary.reader.path.steps import Step, link_above
@@ -72,14 +72,14 @@ class Path:
     @property
     def known(self) -> bool:
         """Whether the reader knows everybody else at the lowest level."""
-        return bool(self.steps) and isinstance(self.steps[0].belief, Known)
+        return bool(self.steps) and self.steps[0].belief.known_count is not None
 
     def known_counts(self) -> Floats:
         """The lowest count if (out, in), for a reader who knows everybody else there."""
-        belief = self.steps[0].belief
-        if not isinstance(belief, Known):
+        count = self.steps[0].belief.known_count
+        if count is None:
             raise TypeError("this reader does not know the others at the lowest level")
-        return self.contributions + belief.count
+        return self.contributions + count
 
     def log_bayes_factor(self, released: Released) -> Floats:
         """log P(release | in) - log P(release | out) of one cell's releases."""
@@ -137,16 +137,15 @@ class Path:
         if link is not None and link.believes(released):
             return link.log_likelihood(released, x, total)
         belief = self.steps[step + 1].belief
-        difference = _of_difference(belief)
         if isinstance(link, AdjustedLink) or not (np.diff(x, axis=1) == 1.0).all():
             kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
             return kernel if link is None else kernel + link.log_likelihood(released, x, total)
         apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)  # once for each total - count
         table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
-        if difference:
+        if belief.independent:
             table = table + belief.log_prob(apart, 0.0)
         kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
-        return kernel if difference else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
+        return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 
     def _tail_form(self, step: int, x: Floats, noisy: Floats, sums: Floats) -> Floats:
         """Complete the square: sum_{j >= 0} exp(-R (A - j)^2 - a (B - j)^2) is a tail sum of curvature R + a."""
@@ -264,15 +263,10 @@ class Path:
                 rows[(self.contributions - below[0]).astype(np.int64)] = table[0]
             else:
                 rows = table[0]
-            known = isinstance(step.belief, Known)
+            known = step.belief.known_count is not None
             beliefs[step.levels[0]] = step.belief if known else Learned(below, total[0], rows)
             below = total[0]
         return beliefs
-
-
-def _of_difference(belief: Belief) -> bool:
-    """Whether what is believed of a total depends on its distance from the count inside only."""
-    return isinstance(belief, Independent) or (isinstance(belief, Uniform) and belief.upper is None)
 
 
 def _refuse(impossible: NDArray[np.bool_]) -> None:

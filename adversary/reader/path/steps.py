@@ -8,7 +8,7 @@ import numpy as np
 
 from adversary._core import Floats
 from adversary.privacy.mechanisms import Exact, Mechanism
-from adversary.reader.beliefs import Belief, Each
+from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
 from adversary.reader.plans import Level, Plan
 
@@ -55,6 +55,6 @@ def link_above(plan: Plan, i: int, above: Belief) -> Link:
     level: Level = plan.levels[i]
     if plan.postprocessing is not None:
         return AdjustedLink(plan.postprocessing, level.mechanism, level.siblings or 0)
-    if isinstance(above, Each):
-        return EachLink(i, level.mechanism, above)
+    if above.each is not None:
+        return EachLink(i, level.mechanism, above.each)
     return SumLink(i, level.mechanism.total(level.siblings or 0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from adversary._core import Integers
 from adversary.privacy.mechanisms import Exact
-from adversary.reader.beliefs import Belief, Each, Point
+from adversary.reader.beliefs import Belief
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans import NOT_LEVELS, Plan
 
@@ -101,15 +101,15 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     for cell in range(plan.cells):
         chain, below = reader.level_beliefs(plan, cell), reader.contributions(cell)[target]
         for level, belief, count in zip(plan.levels, chain, counts[:, cell], strict=True):
-            if not isinstance(belief, Point) and not np.isfinite(belief.log_prob(count, below)):
+            if belief.known_total is None and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(
                     f"truth of level {level.name!r} is {count}, outside the reader's belief {belief} "
                     f"(count inside: {below})"
                 )
-            if isinstance(belief, Point) and isinstance(level.mechanism, Exact) and belief.total != count:
+            if isinstance(level.mechanism, Exact) and belief.known_total not in (None, count):
                 raise ValueError(
                     f"truth of level {level.name!r} is {count} and published exactly, "
-                    f"but the reader is sure of {belief.total}"
+                    f"but the reader is sure of {belief.known_total}"
                 )
             below = count
         for name, each in siblings.items():
@@ -119,8 +119,8 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
 
 def _check_each(name: str, belief: Belief, counts: Integers) -> None:
     """ValueError where a belief about each sibling excludes one of them."""
-    if isinstance(belief, Each):
-        excluded = np.isneginf(belief.log_one(counts.astype(np.float64)))
+    if belief.each is not None:
+        excluded = np.isneginf(belief.each.log_one(counts.astype(np.float64)))
         if excluded.any():
             raise ValueError(
                 f"truth: a sibling of level {name!r} has a count of {counts[excluded][0]}, outside the "

@@ -10,7 +10,7 @@ import numpy as np
 
 from adversary._core import Floats, Integers, as_array
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
-from adversary.reader.beliefs import Belief, Uniform
+from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.path.steps import Step
 from adversary.reader.plans import Released
@@ -34,8 +34,7 @@ class Windows:
     def closed_form(self, step: int) -> bool:
         """Whether the sum over the next count is a tail of a discrete Gaussian: flat belief, parabolas, last step."""
         above = self.steps[step + 1]
-        flat = isinstance(above.belief, Uniform) and above.belief.upper is None
-        if step < 0 or step + 2 < len(self.steps) or not flat:
+        if step < 0 or step + 2 < len(self.steps) or not above.belief.flat:
             return False
         link = self.steps[step].link
         return isinstance(link, SumLink) and all(noise.parabola for noise in (*above.noises, link.noise))
@@ -104,9 +103,8 @@ class Windows:
         lost = np.zeros(below.shape)
         for i in range(step + 1, len(self.steps)):
             here, link = self.steps[i], self.steps[i - 1].link if i else None
-            flat = isinstance(here.belief, Uniform)
             summed = link is None or (isinstance(link, SumLink | EachLink) and not link.believes(released))
-            if not here.noises or not summed or not (here.belief.proper or flat):
+            if not here.noises or not summed or not (here.belief.proper or here.belief.flat):
                 return np.full(len(released), np.inf)
             rho = [min(noise.rho, _SHARP) for noise in here.noises]
             centre = sum((r * released.noisy[:, [j]] for r, j in zip(rho, here.levels, strict=True)), np.zeros(1))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from adversary.reader.beliefs import Belief, Each, Uniform
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 
@@ -48,13 +47,8 @@ def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator
         for i, given in enumerate(reader.level_beliefs(plan, cell)):
             inside = counts[i - 1, cell] if i else 0
             near = NEAR * np.sqrt(plan.levels[i].mechanism.variance)
-            if _flat(given) and counts[i, cell] - inside < near:
+            if not given.proper and counts[i, cell] - inside < near:
                 yield plan.names[i], int(counts[i, cell])
-
-
-def _flat(belief: Belief) -> bool:
-    """Whether every total, or every sibling's count, is equally likely without end."""
-    return isinstance(belief, Uniform | Each) and not belief.proper
 
 
 def _tilt(plan: Plan, name: str, counts: list[int]) -> str:

@@ -24,7 +24,7 @@ from adversary._core import Floats, as_array, blocks
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
-from adversary.reader.beliefs import Others, Point, is_law
+from adversary.reader.beliefs import Others, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.postprocessing import is_continuous
@@ -106,7 +106,7 @@ def bayes_factor_law(
 def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
     """Noise that reaches the reader: nothing above a count of which the reader is sure."""
     for step in path.steps:
-        if step is not path.steps[0] and isinstance(step.belief, Point):
+        if step is not path.steps[0] and step.belief.known_total is not None:
             return
         noises = [plan.levels[i].mechanism for i in step.levels]
         yield from noises
