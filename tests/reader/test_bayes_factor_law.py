@@ -20,10 +20,10 @@ from adversary.reader import risk
 from adversary.reader.path import windows
 from adversary.reader.path.truth import Truth, opposite, settle_truth
 from adversary.reader.risk import law_of_plan
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.law_parts import DiscretePart
 from adversary.reader.risk.listed_releases import release_table
+from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
 from tests.catalogue import DG, RHO1, STORIES
 
 RHO = 2.0

@@ -6,8 +6,6 @@ from .averages import prob_correct as prob_correct
 from .averages import risk_summary as risk_summary
 from .averages import sequential as sequential
 from .averages import unique_target as unique_target
-from .log_bayes_factor import AuditedPosterior as AuditedPosterior
-from .log_bayes_factor import BayesFactorLaw as BayesFactorLaw
 from .improper_beliefs import cautions as cautions
 from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor
@@ -15,6 +13,8 @@ from .law_parts import NOTHING as NOTHING
 from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
 from .listed_releases import release_table as release_table
+from .log_bayes_factor import AuditedPosterior as AuditedPosterior
+from .log_bayes_factor import BayesFactorLaw as BayesFactorLaw
 from .modified import at_prior as at_prior
 from .modified import coarse_law as coarse_law
 from .modified import same_law as same_law

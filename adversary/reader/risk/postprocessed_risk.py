@@ -34,11 +34,10 @@ from adversary.reader.postprocessing import Postprocessing as Postprocessing
 from adversary.reader.postprocessing import Rounded as Rounded
 from adversary.reader.postprocessing import check_noise, check_parent, check_siblings
 from adversary.reader.postprocessing import clamped as clamped
-from adversary.reader.postprocessing import is_continuous as is_continuous
 from adversary.reader.postprocessing import project as project
 from adversary.reader.postprocessing import rounded as rounded
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, DiscretePart
+from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
 
 HYPOTHESES = ("out", "in")
 
