@@ -51,6 +51,7 @@ class ExactTotals:
     each : records of the promise's neighbours in one replaced record: 2 where a record added or removed is one, and
         both cells that the hypotheses name are published
 
+    >>> from adversary.privacy.mechanisms import Exact
     >>> from adversary.reader.plans import Level
     >>> exact_totals(Plan([Level("tract", Exact())])).records
     2

@@ -49,8 +49,8 @@ def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats
     left = high < 0
     low, high = np.where(left, -high, low), np.where(left, -low, high)
     with np.errstate(invalid="ignore", divide="ignore"):
-        outer = log_survival(high + step)
-        beside = log_survival(low) + np.log1p(-np.exp(outer - log_survival(low)))
+        outer, inner = log_survival(high + step), log_survival(low)
+        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))  # bounded noise ends
         about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
     return np.where(low > 0, beside, about)
 
@@ -79,10 +79,12 @@ def _added(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     if longest == 0:
         return as_array(noise.log_noise(low))
     top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
+    top = np.where(top > -np.inf, top, 0.0)  # bounded noise ends
     for k in range(longest + 1):
         offset = np.minimum(low + k, high)
         total += np.where(low + k <= high, np.exp(as_array(noise.log_noise(offset)) - top), 0.0)
-    return np.asarray(top + np.log(total), dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(total), dtype=np.float64)
 
 
 def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:

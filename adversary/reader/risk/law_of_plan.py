@@ -134,9 +134,9 @@ def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Pa
         return None if noise.steps else ContinuousPart(noise.privacy_loss(shift, 1), truth.target)
     support, weight = noise.releases(int(truth.counts[level, cell]))
     values = as_array(noise.log_ratio(support, present, out))
-    if not isinstance(noise, IntegerNoise):
+    if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
         return DiscretePart(values, weight)
-    # 0 if out: the average likelihood ratio is one
+    # 0 if out: the average likelihood ratio is one where no release is impossible
     return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
 
 
