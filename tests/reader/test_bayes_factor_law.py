@@ -23,7 +23,7 @@ from adversary.reader.risk import law_of_plan
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.law_parts import DiscretePart
 from adversary.reader.risk.listed_releases import release_table
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from tests.catalogue import DG, RHO1, STORIES
 
 RHO = 2.0

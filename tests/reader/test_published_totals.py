@@ -12,7 +12,7 @@ from adversary.privacy.invariants import Databases
 from adversary.reader.conditioned.published_totals import exact_totals
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.law_of_plan import bayes_factor_law
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 
 EPSILON = 0.5
 

@@ -18,7 +18,7 @@ from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.averages import risk_summary
 from adversary.reader.risk.law_of_plan import bayes_factor_law, invariant_factor
 from adversary.reader.risk.listed_releases import release_table
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from tests.catalogue import BELIEFS, DG, STORIES
 from tests.oracles import paths
 

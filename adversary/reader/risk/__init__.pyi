@@ -13,8 +13,8 @@ from .law_parts import NOTHING as NOTHING
 from .law_parts import DiscretePart as DiscretePart
 from .listed_releases import DRAWS as DRAWS
 from .listed_releases import release_table as release_table
-from .log_bayes_factor import AuditedPosterior as AuditedPosterior
-from .log_bayes_factor import BayesFactorLaw as BayesFactorLaw
+from .bayes_factors import AuditedPosterior as AuditedPosterior
+from .bayes_factors import BayesFactorLaw as BayesFactorLaw
 from .modified import at_prior as at_prior
 from .modified import coarse_law as coarse_law
 from .modified import same_law as same_law

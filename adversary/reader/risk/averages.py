@@ -22,7 +22,7 @@ from adversary.reader.path import Adversary, Truth, opposite, settle_truth
 from adversary.reader.plans import Level, Plan
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.listed_releases import DRAWS
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SMALLEST = 1e-300

@@ -29,7 +29,7 @@ from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_fa
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 
 MAX_GRID = 20_000_000
 _HALF = 6_000_000

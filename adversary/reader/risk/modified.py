@@ -13,7 +13,7 @@ from adversary._core import logit
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.risk.law_parts import DiscretePart
-from adversary.reader.risk.log_bayes_factor import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 
 GROUPS, SIMULATED_GROUPS = 2000, 200
 """Values to which `coarse_law` reduces a part of a law: of exact laws, and of simulated ones."""
