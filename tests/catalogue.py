@@ -46,6 +46,7 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "laplace": adv.Laplace(0.8),
     "laplace, sum of 3": adv.Laplace(0.8).total(3),
     "tulap": Tulap(0.9),
+    "tulap, bounded": Tulap(0.9, 0.02),
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
     "exact": adv.Exact(),

@@ -14,7 +14,6 @@ from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, pos
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
@@ -81,7 +80,7 @@ class Case:
 
     def _swept(self, prior: Prior, draws: int, seed: int, **how: Any) -> Readings:
         """By the Gibbs step of the PyMC model of the same story."""
-        if any(isinstance(level.mechanism, Exact) for level in self.plan.levels[1:]):
+        if any(level.is_exact for level in self.plan.levels[1:]):
             raise ValueError(
                 'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
                 'others: use "exact" or "enumerate"'
@@ -260,6 +259,6 @@ def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | N
     top = float(release["noisy"].max())
     rise = float(np.nansum(np.maximum(sums.max([dim for dim in sums.dims if dim != "level"]), 0.0)))
     reach = max(np.sqrt(level.mechanism.variance) for level in plan.levels) * np.sqrt(2.0 * MODEL_REACH)
-    if all(isinstance(level.mechanism, Exact) for level in plan.levels[1:]):
+    if all(level.is_exact for level in plan.levels[1:]):
         return int(max(top, known + 1))
     return int(np.ceil(max(top, known + 1 + (rise if len(plan.levels) > 2 else 0.0), 0.0) + reach))

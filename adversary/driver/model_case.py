@@ -23,11 +23,9 @@ from adversary._core import as_array
 from adversary.driver.case import Bounds, from_fits, groups_of
 from adversary.driver.posteriors import Groups, Prior, Readings, first_of_each, posterior_dataset, releases_to_fit
 from adversary.privacy import Guarantee
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.conditioned import ExactTotals
 from adversary.reader.path import Truth
 from adversary.reader.plans import Plan, observed
-from adversary.reader.postprocessing import is_continuous
 from adversary.reader.risk import DRAWS, release_table
 
 FITS = 1000
@@ -153,7 +151,7 @@ class ModelCase:
 
     def _settled(self, names: list[str]) -> list[str]:
         """Released variables of exact levels, which condition the prior."""
-        exact = [level.name for level in self.plan.levels if isinstance(level.mechanism, Exact)]
+        exact = [level.name for level in self.plan.levels if level.is_exact]
         return [name for name in names if _level(self.plan, name) in exact]
 
     def _enumerated(self, names: list[str], draws: int, seed: int) -> Readings:
@@ -259,7 +257,7 @@ def _check_name(plan: Plan, model: Any, name: str, accepted: list[str], free: Ma
 def _check_kind(plan: Plan, name: str, variable: Any) -> None:
     """A released variable is discrete just where its level publishes whole numbers."""
     mechanism = plan.levels[plan.names.index(_level(plan, name))].mechanism
-    real, kind = is_continuous(mechanism), variable.dtype
+    real, kind = mechanism.is_continuous, variable.dtype
     if real and not kind.startswith("float"):
         raise ValueError(
             f"the model's {name!r} is discrete ({kind}), but the plan publishes real numbers there ({mechanism}): use "

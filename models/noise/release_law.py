@@ -18,7 +18,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.replace import _vectorize_node
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 
 from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
 from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
@@ -26,7 +26,7 @@ from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
 Law = Callable[..., TensorVariable]
 
 
-def released(name: str, mechanism: continuous.Mechanism, value: Any, count: int = 1, **kwargs: Any) -> TensorVariable:
+def released(name: str, mechanism: mechanisms.Mechanism, value: Any, count: int = 1, **kwargs: Any) -> TensorVariable:
     """The release of `value` plus `count` independent noises of `mechanism`, as a variable of the model in context.
 
     Parameters
@@ -51,7 +51,7 @@ def released(name: str, mechanism: continuous.Mechanism, value: Any, count: int 
     return law(mechanism, value, count)(name, **kwargs)
 
 
-def law(mechanism: continuous.Mechanism, value: Any, count: int = 1) -> Law:
+def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
     """The law of `value` plus `count` noises: a PyMC distribution that still wants its name (or `.func.dist`).
 
     Parameters
@@ -69,15 +69,16 @@ def law(mechanism: continuous.Mechanism, value: Any, count: int = 1) -> Law:
     TypeError : `mechanism` is no Mechanism
     ValueError : `count` is not whole, or negative
     """
-    if not isinstance(mechanism, continuous.Mechanism):
+    if not isinstance(mechanism, mechanisms.Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")
     if int(count) != count or count < 0:
         raise ValueError(f"count must be a whole number of noises, got {count}")
-    return _law(mechanism if count else continuous.Exact(), value, int(count))
+    single, many = mechanism.summands if count else (mechanisms.Exact(), 1)
+    return _law(single, value, many * int(count))
 
 
 @singledispatch
-def _law(mechanism: continuous.Mechanism, value: Any, count: int) -> Law:
+def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
     total = mechanism if count == 1 else mechanism.total(count)
 
     def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
@@ -88,7 +89,7 @@ def _law(mechanism: continuous.Mechanism, value: Any, count: int) -> Law:
         return np.asarray(total.sample(np.broadcast_to(true, shape), np.random.default_rng(rng)))
 
     kind = type(mechanism).__name__
-    dtype = "int64" if _is_whole(total) else "float64"
+    dtype = "float64" if total.is_continuous else "int64"
     value = float64(value)
     return lambda name, **kwargs: pm.CustomDist(
         name, value, logp=logp, random=random, signature="()->()", dtype=dtype, class_name=kind, **kwargs
@@ -96,54 +97,39 @@ def _law(mechanism: continuous.Mechanism, value: Any, count: int) -> Law:
 
 
 @_law.register
-def _(mechanism: continuous.DiscreteGaussian, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.DiscreteGaussian, value: Any, count: int) -> Law:
     if count == 1:
         return partial(DiscreteGaussian, mu=value, sigma2=0.5 / mechanism.rho)
     return partial(DiscreteGaussianSum, mu=value, rho=mechanism.rho, count=count)
 
 
 @_law.register
-def _(mechanism: continuous.DiscreteGaussianSum, value: Any, count: int) -> Law:
-    return _law(mechanism.single, value, count * mechanism.count)
-
-
-@_law.register
-def _(mechanism: continuous.Geometric, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.Geometric, value: Any, count: int) -> Law:
     if count == 1:
         return partial(Geometric, mu=value, epsilon=mechanism.epsilon)
     return partial(GeometricSum, mu=value, epsilon=mechanism.epsilon, count=count)
 
 
 @_law.register
-def _(mechanism: continuous.GeometricSum, value: Any, count: int) -> Law:
-    return _law(continuous.Geometric(mechanism.epsilon), value, count * mechanism.count)
-
-
-@_law.register
-def _(mechanism: continuous.Gaussian, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.Gaussian, value: Any, count: int) -> Law:
     return partial(pm.Normal, mu=float64(value), sigma=np.float64(mechanism.sigma * np.sqrt(count)))
 
 
 @_law.register
-def _(mechanism: continuous.Laplace, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.Laplace, value: Any, count: int) -> Law:
     if count == 1:
         return partial(pm.Laplace, mu=float64(value), b=np.float64(mechanism.scale))
     return partial(LaplaceSum, mu=value, b=mechanism.scale, count=count)
 
 
 @_law.register
-def _(mechanism: continuous.LaplaceSum, value: Any, count: int) -> Law:
-    return _law(continuous.Laplace(mechanism.scale), value, count * mechanism.count)
-
-
-@_law.register
-def _(mechanism: continuous.Exact, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.Exact, value: Any, count: int) -> Law:
     del mechanism, count
     return partial(Exact, value=value)
 
 
 @_law.register
-def _(mechanism: continuous.RandomizedResponse, value: Any, count: int) -> Law:
+def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
     if count != 1:
         raise ValueError(f"randomised response is not additive noise: a sum of {count} releases has no law")
     answers = np.arange(mechanism.categories)
@@ -152,14 +138,6 @@ def _(mechanism: continuous.RandomizedResponse, value: Any, count: int) -> Law:
     value = pt.as_tensor_variable(value)
     row = pt.switch(pt.or_(value < 0, value >= answers.size), answers.size, value).astype("int64")
     return partial(pm.Categorical, p=pt.constant(table)[row])
-
-
-def _is_whole(mechanism: continuous.Mechanism) -> bool:
-    try:
-        mechanism.support(0)
-    except TypeError:  # what continuous noise answers
-        return False
-    return True
 
 
 class OwnLogProb(Op):

@@ -28,7 +28,7 @@ from adversary.models.noise import float64, own_log_prob, released
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.postprocessing import Clamped, Postprocessing, Rounded
+from adversary.reader.postprocessing import Postprocessing
 
 from .belief_priors import Upper, believed
 from .counts import hierarchical_counts, latent_counts
@@ -55,7 +55,7 @@ def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Mode
         of such a level have no sum to release and are read individually, under an `Each` belief.
     """
     if plan.postprocessing is None:
-        if not any(isinstance(level.mechanism, Clamped | Rounded) for level in plan.levels):
+        if not any(level.mechanism.steps for level in plan.levels):
             raise ValueError(
                 "postprocessed needs a plan with postprocessing, or with clamped or rounded levels: for releases as "
                 "they are use hierarchical_counts"

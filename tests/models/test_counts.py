@@ -13,7 +13,7 @@ import scipy.stats as st
 
 from adversary.models import hierarchical_counts, membership
 from adversary.models.enumeration.enumerate import enumerate_posterior
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 from adversary.reader.beliefs.belief import Others, Point, Uniform
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
@@ -23,7 +23,7 @@ RHO = tuple(
     2.56 * level * query
     for level, query in [(165 / 4099, 3945 / 4097), (1256 / 4099, 1288 / 4099), (687 / 4099, 241 / 2051)]
 )
-BLOCK, GROUP, TRACT = (continuous.DiscreteGaussian.from_rho(rho) for rho in RHO)
+BLOCK, GROUP, TRACT = (mechanisms.DiscreteGaussian.from_rho(rho) for rho in RHO)
 TWO = Plan([Level("block", BLOCK, siblings=27), Level("block group", GROUP)])
 THREE = Plan([Level("block", BLOCK, siblings=27), Level("block group", GROUP, siblings=3), Level("tract", TRACT)])
 LEARNED = Adversary(0.4, 1, {"block group": Uniform(9)}).after(
@@ -109,16 +109,16 @@ def test_three_levels_give_the_exact_posterior() -> None:
         assert enumerate_posterior(model, observed(release)).posterior.item() == pytest.approx(expected, abs=1e-6)
 
 
-GEOMETRIC = continuous.Geometric(0.8)
+GEOMETRIC = mechanisms.Geometric(0.8)
 ONE = Plan([Level("block", GEOMETRIC)])
 SAME = Plan(
     [
         Level("block", BLOCK, siblings=0),
-        Level("zip", continuous.Gaussian(2.0), siblings=2),
-        Level("tract", continuous.Laplace(3.0)),
+        Level("zip", mechanisms.Gaussian(2.0), siblings=2),
+        Level("tract", mechanisms.Laplace(3.0)),
     ]
 )
-INVARIANT = Plan([Level("block", GEOMETRIC, siblings=3), Level("block group", continuous.Exact())])
+INVARIANT = Plan([Level("block", GEOMETRIC, siblings=3), Level("block group", mechanisms.Exact())])
 CELLS = Plan([Level("block", BLOCK, siblings=3), Level("block group", GROUP)], cells=2)
 ABOVE = {**BELIEFS, "point": Point(7), "point that excludes in": Point(2), "far from the truth": st.poisson(200)}
 PAIRS = {
@@ -150,7 +150,7 @@ SCENARIOS: dict[str, Scenario] = {
     "one level, flat": (ONE, Adversary(0.2, beliefs={"block": Uniform()}), 120, {"block": 30}),
     "heavy target": (Plan([Level("block", BLOCK)]), Adversary(0.2, 3, hypotheses=(1, 4)), None, {"block": 7}),
     "randomised response": (
-        Plan([Level("block", continuous.RandomizedResponse(1.0, 3))]),
+        Plan([Level("block", mechanisms.RandomizedResponse(1.0, 3))]),
         Adversary(0.3, 1),
         None,
         {"block": 2},

@@ -15,11 +15,11 @@ import xarray as xr
 
 from adversary.models import noise
 from adversary.models.enumeration.enumerate import compile_enumerator, enumerate_posterior
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
-BLOCK, GROUP = continuous.DiscreteGaussian.from_rho(RHO1), continuous.DiscreteGaussian.from_rho(RHO2)
+BLOCK, GROUP = mechanisms.DiscreteGaussian.from_rho(RHO1), mechanisms.DiscreteGaussian.from_rho(RHO2)
 
 
 def gaussian_pmf(k: int, rho: float) -> float:
@@ -294,7 +294,7 @@ def test_continuous_latents_are_refused() -> None:
 
 def test_an_impossible_release_is_refused_and_named() -> None:
     with pm.Model() as model:
-        noise.released("noisy", continuous.Exact(), pm.Bernoulli("in", np.float64(0.5)))
+        noise.released("noisy", mechanisms.Exact(), pm.Bernoulli("in", np.float64(0.5)))
     run = compile_enumerator(model, ["noisy"])
     assert run({"noisy": 1}).posterior.item() == 1.0
     with pytest.raises(ValueError, match=r"impossible at release 2: \{'noisy': 7\}"):

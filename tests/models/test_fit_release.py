@@ -19,9 +19,9 @@ from adversary.models import actual_world, bounded, noise, released_statistics
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.models.fitting import fit_release
 from adversary.models.fitting.fit_release import fit
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 
-BLOCK, TRACT = continuous.DiscreteGaussian.from_rho(0.8), continuous.DiscreteGaussian.from_rho(0.9)
+BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.8), mechanisms.DiscreteGaussian.from_rho(0.9)
 RELEASE = {"noisy[block]": 2, "sibling_sum[block]": 3, "noisy[tract]": 4}
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from adversary.models import ExactGibbs, hierarchical_counts, published_gibbs_law
 from adversary.models.enumeration.enumerate import enumerate_posterior
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 from adversary.reader.beliefs.belief import Uniform
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
@@ -20,7 +20,7 @@ from adversary.reader.plans.release import observed
 
 RHO1 = 2.56 * 165 / 4099 * 3945 / 4097
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
-BLOCK, GROUP = continuous.DiscreteGaussian.from_rho(RHO1), continuous.DiscreteGaussian.from_rho(RHO2)
+BLOCK, GROUP = mechanisms.DiscreteGaussian.from_rho(RHO1), mechanisms.DiscreteGaussian.from_rho(RHO2)
 TWO = Plan([Level("block", BLOCK, siblings=27), Level("block group", GROUP)])
 READER = Adversary(0.5, 0, {"block group": Uniform()})
 RELEASE = TWO.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})

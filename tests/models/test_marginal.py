@@ -22,9 +22,9 @@ from adversary.models.enumeration.graphs import condition
 from adversary.models.fitting import fit_releases
 from adversary.models.fitting.marginalised import Marginalised, Settings
 from adversary.models.fitting.prior_draws import MANY, Priors
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 
-BLOCK, TRACT = continuous.DiscreteGaussian.from_rho(0.3), continuous.DiscreteGaussian.from_rho(0.5)
+BLOCK, TRACT = mechanisms.DiscreteGaussian.from_rho(0.3), mechanisms.DiscreteGaussian.from_rho(0.5)
 NAMES = ("noisy[block]", "sibling_sum[block]", "noisy[tract]")
 RELEASES = {
     "noisy[block]": np.array([2, 0, -1, 1]),
@@ -166,7 +166,7 @@ def test_a_prior_of_unknown_size_is_averaged_with_its_error() -> None:
 @pytest.mark.usefixtures("without_sampler")
 def test_a_prior_given_an_exact_level_is_the_models_own() -> None:
     """The rate's prior is conditioned too: against the negative binomial law of the others."""
-    exact = continuous.Exact()
+    exact = mechanisms.Exact()
     with pm.Model() as model:
         present = pm.Bernoulli("in", 0.3)
         others = pm.Truncated("others", pm.Poisson.dist(pm.Gamma("rate", 3, 1)), upper=U)
@@ -271,8 +271,8 @@ def test_an_improper_prior_is_refused() -> None:
 def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
     with pm.Model() as model:
         shift = pm.Normal("shift", 0.0, 1.0)
-        noise.released("noisy", continuous.RandomizedResponse(1.0), pm.Bernoulli("in", 0.5))
-        pm.Potential("told", noise.own_log_prob(continuous.Laplace(1.0), np.float64(0.3), shift))
+        noise.released("noisy", mechanisms.RandomizedResponse(1.0), pm.Bernoulli("in", 0.5))
+        pm.Potential("told", noise.own_log_prob(mechanisms.Laplace(1.0), np.float64(0.3), shift))
     with pytest.raises(TypeError, match=r"no compiled gradient in the continuous latents \['shift'\].*PyTensor"):
         Marginalised.of(model, ("noisy",))
 

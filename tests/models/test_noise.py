@@ -17,7 +17,7 @@ import scipy.stats as st
 
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
-from adversary.privacy.mechanisms import continuous
+from adversary.privacy import mechanisms
 
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
 
@@ -34,18 +34,18 @@ LATTICE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, float, float]
     ),
 }
 
-SUMS: dict[str, tuple[Callable[[int], Any], continuous.Mechanism]] = {
+SUMS: dict[str, tuple[Callable[[int], Any], mechanisms.Mechanism]] = {
     **{
         f"discrete gaussian {rho}": (
             lambda d, rho=rho: noise.DiscreteGaussianSum.dist(3, rho=rho, count=d),
-            continuous.DiscreteGaussian.from_rho(rho),
+            mechanisms.DiscreteGaussian.from_rho(rho),
         )
         for rho in (0.05, 0.15, RHO2, 1.0, 5.0)
     },
     **{
         f"geometric {eps}": (
             lambda d, eps=eps: noise.GeometricSum.dist(3, epsilon=eps, count=d),
-            continuous.Geometric(eps),
+            mechanisms.Geometric(eps),
         )
         for eps in (0.5, 3.0)
     },
@@ -53,10 +53,10 @@ SUMS: dict[str, tuple[Callable[[int], Any], continuous.Mechanism]] = {
 
 
 @dataclass(frozen=True)
-class Clamped(continuous.IntegerNoise):
+class Clamped(mechanisms.IntegerNoise):
     """Two-sided geometric releases cut off at 0: a mechanism with no formula in PyTensor."""
 
-    base: continuous.Geometric
+    base: mechanisms.Geometric
 
     def log_noise(self, offset: Any) -> Any:
         raise NotImplementedError
@@ -76,13 +76,16 @@ class Clamped(continuous.IntegerNoise):
     def sample(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
         return np.maximum(self.base.sample(value, rng, size), 0)
 
+    def describe(self) -> str:
+        return "geometric, cut off at 0"
+
     variance = property(lambda self: 0.0)
     rho = property(lambda self: 0.0)
 
-    def total(self, count: int) -> continuous.Mechanism:
+    def total(self, count: int) -> mechanisms.Mechanism:
         raise ValueError("no total")
 
-    def scaled(self, factor: float) -> continuous.Mechanism:
+    def scaled(self, factor: float) -> mechanisms.Mechanism:
         raise ValueError("no other budget")
 
 
@@ -169,7 +172,7 @@ def test_three_sums_of_the_census_block_group_agree_with_the_exact_engine() -> N
     ks = np.arange(-40, 41)
     for count in (2, 3, 4):
         got = pm.logp(noise.DiscreteGaussianSum.dist(0, rho=RHO2, count=count), ks.astype(float)).eval()
-        exact = continuous.DiscreteGaussian.from_rho(RHO2).total(count).log_prob(ks, 0)
+        exact = mechanisms.DiscreteGaussian.from_rho(RHO2).total(count).log_prob(ks, 0)
         np.testing.assert_allclose(got, exact, rtol=1e-12, atol=1e-12)
 
 
@@ -177,7 +180,7 @@ def test_three_sums_of_the_census_block_group_agree_with_the_exact_engine() -> N
 def test_sum_of_laplaces_is_a_density_and_equals_the_exact_engine(count: int) -> None:
     y = np.linspace(-30, 30, 61)
     got = pm.logp(noise.LaplaceSum.dist(0.5, b=1.5, count=count), y + 0.5).eval()
-    np.testing.assert_allclose(got, continuous.Laplace(1.5).total(count).log_prob(y, 0), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(got, mechanisms.Laplace(1.5).total(count).log_prob(y, 0), rtol=1e-12, atol=1e-12)
     fine = np.linspace(-150, 150, 30_001)
     area = np.trapezoid(np.exp(pm.logp(noise.LaplaceSum.dist(0.0, b=1.5, count=count), fine).eval()), fine)
     assert area == pytest.approx(1.0, abs=1e-5)
@@ -258,17 +261,17 @@ def test_a_sum_needs_a_whole_count_and_a_positive_scale(wrong: dict[str, float])
         noise.DiscreteGaussianSum.dist(0, **{"rho": 1.0, "count": 2, **wrong})
 
 
-MECHANISMS: dict[str, tuple[continuous.Mechanism, tuple[int, ...]]] = {
-    "discrete gaussian": (continuous.DiscreteGaussian(1.5), (0, 1, 3)),
-    "discrete gaussian sum": (continuous.DiscreteGaussian(0.8).total(3), (1, 2)),
-    "geometric": (continuous.Geometric(0.7), (0, 1, 3)),
-    "geometric sum": (continuous.Geometric(0.7).total(2), (1, 2)),
-    "gaussian": (continuous.Gaussian(1.3), (0, 1, 3)),
-    "laplace": (continuous.Laplace(1.3), (0, 1, 3)),
-    "laplace sum": (continuous.Laplace(1.3).total(2), (1, 2)),
-    "exact": (continuous.Exact(), (0, 1, 4)),
-    "randomised response": (continuous.RandomizedResponse(1.0, 4), (1,)),
-    "clamped": (Clamped(continuous.Geometric(0.9)), (1,)),
+MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
+    "discrete gaussian": (mechanisms.DiscreteGaussian(1.5), (0, 1, 3)),
+    "discrete gaussian sum": (mechanisms.DiscreteGaussian(0.8).total(3), (1, 2)),
+    "geometric": (mechanisms.Geometric(0.7), (0, 1, 3)),
+    "geometric sum": (mechanisms.Geometric(0.7).total(2), (1, 2)),
+    "gaussian": (mechanisms.Gaussian(1.3), (0, 1, 3)),
+    "laplace": (mechanisms.Laplace(1.3), (0, 1, 3)),
+    "laplace sum": (mechanisms.Laplace(1.3).total(2), (1, 2)),
+    "exact": (mechanisms.Exact(), (0, 1, 4)),
+    "randomised response": (mechanisms.RandomizedResponse(1.0, 4), (1,)),
+    "clamped": (Clamped(mechanisms.Geometric(0.9)), (1,)),
 }
 
 
@@ -295,9 +298,9 @@ def test_released_has_the_law_of_its_mechanism(name: str, cells: int | None) -> 
 
 def test_released_refuses_what_has_no_law() -> None:
     with pytest.raises(ValueError, match="not additive noise"):
-        noise.law(continuous.RandomizedResponse(1.0), 0, 2)
+        noise.law(mechanisms.RandomizedResponse(1.0), 0, 2)
     with pytest.raises(ValueError, match="whole number of noises, got -1"):
-        noise.law(continuous.Geometric(1.0), 0, -1)
+        noise.law(mechanisms.Geometric(1.0), 0, -1)
     with pytest.raises(TypeError, match="must be a Mechanism, got 3"):
         noise.law(3, 0)  # type: ignore[arg-type]
 
@@ -305,15 +308,15 @@ def test_released_refuses_what_has_no_law() -> None:
 def test_randomised_response_to_an_impossible_value_is_impossible() -> None:
     with pm.Model() as model:
         value = pm.DiscreteUniform("value", np.float64(0), np.float64(9))
-        noise.released("noisy", continuous.RandomizedResponse(1.0, 3), value)
+        noise.released("noisy", mechanisms.RandomizedResponse(1.0, 3), value)
     assert model.compile_logp()({"value": np.array(5), "noisy": np.array(1)}) == -np.inf
 
 
 def test_two_invariants_of_one_count_stay_two_variables() -> None:
     with pm.Model() as model:
         value = pm.Bernoulli("value", np.float64(0.5))
-        noise.released("a", continuous.Exact(), value)
-        noise.released("b", continuous.Exact(), value)
+        noise.released("a", mechanisms.Exact(), value)
+        noise.released("b", mechanisms.Exact(), value)
     point = {"value": np.array(1), "a": np.array(1), "b": np.array(1)}
     assert model.compile_logp()(point) == pytest.approx(np.log(0.5))
     assert model.compile_logp()({**point, "b": np.array(0)}) == -np.inf

@@ -20,7 +20,6 @@ from adversary.policy.budget.attained import (
     attained_ratio,
     attained_risk,
     attained_tail,
-    nominal_guarantee,
     satisfies_profile,
 )
 from adversary.policy.budget.evidence import TRUTHS, Evidence
@@ -314,9 +313,9 @@ def test_where_only_inclusion_matters_the_bound_is_that_of_inclusion() -> None:
     ],
 )
 def test_mechanisms_keep_what_they_are_sold_as(mechanism: adv.Mechanism, definition: str) -> None:
-    assert nominal_guarantee(mechanism).definition == definition
-    assert nominal_guarantee(mechanism).is_satisfied_by(mechanism.privacy_loss())
-    assert nominal_guarantee(adv.Exact()).loss_bound(0.05) == math.inf
+    assert mechanism.nominal_guarantee.definition == definition
+    assert mechanism.nominal_guarantee.is_satisfied_by(mechanism.privacy_loss())
+    assert adv.Exact().nominal_guarantee.loss_bound(0.05) == math.inf
 
 
 # Does a mechanism keep a risk profile?

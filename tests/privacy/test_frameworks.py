@@ -382,7 +382,8 @@ class Channel(Mechanism):
     def log_prob(self, release: Any, value: Any) -> Any:
         return self.log_likelihood(release, value)
 
-    cdf = sf = sample = privacy_loss = total = scaled = reach = variance = rho = None  # type: ignore[assignment]
+    is_continuous = False
+    cdf = sf = sample = privacy_loss = total = scaled = reach = variance = rho = describe = None  # type: ignore[assignment]
 
 
 def all_epsilons(law: JointLaw, query: Any, mechanism: Mechanism) -> Any:
@@ -747,7 +748,7 @@ def test_answers_of_another_shape_are_refused(query: Any) -> None:
 def test_answers_that_do_not_suit_are_refused() -> None:
     with pytest.raises(ValueError, match="query must answer with finite numbers, got inf"):
         frameworks.membership(AGREE, lambda x: math.inf, adv.Laplace(1.0))
-    with pytest.raises(ValueError, match="value must be below categories = 2, got 2"):
+    with pytest.raises(ValueError, match="query must be below categories = 2, got 2"):
         frameworks.membership(AGREE, sum, adv.RandomizedResponse(1.0))
     with pytest.raises(ValueError, match="query must have a dim for each of"):
         frameworks.membership(AGREE, xr.DataArray([0.0, 1.0], dims="record 0"), adv.Laplace(1.0))

@@ -13,7 +13,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
-from adversary.reader.postprocessing.coarsening import clamped, is_continuous, rounded
+from adversary.reader.postprocessing.coarsening import clamped, rounded
 from adversary.reader.postprocessing.nonnegative import NonNegative, project
 from adversary.reader.postprocessing.rounding import RULES, last_numerator, nearest
 from adversary.reader.postprocessing.sibling_adjustment import LeastSquares, Postprocessing
@@ -131,7 +131,7 @@ def test_laws_of_every_mechanism_hold_for_wrappers(
     assert mechanism.rho == noise[0].rho
     assert mechanism.total(1) is mechanism
     assert isinstance(mechanism.total(0), adv.Exact)
-    assert not is_continuous(mechanism)
+    assert not mechanism.is_continuous
 
 
 @over(WRAPPERS, "case")
@@ -272,7 +272,7 @@ def test_rounded_continuous_noise_is_a_law_on_the_multiples() -> None:
 
 def test_clamped_continuous_noise_has_atoms_and_a_density_between() -> None:
     noise, mechanism = adv.Gaussian(1.7), clamped(adv.Gaussian(1.7), 0, 6)
-    assert is_continuous(mechanism)
+    assert mechanism.is_continuous
     assert mechanism.log_prob(0, 2) == pytest.approx(math.log(noise.cdf(0, 2)), rel=1e-12)
     assert mechanism.log_prob(6, 2) == pytest.approx(math.log(noise.sf(6, 2)), rel=1e-12)
     assert mechanism.log_prob(1.25, 2) == noise.log_prob(1.25, 2)

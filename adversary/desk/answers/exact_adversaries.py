@@ -18,7 +18,6 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, add, audit_words, exact_words, of_reader, put, readers_of, shown, table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.conditioned import ExactTotals, exact_totals
 
 TITLE = "What publishing totals exactly costs"
@@ -43,7 +42,7 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
     moved = 2 if scenario.neighbours == "bounded" else 1
     found: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
-        if isinstance(level.mechanism, Exact):
+        if level.is_exact:
             continue
         limit = level.mechanism.privacy_loss(1, moved).loss_bound(0.0)
         rho = moved * float(level.mechanism.rho)

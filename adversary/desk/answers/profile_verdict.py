@@ -28,7 +28,6 @@ from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, Verdict, recommen
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy
 from adversary.privacy.losses import PrivacyLoss
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.plans import Plan
 
 GROUP = "profile"
@@ -133,7 +132,7 @@ def _verdict(scenario: Scenario, guarantee: Guarantee, failure: float, two: Priv
 
 def has_exact(plan: Plan) -> bool:
     """Whether something is published exactly, which may settle the target whatever the noise."""
-    return any(isinstance(level.mechanism, Exact) for level in plan.levels)
+    return any(level.is_exact for level in plan.levels)
 
 
 def _words(scenario: Scenario, one: Verdict) -> str:

@@ -42,7 +42,6 @@ from adversary.desk.kit import (
     swept,
 )
 from adversary.desk.kit.audit_words import called
-from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.path import settle_truth
 from adversary.reader.risk import at_prior, invariant_factor, same_law
 
@@ -161,7 +160,7 @@ class _ByValue:
         noisy = release["noisy"].isel(level=0)
         column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
         lowest = scenario.plan.levels[0].mechanism
-        if isinstance(lowest, ContinuousNoise):
+        if lowest.is_continuous:
             width = float(np.sqrt(lowest.variance)) / 2.0
             column = np.round(column / width) * width
         weight = release["weight"].values[real] / float(release["weight"].sum())
@@ -170,7 +169,7 @@ class _ByValue:
         cumulative = np.cumsum(probability)
         kept = (cumulative > 5e-4) & (cumulative - probability < 1.0 - 5e-4)
         posterior = {name: of_reader(learned, name)["posterior"].values[real] for name in readers_of(scenario)}
-        several = len(scenario.plan.levels) * scenario.plan.cells > 1 or isinstance(lowest, ContinuousNoise)
+        several = len(scenario.plan.levels) * scenario.plan.cells > 1 or lowest.is_continuous
         return cls(values[kept], probability[kept], _places(place, kept), weight, posterior, several)
 
     def summary(self, y: Floats) -> tuple[Floats, Floats, Floats]:
@@ -282,7 +281,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = N
     readers, risk = readers_of(scenario), tree["risk"].to_dataset()
     factors = np.geomspace(*MULTIPLIERS, points or affordable_points(scenario.plan))
     expected, correct = swept(scenario, factors)
-    total = sum(level.mechanism.rho for level in scenario.plan.levels if not isinstance(level.mechanism, Exact))
+    total = sum(level.mechanism.rho for level in scenario.plan.levels if not level.is_exact)
     total *= 2.0 if scenario.neighbours == "bounded" else 1.0
     in_rho = 0.0 < total < np.inf
     x = factors * (total if in_rho else 1.0)

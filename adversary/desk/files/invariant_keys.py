@@ -20,7 +20,6 @@ import numpy as np
 
 from adversary.desk.files.keys import Keys
 from adversary.privacy.invariants import READINGS, Margins
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.plans import Plan
 
 
@@ -73,7 +72,7 @@ def check_agreement(table: Keys, published: Published, plan: Plan, truth: Mappin
     """ValueError where a count that the plan publishes exactly is not among the margins."""
     counts = {count for levels in published.margins.counts for count in levels}
     for level in plan.levels:
-        for count in np.ravel(truth[level.name]) if isinstance(level.mechanism, Exact) else ():
+        for count in np.ravel(truth[level.name]) if level.is_exact else ():
             if int(count) not in counts:
                 raise ValueError(
                     f"{table.where('margins')}: must hold every count that is published exactly; level {level.name!r} "

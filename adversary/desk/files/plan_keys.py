@@ -6,44 +6,29 @@ siblings between them. The siblings' own counts are published once, with the las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from adversary._core import check_whole
 from adversary.desk.files.keys import Keys
-from adversary.privacy.mechanisms import (
-    DiscreteGaussian,
-    Exact,
-    Gaussian,
-    Geometric,
-    IntegerNoise,
-    Laplace,
-    Mechanism,
-    RandomizedResponse,
-    listable,
-)
+from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
 from adversary.reader.postprocessing import RULES, LeastSquares, NonNegative, Postprocessing, clamped, rounded
 
-NOISES = {
-    "discrete gaussian": ("rho", "sigma"),
-    "gaussian": ("rho", "sigma"),
-    "geometric": ("epsilon",),
-    "laplace": ("epsilon", "scale"),
-    "randomized response": ("epsilon",),
-    "exact": (),
-}
-"""Noise a level may have, with the parameters that fix it, one at a time."""
-PARAMETERS = ("rho", "sigma", "epsilon", "scale")
+NOISES = kinds()
+"""Noise a level may have."""
+PARAMETERS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.parameters))
+"""What fixes a noise, one at a time."""
+OPTIONS = tuple(dict.fromkeys(key for law in NOISES.values() for key in law.options))
 MOST_RELEASES = 1000
 """Of one level: every one of them is a level of the plan."""
 MOST_NOISE = 100_000
 """Values over which the noise of a file may spread: an audit lists them, many times over and within seconds."""
 MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
-MOST_CATEGORIES = 1000
-"""Of randomized response: every answer is listed for every count."""
+MOST_OPTION = 1000
+"""Of categories of randomized response, for instance: every answer is listed for every count."""
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -109,9 +94,7 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 
 def _levels(table: Keys, neighbours: str) -> list[Level]:
-    table.only(
-        "name", "noise", *PARAMETERS, "sensitivity", "categories", "siblings", "clamp", "round", "ties", "releases"
-    )
+    table.only("name", "noise", *PARAMETERS, *OPTIONS, "sensitivity", "siblings", "clamp", "round", "ties", "releases")
     name = table.get("name", str, "text")
     mechanism = _processed(table, read_noise(table, neighbours))
     siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
@@ -125,30 +108,22 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
         raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}")
+    law = NOISES[noise]
     given = [key for key in PARAMETERS if table.has(key)]
-    wanted = NOISES[noise]
+    wanted = law.parameters
     if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
         raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
-    value: Any = table.measure(given[0]) if given else None
-    moved = 2 if neighbours == "bounded" else 1
-    categories = table.get("categories", int, "a whole number", 2) if noise == "randomized response" else 2
-    if categories > MOST_CATEGORIES:
-        raise ValueError(f"{table.where('categories')}: must be at most {MOST_CATEGORIES:,}, got {categories:,}")
     sensitivity = table.measure("sensitivity", 1)
-    makers: dict[tuple[str, str | None], Callable[[], Mechanism]] = {
-        ("discrete gaussian", "rho"): lambda: DiscreteGaussian.from_rho(value, sensitivity, moved),
-        ("discrete gaussian", "sigma"): lambda: DiscreteGaussian(value),
-        ("gaussian", "rho"): lambda: Gaussian.from_rho(value, sensitivity, moved),
-        ("gaussian", "sigma"): lambda: Gaussian(float(value)),
-        ("geometric", "epsilon"): lambda: Geometric.from_epsilon(float(value), sensitivity, moved),
-        ("laplace", "epsilon"): lambda: Laplace.from_epsilon(float(value), sensitivity, moved),
-        ("laplace", "scale"): lambda: Laplace(float(value)),
-        ("randomized response", "epsilon"): lambda: RandomizedResponse(float(value), categories),
-        ("exact", None): Exact,
-    }
-    made = makers[noise, given[0] if given else None]()
-    if isinstance(made, IntegerNoise):
-        table.build(given[0], lambda: listable(made, made.reach(), MOST_NOISE))
+    if not given:
+        return law()
+    options = {key: table.get(key, int, "a whole number") for key in law.options if table.has(key)}
+    for key, number in options.items():
+        if number > MOST_OPTION:
+            raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
+    moved = 2 if neighbours == "bounded" else 1
+    made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, moved, **options)
+    if not made.is_continuous:
+        table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
     return made
 
 

@@ -326,8 +326,8 @@ def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any])
             continue
         place = f"plan.level[{rows.index(published[level]) + 1}]"
         rule = (
-            f"releases of {place} do not add up, being clamped, rounded or randomized response, so that its siblings "
-            f"({place}.siblings = {count}) are read one by one"
+            f"the sum of releases of {place} has no law (they are clamped, rounded, or of noise whose sums are not "
+            f"known), so that its siblings ({place}.siblings = {count}) are read one by one"
         )
         for name, reader in readers.items() if isinstance(readers, dict) else [("", readers)]:
             belief = reader.beliefs.get(above)

@@ -22,12 +22,12 @@ from adversary.desk.files.plan_keys import NOISES, PARAMETERS, check_releases, r
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensitivity_space
-from adversary.privacy.mechanisms import Mechanism
+from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
 from adversary.reader.conditioned import Dirichlet, Independent, TablePrior, table_prior, unknown_margins
 
 MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
 """Noise made for the margins, with its parameter."""
-CELLS = tuple(name for name in NOISES if name not in ("exact", "randomized response"))
+CELLS = tuple(kind for kind, law in NOISES.items() if issubclass(law, IntegerNoise | ContinuousNoise))
 """Noise of every cell on its own."""
 PRIORS = ("cells", "odds_ratio", "concentration")
 MOVED = 2

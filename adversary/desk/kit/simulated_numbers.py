@@ -14,7 +14,6 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import audit_words
 from adversary.desk.kit.audit_words import readers_of
 from adversary.driver import child_seed
-from adversary.privacy.mechanisms import ContinuousNoise, Exact
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
@@ -34,7 +33,7 @@ SWEPT_DRAWS = 4096
 
 def affordable_points(plan: Plan) -> int:
     """How many budgets a sweep can afford: many where a law takes milliseconds, few where it takes seconds."""
-    if any(isinstance(level.mechanism, ContinuousNoise) for level in plan.levels):
+    if any(level.mechanism.is_continuous for level in plan.levels):
         return 13
     if len(plan.levels) == 1:
         return 241
@@ -69,7 +68,7 @@ def law_of(scenario: Scenario, plan: Plan, reader: Adversary, *, grouped: bool =
 
 def promises_zcdp(scenario: Scenario) -> bool:
     """Whether zCDP is promised of a plan in which every noise has some."""
-    noisy = [level.mechanism for level in scenario.plan.levels if not isinstance(level.mechanism, Exact)]
+    noisy = [level.mechanism for level in scenario.plan.levels if not level.is_exact]
     return bool(noisy) and all(0.0 < noise.rho < np.inf for noise in noisy) and "zCDP" in (scenario.guarantee or {})
 
 

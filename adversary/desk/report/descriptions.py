@@ -8,34 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import figure_of, share
+from adversary._core import share
 from adversary.desk.files import Scenario
-from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Gaussian, Geometric, Laplace, Mechanism
-from adversary.privacy.mechanisms import RandomizedResponse as Response
 from adversary.reader.path import MEANINGS, Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.postprocessing import Clamped, Coarsened, LeastSquares, NonNegative, Postprocessing, Rounded
-
-
-def noise(mechanism: Mechanism) -> str:
-    """The kind of noise, with the parameter that fixes it."""
-    match mechanism:
-        case DiscreteGaussian():
-            return f"discrete Gaussian, sigma² = {figure_of(float(mechanism.sigma) ** 2)}"
-        case Gaussian():
-            return f"Gaussian, sigma = {figure_of(mechanism.sigma)}"
-        case Geometric():
-            return f"two-sided geometric, epsilon = {figure_of(mechanism.epsilon)}"
-        case Laplace():
-            return f"Laplace, scale = {figure_of(mechanism.scale)}"
-        case Response():
-            return f"randomized response, epsilon = {figure_of(mechanism.epsilon)}, {mechanism.categories} categories"
-        case Exact():
-            return "none: published exactly"
-        case Coarsened():
-            return "; then ".join([noise(mechanism.noise), *_steps(mechanism)])
-        case _:
-            return repr(mechanism)
+from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Postprocessing
 
 
 def reader(plan: Plan, one: Adversary, name: str) -> str:
@@ -95,25 +72,9 @@ def processing(scenario: Scenario) -> list[str]:
     """What is done to the numbers after the noise, one sentence for each thing done."""
     plan, origins = scenario.plan, scenario.origins
     own = plan.levels[:1] if plan.postprocessing is not None else plan.levels
-    done = {origins[level.name]: steps for level in own if (steps := _steps(level.mechanism))}
+    done = {origins[level.name]: steps for level in own if (steps := level.mechanism.steps)}
     found = [f"At the {name}, {'; then '.join(steps)}." for name, steps in done.items()]
     return found if plan.postprocessing is None else [*found, _adjusting(plan.postprocessing, *plan.names)]
-
-
-def _steps(mechanism: Mechanism) -> list[str]:
-    """What the wrappers of a mechanism do, the innermost first."""
-    match mechanism:
-        case Clamped(lower=None):
-            step = f"numbers above {mechanism.upper} are published as {mechanism.upper}"
-        case Clamped(upper=None):
-            step = f"numbers below {mechanism.lower} are published as {mechanism.lower}"
-        case Clamped():
-            step = f"numbers outside {mechanism.lower} to {mechanism.upper} are published as the nearer end"
-        case Rounded():
-            step = f"numbers are rounded to multiples of {mechanism.base}, {_TIES[mechanism.ties]}"
-        case _:
-            return []
-    return [*_steps(mechanism.mechanism), step]
 
 
 def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:
@@ -124,19 +85,12 @@ def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:
             weights = "" if w0 == w else f", the {lower}'s own squares weighing {w0} and each sibling's {w}"
             return (
                 f"{start} moved as little as possible, in squares{weights}, to add up to it; the {lower}'s is rounded, "
-                f"{_TIES[postprocessing.rounding]}, and kept between 0 and the {upper}'s."
+                f"{TIES[postprocessing.rounding]}, and kept between 0 and the {upper}'s."
             )
         case NonNegative():
             return (
                 f"{start} replaced by the nearest non-negative numbers that add up to it; the {lower}'s is rounded, "
-                f"{_TIES[postprocessing.rounding]}."
+                f"{TIES[postprocessing.rounding]}."
             )
         case _:
             return f"{start} put through {postprocessing!r}."
-
-
-_TIES = {
-    "half_even": "those half way to the even one",
-    "half_up": "those half way upwards",
-    "half_down": "those half way downwards",
-}

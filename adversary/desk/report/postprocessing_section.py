@@ -17,34 +17,28 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Section, Table, as_audited, of_reader, readers_of, source, spread_of, stated
 from adversary.desk.report import descriptions
 from adversary.driver import TRUTHS, sweep
-from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.postprocessing import Coarsened
 
 MEASURES = ("posterior_mean", "ratio_mean", "prob_correct")
 
 
 def is_processed(plan: Plan) -> bool:
     """Whether anything is done to the numbers after the noise."""
-    return plan.postprocessing is not None or any(isinstance(one.mechanism, Coarsened) for one in plan.levels)
+    return plan.postprocessing is not None or any(one.mechanism.steps for one in plan.levels)
 
 
 def raw(plan: Plan) -> Plan:
     """The plan as it would be if every noisy number were published as it is, the siblings' in sum."""
-    levels = tuple(replace(level, mechanism=_inside(level.mechanism)) for level in plan.levels)
+    levels = tuple(replace(level, mechanism=level.mechanism.noise) for level in plan.levels)
     return Plan(levels, plan.cells, neighbours=plan.neighbours)
 
 
 def cell_alone(plan: Plan) -> Plan:
     """The raw release of the target's lowest unit, nothing else."""
     lowest = plan.levels[0]
-    level = replace(lowest, mechanism=_inside(lowest.mechanism), siblings=None)
+    level = replace(lowest, mechanism=lowest.mechanism.noise, siblings=None)
     return Plan([level], plan.cells, neighbours=plan.neighbours)
-
-
-def _inside(mechanism: Mechanism) -> Mechanism:
-    return mechanism.noise if isinstance(mechanism, Coarsened) else mechanism
 
 
 def compared(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> dict[str, xr.Dataset]:

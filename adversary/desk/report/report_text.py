@@ -13,8 +13,8 @@ from adversary._core import figure_of, listed, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Table, audit_words, readers_of
 from adversary.desk.report import descriptions
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS
+from adversary.reader.plans import Level
 
 
 def summary(name: str, scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
@@ -68,7 +68,7 @@ def published(scenario: Scenario) -> str:
     two = "two cells, those between which the hypotheses move the target"
     one = "one cell, the target's own" if plan.cells == 1 else two
     text = f"Noisy counts of {one}, at {descriptions.published_levels(scenario)}."
-    exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
+    exact = [level.name for level in plan.levels if level.is_exact]
     if exact:
         text += f" Without noise, exactly: {listed(exact)}."
     if any(level.siblings for level in plan.levels):
@@ -102,7 +102,7 @@ def levels(scenario: Scenario) -> Table:
         siblings = "–" if level.siblings is None else str(level.siblings)
         times = repeated.get(name, 1)
         often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-        table.add(name, descriptions.noise(level.mechanism), figure_of(rho), figure_of(deviation), siblings, *often)
+        table.add(name, level.mechanism.describe(), figure_of(rho), figure_of(deviation), siblings, *often)
     return table
 
 
@@ -147,14 +147,14 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
     if scenario.plan.postprocessing is not None:
         rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
     for level in scenario.plan.levels:
-        spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
-        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, scenario.origins[level.name])))
+        spent = "exact" if level.is_exact else f"{level.mechanism!r}"
+        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level)))
     for name, promise in (scenario.guarantee or {}).items():
         rows.append((f"Promise: {name}", repr(promise)))
     return rows
 
 
-def _budget(scenario: Scenario, name: str) -> str:
+def _budget(scenario: Scenario, level: Level) -> str:
     """The budget of a level as the file states it."""
-    row = next(row for row in scenario.document["plan"]["level"] if row["name"] == name)
-    return "".join(f", from {key} = {row[key]}" for key in ("rho", "sigma", "epsilon", "scale") if key in row)
+    row = next(row for row in scenario.document["plan"]["level"] if row["name"] == scenario.origins[level.name])
+    return "".join(f", from {key} = {row[key]}" for key in level.mechanism.noise.parameters if key in row)

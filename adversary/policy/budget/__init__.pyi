@@ -8,7 +8,6 @@ from .attained import attained_profile as attained_profile
 from .attained import attained_ratio as attained_ratio
 from .attained import attained_risk as attained_risk
 from .attained import attained_tail as attained_tail
-from .attained import nominal_guarantee as nominal_guarantee
 from .attained import satisfies_profile as satisfies_profile
 from .belief_limits import USUAL as USUAL
 from .belief_limits import Limit as Limit

@@ -23,8 +23,7 @@ from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.privacy.decisions import over_labels
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
-from adversary.reader.postprocessing import Coarsened
+from adversary.privacy.mechanisms import Exact, Mechanism
 
 SIDES = ("above", "below")
 
@@ -69,9 +68,9 @@ def prob_exact(mechanism: Mechanism) -> float:
     """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
-    if isinstance(mechanism, Coarsened):
+    if mechanism.steps:
         raise TypeError("the chance that a clamped or rounded count is exact depends on the count: ask its log_prob")
-    return 0.0 if isinstance(mechanism, ContinuousNoise) else float(np.exp(mechanism.log_prob(0, 0)))
+    return 0.0 if mechanism.is_continuous else float(np.exp(mechanism.log_prob(0, 0)))
 
 
 def rmse(mechanism: Mechanism) -> float:
@@ -108,7 +107,7 @@ def misclassification_probability(mechanism: Mechanism, truth: ArrayLike, thresh
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
     check_whole("truth", truth)
-    if not isinstance(mechanism, ContinuousNoise):
+    if not mechanism.is_continuous:
         check_whole("threshold", threshold)
     elif not np.isfinite(given := check_number("threshold", threshold)).all():
         raise ValueError(f"threshold must be finite, got {given[~np.isfinite(given)].ravel()[0]}")
@@ -172,7 +171,7 @@ def switch_of_rate(mechanism: Mechanism, base: int, target: Rate, deviation: Rat
     (0.1, 0.011111111111)
     """
     whole, above, below = rate_counts(base, target, deviation)
-    threshold = float(_fraction("target", target) * base) if isinstance(mechanism, ContinuousNoise) else whole
+    threshold = float(_fraction("target", target) * base) if mechanism.is_continuous else whole
     over = misclassification_probability(mechanism, above, threshold)
     under = float("nan") if below is None else misclassification_probability(mechanism, below, threshold)
     return float(over), float(under)

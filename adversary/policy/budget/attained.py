@@ -24,8 +24,7 @@ from adversary.policy.budget.risk_bounds import SIDES, check_prior, check_word, 
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.privacy import TOLERANCE, Guarantee
 from adversary.privacy.decisions import over_labels
-from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
-from adversary.privacy.mechanisms import Exact, Geometric, Laplace, Mechanism, RandomizedResponse
+from adversary.privacy.mechanisms import Mechanism
 
 
 def attained_risk(
@@ -130,29 +129,6 @@ def attained_ratio(
     return over_labels(lambda p, q, f: _inverse(p * q + np.exp(-law.quantile(f, p, q))), inclusion, value, failure)
 
 
-def nominal_guarantee(mechanism: Mechanism) -> Guarantee:
-    """Nominal guarantee of a mechanism for one count that changes by 1: pure DP if its loss is bounded, else zCDP.
-
-    Parameters
-    ----------
-    mechanism : noise of one count
-
-    Returns
-    -------
-    PureDP of its epsilon (geometric, randomized response, Laplace); for `Exact` its infinite privacy loss; for any
-    other mechanism ZeroConcentratedDP of its rho.
-
-    >>> from adversary.privacy.mechanisms import DiscreteGaussian
-    >>> nominal_guarantee(Laplace(2.0)), nominal_guarantee(DiscreteGaussian(4.0))
-    (PureDP(epsilon0=0.5), ZeroConcentratedDP(rho=0.03125))
-    """
-    if isinstance(mechanism, Geometric | RandomizedResponse):
-        return PureDP(mechanism.epsilon)
-    if isinstance(mechanism, Laplace):
-        return PureDP(1.0 / mechanism.scale)
-    return mechanism.privacy_loss(1, 1) if isinstance(mechanism, Exact) else ZeroConcentratedDP(mechanism.rho)
-
-
 def attained_profile(
     mechanism: Mechanism,
     inclusion: ArrayLike,
@@ -169,7 +145,7 @@ def attained_profile(
     ----------
     mechanism, statistic : as in `attained_risk`
     inclusion, value : vectors of priors in (0, 1]
-    guarantee : what the bound is derived from; what the mechanism is sold as (`nominal_guarantee`), where none is given
+    guarantee : what the bound is derived from; the mechanism's `nominal_guarantee`, where none is given
     failure : probability with which either ratio may be exceeded
     two : the guarantee for two records, where it is sharper than `guarantee.group(2)`
 
@@ -183,7 +159,7 @@ def attained_profile(
     p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))
     if p.ndim > 1 or q.ndim > 1:
         raise ValueError(f"inclusion and value must be vectors, got {p.ndim} and {q.ndim} dimensions")
-    promise = nominal_guarantee(mechanism) if guarantee is None else guarantee
+    promise = mechanism.nominal_guarantee if guarantee is None else guarantee
     rows, columns = p[:, None], q[None, :]
     room = np.exp(-law.quantile(check_probability("failure", failure), rows, columns))
     values = (columns < 1.0) & (statistic == "any")

@@ -24,7 +24,6 @@ from adversary._core import Floats, as_array
 from adversary.policy.budget.risk_bounds import check_statistic, weighed
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.postprocessing import Coarsened
 
 TRUTHS = ("in S", "not in S", "out")
 
@@ -63,7 +62,7 @@ class Evidence:
         """
         if not isinstance(mechanism, Mechanism):
             raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
-        if isinstance(mechanism, Coarsened):
+        if mechanism.steps:
             raise TypeError("a clamped or rounded count leaks by its value: ask the noise inside, which leaks most")
         loss = mechanism.privacy_loss(1, 1)
         return cls(loss.exact or loss, check_statistic(statistic))

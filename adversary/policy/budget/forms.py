@@ -28,7 +28,7 @@ from adversary.privacy.definitions import (
     compose_lattice,
     compose_optimal,
 )
-from adversary.privacy.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Mechanism
+from adversary.privacy.mechanisms import Mechanism, kinds
 
 DEFINITIONS: Mapping[str, tuple[str, Callable[[float, float], Guarantee]]] = MappingProxyType(
     {
@@ -42,10 +42,10 @@ DEFINITIONS: Mapping[str, tuple[str, Callable[[float, float], Guarantee]]] = Map
 
 NOISES: Mapping[str, tuple[str, Callable[[float], Mechanism]]] = MappingProxyType(
     {
-        "geometric": ("epsilon", Geometric.from_epsilon),
-        "laplace": ("epsilon", Laplace.from_epsilon),
-        "discrete gaussian": ("rho", DiscreteGaussian.from_rho),
-        "gaussian": ("rho", Gaussian.from_rho),
+        kind: (unit, getattr(law, f"from_{unit}"))
+        for unit in ("epsilon", "rho")
+        for kind, law in kinds().items()
+        if unit in law.parameters and hasattr(law, f"from_{unit}")
     }
 )
 """Noise added to counts, by name: the unit of the parameter, and the mechanism with it, at sensitivity 1."""

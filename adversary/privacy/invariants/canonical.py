@@ -24,6 +24,7 @@ from adversary._core import (
     check_number,
     check_probability,
     check_whole,
+    figure_of,
     one_number,
     scalar_or_array,
     solve_decreasing_each,
@@ -120,6 +121,9 @@ class CanonicalNoise(CanonicalLaw):
 
     def __post_init__(self) -> None:
         check_promise(self.guarantee)
+
+    def describe(self) -> str:
+        return f"canonical noise of {self.guarantee!r}"
 
     @property
     def nominal_guarantee(self) -> Guarantee:
@@ -223,6 +227,9 @@ class Tulap(CanonicalLaw):
             object.__setattr__(self, name, one_number(name, getattr(self, name)))
         if self.epsilon == self.delta == 0.0:
             raise ValueError("epsilon or delta must be positive: at (0, 0) nothing may depend on the data")
+
+    def describe(self) -> str:
+        return f"Tulap, epsilon = {figure_of(self.epsilon)}, delta = {figure_of(self.delta)}"
 
     @property
     def nominal_guarantee(self) -> Guarantee:

@@ -14,21 +14,8 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.special import kl_div
 
-from adversary._core import TAIL_NATS, Floats, as_array, check_whole, log_sum_exp
-from adversary.privacy.mechanisms import (
-    ContinuousNoise,
-    DiscreteGaussian,
-    DiscreteGaussianSum,
-    Exact,
-    Gaussian,
-    Geometric,
-    GeometricSum,
-    IntegerNoise,
-    Laplace,
-    LaplaceSum,
-    Mechanism,
-    RandomizedResponse,
-)
+from adversary._core import TAIL_NATS, Floats, as_array, log_sum_exp
+from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, Mechanism
 
 RESOLUTION = 1e-12
 """Absolute gap, in nats, at which the search for a largest log ratio under Gaussian noise stops."""
@@ -62,11 +49,9 @@ class Mixtures:
     @classmethod
     def of(cls, mechanism: Mechanism, answers: Any) -> tuple[Mixtures, Any]:
         """The distinct answers of a query, and the place of each answer among them; answers must suit the noise."""
-        array = as_array(answers) if isinstance(mechanism, ContinuousNoise) else check_whole("query", answers)
+        array = as_array(answers) if mechanism.is_continuous else mechanism.check_value(answers, "query")
         if not np.isfinite(array).all():
             raise ValueError(f"query must answer with finite numbers, got {array[~np.isfinite(array)].ravel()[0]}")
-        if isinstance(mechanism, RandomizedResponse):
-            mechanism.log_prob(0, array)  # refuses an answer that is no category
         distinct, place = np.unique(array.astype(np.float64), return_inverse=True)
         return cls(mechanism, distinct), place.reshape(array.shape)
 
@@ -75,7 +60,7 @@ class Mixtures:
         """Largest log f(o | a) / f(o | b) over releases o, for every two answers [a, b]."""
         if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
             distance = np.abs(self.answers[:, None] - self.answers)
-            return np.where(distance > 0, _tail_rate(self.mechanism) * np.maximum(distance, 1e-300), 0.0)
+            return np.where(distance > 0, self.mechanism.tail_rate * np.maximum(distance, 1e-300), 0.0)
         log_f = self._log_likelihood(self._turning_points)
         return np.asarray(_log_ratio(log_f[:, :, None], log_f[:, None, :]).max(0), dtype=np.float64)
 
@@ -154,20 +139,19 @@ class Mixtures:
     @cached_property
     def _turning_points(self) -> Floats:
         """Releases among which a largest ratio of mixtures is attained."""
-        if isinstance(self.mechanism, Laplace | Geometric | Exact):
+        if self.mechanism.laplace_rate is not None or self.mechanism.is_exact:
             return self.answers
         if isinstance(self.mechanism, IntegerNoise | ContinuousNoise):
             raise NotImplementedError(
                 f"largest ratios of mixtures are not derived for {self.mechanism!r}: ask one release's noise"
             )
         support = np.unique(np.concatenate([self.mechanism.support(int(a)) for a in self.answers]))
-        if not isinstance(self.mechanism, RandomizedResponse):
-            beyond = self._log_likelihood(as_array([support[0] - 1, support[-1] + 1]))
-            if not np.isneginf(beyond).all():
-                raise NotImplementedError(
-                    f"{self.mechanism!r} is neither additive noise nor finite: ask the noise inside it, "
-                    "which post-processing cannot exceed"
-                )
+        beyond = self._log_likelihood(as_array([support[0] - 1, support[-1] + 1]))
+        if not np.isneginf(beyond).all():
+            raise NotImplementedError(
+                f"{self.mechanism!r} is neither additive noise nor finite: ask the noise inside it, "
+                "which post-processing cannot exceed"
+            )
         return support.astype(np.float64)
 
     def _log_likelihood(self, releases: Floats) -> Floats:
@@ -187,7 +171,7 @@ class Mixtures:
         where that is -inf, monotone.
         """
         assert self.mechanism.parabola is not None
-        rho, whole = self.mechanism.parabola[0], isinstance(self.mechanism, IntegerNoise)
+        rho, whole = self.mechanism.parabola[0], not self.mechanism.is_continuous
         used = (first > 0) | (second > 0)
         a, v, w = self.answers[used], first[used], second[used]
         best = max(_limit(a, v, w), _limit(-a[::-1], v[::-1], w[::-1]))
@@ -217,18 +201,6 @@ class Mixtures:
             live = (bound > best + RESOLUTION) & (s < middle) & (middle < t)
             s, t = np.append(s[live], middle[live]), np.append(middle[live], t[live])
         return best
-
-
-def _tail_rate(noise: Mechanism) -> float:
-    """Nats by which far noise falls per unit of the query, in the limit."""
-    match noise:
-        case Laplace() | LaplaceSum():
-            return 1.0 / noise.scale
-        case Geometric() | GeometricSum():
-            return noise.epsilon
-        case Gaussian() | DiscreteGaussian() | DiscreteGaussianSum():
-            return float("inf")
-    raise NotImplementedError(f"the tail of {noise!r} is not known here")
 
 
 def _limit(answers: Floats, first: Floats, second: Floats) -> float:

@@ -1,7 +1,7 @@
 """Noise laws: each is a `Mechanism`, a release's law given the value.
 
-`mechanism` is the abstract class; `integers` are the discrete ones (discrete Gaussian, geometric), `continuous` the
-others.
+`mechanism` is the abstract class, `additive` those of additive noise; `integers` are the discrete ones (discrete
+Gaussian, geometric), `continuous` the others. `kinds` lists those that scenario files may ask for.
 """
 
 import lazy_loader

@@ -1,8 +1,4 @@
-"""Noise laws: what is released, given the true value.
-
-A mechanism says `log_prob(release, value)` and its tails, samples itself, adds up (`total`) and hands over the law of
-its privacy loss. The abstract laws are in `noise`, those on the integers in `integers`; the rest are here.
-"""
+"""Noise with a density, Gaussian and Laplace and exact sums of the latter, and randomised response."""
 
 from __future__ import annotations
 
@@ -21,22 +17,18 @@ from adversary._core import (
     check_positive,
     check_scale,
     check_whole,
+    figure_of,
     labelled,
     log_sum_exp,
     one_number,
     scalar_or_array,
     solve_decreasing,
 )
+from adversary.privacy.definitions import PureDP
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.mechanisms.integers import DiscreteGaussian as DiscreteGaussian
-from adversary.privacy.mechanisms.integers import DiscreteGaussianSum as DiscreteGaussianSum
-from adversary.privacy.mechanisms.integers import Geometric as Geometric
-from adversary.privacy.mechanisms.integers import GeometricSum as GeometricSum
-from adversary.privacy.mechanisms.mechanism import Calibrated, checked_change, root_of
-from adversary.privacy.mechanisms.mechanism import ContinuousNoise as ContinuousNoise
-from adversary.privacy.mechanisms.mechanism import Exact as Exact
-from adversary.privacy.mechanisms.mechanism import IntegerNoise as IntegerNoise
-from adversary.privacy.mechanisms.mechanism import Mechanism as Mechanism
+from adversary.privacy.mechanisms.additive import ContinuousNoise
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,6 +39,9 @@ class Gaussian(Calibrated, ContinuousNoise):
     ----------
     sigma : standard deviation, in people, > 0
     """
+
+    kind = "gaussian"
+    parameters = ("rho", "sigma")
 
     sigma: float
 
@@ -61,6 +56,9 @@ class Gaussian(Calibrated, ContinuousNoise):
         sensitivity, cells = checked_change(sensitivity, cells)
         sigma = float(np.sqrt(cells * sensitivity**2 / (2.0 * float(rho))))
         return cls(sigma, sensitivity=sensitivity, cells=cells)
+
+    def describe(self) -> str:
+        return f"Gaussian, sigma = {figure_of(self.sigma)}"
 
     @property
     def variance(self) -> float:
@@ -108,6 +106,9 @@ class Laplace(Calibrated, ContinuousNoise):
     scale : mean absolute noise, in people, > 0
     """
 
+    kind = "laplace"
+    parameters = ("epsilon", "scale")
+
     scale: float
 
     def __post_init__(self) -> None:
@@ -119,7 +120,10 @@ class Laplace(Calibrated, ContinuousNoise):
         """scale = cells sensitivity / epsilon."""
         check_positive("epsilon", epsilon)
         sensitivity, cells = checked_change(sensitivity, cells)
-        return cls(float(cells * sensitivity / epsilon), sensitivity=sensitivity, cells=cells)
+        return cls(float(cells * sensitivity / float(epsilon)), sensitivity=sensitivity, cells=cells)
+
+    def describe(self) -> str:
+        return f"Laplace, scale = {figure_of(self.scale)}"
 
     @property
     def variance(self) -> float:
@@ -128,6 +132,10 @@ class Laplace(Calibrated, ContinuousNoise):
     @property
     def rho(self) -> float:
         return 0.5 / self.scale**2
+
+    @property
+    def laplace_rate(self) -> float:
+        return 1.0 / self.scale
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         return self.scale * nats
@@ -169,6 +177,18 @@ class LaplaceSum(Calibrated, ContinuousNoise):
         object.__setattr__(self, "scale", check_scale("scale", self.scale))
         object.__setattr__(self, "count", int(check_whole("count", one_number("count", self.count), minimum=1)))
 
+    @property
+    def single(self) -> Laplace:
+        """One of the summands."""
+        return Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
+
+    @property
+    def summands(self) -> tuple[Mechanism, int]:
+        return self.single, self.count
+
+    def describe(self) -> str:
+        return f"sum of {self.count}: {self.single.describe()}"
+
     def _log_weights(self) -> tuple[Floats, Floats]:
         n, j = self.count, np.arange(self.count, dtype=np.float64)
         return n - j, gammaln(n + j) - gammaln(j + 1) - gammaln(n) - (n - 1 + j) * np.log(2.0)
@@ -203,8 +223,7 @@ class LaplaceSum(Calibrated, ContinuousNoise):
         return np.asarray(self.scale * (rng.gamma(self.count, size=shape) - rng.gamma(self.count, size=shape)))
 
     def total(self, count: int) -> Mechanism:
-        one = Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
-        return one.total(self.count * int(check_whole("count", count, minimum=0)))
+        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
 
     def scaled(self, factor: float) -> Self:
         return replace(self, scale=self.scale / root_of(factor))
@@ -223,6 +242,12 @@ class RandomizedResponse(Mechanism):
     categories : number of answers, >= 2
     """
 
+    kind = "randomized response"
+    parameters = ("epsilon",)
+    options = ("categories",)
+    is_continuous = False
+    smallest_release = 0.0
+
     epsilon: float
     categories: int = 2
 
@@ -231,35 +256,40 @@ class RandomizedResponse(Mechanism):
         categories = check_whole("categories", one_number("categories", self.categories), minimum=2)
         object.__setattr__(self, "categories", int(categories))
 
-    def _answer(self, name: str, x: ArrayLike) -> Integers:
-        answer = check_whole(name, x, minimum=0)
+    def describe(self) -> str:
+        return f"randomized response, epsilon = {figure_of(self.epsilon)}, {self.categories} categories"
+
+    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
+        answer = check_whole(name, value, minimum=0)
         if (answer >= self.categories).any():
             raise ValueError(f"{name} must be below categories = {self.categories}, got {int(answer.max())}")
         return answer
 
     def log_likelihood(self, release: Any, value: Any) -> Floats:
-        release, value = np.broadcast_arrays(release, value)
-        possible = (value >= 0) & (value < self.categories)
-        return np.where(possible, self.log_prob(release, np.where(possible, value, 0)), -np.inf)
+        possible = np.logical_and.reduce(
+            [(x >= 0) & (x < self.categories) for x in np.broadcast_arrays(release, value)]
+        )
+        honest, lie = self.log_prob(0, 0), self.log_prob(1, 0)
+        return np.where(possible, np.where(np.equal(release, value), honest, lie), -np.inf)
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         return float(self.categories)
 
     @labelled
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        honest = self._answer("release", release) == self._answer("value", value)
+        honest = self.check_value(release, "release") == self.check_value(value)
         truth = -np.log1p((self.categories - 1.0) * np.exp(-self.epsilon))
         return scalar_or_array(np.where(honest, truth, truth - self.epsilon))
 
     @labelled
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        y, x = self._answer("release", release), self._answer("value", value)
+        y, x = self.check_value(release, "release"), self.check_value(value)
         lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
         return scalar_or_array((y + 1 - (x <= y)) * lie + (x <= y) * truth)
 
     @labelled
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        y, x = self._answer("release", release), self._answer("value", value)
+        y, x = self.check_value(release, "release"), self.check_value(value)
         lie, truth = np.exp(self.log_prob(1, 0)), np.exp(self.log_prob(0, 0))
         return scalar_or_array((self.categories - 1 - y - (x > y)) * lie + (x > y) * truth)
 
@@ -274,15 +304,19 @@ class RandomizedResponse(Mechanism):
     def rho(self) -> float:
         return self.epsilon**2 / 2.0
 
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        return PureDP(self.epsilon)
+
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        truth = self._answer("value", value)
+        truth = self.check_value(value)
         shape = truth.shape if size is None else size
         keep = rng.random(shape) < np.exp(self.log_prob(0, 0))
         other = (truth + rng.integers(1, self.categories, shape)) % self.categories
         return scalar_or_array(np.where(keep, truth, other))
 
     def support(self, value: int) -> Integers:
-        self._answer("value", value)
+        self.check_value(value)
         return np.arange(self.categories)
 
     def total(self, count: int) -> Mechanism:

@@ -19,6 +19,7 @@ from adversary._core import (
     check_positive,
     check_scale,
     check_whole,
+    figure_of,
     log_sum_exp,
     log_tail_sum,
     log_theta,
@@ -26,15 +27,8 @@ from adversary._core import (
 )
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
-from adversary.privacy.mechanisms.mechanism import (
-    Calibrated,
-    Exact,
-    IntegerNoise,
-    Mechanism,
-    checked_change,
-    root_of,
-    summed_tail,
-)
+from adversary.privacy.mechanisms.additive import IntegerNoise, summed_tail
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
@@ -59,6 +53,9 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
     >>> DiscreteGaussian.from_rho(0.5).sigma
     1.0
     """
+
+    kind = "discrete gaussian"
+    parameters = ("rho", "sigma")
 
     sigma: float | Fraction = 0.0
     sigma2: Fraction | float | None = None
@@ -87,6 +84,9 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
         change = cells * sensitivity * sensitivity
         sigma2 = Fraction(change) / (2 * rho) if isinstance(rho, Fraction) else change / (2.0 * float(rho))
         return cls(float(np.sqrt(as_array(sigma2))), sigma2, sensitivity=sensitivity, cells=cells)
+
+    def describe(self) -> str:
+        return f"discrete Gaussian, sigma² = {figure_of(float(self.sigma) ** 2)}"
 
     @property
     def rho(self) -> float:
@@ -162,6 +162,13 @@ class DiscreteGaussianSum(Calibrated, IntegerNoise):
     def single(self) -> DiscreteGaussian:
         """One of the summands."""
         return DiscreteGaussian(self.sigma, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
+
+    @property
+    def summands(self) -> tuple[Mechanism, int]:
+        return self.single, self.count
+
+    def describe(self) -> str:
+        return f"sum of {self.count}: {self.single.describe()}"
 
     @property
     def rho(self) -> float:
@@ -251,6 +258,9 @@ class Geometric(Calibrated, IntegerNoise):
     Ghosh, Roughgarden and Sundararajan 2012, Definition 2.1.
     """
 
+    kind = "geometric"
+    parameters = ("epsilon",)
+
     epsilon: float
 
     def __post_init__(self) -> None:
@@ -264,6 +274,9 @@ class Geometric(Calibrated, IntegerNoise):
         change, cells = checked_change(int(check_whole("sensitivity", sensitivity, minimum=1)), cells)
         return cls(float(epsilon) / (change * cells), sensitivity=change, cells=cells)
 
+    def describe(self) -> str:
+        return f"two-sided geometric, epsilon = {figure_of(self.epsilon)}"
+
     @property
     def variance(self) -> float:
         return float(2.0 * np.exp(-self.epsilon) / np.expm1(-self.epsilon) ** 2)
@@ -272,6 +285,10 @@ class Geometric(Calibrated, IntegerNoise):
     def rho(self) -> float:
         """epsilon^2 / 2, what any epsilon-DP mechanism keeps (Bun and Steinke 2016, Proposition 1.4)."""
         return float(self.epsilon**2 / 2.0)
+
+    @property
+    def laplace_rate(self) -> float:
+        return self.epsilon
 
     def log_noise(self, offset: Any) -> Any:
         return np.log(np.tanh(self.epsilon / 2.0)) - self.epsilon * np.abs(offset)
@@ -328,8 +345,20 @@ class GeometricSum(Calibrated, IntegerNoise):
         check_whole("count", self.count, minimum=1)
 
     @property
+    def single(self) -> Geometric:
+        """One of the summands."""
+        return Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
+
+    @property
+    def summands(self) -> tuple[Mechanism, int]:
+        return self.single, self.count
+
+    def describe(self) -> str:
+        return f"sum of {self.count}: {self.single.describe()}"
+
+    @property
     def variance(self) -> float:
-        return self.count * Geometric(self.epsilon).variance
+        return self.count * self.single.variance
 
     @property
     def rho(self) -> float:
@@ -361,8 +390,7 @@ class GeometricSum(Calibrated, IntegerNoise):
         return high
 
     def total(self, count: int) -> Mechanism:
-        one = Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
-        return one.total(self.count * int(check_whole("count", count, minimum=0)))
+        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
 
     def scaled(self, factor: float) -> Self:
         return replace(self, epsilon=self.epsilon * root_of(factor))

@@ -1,7 +1,4 @@
-"""The abstract noise laws: any mechanism, additive integer noise, additive continuous noise, and no noise at all.
-
-Integer noise samples itself by inverting a cumulative table with a guide, and has exact tails at any distance.
-"""
+"""The abstract noise law: what every mechanism says of itself; noise that keeps its calibration; no noise at all."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,28 +19,36 @@ from adversary._core import (
     check_positive,
     check_whole,
     labelled,
-    log_sum_exp,
     one_number,
     scalar_or_array,
 )
-from adversary.privacy.losses import LatticeLoss, PrivacyLoss, asks_for, composed, repeated, way_to_loss
+from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
+from adversary.privacy.guarantee import Guarantee
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, asks_for, composed, way_to_loss
 
 MOST_VALUES = 10_000_000
 """Values of a release that may be listed: with some ten numbers each they take 1 GiB."""
-
-_LOSS_NATS = 745.0
-_GUIDE = 4096
 
 
 class Mechanism(ABC):
     """A noise law.
 
-    To add one: a frozen dataclass with `log_prob`, `cdf`, `sf`, `variance`, `sample`, `total`, `scaled` and
-    `privacy_loss`; for additive integer noise inherit from `IntegerNoise` and give `log_noise`, `log_survival`, `reach`
-    and `scaled` instead (`Geometric` in `integers` is the shortest example).
+    To add one: a frozen dataclass with the abstract methods, and with `kind` and `parameters` if scenario files may ask
+    for it. Additive noise inherits from `IntegerNoise` or `ContinuousNoise` and gives `log_noise` (`log_density`),
+    `log_survival`, `reach`, `variance`, `rho`, `total`, `scaled` and `describe` (`Geometric` in `integers` is the
+    shortest example).
     """
 
     __slots__ = ()
+
+    kind: ClassVar[str] = ""
+    """What scenario files call it; nothing where they cannot ask for it."""
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """Whole numbers that scenario files may add."""
+    is_exact: ClassVar[bool] = False
+    """Whether the value itself is published: an invariant, which conditions what is compared and is no noise."""
 
     if not TYPE_CHECKING:
 
@@ -84,10 +89,86 @@ class Mechanism(ABC):
     def reach(self, nats: float = TAIL_NATS) -> float:
         """Distance from the release beyond which a value's log likelihood has fallen by at least that many nats."""
 
+    @abstractmethod
+    def describe(self) -> str:
+        """The noise in words, with the parameter that fixes it."""
+
+    @property
+    @abstractmethod
+    def is_continuous(self) -> bool:
+        """Whether some releases lie on a continuum, with a density; the releases of others are whole numbers."""
+
+    @property
+    def smallest_release(self) -> float:
+        """No release of a count is below it; minus infinity where there is no such number."""
+        return -np.inf
+
+    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
+        """Values as whole numbers, or ValueError for one that has no release."""
+        return check_whole(name, value)
+
+    @property
+    def noise(self) -> Mechanism:
+        """The mechanism before anything is done to its releases: itself, unless it wraps another."""
+        return self
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """What is done to the releases of `noise`, in words, first things first; nothing unless it wraps another."""
+        return ()
+
+    @property
+    def summands(self) -> tuple[Mechanism, int]:
+        """(one of them, how many) of the independent noises it is the sum of; itself once, unless it is a sum."""
+        return self, 1
+
     @property
     def parabola(self) -> tuple[float, float] | None:
         """(rho, log peak) where the log likelihood is log peak - rho (release - value)^2; None elsewhere."""
         return None
+
+    @property
+    def laplace_rate(self) -> float | None:
+        """Epsilon where the log likelihood is log peak - epsilon |release - value|; None elsewhere."""
+        return None
+
+    @property
+    def tail_rate(self) -> float:
+        """Nats by which the log likelihood falls per unit of distance from the release, in the limit."""
+        single = self.summands[0]
+        if single.parabola:
+            return np.inf
+        if single.laplace_rate is None:
+            raise NotImplementedError(f"the tail of {self!r} is not known here")
+        return single.laplace_rate
+
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        """What it promises for one count that changes by 1, by its parameter.
+
+        Pure DP of `laplace_rate`, else zCDP of `rho`; where both say nothing, its own privacy loss.
+        """
+        if self.laplace_rate is not None:
+            return PureDP(self.laplace_rate)
+        return ZeroConcentratedDP(self.rho) if self.rho < np.inf else self.privacy_loss(1, 1)
+
+    @classmethod
+    def from_parameter(
+        cls, parameter: str, value: float, sensitivity: float = 1, cells: int = 1, **options: int
+    ) -> Self:
+        """The noise with one of its `parameters`: a budget, such as rho, for the whole change, or a number of its law.
+
+        Parameters
+        ----------
+        parameter : one of `parameters`
+        value : > 0
+        sensitivity, cells : the change for which a budget is; without meaning for a number of the law
+        options : those of `options`
+        """
+        of_budget: Any = getattr(cls, f"from_{parameter}", None)
+        law: Any = cls
+        made: Self = of_budget(value, sensitivity, cells) if of_budget else law(**{parameter: value}, **options)
+        return made
 
     def releases(self, value: int) -> tuple[Floats, Floats]:
         """(support, probabilities) of the releases of a value; shared arrays, not to be changed."""
@@ -190,64 +271,6 @@ def checked_change(sensitivity: float, cells: int) -> tuple[float, int]:
     return sensitivity, int(check_whole("cells", one_number("cells", cells), minimum=1))
 
 
-class IntegerNoise(Mechanism):
-    """Additive noise on the integers, symmetric about 0 and log-concave."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def log_noise(self, offset: Any) -> Any:
-        """Log pmf of the noise at whole offsets given as floats."""
-
-    @abstractmethod
-    def log_survival(self, offset: Integers) -> Floats:
-        """log P(noise >= offset), relatively accurate in both tails."""
-
-    @abstractmethod
-    def reach(self, nats: float = TAIL_NATS) -> int:
-        """Smallest distance at which the pmf has fallen by at least that many nats from its peak."""
-
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return np.asarray(self.log_noise(release - value), dtype=np.float64)
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(self.log_noise(offset.astype(np.float64)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(np.exp(self.log_survival(-offset)))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        offset = check_whole("release", release) - check_whole("value", value)
-        return scalar_or_array(np.exp(self.log_survival(offset + 1)))
-
-    def support(self, value: int) -> Integers:
-        k = listable(self, self.reach())
-        return int(check_whole("value", value)) + np.arange(-k, k + 1)
-
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        """By inverting the cumulative table: exact to double precision, about 20 million draws a second."""
-        centre = check_whole("value", value)
-        shape = centre.shape if size is None else size
-        return scalar_or_array(centre + self.draw(rng, shape))
-
-    def draw(self, rng: np.random.Generator, shape: Any) -> Integers:
-        """Noise draws, by inverting the cumulative table."""
-        return np.asarray(_invert(self, rng.random(shape)), dtype=np.int64)
-
-    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
-        change, cells = self.change(sensitivity, cells)
-        shift = int(check_whole("sensitivity", change, minimum=0))
-        k = listable(self, max(self.reach(_LOSS_NATS), 8) + shift)
-        offset = np.arange(-k, k + shift + 1, dtype=np.float64)
-        p, q = as_array(self.log_noise(offset - shift)), as_array(self.log_noise(offset))
-        return repeated(LatticeLoss.from_log_probs(p, q, bounded=shift == 0), cells)
-
-
 def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
     """The reach of a noise law, checked so that its 2 reach + 1 releases can be listed.
 
@@ -280,91 +303,17 @@ def _mass(noise: Mechanism, value: int) -> tuple[Floats, Floats]:
     return support.astype(np.float64), np.exp(as_array(noise.log_prob(support, value)))
 
 
-@lru_cache(maxsize=256)
-def _table(noise: IntegerNoise) -> tuple[int, Floats, Integers]:
-    """First offset, cumulative probabilities, and a guide: the first candidate for each of 4096 slices of [0, 1)."""
-    offsets = noise.support(0)
-    cumulative = np.cumsum(np.exp(as_array(noise.log_noise(offsets.astype(np.float64)))))
-    cumulative /= cumulative[-1]
-    guide = np.searchsorted(cumulative, np.arange(_GUIDE) / _GUIDE, side="right")
-    return int(offsets[0]), cumulative, guide
-
-
-def _invert(noise: IntegerNoise, uniform: Any) -> Any:
-    """Smallest offset whose cumulative probability exceeds the uniform draw."""
-    first, cumulative, guide = _table(noise)
-    u = np.asarray(uniform, dtype=np.float64)
-    index = guide[(u * _GUIDE).astype(np.int64)]
-    behind = np.flatnonzero(cumulative[index] <= u)  # the guide is right unless a step falls inside its slice
-    if behind.size or u.ndim == 0:
-        index = np.atleast_1d(index).ravel() if u.ndim != 1 else index
-        flat = u.ravel()
-        index.flat[behind] = np.searchsorted(cumulative, flat[behind], side="right")
-        index = index.reshape(u.shape)
-    return index + first
-
-
-def summed_tail(noise: IntegerNoise, offset: Integers) -> Floats:
-    """log P(noise >= offset) by adding the pmf outwards from offset, or from its mirror image left of 1."""
-    start, place = np.unique(np.maximum(offset, 1 - offset), return_inverse=True)
-    width = np.arange(listable(noise, noise.reach(45.0)) + 1, dtype=np.float64)
-    tails = np.concatenate(
-        [np.zeros(0)] + [[log_sum_exp(as_array(noise.log_noise(s + width)))] for s in start.astype(np.float64)]
-    )
-    outer = tails[place].reshape(np.shape(offset))
-    return np.where(offset >= 1, outer, np.log1p(-np.exp(np.minimum(outer, -1e-300))))
-
-
-class ContinuousNoise(Mechanism):
-    """Additive noise with a density, symmetric about 0."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def log_density(self, offset: Floats) -> Floats:
-        """Log density of the noise."""
-
-    @abstractmethod
-    def log_survival(self, offset: Floats) -> Floats:
-        """log P(noise > offset)."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
-        """Noise draws."""
-
-    def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return self.log_density(release - value)
-
-    @labelled
-    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(self.log_density(_finite(release) - check_whole("value", value)))
-
-    @labelled
-    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(np.exp(self.log_survival(check_whole("value", value) - _finite(release))))
-
-    @labelled
-    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
-        return scalar_or_array(np.exp(self.log_survival(_finite(release) - check_whole("value", value))))
-
-    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
-        centre = check_whole("value", value)
-        return scalar_or_array(centre + self.draw(rng, centre.shape if size is None else size))
-
-    def support(self, value: int) -> Integers:
-        raise TypeError(f"{type(self).__name__} noise is continuous: it has no list of releases")
-
-
-def _finite(release: ArrayLike) -> Floats:
-    array = as_array(release)
-    if not np.isfinite(array).all():
-        raise ValueError(f"release must be finite, got {array[~np.isfinite(array)].ravel()[0]}")
-    return array
-
-
 @dataclass(frozen=True, slots=True)
 class Exact(Mechanism):
     """No noise: the value itself is published, an invariant."""
+
+    kind = "exact"
+    is_exact = True
+    is_continuous = False
+    smallest_release = 0.0  # counts start there
+
+    def describe(self) -> str:
+        return "none: published exactly"
 
     def log_likelihood(self, release: Any, value: Any) -> Floats:
         return np.where(release == value, 0.0, -np.inf)

@@ -16,7 +16,6 @@ from typing import Protocol
 
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.plans import Plan
 
 ONE_FEATURE = 2
@@ -52,6 +51,7 @@ class ExactTotals:
     each : records of the promise's neighbours in one replaced record: 2 where a record added or removed is one, and
         both cells that the hypotheses name are published
 
+    >>> from adversary.privacy.mechanisms import Exact
     >>> from adversary.reader.plans import Level
     >>> exact_totals(Plan([Level("tract", Exact())])).records
     2
@@ -86,7 +86,7 @@ def exact_totals(plan: Plan, invariants: Conforming | None = None) -> ExactTotal
     invariants : everything published exactly, where that is more than the plan's exact levels or its counts are known,
         as `adv.invariants.Margins`
     """
-    levels = tuple(level.name for level in plan.levels if isinstance(level.mechanism, Exact))
+    levels = tuple(level.name for level in plan.levels if level.is_exact)
     each = 2 if plan.cells == 2 and plan.neighbours == "unbounded" else 1
     if invariants is not None:
         if not hasattr(invariants, "semi_adjacency"):

@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, log_sum_exp
-from adversary.privacy.mechanisms import ContinuousNoise, Mechanism
+from adversary.privacy.mechanisms import Mechanism
 
 
 def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | None = None) -> xr.DataArray:
@@ -41,7 +41,7 @@ def log_likelihood(mechanism: Mechanism, answers: Any, releases: ArrayLike | Non
     2
     """
     values = _one_query(answers)
-    continuous = isinstance(mechanism, ContinuousNoise)
+    continuous = mechanism.is_continuous
     if releases is None and continuous:
         raise TypeError(f"releases must be given for continuous noise {mechanism}, or use interval_likelihood")
     listed = [mechanism.support(int(x)) for x in np.unique(values)] if releases is None else [np.asarray(releases)]

@@ -15,7 +15,6 @@ from scipy.special import expit
 
 from adversary._core import Floats, check_probability, check_whole, logit, posterior_ratio
 from adversary.privacy.losses import PrivacyLoss, composed
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Belief, Known, as_belief
 from adversary.reader.path.recursion import Path
 from adversary.reader.plans import Plan, Released, release_arrays
@@ -217,7 +216,7 @@ class Adversary:
     def count_shift(self, plan: Plan) -> int:
         """Largest number of people by whom a count differs between the hypotheses: the target, and the coupling
         distance, along the path, of others given in and others given out (an exact level ties all below it)."""
-        exact = [isinstance(level.mechanism, Exact) for level in plan.levels]
+        exact = [level.is_exact for level in plan.levels]
         others = [
             _others_moved(self.level_beliefs(plan, cell), [False, *exact[1:]], self.shift) for cell in range(plan.cells)
         ]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from adversary._core import Floats, as_array, log_sum_exp, log_tail_sum
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss
-from adversary.privacy.mechanisms import Mechanism, RandomizedResponse
+from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import AdjustedLink
 from adversary.reader.path.posterior_belief import Learned
@@ -59,9 +59,7 @@ class Path:
         path = cls(tuple(steps), np.array(contributions, dtype=np.float64))
         for k in path.contributions:
             for noise in steps[0].noises if steps else ():
-                if isinstance(noise, RandomizedResponse) and steps[0].belief.support(int(k))[0] >= noise.categories:
-                    count = steps[0].belief.support(int(k))[0]
-                    raise ValueError(f"a count of {count} has no answer among {noise.categories} categories")
+                noise.check_value(steps[0].belief.support(int(k))[0], "smallest count believed in")
         return path
 
     @property

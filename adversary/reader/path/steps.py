@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adversary._core import Floats
-from adversary.privacy.mechanisms import Exact, Mechanism
+from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import REACH_NATS, AdjustedLink, EachLink, Link, SumLink
 from adversary.reader.plans import Level, Plan
@@ -41,7 +41,7 @@ class Step:
 
     def exact_part(self) -> Step:
         """The step with only its exact releases, and no sibling sum."""
-        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if isinstance(n, Exact)]
+        kept = [(i, n) for i, n in zip(self.levels, self.noises, strict=False) if n.is_exact]
         return Step(tuple(i for i, _ in kept), tuple(n for _, n in kept), self.belief, None)
 
     @property

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Integers
-from adversary.privacy.mechanisms import Exact
 from adversary.reader.beliefs import Belief
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans import NOT_LEVELS, Plan
@@ -106,7 +105,7 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
                     f"truth of level {level.name!r} is {count}, outside the reader's belief {belief} "
                     f"(count inside: {below})"
                 )
-            if isinstance(level.mechanism, Exact) and belief.known_total not in (None, count):
+            if level.is_exact and belief.known_total not in (None, count):
                 raise ValueError(
                     f"truth of level {level.name!r} is {count} and published exactly, "
                     f"but the reader is sure of {belief.known_total}"

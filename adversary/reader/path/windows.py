@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from adversary._core import Floats, Integers, as_array
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, Mechanism
+from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Belief
 from adversary.reader.path.links import REACH_NATS, EachLink, SumLink
 from adversary.reader.path.steps import Step
 from adversary.reader.plans import Released
-from adversary.reader.postprocessing import Coarsened
 
 MAX_STATES = 50_000_000
 _CHUNK_STATES = 4_000_000
@@ -59,7 +58,7 @@ class Windows:
         """
         step, noisy = self.steps[i], released.noisy
         for noise, level in zip(step.noises, step.levels, strict=False):
-            if isinstance(noise, Exact):
+            if noise.is_exact:
                 return noisy[:, level], noisy[:, level]
         bottom = _by_value(lambda k: float(step.belief.support(k)[0]), low)
         top = np.minimum(_by_value(lambda k: _or_infinity(step.belief.support(k)[1]), high), self._ceiling(i))
@@ -226,8 +225,8 @@ def chunks(windows: list[tuple[Floats, Integers]], first: int, rows: int) -> Ite
 
 def _peak(noise: Mechanism) -> float:
     """Largest log density of continuous noise, if positive; no release of other noise has more than mass one."""
-    inside = noise.noise if isinstance(noise, Coarsened) else noise
-    return max(0.0, float(inside.log_density(np.zeros(())))) if isinstance(inside, ContinuousNoise) else 0.0
+    inside = noise.noise
+    return max(0.0, float(inside.log_likelihood(np.zeros(()), np.zeros(())))) if inside.is_continuous else 0.0
 
 
 def _supports(belief: Belief, inside: Floats) -> tuple[Floats, Floats]:

@@ -15,9 +15,9 @@ import xarray as xr
 
 from adversary._core import Integers, check_whole
 from adversary.privacy.losses import PrivacyLoss, composed
-from adversary.privacy.mechanisms import Exact, Mechanism
+from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.plans.release_draws import published, simulated
-from adversary.reader.postprocessing import Clamped, Postprocessing, clamped
+from adversary.reader.postprocessing import Postprocessing, clamped
 
 NOT_LEVELS = ("in", "siblings")
 """Keys of a truth that are not levels: the target, and the true counts of siblings one by one."""
@@ -48,6 +48,11 @@ class Level:
         if self.siblings is not None:
             siblings = int(check_whole(f"level {self.name!r}: siblings", self.siblings, minimum=0))
             object.__setattr__(self, "siblings", siblings)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the count itself is published: an invariant."""
+        return self.mechanism.is_exact
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class Plan:
 
     @property
     def _noisy(self) -> list[Mechanism]:
-        return [level.mechanism for level in self.levels if not isinstance(level.mechanism, Exact)]
+        return [level.mechanism for level in self.levels if not level.is_exact]
 
     def neighbour_loss(self) -> PrivacyLoss:
         """The loss between two data sets that are neighbours, whichever cells the reader watches: a promise's test."""
@@ -255,10 +260,7 @@ def _settled(postprocessing: Any, levels: tuple[Level, ...]) -> tuple[Postproces
                 f"{postprocessing!r} has no exact likelihood with {levels[0].siblings} siblings: ask "
                 "risk.consistency_risk, which simulates and states its error"
             )
-        upper = levels[1]
-        if not isinstance(upper.mechanism, Exact | Clamped):
-            upper = replace(upper, mechanism=clamped(upper.mechanism))
-        return postprocessing, (levels[0], upper)
+        return postprocessing, (levels[0], replace(levels[1], mechanism=clamped(levels[1].mechanism)))
     if not callable(postprocessing):
         raise TypeError(
             "postprocessing must be a Postprocessing, such as LeastSquares(), or a function from mechanism to "

@@ -16,7 +16,6 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from adversary._core import Floats, check_whole
-from adversary.reader.postprocessing import is_continuous
 
 
 class Layout(Protocol):
@@ -106,7 +105,7 @@ def make_release(plan: Layout, noisy: Any, sibling_sum: Any, siblings: Any = Non
         if given.siblings is not None and level.siblings and not np.isnan(given.siblings[:, i]).all():
             columns.append((f"siblings of level {level.name!r}", given.siblings[:, i, : level.siblings]))
         for name, column in columns:
-            if not is_continuous(level.mechanism):
+            if not level.mechanism.is_continuous:
                 check_whole(name, column)
             elif not np.isfinite(column).all():
                 raise ValueError(f"{name} must be finite, got {column[~np.isfinite(column)][0]}")

@@ -2,11 +2,11 @@ from .coarsening import Clamped as Clamped
 from .coarsening import Coarsened as Coarsened
 from .coarsening import Rounded as Rounded
 from .coarsening import clamped as clamped
-from .coarsening import is_continuous as is_continuous
 from .coarsening import rounded as rounded
 from .nonnegative import NonNegative as NonNegative
 from .nonnegative import project as project
 from .rounding import RULES as RULES
+from .rounding import TIES as TIES
 from .sibling_adjustment import LeastSquares as LeastSquares
 from .sibling_adjustment import Postprocessing as Postprocessing
 from .sibling_adjustment import check_noise as check_noise

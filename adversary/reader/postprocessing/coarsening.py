@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import TAIL_NATS, Floats, Integers, as_array, check_whole, labelled, scalar_or_array
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import PrivacyLoss
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+from adversary.privacy.mechanisms import Exact, Mechanism
 from adversary.reader.postprocessing.interval_mass import log_between
-from adversary.reader.postprocessing.rounding import check_rule, last_numerator, nearest, ties_go_down
+from adversary.reader.postprocessing.rounding import TIES, check_rule, last_numerator, nearest, ties_go_down
 
 _FAR_NATS = TAIL_NATS + 8.0
 
@@ -29,10 +30,10 @@ _FAR_NATS = TAIL_NATS + 8.0
 class Coarsened(Mechanism):
     """A mechanism each of whose releases is put through a non-decreasing function.
 
-    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `continuous`, `support`,
-    `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is integrated
-    over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log probability" is a
-    log density. A release that cannot occur has log probability -inf.
+    To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `step`, `is_continuous`,
+    `support`, `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is
+    integrated over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log
+    probability" is a log density. A release that cannot occur has log probability -inf.
     """
 
     __slots__ = ()
@@ -52,32 +53,45 @@ class Coarsened(Mechanism):
 
     @property
     @abstractmethod
-    def continuous(self) -> bool:
-        """Whether some releases are a continuum, with a density instead of a mass."""
+    def step(self) -> str:
+        """What it does to the releases of the mechanism inside, in words."""
 
     @property
     def noise(self) -> Mechanism:
-        """The mechanism inside all wrappers."""
-        return self.mechanism.noise if isinstance(self.mechanism, Coarsened) else self.mechanism
+        return self.mechanism.noise
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return *self.mechanism.steps, self.step
+
+    def describe(self) -> str:
+        return "; then ".join([self.noise.describe(), *self.steps])
+
+    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
+        return self.mechanism.check_value(value, name)
+
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        return self.mechanism.nominal_guarantee
 
     def log_likelihood(self, release: Any, value: Any) -> Floats:
-        return self._between(as_array(release), as_array(release), as_array(value))
+        return log_between(self, as_array(release), as_array(release), as_array(value))
 
     @labelled
     def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
         at = self._releases(release)
-        return scalar_or_array(self._between(at, at, self._values(value)))
+        return scalar_or_array(log_between(self, at, at, self._values(value)))
 
     @labelled
     def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
         at = self._releases(release)
-        return scalar_or_array(np.exp(self._between(np.full_like(at, -np.inf), at, self._values(value))))
+        return scalar_or_array(np.exp(log_between(self, np.full_like(at, -np.inf), at, self._values(value))))
 
     @labelled
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
         at = self._releases(release)
-        beyond = np.nextafter(at, np.inf) if self.continuous else at + 1.0
-        return scalar_or_array(np.exp(self._between(beyond, np.full_like(at, np.inf), self._values(value))))
+        beyond = np.nextafter(at, np.inf) if self.is_continuous else at + 1.0
+        return scalar_or_array(np.exp(log_between(self, beyond, np.full_like(at, np.inf), self._values(value))))
 
     @property
     def rho(self) -> float:
@@ -107,15 +121,8 @@ class Coarsened(Mechanism):
         """
         return self.mechanism.privacy_loss(sensitivity, cells)
 
-    def _between(self, low: Floats, high: Floats, value: Floats) -> Floats:
-        """log P(low <= release <= high | value): the same of the releases inside that lead there."""
-        first, last, inside = self.first(low), self.last(high), self.mechanism
-        if isinstance(inside, Coarsened):
-            return inside._between(first, last, value)
-        return log_between(inside, first, last, value)
-
     def _releases(self, release: ArrayLike) -> Floats:
-        if not self.continuous:
+        if not self.is_continuous:
             return check_whole("release", release).astype(np.float64)
         array = as_array(release)
         if not np.isfinite(array).all():
@@ -123,11 +130,13 @@ class Coarsened(Mechanism):
         return array
 
     def _values(self, value: ArrayLike) -> Floats:
-        whole = check_whole("value", value)
-        if not isinstance(self.noise, IntegerNoise | ContinuousNoise | Exact):
-            for one in np.unique(whole):
-                self.noise.support(int(one))  # refuses a value it has no answer for
-        return whole.astype(np.float64)
+        return self.check_value(value).astype(np.float64)
+
+
+@log_between.register
+def _(mechanism: Coarsened, first: Floats, last: Floats, value: Floats) -> Floats:
+    """The mass of the releases inside that lead there."""
+    return log_between(mechanism.mechanism, mechanism.first(first), mechanism.last(last), value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +178,20 @@ class Clamped(Coarsened):
             raise ValueError(f"lower must be at most upper, got {self.lower} > {self.upper}")
 
     @property
-    def continuous(self) -> bool:
-        return is_continuous(self.mechanism)
+    def step(self) -> str:
+        if self.lower is None:
+            return f"numbers above {self.upper} are published as {self.upper}"
+        if self.upper is None:
+            return f"numbers below {self.lower} are published as {self.lower}"
+        return f"numbers outside {self.lower} to {self.upper} are published as the nearer end"
+
+    @property
+    def smallest_release(self) -> float:
+        return float(self.image(self.mechanism.smallest_release))
+
+    @property
+    def is_continuous(self) -> bool:
+        return self.mechanism.is_continuous
 
     def image(self, release: Any) -> Any:
         return np.clip(release, self.lower, self.upper)
@@ -234,16 +255,23 @@ class Rounded(Coarsened):
         object.__setattr__(self, "base", int(check_whole("base", self.base, minimum=1)))
         check_rule("ties", self.ties)
 
+    is_continuous = False
+
     @property
-    def continuous(self) -> bool:
-        return False
+    def step(self) -> str:
+        return f"numbers are rounded to multiples of {self.base}, {TIES[self.ties]}"
+
+    @property
+    def smallest_release(self) -> float:
+        inside = self.mechanism.smallest_release
+        return float(self.image(inside)) if np.isfinite(inside) else inside
 
     def image(self, release: Any) -> Any:
         return np.asarray(self.base * nearest(release, self.base, self.ties)).astype(np.int64)
 
     def first(self, release: Floats) -> Floats:
         before = self._last(np.ceil(release / self.base) - 1.0)
-        if not is_continuous(self.mechanism):
+        if not self.mechanism.is_continuous:
             return before + 1.0
         return np.where(np.isfinite(before), np.nextafter(before, np.inf), before)
 
@@ -252,7 +280,7 @@ class Rounded(Coarsened):
 
     def _last(self, index: Floats) -> Floats:
         """The last release inside that is rounded to at most index * base."""
-        if not is_continuous(self.mechanism):
+        if not self.mechanism.is_continuous:
             return last_numerator(index, self.base, self.ties)
         edge = self.base * (index + 0.5)
         down = ties_go_down(np.where(np.isfinite(index), index, 0.0), self.ties) | ~np.isfinite(index)
@@ -262,7 +290,7 @@ class Rounded(Coarsened):
         return replace(self, mechanism=self.mechanism.scaled(factor))
 
     def support(self, value: int) -> Integers:
-        if not is_continuous(self.mechanism):
+        if not self.mechanism.is_continuous:
             return np.unique(self.image(self.mechanism.support(value)))
         low, high = (int(self.image(end)) for end in _hull(self.mechanism, float(check_whole("value", value))))
         return np.arange(low, high + 1, self.base)
@@ -270,7 +298,7 @@ class Rounded(Coarsened):
     @property
     def variance(self) -> float:
         b = self.base
-        ties = 0.0 if is_continuous(self.mechanism) else (2.0 if b % 2 == 0 else -1.0)
+        ties = 0.0 if self.mechanism.is_continuous else (2.0 if b % 2 == 0 else -1.0)
         return self.mechanism.variance + (b * b + ties) / 12.0
 
     def reach(self, nats: float = TAIL_NATS) -> float:
@@ -283,7 +311,8 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
 
     Parameters
     ----------
-    mechanism : the noise; `Exact`, an invariant, is a count and stays as it is unless an end above 0 is given
+    mechanism : the noise; one that never falls below `lower`, such as `Exact`, a count, stays as it is if `upper` is
+        None
     lower, upper : whole numbers, None for no end on that side; at least one of them
 
     Returns
@@ -298,7 +327,8 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
     >>> clamped(Geometric(1.0)).log_prob(-1, 2)
     -inf
     """
-    if isinstance(mechanism, Exact) and upper is None and lower is not None and lower <= 0:
+    _check_mechanism(mechanism)
+    if upper is None and lower is not None and mechanism.smallest_release >= lower:
         return mechanism
     return Clamped(mechanism, lower, upper)
 
@@ -325,24 +355,6 @@ def rounded(mechanism: Mechanism, base: int, ties: str = "half_even") -> Rounded
     -inf
     """
     return Rounded(mechanism, base, ties)
-
-
-def is_continuous(mechanism: Mechanism) -> bool:
-    """Whether some releases of a mechanism lie on a continuum; the releases of all other mechanisms are whole numbers.
-
-    Parameters
-    ----------
-    mechanism : the noise, possibly clamped or rounded
-
-    Returns
-    -------
-    bool
-
-    >>> from adversary.privacy.mechanisms import Geometric, Laplace
-    >>> is_continuous(clamped(Laplace(1.0))), is_continuous(rounded(Laplace(1.0), 5)), is_continuous(Geometric(1.0))
-    (True, False, False)
-    """
-    return mechanism.continuous if isinstance(mechanism, Coarsened) else isinstance(mechanism, ContinuousNoise)
 
 
 def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:

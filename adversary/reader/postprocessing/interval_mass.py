@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 
 import numpy as np
 
@@ -12,20 +13,31 @@ from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, M
 _FEW = 512
 
 
+@singledispatch
 def log_between(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
     """log P(first <= release <= last | value), broadcasting; ends may be infinite, an empty interval gives -inf.
 
     Up to 512 releases of integer noise are added one by one, longer intervals are differences of survival functions:
     either way to a small multiple of rounding, relative. Of continuous noise an interval of one point has the log
-    density there.
+    density there. Of a mechanism of no registered kind, such as randomised response, the releases are listed.
     """
-    if isinstance(mechanism, Exact):
-        return np.where((first <= value) & (value <= last), 0.0, -np.inf)
-    if isinstance(mechanism, IntegerNoise):
-        return _filled(lambda low, high: _integer_mass(mechanism, low, high), first - value, last - value)
-    if isinstance(mechanism, ContinuousNoise):
-        return _filled(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
     return _listed_mass(mechanism, *np.broadcast_arrays(first, last, value))
+
+
+@log_between.register
+def _(mechanism: Exact, first: Floats, last: Floats, value: Floats) -> Floats:
+    del mechanism
+    return np.where((first <= value) & (value <= last), 0.0, -np.inf)
+
+
+@log_between.register
+def _(mechanism: IntegerNoise, first: Floats, last: Floats, value: Floats) -> Floats:
+    return _filled(lambda low, high: _integer_mass(mechanism, low, high), first - value, last - value)
+
+
+@log_between.register
+def _(mechanism: ContinuousNoise, first: Floats, last: Floats, value: Floats) -> Floats:
+    return _filled(lambda low, high: _continuous_mass(mechanism, low, high), first - value, last - value)
 
 
 def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats, step: float) -> Floats:
@@ -37,8 +49,8 @@ def log_mass(log_survival: Callable[[Floats], Floats], low: Floats, high: Floats
     left = high < 0
     low, high = np.where(left, -high, low), np.where(left, -low, high)
     with np.errstate(invalid="ignore", divide="ignore"):
-        outer = log_survival(high + step)
-        beside = log_survival(low) + np.log1p(-np.exp(outer - log_survival(low)))
+        outer, inner = log_survival(high + step), log_survival(low)
+        beside = inner + np.log1p(-np.exp(np.where(inner > -np.inf, outer - inner, -np.inf)))  # bounded noise ends
         about = np.log1p(-np.exp(outer) - np.exp(log_survival(step - low)))
     return np.where(low > 0, beside, about)
 
@@ -67,10 +79,12 @@ def _added(noise: IntegerNoise, low: Floats, high: Floats) -> Floats:
     if longest == 0:
         return as_array(noise.log_noise(low))
     top, total = as_array(noise.log_noise(np.clip(0.0, low, high))), np.zeros(low.shape)
+    top = np.where(top > -np.inf, top, 0.0)  # bounded noise ends
     for k in range(longest + 1):
         offset = np.minimum(low + k, high)
         total += np.where(low + k <= high, np.exp(as_array(noise.log_noise(offset)) - top), 0.0)
-    return np.asarray(top + np.log(total), dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(total), dtype=np.float64)
 
 
 def _integer_survival(noise: IntegerNoise, offset: Floats) -> Floats:
@@ -93,7 +107,7 @@ def _continuous_mass(noise: ContinuousNoise, low: Floats, high: Floats) -> Float
 
 
 def _listed_mass(mechanism: Mechanism, first: Floats, last: Floats, value: Floats) -> Floats:
-    """For any mechanism with a list of releases, such as randomised response; an impossible value has no mass."""
+    """The mass of the releases in a list; an impossible value has none."""
     result = np.full(value.shape, -np.inf)
     for one in np.unique(value):
         here = value == one

@@ -9,8 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import Floats
 
-RULES = ("half_even", "half_up", "half_down")
-"""What becomes of a number half way between two whole numbers: the even one, the larger, the smaller."""
+TIES = {
+    "half_even": "those half way to the even one",
+    "half_up": "those half way upwards",
+    "half_down": "those half way downwards",
+}
+"""What becomes of a number half way between two whole numbers, in words."""
+RULES = tuple(TIES)
 
 
 def check_rule(name: str, rule: str) -> str:

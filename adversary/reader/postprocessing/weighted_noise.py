@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from adversary._core import Floats, as_array
-from adversary.privacy.mechanisms import DiscreteGaussian, DiscreteGaussianSum, IntegerNoise
+from adversary.privacy.mechanisms import IntegerNoise
 from adversary.reader.postprocessing.interval_mass import log_mass
 
 _REACH_NATS = 80.0
@@ -62,9 +62,7 @@ class WeightedNoise:
         return half[np.abs(r)] - self.own.rho * (t * t * float(period) + 2.0 * t * r)
 
     def _period(self) -> int | None:
-        if not isinstance(self.own, DiscreteGaussian) or not isinstance(
-            self.others, DiscreteGaussian | DiscreteGaussianSum
-        ):
+        if not (self.own.parabola and self.others.summands[0].parabola):
             return None
         d = round(self.own.rho / self.others.rho)
         return self.a**2 + d * self.b**2 if np.isclose(self.own.rho, d * self.others.rho, rtol=1e-13, atol=0) else None

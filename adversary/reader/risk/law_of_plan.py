@@ -23,11 +23,10 @@ import numpy as np
 from adversary._core import Floats, as_array, blocks
 from adversary.privacy.losses import GaussianLoss, composed
 from adversary.privacy.losses.contour import powered
-from adversary.privacy.mechanisms import ContinuousNoise, Exact, IntegerNoise, Mechanism
+from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.beliefs import Others, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
-from adversary.reader.postprocessing import is_continuous
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
@@ -110,14 +109,14 @@ def _telling(plan: Plan, path: Path) -> Iterator[Mechanism]:
             return
         noises = [plan.levels[i].mechanism for i in step.levels]
         yield from noises
-        if any(isinstance(noise, Exact) for noise in noises):
+        if any(noise.is_exact for noise in noises):
             return
 
 
 @lru_cache(maxsize=256)
 def _bounded(noise: Mechanism) -> bool:
     """Whether no single release says more than so much; what an exact one says is listed as it is."""
-    if isinstance(noise, Exact):
+    if noise.is_exact:
         return True
     loss = noise.privacy_loss(1, 1)
     return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
@@ -131,15 +130,13 @@ def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Pa
     noise = plan.levels[level].mechanism
     out, present = path.known_counts()
     shift = int(abs(present - out))
-    if isinstance(noise, ContinuousNoise):
-        return ContinuousPart(noise.privacy_loss(shift, 1), truth.target)
-    if is_continuous(noise):
-        return None
+    if noise.is_continuous:
+        return None if noise.steps else ContinuousPart(noise.privacy_loss(shift, 1), truth.target)
     support, weight = noise.releases(int(truth.counts[level, cell]))
     values = as_array(noise.log_ratio(support, present, out))
-    if not isinstance(noise, IntegerNoise):
+    if not isinstance(noise, IntegerNoise) or np.isinf(values).any():
         return DiscretePart(values, weight)
-    # 0 if out: the average likelihood ratio is one
+    # 0 if out: the average likelihood ratio is one where no release is impossible
     return DiscretePart(values, weight, lambda: noise.privacy_loss(shift, 1).log_moment(1.0) if truth.target else 0.0)
 
 
@@ -208,7 +205,7 @@ def _evidence_above(plan: Plan, path: Path, truth: Truth, cell: int, progress: b
     """Law of the evidence above the lowest step; None with continuous noise there, or for too many releases."""
     above = [i for step in path.steps[1:] for i in step.levels]
     linked = [step.link_level for step in path.steps[:-1]]
-    if any(is_continuous(plan.levels[i].mechanism) for i in (*above, *linked)):
+    if any(plan.levels[i].mechanism.is_continuous for i in (*above, *linked)):
         return None
     if not any(isinstance(s.link, EachLink) and plan.names[s.link_level] in truth.siblings for s in path.steps):
         return _evidence_part(path, truth, cell, progress)
@@ -388,7 +385,7 @@ def invariant_factor(plan: Plan, reader: Adversary, truth: Truth) -> float:
     -------
     Nats, summed over cells; 0 if no level is exact, infinite where the exact counts settle the target
     """
-    if not any(isinstance(level.mechanism, Exact) for level in plan.levels):
+    if not any(level.is_exact for level in plan.levels):
         return 0.0
     noisy = truth.counts[None].astype(np.float64)
     total = 0.0

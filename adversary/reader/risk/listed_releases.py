@@ -11,7 +11,7 @@ import xarray as xr
 from adversary._core import Floats, as_array, blocks
 from adversary.reader.path import Truth
 from adversary.reader.plans import Plan, Released, make_release
-from adversary.reader.postprocessing import LeastSquares, is_continuous
+from adversary.reader.postprocessing import LeastSquares
 from adversary.reader.risk.law_parts import probable
 
 DRAWS = 20_000
@@ -105,7 +105,7 @@ def listed(plan: Plan, truth: Truth, limit: int) -> tuple[Released, Floats] | No
     """Every release of a truth, with its probability; None with continuous noise, or if there are more than `limit`."""
     if plan.postprocessing is not None:
         return _adjusted(plan, truth, limit)
-    if any(is_continuous(level.mechanism) for level in plan.levels):
+    if any(level.mechanism.is_continuous for level in plan.levels):
         return None
     return placed(plan, columns(plan, truth), limit)
 

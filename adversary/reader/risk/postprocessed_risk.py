@@ -34,7 +34,6 @@ from adversary.reader.postprocessing import Postprocessing as Postprocessing
 from adversary.reader.postprocessing import Rounded as Rounded
 from adversary.reader.postprocessing import check_noise, check_parent, check_siblings
 from adversary.reader.postprocessing import clamped as clamped
-from adversary.reader.postprocessing import is_continuous as is_continuous
 from adversary.reader.postprocessing import project as project
 from adversary.reader.postprocessing import rounded as rounded
 from adversary.reader.risk.bayes_factors import BayesFactorLaw

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, as_array, check_positive, check_whole
-from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Geometric, Mechanism
+from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.spine.leaf_priors import Flat as Flat
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.problem import Likelihood, Message, aligned, check_measurements, default_prior
@@ -38,14 +38,14 @@ def likelihoods(
         precision = precision[:, None] if precision.ndim == 1 and len(shape) == 2 else precision
         precision = np.broadcast_to(precision, shape).copy()
         for unit, mechanism in chosen.items():
-            precision[unit] = mechanism.rho if isinstance(mechanism, DiscreteGaussian | Exact) else 1.0
+            precision[unit] = mechanism.rho if _is_discrete_gaussian(mechanism) else 1.0
     values, precision, single = check_measurements(tree, released, precision)
     alpha = np.zeros_like(values)
     others = {}
     for unit, mechanism in chosen.items():
-        if isinstance(mechanism, Geometric):
-            alpha[unit], precision[unit] = mechanism.epsilon, 0.0
-        elif not isinstance(mechanism, DiscreteGaussian | Exact):
+        if mechanism.laplace_rate and not mechanism.is_continuous:
+            alpha[unit], precision[unit] = mechanism.laplace_rate, 0.0
+        elif not _is_discrete_gaussian(mechanism):
             others[unit], precision[unit] = mechanism, 0.0
     return [
         Likelihood(
@@ -56,6 +56,11 @@ def likelihoods(
         )
         for cell in range(values.shape[1])
     ], single
+
+
+def _is_discrete_gaussian(mechanism: Mechanism) -> bool:
+    """Whether rho says everything about it, infinite of an exact count."""
+    return mechanism.is_exact or (mechanism.parabola is not None and not mechanism.is_continuous)
 
 
 def _by_unit(tree: Tree, noise: Mapping[str, Mechanism]) -> dict[int, Mechanism]:

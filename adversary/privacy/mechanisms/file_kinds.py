@@ -1,0 +1,26 @@
+"""The kinds of noise that scenario files may ask for: every mechanism behind the room's front door that has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+
+from adversary.privacy import mechanisms
+from adversary.privacy.mechanisms.mechanism import Mechanism
+
+
+@cache
+def kinds() -> Mapping[str, type[Mechanism]]:
+    """Noise by the name it has in scenario files, in alphabetical order, no noise at all last.
+
+    Returns
+    -------
+    Mapping of `Mechanism.kind` to the class.
+
+    >>> tuple(kinds())
+    ('discrete gaussian', 'gaussian', 'geometric', 'laplace', 'randomized response', 'exact')
+    """
+    exported = (getattr(mechanisms, name) for name in dir(mechanisms))
+    leaves = [one for one in exported if isinstance(one, type) and issubclass(one, Mechanism) and one.kind]
+    return MappingProxyType({one.kind: one for one in sorted(leaves, key=lambda one: (one.is_exact, one.kind))})
