@@ -11,16 +11,18 @@ from adversary.desk.answers import (
 )
 from adversary.desk.commands.options import (
     Failure,
-    Figures,
+    Form,
     Json,
     Levels,
+    Out,
     Priors,
+    Quiet,
     directory,
     number,
     one_line_errors,
-    print_answer,
     several,
 )
+from adversary.desk.kit import check_form, deliver
 
 
 def bounds_command(
@@ -36,10 +38,12 @@ def bounds_command(
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Figures = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """What a guarantee leaves open to any reader: beliefs, tests, and epsilon at a delta."""
+    """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
     with one_line_errors(), directory(out) as folder:
         given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
         parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
@@ -47,11 +51,5 @@ def bounds_command(
         guarantee, parameters = bounds_answer.guarantee_of(**parsed)
         priors = several("--prior", prior, bounds_answer.PRIORS)
         levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
-        answer = bounds_answer.summary(guarantee, parameters, priors, levels, deltas, chance)
-        if folder is not None:
-            from adversary.desk.answers import figure_files
-
-            figure_files.write(
-                figure_files.of_guarantee(guarantee, bounds_answer.title(answer), priors, chance), folder
-            )
-    print_answer(answer, bounds_answer.show, out, as_json)
+        tree = bounds_answer.solve(guarantee, parameters, priors, levels, deltas, chance)
+        deliver(bounds_answer.document(guarantee, tree), check_form("json" if as_json else form), folder, quiet=quiet)

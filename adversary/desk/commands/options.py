@@ -15,7 +15,7 @@ from rich.console import Console
 from adversary._core import remove_empty
 from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
-from adversary.desk.kit import printable, tell
+from adversary.desk.kit import FORMS, printable, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -49,6 +49,11 @@ Truths = Annotated[
     typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
 ]
 Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
+Form = Annotated[str, typer.Option("--format", help=f"What is printed: {', '.join(FORMS)}.", metavar="FORM")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, only errors.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
+]
 Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
 Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
 Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
@@ -124,7 +129,7 @@ def directory(out: Path | None) -> Iterator[Path | None]:
     if out is None:
         yield None
         return
-    from adversary.desk.report import check_directory
+    from adversary.desk.kit import check_directory
 
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:

@@ -1,0 +1,116 @@
+"""What every command does with its document: print it, and write page, numbers, tables and figures, all or none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from adversary.desk.kit.document import Document
+from adversary.desk.kit.rendering import show, to_csv, to_html, to_json, to_markdown
+from adversary.desk.kit.safe_text import naming, netcdf, safe_names
+
+PAGE, DATA = "report.html", "data.nc"
+FORMS = ("text", "json", "csv", "md")
+
+
+def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
+    """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
+
+    All are made in a hidden folder inside this one and moved out when they are whole; the numbers first, since they
+    took long to compute and stay where the page cannot be made.
+
+    Parameters
+    ----------
+    document : the answer
+    folder : an existing directory
+    data : name of the file of numbers
+
+    Returns
+    -------
+    paths of the files.
+
+    Raises
+    ------
+    OSError : a file cannot be written; it is named
+    """
+    with TemporaryDirectory(dir=folder, prefix=".") as hidden:
+        numbers = _put(Path(hidden), folder, data, netcdf(document.data)).replace(folder / data)
+        try:
+            made = [_put(Path(hidden), folder, PAGE, to_html(document).encode())]
+            named = safe_names(table.name or table.title or f"table {i + 1}" for i, table in enumerate(document.tables))
+            for name, table in zip(named.values(), document.tables, strict=True):
+                made.append(_put(Path(hidden), folder, f"{name}.csv", to_csv(table).encode()))
+            for name, figure in zip(
+                safe_names(figure.name for figure in document.figures).values(), document.figures, strict=True
+            ):
+                if isinstance(figure.svg, bytes):
+                    made.append(_put(Path(hidden), folder, f"{name}.svg", figure.svg))
+        except Exception as error:
+            error.add_note(f"(the numbers are in {numbers}, without a page)")
+            raise
+        return [numbers, *(path.replace(folder / path.name) for path in made)]
+
+
+def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
+    with naming(folder / name):
+        (hidden / name).write_bytes(content)
+    return hidden / name
+
+
+def deliver(document: Document, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
+    """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
+    if out is not None:
+        write(document, out)
+    if not quiet:
+        _print(document, form)
+    if out is not None:
+        print(f"page, tables, figures and numbers in {out}", file=sys.stderr)
+
+
+def _print(document: Document, form: str) -> None:
+    if form == "text":
+        show(document)
+    elif form == "json":
+        print(to_json(document))
+    elif form == "md":
+        print(to_markdown(document), end="")
+    else:
+        print("\n".join(f"# {table.title or table.name}\n{to_csv(table)}" for table in document.tables), end="")
+
+
+def check_directory(directory: str | Path) -> Path:
+    """A directory to write into, made if need be and tested by a temporary file.
+
+    Parameters
+    ----------
+    directory : path of the directory
+
+    Returns
+    -------
+    Path : the directory.
+
+    Raises
+    ------
+    OSError : it cannot be made or written into; the message says why
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise OSError(f"cannot write into {folder}: {why}") from None
+
+
+def check_form(form: str) -> str:
+    """One of `FORMS`.
+
+    Raises
+    ------
+    ValueError : another word
+    """
+    if form not in FORMS:
+        raise ValueError(f"--format must be one of {', '.join(FORMS)}, got {form!r}")
+    return form
