@@ -34,7 +34,12 @@ class Question:
 
 
 QUESTIONS = {
+    "epsilon": Question(
+        ("epsilon", str(DATA / "survey_profile.toml")), ("answers.epsilon_answer", "solve"), ("--round-down", "two")
+    ),
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
+    "census scenario": Question(("census", "scenario", "A"), ("answers.census_answer", "_powers"), ("--level", "1.5")),
+    "census list": Question(("census", "scenario"), ("answers.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
 

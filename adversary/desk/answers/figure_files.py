@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
 from adversary._core import blocks
-from adversary.desk.answers.bounds_answer import certain
-from adversary.desk.figures import trade_off_curves
-from adversary.desk.figures.belief_bounds import posterior_by_prior
 from adversary.desk.kit import (
     naming,
     netcdf,
 )
-from adversary.policy.census import CensusScenario
-from adversary.privacy import Guarantee
-from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP
 
 KINDS = ("svg", "png")
-RARE = 1e-4
-"""Smallest prior of a figure."""
-
-
-def of_concern(made: CensusScenario, priors: Sequence[float], failure: float) -> dict[str, Figure]:
-    """Trade-off, ladder of epsilons and posterior by prior of the noise of all counted queries."""
-    rho = float(made.rho)
-    return _drawn(
-        {
-            "trade_off": lambda: trade_off_curves.trade_off(
-                {"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}
-            ),
-            "epsilon_ladder": lambda: trade_off_curves.epsilon_ladder(rho, {"exact composition": made.loss}),
-            "posterior_by_prior": lambda: posterior_by_prior(*certain(made.loss, failure), priors),
-        }
-    )
 
 
 def of_sweeps(draw: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
     """The figures of a sensitivity analysis, by name."""
     return _drawn(draw)
-
-
-def _gaussian(rho: float) -> Guarantee:
-    return GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair
 
 
 def _drawn(figures: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:

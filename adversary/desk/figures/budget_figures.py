@@ -16,28 +16,32 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, as_array, outward
-from adversary.desk.figures.accuracy_figures import accuracy as accuracy
-from adversary.desk.figures.accuracy_figures import with_noise as with_noise
-from adversary.desk.figures.epsilon_map import BINDS, RARE, Slice, dot, free_prior, outer_labels, panels, prior_axis
-from adversary.desk.figures.epsilon_map import epsilon_by_reader as epsilon_by_reader
+from adversary.desk.figures.epsilon_map import (
+    BINDS,
+    RARE,
+    Slice,
+    dot,
+    free_prior,
+    in_two_lines,
+    outer_labels,
+    panels,
+    prior_axis,
+    short,
+    shown,
+)
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
     GREY,
     LIGHT,
     Label,
-    agreed,
     edge_labels,
-    in_two_lines,
-    kept,
     panel_title,
     plain_log_axis,
-    spent,
     styled,
     ticks_right,
     title,
 )
-from adversary.desk.kit.epsilon_titles import called
 from adversary.policy.budget import BOUNDED, Recommendation, relative_risk_bound
 
 RATIOS = {"largest possible": GREY, "tolerated": BINDS, "kept": BLUE}
@@ -65,7 +69,8 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     for ax, (name, one, cut) in zip(axes, pairs, strict=True):
         lines = _ratios(ax, one, cut, small=not single)
         if single:
-            ax.set_title(called(name, cut.words), fontsize=10.5, fontweight="normal", pad=22.0)
+            called = f"{short(name)}: {cut.words}" if name else cut.words
+            ax.set_title(called, fontsize=10.5, fontweight="normal", pad=22.0)
             ticks_right(ax)
             _name_lines(ax, cut.x, lines)
         else:
@@ -74,7 +79,9 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
         handles = [Line2D([], [], color=colour, label=text) for text, colour in RATIOS.items()]
         figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     outer_labels(axes)
-    title(figure, kept(bounded))
+    (one, *others) = bounded.values()
+    least = "" if others else f"At epsilon = {shown(one)} "
+    title(figure, f"{least}no adversary exceeds the tolerated ratio")
     return figure
 
 
@@ -172,12 +179,15 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
         plain_log_axis(ax, "y", lambda e: f"{e:g}")
         if single:
             edge_labels(ax, labels, counts[-1], offset=8.0)
-            panel_title(ax, called(name, agreed(curves[name])))
         else:
             panel_title(ax, in_two_lines(name))
     if not single:
         handles = [Line2D([], [], color=c, label=how) for how, c in zip(ways, cycle(COLOURS), strict=False)]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(ways), frameon=False)
     outer_labels(axes)
-    title(figure, spent(next(iter(curves.values())), single))
+    last = every[0].isel(releases=-1)
+    most = float(last.where(np.isfinite(last), 0.0).max())
+    count = int(last["releases"])
+    said = f"Each of {count} releases may spend epsilon = {outward(most, False)}"
+    title(figure, said if single and most else f"What each of {count} releases may spend")
     return figure

@@ -7,6 +7,7 @@ which would do harm, given that it is in. A profile about readers who share one 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from scipy.ndimage import distance_transform_edt
 
-from adversary._core import Floats, as_array, outward, percent
+from adversary._core import Floats, as_array, outward, percent, share, shown_epsilon
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
     INK,
     LIGHT,
     in_percent,
-    in_two_lines,
-    needed,
     panel_title,
     plain_log_axis,
-    prior,
     styled,
     title,
 )
@@ -48,6 +46,8 @@ BINDS = COLOURS[1]
 """Colour of the reader who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
+WIDTH = 26
+"""Letters in a line over a small panel."""
 COLOURED = ("epsilon by colour", "line by colour")
 """Parts of a map that need its scale of colours."""
 _AROUND: Any = {"path_effects": [withStroke(linewidth=2.5, foreground="white")], "zorder": 9}
@@ -101,8 +101,48 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         low = figure.get_figheight() < 4.5
         bar.set_label("largest epsilon allowed" if low else "largest epsilon this reader's tolerance allows")
         plain_log_axis(bar.ax, "y", lambda e: f"{e:g}")
-    title(figure, needed(recommended))
+    title(figure, _needed(recommended))
     return figure
+
+
+def _needed(recommended: Mapping[str, Recommendation]) -> str:
+    """The smallest epsilon that somebody needs, and their priors; between what the recommendations lie."""
+    bounded = [one for one in recommended.values() if one.status == BOUNDED]
+    if len(recommended) == 1 and bounded:
+        least = outward(bounded[0].loss, False)
+        where = f"inclusion {prior(bounded[0].inclusion)}, value {prior(bounded[0].value)}"
+        return f"The smallest epsilon {f'is {least}, at' if bounded[0].attained else f'nears {least} towards'} {where}"
+    if len(recommended) == 1:
+        (one,) = recommended.values()
+        return one.words.split(": ")[0].split(" (")[0]
+    if len(bounded) < 2:
+        found = [f"One profile has a finite epsilon above 0: {shown(one)}" for one in bounded]
+        return (found or ["No profile has a finite epsilon above 0"])[0]
+    least, most = (shown(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
+    return f"The profiles allow an epsilon from {least} to {most}"
+
+
+def shown(one: Recommendation) -> str:
+    """`shown_epsilon` of a recommendation."""
+    return shown_epsilon(one.epsilon, one.loss, one.round_down)
+
+
+def prior(p: float) -> str:
+    """A prior in words; 0 is a limit."""
+    return "near 0" if p == 0.0 else share(p)
+
+
+def short(name: str) -> str:
+    """A name that fits beside other names."""
+    return name if len(name) <= 36 else f"{name[:35]}…"
+
+
+def in_two_lines(name: str) -> str:
+    """A name that fits over a small panel."""
+    if len(name) <= WIDTH:
+        return name
+    lines = wrap(name, WIDTH - 1)
+    return "\n".join(lines if len(lines) <= 2 else (lines[0], f"{lines[1]}…"))
 
 
 def free_prior(profile: RiskProfile) -> str | None:

@@ -18,16 +18,6 @@ from .document import Measured as Measured
 from .document import Section as Section
 from .document import Table as Table
 from .document import records as records
-from .epsilon_titles import SAME as SAME
-from .epsilon_titles import agreed as agreed
-from .epsilon_titles import few as few
-from .epsilon_titles import in_two_lines as in_two_lines
-from .epsilon_titles import kept as kept
-from .epsilon_titles import needed as needed
-from .epsilon_titles import prior as prior
-from .epsilon_titles import short as short
-from .epsilon_titles import sides as sides
-from .epsilon_titles import spent as spent
 from .exact_words import telling as telling
 from .marks import BOUND as BOUND
 from .marks import READING as READING

@@ -45,6 +45,7 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "number": (figure_of, 1.0),
     "parameter": (lambda x: f"{x:.15g}".replace("e-0", "e-"), 1.0),
     "probability": (share, 100.0),
+    "chance": (lambda p: f"< 0.01{PERCENT}" if 0.0 < p < 1e-4 else share(p), 100.0),
     "points": (lambda d: figure_of(100.0 * d), 100.0),
     "at least": (lambda x: outward(x, False), 1.0),
     "at most": (lambda x: outward(x, True), 1.0),
@@ -56,7 +57,8 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
 }
 """How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.
 
-A parameter is as it was given; "% certified" is of an interval that is too narrow for four digits."""
+A parameter is as it was given; a chance is a probability of which it does not matter how small it is; "% certified" is
+of an interval that is too narrow for four digits."""
 WORDS = ("text", "status")
 
 

@@ -51,11 +51,17 @@ def _shown(document: Document) -> Iterator[tuple[str, bytes]]:
     """Names and contents of the page, of the tables and of the figures that could be drawn."""
     yield PAGE, to_html(document).encode()
     tables, figures = document.tables, document.figures
-    named = safe_names(table.name or table.title or f"table {i + 1}" for i, table in enumerate(tables))
-    yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(named.values(), tables, strict=True))
-    for name, figure in zip(safe_names(figure.name for figure in figures).values(), figures, strict=True):
+    names = _file_names([table.name or table.title or "table" for table in tables])
+    yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(names, tables, strict=True))
+    for name, figure in zip(_file_names([figure.name for figure in figures]), figures, strict=True):
         if isinstance(figure.svg, bytes):
             yield f"{name}.svg", figure.svg
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """A name for each; those that occur more than once are counted."""
+    seen = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return list(safe_names(f"{name} {n}" if n > 1 else name for name, n in zip(names, seen, strict=True)).values())
 
 
 def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
