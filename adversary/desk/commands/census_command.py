@@ -26,9 +26,7 @@ from adversary.desk.commands.options import (
 from adversary.policy.census import CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
 
-census_command = typer.Typer(
-    no_args_is_help=True, help="What the noise of the 2020 Census allows an adversary to learn, by concern."
-)
+census_command = typer.Typer(no_args_is_help=True)
 
 
 @census_command.command("scenario", epilog="Example: adversary census scenario C --out census_c")

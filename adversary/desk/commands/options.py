@@ -30,7 +30,7 @@ Priors = Annotated[
     list[str] | None,
     typer.Option(
         "--prior",
-        help="A reader's prior, such as 0.1 or 1/864; may be repeated.",
+        help="An adversary's prior, such as 0.1 or 1/864; may be repeated.",
         metavar="P",
         show_default=_usual(PRIORS),
     ),
