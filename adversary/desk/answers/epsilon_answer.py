@@ -361,7 +361,7 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
             f"Each of {count} releases{which} may spend epsilon = {outward(float(last.max()), False)} "
             f"({best} composition)."
         )
-        caption = f"Epsilon of each release by number of releases and composition; {what}; {chance}."
+        caption = "Epsilon of each release by number of releases and composition."
         missing = _without(dict.fromkeys(file.profiles), drawn)
         section.figures.append(Figure("per_release", lambda: figures.per_release(each), caption + missing))
     return section
