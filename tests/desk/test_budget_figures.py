@@ -1,7 +1,6 @@
 """Figures of a recommended epsilon: labelled, and with the library's numbers, rounded to the safe side in the title."""
 
 import io
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -196,15 +195,6 @@ def test_of_deviation_0_both_sides_are_one() -> None:
     assert len(ax.texts) == 3
 
 
-def test_labels_of_accuracy_do_not_touch() -> None:
-    figure = saved(accuracy(county()))
-    wrong = figure.axes[1]
-    figure.draw_without_rendering()
-    boxes = sorted((text.get_window_extent() for text in wrong.texts), key=lambda box: box.y0)
-    assert [text.get_text() for text in wrong.texts] == ["0.25", "0.5", "1", "2"]
-    assert all(one.y1 < other.y0 for one, other in pairwise(boxes))
-
-
 def test_accuracy_of_an_epsilon_that_rounds_to_0_has_no_place() -> None:
     profiles = {"tiny": Profile.difference(0.001), "some": Profile.constant(2), "more": Profile.constant(4)}
     table = tradeoff_table(profiles, base=100, target=0.1, deviations=[0.01], round_down=2)
@@ -239,20 +229,6 @@ def test_one_count_binds_many_readers() -> None:
     assert adv.budget.epsilon_for_risk(1.0, q, one.profile(1.0, q), "count") == pytest.approx(one.loss)
     half = adv.budget.epsilon_for_risk(0.5, 2 * q, one.profile(0.5, 2 * q), "count")
     assert half == pytest.approx(one.loss)
-
-
-@pytest.mark.parametrize("name", ["everybody", "approached", "inclusion", "box", "point"])
-def test_names_of_ratios_stand_at_lines_that_are_in_the_panel(name: str) -> None:
-    (one,) = recommended(name).values()
-    for ax in saved(budget_figures.tolerated_and_kept({"": one})).axes:
-        (low, high), (left, right) = ax.get_ylim(), ax.get_xlim()
-        names: list[Any] = [text for text in ax.texts if text.get_text() in budget_figures.RATIOS]
-        assert {"kept"} <= {text.get_text() for text in names}
-        for text in names:
-            fraction = text.xycoords == "axes fraction"
-            x, y = text.xy
-            assert 0 <= y <= 1 if fraction else low <= y <= high
-            assert x in (0, 1) if fraction else left <= x <= right
 
 
 def test_several_panels_say_where_they_are_cut_and_what_releases_share() -> None:

@@ -6,7 +6,7 @@ Epsilon is rounded down and bounds are rounded outward; JSON and the data file h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks, figure_of, outward, percent, share, shown_epsilon
+from adversary._core import between, blocks, figure_of, outward, percent, share, shown_epsilon
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
@@ -39,8 +39,6 @@ ONCE = tuple(form for form in FORMS if form[1] == "exact")
 """Forms that differ for a single release."""
 SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
 """Definitions and noises beside epsilon where there are several profiles."""
-WIDE = 8
-"""Probabilities side by side."""
 SAME = 1e-9
 """Relative difference within which what is reached and what is tolerated are equal: they were solved for."""
 STATUS = {"unattainable": "none above 0", "unconstrained": "unlimited"}
@@ -168,8 +166,7 @@ def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> 
     groups = {name: tree[name].to_dataset() for name in ("forms", "releases", "utility") if name in tree.children}
     sections = [_recommended_section(recommended, tree)]
     if "forms" in groups:
-        make = _definitions_by_profile if file.named else _definitions
-        sections.append(make(file, groups["forms"]))
+        sections.append(_definitions(file, groups["forms"]))
     if "releases" in groups and _count(file) > 1:
         sections.append(_release_section(file, groups["releases"]))
     if "utility" in groups:
@@ -243,42 +240,41 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
         tolerated, ratio, posterior = (float(row[key]) for key in ("tolerated", "ratio", "posterior"))
         if abs(ratio - tolerated) <= SAME * tolerated:
             ratio, posterior = tolerated, min(1.0, one.inclusion * one.value * tolerated)
-        reached = [None if np.isnan(x) else x for x in (tolerated, ratio, posterior)]
-        epsilon = STATUS.get(one.status) or one.epsilon
         place = _place(one.inclusion) or None, _place(one.value) or None
-        table.add(*[name] * named, epsilon, *place, *reached, _method(one))
+        epsilon = STATUS.get(one.status) or one.epsilon
+        table.add(*[name] * named, epsilon, *place, *map(_known, (tolerated, ratio, posterior)), _method(one))
     if any(_positive(one) and one.epsilon < one.loss for one in recommended.values()):
         table.notes.append("The last two bounds are at the epsilon rounded down.")
     drawn = [name for name, one in recommended.items() if _positive(one)]
-    caption = (
-        "Ratio of posterior to prior: the largest possible, the tolerated, and the bound at the recommended epsilon."
+    caption = "Ratio of posterior to prior: the largest possible, the tolerated, and the bound at the epsilon."
+    drawing = Figure(
+        "tolerated_and_kept",
+        lambda: figures.tolerated_and_kept(recommended),
+        caption + _without(recommended, drawn),
     )
-    section = Section(
+    return Section(
         "Recommended epsilon",
-        "No adversary within the profile can exceed its tolerance at the recommended epsilon.",
+        "No adversary exceeds the tolerance of the profile at the recommended epsilon." if drawn else "",
         [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != BOUNDED],
         tables=[table],
+        figures=[drawing] * bool(drawn),
     )
-    if drawn:
-        missing = _without(recommended, drawn)
-        section.figures.append(
-            Figure("tolerated_and_kept", lambda: figures.tolerated_and_kept(recommended), caption + missing)
-        )
-    else:
-        section.finding = ""
-    return section
 
 
-def _without(recommended: Recommended, drawn: list[str]) -> str:
+def _known(x: float) -> float | None:
+    return None if np.isnan(x) else x
+
+
+def _without(names: Iterable[str], drawn: list[str]) -> str:
     """Profiles that have no place in a figure."""
-    missing = [name for name in recommended if name not in drawn]
+    missing = [name for name in names if name not in drawn]
     return f" Not drawn: {', '.join(missing)}." if missing else ""
 
 
 def _method(one: Recommendation) -> str:
     if one.method == "closed" or not np.isfinite(one.bracket[1]):
         return "formula" if one.method == "closed" else one.method
-    return f"{one.method}, {outward(one.bracket[0], False)} to {outward(one.bracket[1], True)}"
+    return f"{one.method}, {between(*one.bracket)}"
 
 
 def _parameter(row: xr.Dataset) -> float | str:
@@ -286,147 +282,108 @@ def _parameter(row: xr.Dataset) -> float | str:
     return STATUS.get(str(row["status"].values)) or float(row["parameter"])
 
 
-def _each(file: ProfileFile) -> str:
-    return f", for each of {_count(file)} releases" if _count(file) > 1 else ""
-
-
 def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
-    """Every definition and composition of a single profile."""
+    """Every definition and composition of a single profile; those that differ from epsilon, a column each, of many."""
     several = _count(file) > 1
-    each = [Column("delta of each", "at least")] * several
-    columns = ["definition or noise", "composition", "parameter", Column("at most", "at least")]
-    table = Table([*columns, Column("failure probability", "probability"), *each], name="definitions")
-    for i in range(forms.sizes["form"]):
-        row = forms.isel(profile=0, form=i)
-        failure, delta = (None if np.isnan(x) else x for x in (float(row["failure"]), float(row["delta_each"])))
-        words = (str(row[name].values) for name in ("definition", "composition", "unit"))
-        table.add(*words, _parameter(row), failure, *[delta] * several)
-    return _definition_section(file, table, forms)
-
-
-def _definitions_by_profile(file: ProfileFile, forms: xr.Dataset) -> Section:
-    """The definitions that differ from epsilon, a column each, of named profiles."""
-    exact = forms.isel(profile=0)["composition"].values == "exact"
-    rows = forms.isel(form=np.flatnonzero(exact))
-    wanted = ["pure DP", *SHORT] if _count(file) > 1 else [*SHORT]
-    shown = [i for i, name in enumerate(rows.isel(profile=0)["definition"].values) if name in wanted]
-    certain = {i for i in shown if not rows["failure"].isel(form=i).fillna(1.0).any()}
-    heads = [
-        f"{rows['definition'].values[0, i]}: {rows['unit'].values[0, i]}{', certain' * (i in certain)}" for i in shown
-    ]
-    table = Table(["profile", *(Column(head, "at least") for head in heads)], name="definitions")
-    for k, name in enumerate(rows["profile"].values):
-        table.add(str(name), *(_parameter(rows.isel(profile=k, form=i)) for i in shown))
-    table.notes.append(f"Failure probability {percent(file.failure)}, except where certain.")
-    return _definition_section(file, table, forms)
-
-
-def _definition_section(file: ProfileFile, table: Table, forms: xr.Dataset) -> Section:
-    together = ", of all releases together" * (_count(file) > 1)
+    each = f", for each of {file.releases} releases" if several else ""
+    names, ways = (forms[key].isel(profile=0).values for key in ("definition", "composition"))
+    if file.named:
+        shown = [i for i in np.flatnonzero(ways == "exact") if names[i] in SHORT or (several and names[i] == "pure DP")]
+        sure = [not forms["failure"].isel(form=i).fillna(1.0).any() for i in shown]
+        units = forms["unit"].isel(profile=0).values
+        heads = [f"{names[i]}: {units[i]}{', certain' * one}" for i, one in zip(shown, sure, strict=True)]
+        table = Table(["profile", *(Column(head, "at least") for head in heads)], name="definitions")
+        for name in forms["profile"].values:
+            table.add(str(name), *(_parameter(forms.sel(profile=name).isel(form=i)) for i in shown))
+        table.notes.append(f"Failure probability {percent(file.failure)}, except where certain.")
+    else:
+        columns = [*map(Column, ("definition or noise", "composition", "parameter")), Column("at most", "at least")]
+        columns += [Column("failure probability", "probability"), *[Column("delta of each", "at least")] * several]
+        table = Table(columns, name="definitions")
+        for i in range(len(names)):
+            row = forms.isel(profile=0, form=i)
+            words = (str(row[key].values) for key in ("definition", "composition", "unit"))
+            delta = [_known(float(row["delta_each"]))] * several
+            table.add(*words, _parameter(row), _known(float(row["failure"])), *delta)
+    together = ", of all releases together" * several
     table.notes.append(f"delta of approximate DP: {Column('', 'parameter').shown(file.delta)}{together}.")
-    row = forms.isel(profile=0, form=int(np.flatnonzero(forms.isel(profile=0)["definition"].values == "zCDP")[0]))
-    rho, name = _parameter(row), str(row["profile"].values)
-    which = f" of {name}" if name else ""
+    first = forms.isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0]))
+    rho, which = _parameter(first), f" of {first['profile'].values}" * file.named
     said = rho if isinstance(rho, str) else f"rho = {outward(rho, False)}"
-    return Section(
-        f"The same in other definitions{_each(file)}",
-        f"In zCDP the tolerance{which} allows {said}{_each(file)}.",
-        tables=[table],
-    )
+    finding = f"In zCDP the tolerance{which} allows {said}{each}."
+    return Section(f"The same in other definitions{each}", finding, tables=[table])
 
 
 def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
-    """What each of several releases may spend."""
-    named, count = file.named, _count(file)
+    """What each of several releases may spend, by their number; of many profiles, for all releases."""
+    label = "profile" if file.named else "releases"
     ways = [str(way) for way in curves["composition"].values]
-    heads = [Column("profile")] if named else [Column("releases", "count")]
-    table = Table([*heads, *(Column(f"epsilon, {way}", "at least") for way in ways)], name="releases")
-    rows = curves.isel(releases=-1) if named else curves.isel(profile=0)
-    for label in rows["profile" if named else "releases"].values:
-        one = rows.sel({"profile" if named else "releases": label})
-        table.add(str(label) if named else int(label), *(_parameter(one.sel(composition=way)) for way in ways))
-    asked, budgets = curves.attrs, curves["parameter"]
-    delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
-    what = f"{asked['definition']}{delta if asked['delta'] and asked['failure'] else ''}"
-    chance = f"failure probability {percent(asked['failure'])}" if asked["failure"] else "for certain"
-    drawn = [str(one) for one in curves["profile"].values if _budgeted(budgets.sel(profile=one))]
-    section = Section(f"Epsilon of each of {count} releases", tables=[table], notes=[f"{what}; {chance}."])
-    if drawn:
-        each = {name: curves.sel(profile=name) for name in drawn}
-        last = budgets.sel(profile=drawn[0]).isel(releases=-1)
-        last = last.where(np.isfinite(last), 0.0)
-        best = str(last["composition"].values[int(np.argmax(last.values))])
-        which = f" of {drawn[0]}" if named else ""
-        section.finding = (
-            f"Each of {count} releases{which} may spend epsilon = {outward(float(last.max()), False)} "
-            f"({best} composition)."
+    head = Column(label, "text" if file.named else "count")
+    table = Table([head, *(Column(f"epsilon, {way}", "at least") for way in ways)], name="releases")
+    rows = curves.isel(releases=-1) if file.named else curves.isel(profile=0)
+    for one in rows[label].values:
+        table.add(
+            one if file.named else int(one), *(_parameter(rows.sel({label: one, "composition": w})) for w in ways)
         )
-        caption = "Epsilon of each release by number of releases and composition."
-        missing = _without(dict.fromkeys(file.profiles), drawn)
-        section.figures.append(Figure("per_release", lambda: figures.per_release(each), caption + missing))
-    return section
-
-
-def _budgeted(budgets: xr.DataArray) -> bool:
-    return bool(((budgets > 0.0) & np.isfinite(budgets)).any())
+    asked, chance = curves.attrs, curves.attrs["failure"]
+    delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
+    what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
+    table.notes.append(f"{what}; {f'failure probability {percent(chance)}' if chance else 'for certain'}.")
+    budgets = curves["parameter"].where(lambda e: (e > 0.0) & np.isfinite(e))
+    drawn = [str(name) for name in curves["profile"].values if budgets.sel(profile=name).notnull().any()]
+    title = f"Epsilon of each of {file.releases} releases"
+    if not drawn:
+        return Section(title, tables=[table])
+    last = budgets.sel(profile=drawn[0]).isel(releases=-1).fillna(0.0)
+    best, most = ways[int(np.argmax(last.values))], outward(float(last.max()), False)
+    which = f" of {drawn[0]}" * file.named
+    drawing = Figure(
+        "per_release",
+        lambda: figures.per_release({name: curves.sel(profile=name) for name in drawn}),
+        "Epsilon of each release by number of releases and composition." + _without(file.profiles, drawn),
+    )
+    finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} ({best} composition)."
+    return Section(title, finding, tables=[table], figures=[drawing])
 
 
 def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.Dataset) -> Section:
     """Error of the noise, and how often the published rate is on the wrong side of its target."""
     asked, named = utility.attrs, file.named
-    each = f", in each of {_count(file)} releases" if _count(file) > 1 else ""
-    unit = str(utility["parameter"].attrs["units"])
-    other = any(float(x) != float(e) for x, e in zip(utility["parameter"], utility["epsilon"], strict=True))
+    other = bool((utility["parameter"] != utility["epsilon"]).any())
     wrong = [(d, side) for d in utility["deviation"].values for side in utility["side"].values]
-    tables = []
-    for start in range(0, len(wrong), WIDE):
-        part = wrong[start : start + WIDE]
-        heads = [f"{per_thousand(float(d))} {side}" for d, side in part]
-        columns = [Column("profile")] * named + [Column(unit, "at least")] * other
-        columns += [
-            Column("RMSE", "number"),
-            Column("exact", "probability"),
-            *(Column(h, "chance") for h in heads),
-        ]
-        table = Table(columns, name="accuracy")
-        for name in utility["profile"].values:
-            row = utility.sel(profile=name)
-            given = float(row["parameter"])
-            parameter = STATUS.get(recommended[str(name)].status) or given
-            chances = [float(row["prob_exact"]), *(float(row["switch"].sel(deviation=d, side=s)) for d, s in part)]
-            error = float(row["rmse"])
-            cells = [None if np.isnan(x) else x for x in (error, *chances)]
-            table.add(*[str(name)] * named, *[parameter] * other, *cells)
-        tables.append(table)
-    drawn = [str(one) for one in utility["profile"].values if _noisy(utility.sel(profile=one))]
-    errors = utility["rmse"].where(utility["rmse"] > 0.0)
+    columns = [Column("profile")] * named + [Column(str(utility["parameter"].attrs["units"]), "at least")] * other
+    columns += [Column("RMSE", "number"), Column("exact", "probability")]
+    columns += [Column(f"{_per_thousand(float(d))} {side}", "chance") for d, side in wrong]
+    table = Table(columns, name="accuracy")
+    for name, one in recommended.items():
+        row = utility.sel(profile=name)
+        found = [row["rmse"], row["prob_exact"], *(row["switch"].sel(deviation=d, side=side) for d, side in wrong)]
+        parameter = STATUS.get(one.status) or _known(float(row["parameter"]))
+        table.add(*[name] * named, *[parameter] * other, *(_known(float(x)) for x in found))
+    noisy = (utility["rmse"] > 0.0) & np.isfinite(utility["epsilon"]) & (utility["epsilon"] > 0.0)
+    drawn = [str(name) for name in utility["profile"].values[noisy.values]]
+    errors = utility["rmse"].sel(profile=drawn)
     ends = [figure_of(float(end)) for end in (errors.min(), errors.max())] if drawn else []
-    span = " to ".join(dict.fromkeys(ends))
-    section = Section(
+    each = f", in each of {file.releases} releases" if _count(file) > 1 else ""
+    drawing = Figure(
+        "accuracy",
+        lambda: figures.accuracy(utility, file.round_down),
+        "Root mean square error, and probability of a wrong decision by distance from the target."
+        + _without(recommended, drawn),
+    )
+    return Section(
         "Accuracy",
-        f"The root mean square error of the noisy count is {span}." if drawn else "",
+        f"The root mean square error of the noisy count is {' to '.join(dict.fromkeys(ends))}." if drawn else "",
         [
             f"{str(asked['noise']).capitalize()} noise is added to a count out of {asked['base']:,}{each}. A decision "
-            f"is wrong where the published rate is on the other side of {per_thousand(asked['target'])} per 1,000 than "
-            "the true rate. Column heads: distance of the true rate from the target, per 1,000."
+            f"is wrong where the published rate is on the other side of {_per_thousand(asked['target'])} per 1,000 "
+            "than the true rate. Column heads: distance of the true rate from the target, per 1,000."
         ],
-        tables=tables,
+        tables=[table],
+        figures=[drawing] * bool(drawn),
     )
-    if drawn:
-        caption = "Root mean square error, and probability of a wrong decision by distance from the target."
-        section.figures.append(
-            Figure(
-                "accuracy", lambda: figures.accuracy(utility, file.round_down), caption + _without(recommended, drawn)
-            )
-        )
-    return section
 
 
-def _noisy(row: xr.Dataset) -> bool:
-    error, epsilon = float(row["rmse"]), float(row["epsilon"])
-    return bool(np.isfinite([error, epsilon]).all()) and error > 0.0 and epsilon > 0.0
-
-
-def per_thousand(rate: float) -> str:
+def _per_thousand(rate: float) -> str:
     """A rate in events per 1,000, as people write it."""
     return f"{1000.0 * rate:.6g}"

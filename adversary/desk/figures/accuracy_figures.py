@@ -19,10 +19,8 @@ from adversary.desk.kit import (
     GREY,
     INK,
     LIGHT,
-    Label,
     apart,
     in_percent,
-    panel_title,
     plain_log_axis,
     styled,
     ticks_right,
@@ -65,14 +63,11 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
     room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
     error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
     error.plot(epsilon, table["rmse"], "o-", color=INK, ms=5, gid="rmse")
-    labels: list[Label] = []
     for deviation, colour in zip(table["deviation"].values, cycle(COLOURS), strict=False):
         for side in table["side"].values:
             chance = as_array(table["switch"].sel(deviation=deviation, side=side))
-            style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {}
+            style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {"label": f"{1000.0 * deviation:.4g}"}
             wrong.plot(epsilon, chance, marker="o", color=colour, ms=5, gid=f"{deviation:g} {side}", **style)
-        above = float(table["switch"].sel(deviation=deviation, side="above")[0])
-        labels.append((above, f"{1000.0 * deviation:.4g}", colour))
     wrong.set(xlabel="epsilon", ylabel="wrong decisions")
     in_percent(wrong.yaxis)
     for ax in (error, wrong):
@@ -81,9 +76,8 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
         ticks_right(ax)
     plain_log_axis(wrong, "x", lambda e: f"{e:g}")
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
-    panel_title(wrong, "How far the true rate is from the target, per 1,000 (solid: above it; dashed: below)")
+    wrong.legend(title="true rate to target,\nper 1,000; dashed:\nbelow the target", frameon=False, fontsize=9.5)
     title(figure, _falling(table, round_down))
-    _name_ends(figure, wrong, labels)
     return figure
 
 
@@ -94,20 +88,6 @@ def _falling(table: xr.Dataset, digits: int | None) -> str:
     high, low = (figure_of(float(one["rmse"])) for one in ends)
     falls = f"RMSE stays at {high}" if high == low else f"RMSE falls from {high} to {low}"
     return f"{falls} between epsilon {start} and {end}"
-
-
-def _name_ends(figure: Figure, ax: Axes, labels: list[Label]) -> None:
-    """Labels of curves beside their left ends, apart from one another by the height that the axes really have."""
-    figure.draw_without_rendering()
-    height = ax.get_position().height * float(figure.get_size_inches()[1]) * 72.0
-    ends = [y / ax.get_ylim()[1] for y, _, _ in labels]
-    for (_, text, colour), end, place in zip(labels, ends, apart(ends, [12.5 / height] * len(ends)), strict=True):
-        moved = abs(place - end) * height > 2.0
-        ax.annotate(
-            text, (0.0, end), xycoords="axes fraction", xytext=(-16.0 if moved else -8.0, (place - end) * height),
-            textcoords="offset points", va="center", ha="right", color=colour, fontsize=9.5, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0} if moved else None,
-        )  # fmt: skip
 
 
 def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:

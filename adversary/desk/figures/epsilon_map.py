@@ -34,10 +34,6 @@ from adversary.policy.budget import BOUNDED, Recommendation, RiskProfile, risk_s
 
 RARE = 1e-3
 """Smallest prior of a figure."""
-APART = (30.0, 15.0)
-"""Points across and up within which a label of a contour has no other."""
-SAID = (130.0, 24.0)
-"""Points from the reader who binds within which the text about them stands."""
 CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
@@ -199,19 +195,9 @@ def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") 
 
 
 def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
-    """Readers of a profile along one prior, evenly on a log axis, closer together where what it asks begins or ends."""
+    """Readers of a profile along one prior, evenly on a log axis."""
     low, high = profile.domain[0 if along == "inclusion" else 1]
-    cut = Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 401).clip(low, high))
-    asked = np.isfinite(_epsilon(profile, cut, "any"))
-    more = []
-    for i in np.flatnonzero(np.diff(asked)):
-        inside, outside = (cut.x[i], cut.x[i + 1]) if asked[i] else (cut.x[i + 1], cut.x[i])
-        for _ in range(45):
-            middle = 0.5 * (inside + outside)
-            finite = np.isfinite(_epsilon(profile, cut._replace(x=np.array([middle])), "any"))[0]
-            inside, outside = (middle, outside) if finite else (inside, middle)
-            more.append(middle)
-    return cut._replace(x=np.union1d(cut.x, more))
+    return Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 2001).clip(low, high))
 
 
 def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
@@ -254,7 +240,10 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
-        _contours(ax, middle, epsilon, norm, (one.inclusion, one.value), small=small)
+        levels = np.array([m * 10.0**k for k in range(3, -7, -1) for m in (5.0, 2.0, 1.0)])
+        levels = levels[(levels > norm.vmin) & (levels < norm.vmax)]
+        if levels.size:  # the ticks of the colours, drawn in e^-epsilon, which has no pole
+            ax.contour(middle, middle, np.exp(-epsilon), levels=np.exp(-levels), colors="white", linewidths=0.8)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
         ax.pcolormesh(edges, edges, none, cmap=ListedColormap([INK]), rasterized=True, gid="nothing")
@@ -265,40 +254,6 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if not np.isnan(one.inclusion):
         text = "" if small else _needs(one)
         dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one, text)
-
-
-def _contours(
-    ax: Axes, middle: Floats, epsilon: Floats, norm: LogNorm, binds: tuple[float, float], *, small: bool
-) -> None:
-    """Readers who allow the same epsilon, drawn in e^-epsilon, which has no pole; labels where they have room."""
-    low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
-    levels = [m * 10.0**k for k in range(-6, 4) for m in (1.0, 2.0, 5.0) if low < m * 10.0**k < high]
-    heights = np.exp(-np.array(levels[::-1]))
-    inside = [h for h in heights if np.exp(-epsilon).min() < h < np.exp(-epsilon).max()]
-    if inside:
-        lines = ax.contour(middle, middle, np.exp(-epsilon), levels=inside, colors="white", linewidths=0.8)
-        said: Any = {"fmt": lambda h: f"{-np.log(h):.3g}", "fontsize": 7.0 if small else 8.5}
-        tried = list(ax.clabel(lines, inline=False, **said))
-        wanted = [text.get_position() for text in tried]
-        for text in tried:
-            text.remove()
-        ax.clabel(lines, manual=_with_room(ax, wanted, binds), **said)
-
-
-def _with_room(ax: Axes, wanted: list[tuple[float, float]], binds: tuple[float, float]) -> list[tuple[float, float]]:
-    """Those places of labels that are apart from one another, and from the text beside the reader who binds."""
-    width, height = APART
-    scale = 72.0 / ax.figure.dpi
-    x, y = scale * ax.transData.transform(binds) if np.isfinite(binds).all() else (np.inf, np.inf)
-    kept: list[tuple[float, float]] = []
-    taken: list[tuple[float, float]] = []
-    for place in wanted:
-        across, up = scale * ax.transData.transform(place)
-        free = all(abs(across - a) > width or abs(up - b) > height for a, b in taken)
-        if free and (abs(across - x) > SAID[0] or abs(up - y) > SAID[1]):
-            kept.append(place)
-            taken.append((across, up))
-    return kept
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:

@@ -299,8 +299,10 @@ def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:
 
 def _plain(value: Any) -> Any:
     """What JSON can hold: numbers that are finite, words, or None."""
-    if isinstance(value, str | bool | np.bool_ | None):
-        return bool(value) if isinstance(value, np.bool_) else value
+    if value is None or isinstance(value, str):
+        return value and str(value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
     if isinstance(value, np.integer | int):
         return int(value)
     if isinstance(value, np.floating | float):
