@@ -329,6 +329,7 @@ def test_the_shell_completes_commands_and_options() -> None:
     for words, completed in (
         ("adversary b", "bounds"),
         ("adversary bounds --fa", "--failure"),
+        ("adversary bounds --format j", "json"),
         ("adversary census s", "scenario"),
     ):
         more = {"_ADVERSARY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

