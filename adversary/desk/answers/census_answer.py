@@ -203,9 +203,7 @@ def _cost(tree: xr.DataTree) -> str:
     short = _shortfall(one)
     if short is None:
         return counted
-    by = (
-        f"{abs(short):.6f} {'less' if short > 0 else 'more'} than the sum of the paper's own tables, which is used here"
-    )
+    by = f"{abs(short):.6f} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
     return f"{counted} The paper prints rho = {float(one['rho_printed']):g}, {by}."
 
 

@@ -227,14 +227,15 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     found, named = tree["recommended"].to_dataset(), "" not in recommended
     columns = [Column("profile")] * named + [
         Column("epsilon", "at least"),
-        Column("inclusion prior", "probability"),
-        Column("value prior", "probability"),
+        Column("inclusion", "probability"),
+        Column("value", "probability"),
         Column("tolerated ratio", "at most"),
         Column("ratio at most", "at most"),
         Column("posterior at most", "% at most"),
         Column("method"),
     ]
-    table = Table(columns, name="recommended")
+    note = "Inclusion, value: priors of the adversary who needs the smallest epsilon."
+    table = Table(columns, name="recommended", notes=[note])
     for name, one in recommended.items():
         row = found.sel(profile=name)
         tolerated, ratio, posterior = (float(row[key]) for key in ("tolerated", "ratio", "posterior"))
