@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk.figures import budget_figures
+from adversary.desk import figures
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.policy.budget.recommend import rounded_down
 
@@ -115,7 +115,7 @@ print(f"epsilon {down(county.epsilon, 6)}, inclusion {county.inclusion}, value {
 assert np.isclose(county.epsilon, np.log(1.75 / 0.75))
 
 # %%
-budget_figures.epsilon_by_reader({"": county})
+figures.epsilon_by_reader({"": county})
 
 # %% [markdown]
 # Readers with a small prior allow much: a posterior of 25 % is far away. Readers with a prior above one half allow
@@ -123,7 +123,7 @@ budget_figures.epsilon_by_reader({"": county})
 # of 12.5 %, and all others have room.
 
 # %%
-budget_figures.tolerated_and_kept({"": county})
+figures.tolerated_and_kept({"": county})
 
 # %% [markdown]
 # ## When the answers are the secret
@@ -134,7 +134,7 @@ budget_figures.tolerated_and_kept({"": county})
 # %%
 both = adv.recommend_epsilon(Profile.ratio_or_absolute(3, 0.25))
 print(both.words)
-budget_figures.epsilon_by_reader({"": both})
+figures.epsilon_by_reader({"": both})
 
 # %% [markdown]
 # There is a formula for this profile. For most others there is a search which proves its answer: the recommendation is
@@ -266,7 +266,7 @@ assert max(each.values()) < 0.135
 
 # %%
 curve = budget.release_curve(monthly, (1, 2, 3, 4, 6, 9, 12), failure=0.01, delta=1e-6, delta_each=1e-8)
-budget_figures.per_release({"": curve})
+figures.per_release({"": curve})
 
 # %% [markdown]
 # ## What it costs
@@ -284,7 +284,7 @@ flips = trade["switch"].sel(side="above").to_pandas().rename(columns=lambda d: f
 costs.assign(epsilon=costs["epsilon"].map(down)).join(flips).round(4)
 
 # %%
-budget_figures.accuracy(trade)
+figures.accuracy(trade)
 
 # %% [markdown]
 # In print the most lenient profile (five times, or 50 %) keeps wrong decisions at 6.25 per 1,000 below 10 %: they are

@@ -67,6 +67,7 @@ ROOMS = (
     "desk.answers",
     "desk.report",
     "desk.commands",
+    "__main__",
 )
 """Imports run from later rooms to earlier ones."""
 

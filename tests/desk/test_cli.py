@@ -1,6 +1,7 @@
 """The command line: tables, one JSON object, a report; errors in one line with nothing written; a light start."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import xarray as xr
 
 import adversary as adv
 from adversary._core import blocks as runner
-from adversary.desk.commands import audit_command, cli
+from adversary.desk.answers import bounds_answer
+from adversary.desk.commands import audit_command, cli, setup_commands
 from adversary.desk.report import MEASURES, audit_page
 from tests import commands
 
@@ -83,7 +85,8 @@ def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path
 def test_a_warning_of_python_is_one_line(tmp_path: Path) -> None:
     code = f"""
 import sys, warnings
-from adversary.desk.commands import audit_command, cli
+from adversary.desk.answers import bounds_answer
+from adversary.desk.commands import audit_command, cli, setup_commands
 audit_command.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
 sys.argv = ["adversary", "audit", {DARE!r}]
 cli.main()
@@ -298,8 +301,60 @@ EVERY_COMMAND = {(): typer.main.get_group(cli.app)} | {
 }
 
 
-def test_help_says_of_every_command_what_the_command_says() -> None:
-    assert {name: cli.load(name).help.partition("\n")[0] for name in cli.COMMANDS} == cli.COMMANDS
+def test_help_lists_the_commands_in_groups_in_the_order_in_which_they_are_needed() -> None:
+    printed = commands.flat(run("--help").stdout)
+    parts = [part for entry in cli.COMMANDS.values() for part in (entry.group,)]
+    places = [printed.index(part) for part in dict.fromkeys(parts)]
+    places += [printed.index(entry.help[:40]) for entry in cli.COMMANDS.values()]
+    assert sorted(places[:4]) == places[:4]
+    assert sorted(places[4:]) == places[4:]
+    assert next(iter(cli.COMMANDS)) == "audit"
+    assert run("-h").stdout == run("--help").stdout
+    assert run("bounds", "-h").stdout == run("bounds", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in EVERY_COMMAND if path and not hasattr(EVERY_COMMAND[path], "commands")]
+)
+def test_the_example_of_a_command_is_one_that_it_takes(path: tuple[str, ...]) -> None:
+    example = EVERY_COMMAND[path].epilog.removeprefix("Example: ").split()
+    assert tuple(example[1 : 1 + len(path)]) == path
+    EVERY_COMMAND[path].make_context(path[-1], example[1 + len(path) :])
+    for word in example:
+        assert not word.startswith("data/") or (DATA.parent / word).exists()
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    code = "from adversary.desk.commands.cli import main; main()"
+    for words, completed in (
+        ("adversary b", "bounds"),
+        ("adversary bounds --fa", "--failure"),
+        ("adversary bounds --format j", "json"),
+        ("adversary census s", "scenario"),
+    ):
+        more = {"_ADVERSARY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, **more}, capture_output=True, text=True, check=True
+        )
+        assert completed in done.stdout.split()
+
+
+def test_an_interruption_ends_with_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bounds_answer, "solve", interrupted)
+    result = run("bounds", "--rho", "1")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
+
+
+def test_the_doctor_lists_what_is_installed_and_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = commands.answered("doctor")
+    assert commands.number(answer, "version", package="numpy") == np.__version__
+    assert commands.number(answer, "cores") >= 1
+    assert set(commands.numbers(answer, "extra")) == {"", "scale"}
+    monkeypatch.setattr(setup_commands, "_installed", lambda name: setup_commands.MISSING if name == "dask" else "1")
+    assert "Extra `scale` is not installed: pip install 'dp-adversary[scale]'." in commands.printed("doctor")
 
 
 def test_help_loads_no_numbers() -> None:
@@ -340,7 +395,7 @@ print("HEAVY", sorted(heavy))
 
 def test_it_runs_as_a_module() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "adversary.desk.commands.cli", "audit", GRANVILLE, "--json"],
+        [sys.executable, "-m", "adversary", "audit", GRANVILLE, "--json"],
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     assert json.loads(done.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)

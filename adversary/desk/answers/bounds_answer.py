@@ -1,20 +1,20 @@
-"""One guarantee against every reader: what it leaves open, as one JSON object and as tables on the screen.
+"""One guarantee against every adversary: bounds on beliefs, on tests, and epsilon at a delta.
 
-Every number is a bound. On the screen lower ends are rounded down and upper ends up; JSON has them unrounded, and null
-where nothing is promised.
+Every number is a bound. Tables round lower ends down and upper ends up; JSON and the data file have them unrounded, and
+null where nothing is bounded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.text import Text
+import xarray as xr
 
-from adversary._core import as_array, blocks, check_probability, finite, numbers
-from adversary.desk.kit import add, audit_words, put, table
+from adversary._core import PERCENT, as_array, blocks, check_probability, outward, outward_percent, percent, sentence
+from adversary.desk import figures
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -31,11 +31,7 @@ LEVELS = (0.01, 0.05, 0.1)
 DELTAS = (1e-6, 1e-10)
 FAILURE = 0.05
 """What is shown where nothing is asked for."""
-
-ABOUT = (
-    "What it leaves open to any reader, whatever they know of everybody else and compute from the release. "
-    "Lower ends are rounded down, upper ends up."
-)
+SIDES = ["lower", "upper"]
 
 
 def guarantee_of(
@@ -61,63 +57,81 @@ def deltas_of(delta: float | None) -> tuple[float, ...]:
     return tuple(sorted({*DELTAS, *asked}, reverse=True))
 
 
-def summary(
+def solve(
     guarantee: Guarantee,
     parameters: dict[str, float],
     priors: Sequence[float] = PRIORS,
     levels: Sequence[float] = LEVELS,
     deltas: Sequence[float] = DELTAS,
     failure: float = FAILURE,
-) -> dict[str, Any]:
-    """Every statement that follows from a guarantee, as one JSON object.
+) -> xr.DataTree:
+    """Every bound that follows from a guarantee.
 
     Parameters
     ----------
-    priors : of readers; each gets bounds on posterior, ratio and difference, and the largest F1 score of a guess
-    levels : of tests, probabilities of a false "in"; each gets the largest power
+    guarantee, parameters : as `guarantee_of` returns them
+    priors : of adversaries; each gets bounds on posterior, ratio and difference, and the largest F1 score of a guess
+    levels : false alarm probabilities of tests; each gets the largest power
     deltas : at which epsilon is given; for zCDP the published simple one beside the tight one
-    failure : with which a bound may fail that is not certain; also the delta of the pbDP epsilon
+    failure : failure probability of bounds that are not certain; also the delta of the pbDP epsilon
+
+    Returns
+    -------
+    DataTree with groups `beliefs` (prior, side), `any_prior` (side), `tests` (level), `epsilon` (delta) and `summary`.
     """
     check_probability("level", levels)
-    believed = beliefs(guarantee, priors, failure)
+    found = beliefs(guarantee, priors, failure)
+    above = {"direction": "upper"}
     jobs: dict[str, Callable[[], Any]] = {
-        "f1": lambda: numbers(guarantee.f_score(as_array(priors))),
-        "power": lambda: numbers(guarantee.power(as_array(levels))),
-        "advantage": lambda: finite(guarantee.advantage),
-        "auc": lambda: finite(guarantee.auc),
-        "epsilon": lambda: [{"delta": float(d), **_epsilons(guarantee, d)} for d in deltas],
-        "pbdp": lambda: {"delta": float(failure), "epsilon": finite(guarantee.pbdp_epsilon(failure))},
+        "f1": lambda: guarantee.f_score(as_array(priors)),
+        "power": lambda: guarantee.power(as_array(levels)),
+        "epsilon": lambda: [guarantee.epsilon(delta) for delta in deltas],
+        "advantage": lambda: guarantee.advantage,
+        "auc": lambda: guarantee.auc,
+        "pbdp_epsilon": lambda: guarantee.pbdp_epsilon(failure),
         "zcdp_rho": lambda: _rho(guarantee),
     }
     done = {name: jobs[name]() for name in blocks.track(list(jobs), guarantee.definition)}
-    for row, f1 in zip(believed["priors"], done.pop("f1"), strict=True):
-        row["f1"] = f1
-    done["power"] = [{"level": float(a), "power": r} for a, r in zip(levels, done["power"], strict=True)]
-    return {"definition": guarantee.definition, "parameters": parameters, **believed, **done}
+    found["beliefs"]["largest_f1"] = ("prior", np.asarray(done.pop("f1")), above)
+    epsilons = {"epsilon": ("delta", np.array(done.pop("epsilon")), above)}
+    if (rho := guarantee.parameters.get("rho")) is not None:
+        epsilons["simple_epsilon"] = ("delta", np.array([simple_epsilon(rho, d) for d in deltas]), above)
+    found["tests"] = xr.Dataset({"power": ("level", np.asarray(done.pop("power")), above)}, {"level": list(levels)})
+    found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
+    found["summary"] = xr.Dataset({name: ((), x, above) for name, x in done.items() if x is not None})
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
+    tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
+    return tree
 
 
-def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, Any]:
-    """Bounds on what readers with these priors may come to believe, and over all priors.
+def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> dict[str, xr.Dataset]:
+    """Bounds on what adversaries with these priors may come to believe (`beliefs`), and over all priors (`any_prior`).
 
-    Certain where the guarantee has such bounds; else each may fail with probability `failure`.
+    Certain where the guarantee has such bounds; else each may fail with probability `failure`: attribute `failure`.
     """
     within, chance = certain(guarantee, failure)
-    names = ("posterior", "ratio", "difference")
-    bounds = within.posterior_bounds, within.ratio_bounds, within.difference_bounds
-    ends = [as_array(bound(as_array(priors))).T for bound in bounds]
+    p = as_array(priors)
+    bounds = {
+        "posterior": within.posterior_bounds(p),
+        "ratio": within.ratio_bounds(p),
+        "difference": within.difference_bounds(p),
+    }
+    by_prior = {name: (("prior", "side"), np.transpose(ends)) for name, ends in bounds.items()}
+    of_any = {
+        "ratio": ("side", np.array(within.ratio_bounds())),
+        "difference": ("side", np.array(within.difference_bounds())),
+        "loss_bound": ((), within.loss_bound(0.0), {"direction": "upper"}),
+    }
+    attributes = {"failure": chance}
     return {
-        "failure": chance,
-        "loss_bound": finite(within.loss_bound(0.0)),
-        "priors": [
-            {"prior": float(p), **{name: numbers(end[i]) for name, end in zip(names, ends, strict=True)}}
-            for i, p in enumerate(priors)
-        ],
-        "any_prior": {"ratio": numbers(within.ratio_bounds()), "difference": numbers(within.difference_bounds())},
+        "beliefs": xr.Dataset(by_prior, {"prior": p, "side": SIDES}, attributes),
+        "any_prior": xr.Dataset(of_any, {"side": SIDES}, attributes),
     }
 
 
 def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
-    """What a guarantee promises for certain, or, if that is nothing, all but with probability `failure`; and which.
+    """What a guarantee bounds for certain, or, if that is nothing, except with probability `failure`; and which.
 
     It has the bounds on beliefs of the guarantee itself, and is found once.
     """
@@ -128,85 +142,163 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
     return NoPrivacy(), float(failure)
 
 
-def _epsilons(guarantee: Guarantee, delta: float) -> dict[str, float | None]:
-    tight = finite(guarantee.epsilon(delta))
-    rho = guarantee.parameters.get("rho")
-    return {"epsilon": tight} if rho is None else {"epsilon": tight, "simple": finite(simple_epsilon(rho, delta))}
-
-
 def _rho(guarantee: Guarantee) -> float | None:
     """The zCDP that follows, where some does: epsilon^2 / 2, mu^2 / 2."""
-    return None if guarantee.implied_rho is None else finite(guarantee.implied_rho)
+    return None if guarantee.implied_rho is None else float(guarantee.implied_rho)
 
 
-def title(answer: dict[str, Any]) -> str:
-    """The guarantee of a `summary` by name, with its parameters."""
-    return ", ".join([answer["definition"], *(f"{name} = {x:.15g}" for name, x in answer["parameters"].items())])
+def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
+    """The guarantee by name, with its parameters."""
+    return ", ".join([guarantee.definition, *(f"{name} = {x:.15g}" for name, x in parameters.items())])
 
 
-def show(answer: dict[str, Any], console: Console) -> None:
-    """A `summary` as tables."""
-    console.print(Text(title(answer), style="bold"))
-    console.print(Text(ABOUT))
-    show_beliefs(answer, console)
-    tests = table("Tests of “in” against “out”", [], ["false alarms", "detections at most"])
-    for row in answer["power"]:
-        add(tests, audit_words.percent(row["level"]), share_above(row["power"]))
-    put(tests, console)
-    simple = any("simple" in row for row in answer["epsilon"])
-    heads = ["delta", "epsilon (tight)", "epsilon (simple)"] if simple else ["delta", "epsilon"]
-    ladder = table("As approximate DP", [], heads)
-    for row in answer["epsilon"]:
-        add(ladder, f"{row['delta']:.15g}", *(above(row[key]) for key in ("epsilon", "simple") if key in row))
-    put(ladder, console)
-    single = table("In one number", ["what"], ["at most"])
-    add(single, f"privacy loss in either direction, {_chance(answer['failure'])}", above(answer["loss_bound"]))
-    pbdp = answer["pbdp"]
-    add(single, f"epsilon of probabilistic-bound DP at delta = {pbdp['delta']:.15g}", above(pbdp["epsilon"]))
-    if answer["zcdp_rho"] is not None:
-        add(single, "rho of the zCDP it implies", above(answer["zcdp_rho"]))
-    add(single, "detections minus false alarms (advantage)", share_above(answer["advantage"]))
-    add(single, "area under detections against false alarms", above(answer["auc"]))
-    put(single, console)
+def limit(most: float) -> str:
+    """An upper end in words."""
+    return f"at most {outward(most, True)}" if np.isfinite(most) else "unlimited"
 
 
-def show_beliefs(answer: dict[str, Any], console: Console) -> None:
-    """The part of a `summary` that `beliefs` gives, as a table."""
-    scored = any("f1" in row for row in answer["priors"])
-    heads = ["prior", "posterior", "ratio", "difference (points)", *["largest F1"] * scored]
-    believed = table(f"Beliefs about one person, {_chance(answer['failure'])}", [], heads)
-    for row in answer["priors"]:
-        cells = [
-            audit_words.share(row["prior"]),
-            between(row["posterior"], 100.0) + audit_words.PERCENT,
-            between(row["ratio"]),
-        ]
-        add(believed, *cells, points(row["difference"]), *[above(row.get("f1"))] * scored)
-    every = answer["any_prior"]
-    add(believed, "any", "", between(every["ratio"]), points(every["difference"]))
-    put(believed, console)
+LEAD = (
+    "Bounds on any adversary, whatever they know of everybody else and compute from the release. "
+    "Lower ends are rounded down, upper ends up."
+)
 
 
-def above(x: float | None, digits: int = 4) -> str:
-    """An upper end, rounded up; None is no limit."""
-    return audit_words.outward(np.inf if x is None else x, True, digits)
+def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
+    rho, mu = (float(guarantee.parameters.get(one, 0.0)) for one in ("rho", "mu"))
+    same = {"Gaussian noise of that rho": GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
+    ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
+    drawn = noise_figures({name: guarantee, **same}, ladder)
+    tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
+    powers = Table([Column("false alarms", "probability"), Column("detections at most", "% at most")], name="tests")
+    for level, most in zip(tests["level"].values, tests["power"].values, strict=True):
+        powers.add(float(level), float(most))
+    simple = "simple_epsilon" in epsilon
+    heads = ["epsilon (tight)", "epsilon (simple)"] if simple else ["epsilon"]
+    ladders = Table([Column("delta", "parameter"), *(Column(head, "at most") for head in heads)], name="epsilon")
+    for i, delta in enumerate(epsilon["delta"].values):
+        ladders.add(float(delta), *(float(epsilon[one][i]) for one in epsilon.data_vars))
+    power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
+    return Document(
+        name,
+        tree,
+        listed=("beliefs", "any_prior", "tests", "epsilon", "summary"),
+        card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
+        lead=[LEAD],
+        sections=[
+            belief_section(tree),
+            Section(
+                "Tests of “in” against “out”",
+                f"With {percent(power[0])} false alarms, no test detects more than {outward_percent(power[1], True)}"
+                f"{PERCENT}.",
+                tables=[powers],
+                figures=[drawn["trade_off"]],
+            ),
+            Section(
+                "Approximate DP",
+                f"At delta = {ladders.texts[-1][0]}, epsilon is {limit(at_delta[1])}.",
+                tables=[ladders],
+                figures=[drawn[one] for one in ("epsilon_by_delta",) if one in drawn],
+            ),
+            _summary(tree),
+        ],
+    )
 
 
-def share_above(x: float | None, digits: int = 4) -> str:
-    """A probability that is an upper end, in percent and rounded up."""
-    return above(None if x is None else 100.0 * x, digits) + audit_words.PERCENT
+def noise_figures(named: Mapping[str, Guarantee], ladder: Mapping[str, Any]) -> dict[str, Figure]:
+    """Trade-off and, where something is given for it, epsilon by delta."""
+    found = {
+        "trade_off": Figure(
+            "trade_off",
+            lambda: figures.trade_off(named),
+            "Most detections that any test has at each false alarm probability.",
+        )
+    }
+    if ladder:
+        found["epsilon_by_delta"] = Figure(
+            "epsilon_by_delta",
+            lambda: figures.epsilon_ladder(**ladder),
+            "Epsilon of approximate DP at each delta.",
+        )
+    return found
 
 
-def between(ends: Sequence[float | None], unit: float = 1.0) -> str:
-    """An interval, rounded outward."""
-    low, high = (np.inf if end is None else unit * end for end in ends)
-    return audit_words.between(low, high)
+def card(
+    tree: xr.DataTree, within: tuple[Guarantee, float], power: tuple[float, float], epsilon: tuple[float, float]
+) -> Card:
+    """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
+    found = tree["beliefs"].to_dataset()
+    priors = [float(p) for p in found["prior"].values]
+    at = int(np.argmax(found["posterior"].sel(side="upper").values - priors))
+    most = outward_percent(float(found["posterior"].sel(side="upper")[at]), True) + PERCENT
+    claim = f"a prior of {percent(priors[at])} can rise to at most {most}"
+
+    return Card(
+        f"{sentence(_chance(within[1]))}, {claim}.",
+        numbers=[
+            (f"posterior at prior {percent(priors[at])}", f"at most {most}"),
+            (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
+            (f"epsilon at delta = {epsilon[0]:.15g}".replace("e-0", "e-"), limit(epsilon[1])),
+        ],
+        figure=Figure(
+            "posterior_by_prior",
+            lambda: figures.posterior_by_prior(*within, priors),
+            "Range of posteriors that the guarantee allows at each prior.",
+            sentence(claim),
+        ),
+    )
 
 
-def points(ends: Sequence[float | None]) -> str:
-    """An interval of differences in percentage points; what is only rounding error of a subtraction is 0."""
-    return between([None if end is None else end * (abs(end) > 1e-15) for end in ends], 100.0)
+def belief_section(tree: xr.DataTree) -> Section:
+    """The groups that `beliefs` makes, as a section."""
+    found, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
+    columns = [
+        Column("prior", "probability"),
+        Column("posterior", "% interval"),
+        Column("ratio", "interval"),
+        Column("difference (points)", "points interval"),
+    ]
+    scored = "largest_f1" in found
+    table = Table([*columns, *[Column("largest F1", "at most")] * scored], name="beliefs")
+    for i, prior in enumerate(found["prior"].values):
+        one = found.isel(prior=i)
+        cells = [_ends(one["posterior"]), _ends(one["ratio"]), _ends(one["difference"], 1e-15)]
+        table.add(float(prior), *cells, *([float(one["largest_f1"])] if scored else []))
+    most = _ends(of_any["difference"], 1e-15)
+    table.add("any", None, _ends(of_any["ratio"]), most, *[None] * scored)
+    return Section(
+        "Beliefs about one person",
+        f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
+        f"{outward(100.0 * max(map(abs, most)), True)} percentage points.",
+        tables=[table],
+    )
+
+
+def _ends(side: xr.DataArray, rounding: float = 0.0) -> tuple[float, float]:
+    """(lower, upper); what is only the rounding error of a subtraction is 0."""
+    low, high = (float(end) * (abs(float(end)) > rounding) if rounding else float(end) for end in side.values)
+    return low, high
+
+
+def _summary(tree: xr.DataTree) -> Section:
+    found, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
+    words = {
+        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {tree.attrs['pbdp_delta']:.15g}",
+        "zcdp_rho": "rho of the zCDP it implies",
+        "advantage": "detections minus false alarms (advantage)",
+        "auc": "area under detections against false alarms (AUC)",
+    }
+    loss = tree["any_prior"].to_dataset()["loss_bound"]
+    table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", float(loss))
+    for name, text in words.items():
+        if name in found:
+            table.add(text, float(found[name]))
+    points = outward(100.0 * float(found["advantage"]), True)
+    return Section(
+        "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]
+    )
 
 
 def _chance(failure: float) -> str:
-    return f"except with probability {audit_words.percent(failure)}" if failure else "for certain"
+    return f"except with probability {percent(failure)}" if failure else "for certain"

@@ -1,22 +1,23 @@
-"""What a profile file allows: recommendations, other definitions, several releases and accuracy.
+"""What a profile file allows: the largest epsilon, other definitions, several releases and accuracy.
 
-A `ProfileFile` is worked out once; JSON, tables, figures and the NetCDF file are readings of the same answer. JSON has
-every number unrounded (but for what `round_down` asks), and null where there is none.
+Epsilon is rounded down and bounds are rounded outward; JSON and the data file have every number unrounded, but for what
+`round_down` asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks, finite, numbers
-from adversary.desk.answers.epsilon_tables import show as show
+from adversary._core import between, blocks, figure_of, outward, percent, share, shown_epsilon
+from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
 from adversary.policy.budget import (
     BOUNDED,
     FORMS,
@@ -36,50 +37,97 @@ STEPS = 8
 """Numbers of releases of a curve, at most."""
 ONCE = tuple(form for form in FORMS if form[1] == "exact")
 """Forms that differ for a single release."""
+SHORT = ("approximate DP", "zCDP", "Gaussian DP", "discrete gaussian")
+"""Definitions and noises beside epsilon where there are several profiles."""
+SAME = 1e-9
+"""Relative difference within which what is reached and what is tolerated are equal: they were solved for."""
+STATUS = {"unattainable": "none above 0", "unconstrained": "unlimited"}
+"""In the place of a parameter that there is not."""
+COVERED = {"any": "anything that is published", "count": "one published count of the people in S"}
+Recommended = Mapping[str, Recommendation]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A profile file worked out; everything by the name of the profile, "" for a single one.
+def recommend(file: ProfileFile) -> dict[str, Recommendation]:
+    """The largest epsilon of every profile, by name; "" for a single one."""
+    asked: dict[str, Any] = {"statistic": file.statistic, "round_down": file.round_down}
+    return {name: recommend_epsilon(profile, **asked) for name, profile in file.profiles.items()}
 
-    `forms` are budget tables and `curves` per-release budgets of those that are bounded, at the epsilon as it was
-    rounded, and above 0; `curves` are empty where the file does not ask for several releases, and `utility` is None
-    where it asks for none.
+
+def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
+    """Everything that a profile file asks for.
+
+    Parameters
+    ----------
+    file : the profiles, and what is asked about them
+    recommended : as of `recommend`
+
+    Returns
+    -------
+    DataTree with groups `recommended` (profile) and `readers` (profile, inclusion, value); of profiles whose epsilon,
+    as it was rounded, is finite and above 0, `forms` (profile, form) and, where the file asks for several releases,
+    `releases` (profile, composition, releases); `utility` (profile) where it asks for accuracy.
     """
-
-    file: ProfileFile
-    recommended: dict[str, Recommendation]
-    forms: dict[str, xr.Dataset]
-    curves: dict[str, xr.Dataset]
-    utility: xr.Dataset | None
-
-
-def work_out(file: ProfileFile) -> Answer:
-    """Everything a profile file asks for."""
-    recommended = {
-        name: recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
-        for name, profile in file.profiles.items()
-    }
-    bounded = {
-        name: replace(one, loss=one.epsilon)  # what follows is of the epsilon that was asked for, rounded down
-        for name, one in recommended.items()
-        if one.status == BOUNDED and one.epsilon > 0.0
-    }
-    rows = FORMS if _count(file) > 1 else ONCE
+    bounded = {name: replace(one, loss=one.epsilon) for name, one in recommended.items() if _positive(one)}
     jobs: dict[tuple[str, str], list[Callable[[], xr.Dataset]]] = {}
     for name, one in bounded.items():
-        jobs["forms", name] = [partial(_form, file, one, row) for row in rows]
-        jobs["curves", name] = [partial(_curve, file, one)] * (file.releases is not None)
+        jobs["forms", name] = [partial(_form, file, one, row) for row in (FORMS if _count(file) > 1 else ONCE)]
+        jobs["releases", name] = [partial(_curve, file, one)] * (file.releases is not None)
     flat = [(key, job) for key, every in jobs.items() for job in every]
     made = [(key, job()) for key, job in blocks.track(flat, "what the profiles allow")]
-    forms = {name: xr.concat([row for key, row in made if key == ("forms", name)], "form") for name in bounded}
-    curves = {name: curve for (what, name), curve in made if what == "curves"}
-    utility = None if file.utility is None else _utility(file, file.utility)
-    return Answer(file, recommended, forms, curves, utility)
+    groups = {
+        "recommended": _summary(recommended),
+        "readers": _joined(
+            {name: risk_surface(one.profile, statistic=one.statistic) for name, one in recommended.items()}
+        ),
+    }
+    forms = {name: [row for key, row in made if key == ("forms", name)] for name in bounded}
+    if forms:
+        groups["forms"] = _joined({name: xr.concat(rows, "form") for name, rows in forms.items()})
+    if curves := {name: curve for (what, name), curve in made if what == "releases"}:
+        groups["releases"] = _joined(curves)
+    if file.utility is not None:
+        groups["utility"] = _utility(file, file.utility)
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    given = {
+        name: getattr(file, name) for name in ("source", "statistic", "round_down", "failure", "delta", "releases")
+    }
+    tree.attrs.update({name: value for name, value in given.items() if value is not None})
+    if file.utility is not None:
+        rate = file.utility
+        tree.attrs.update(noise=rate.noise, base=rate.base, target=float(rate.target))
+    return tree
+
+
+def _positive(one: Recommendation) -> bool:
+    return one.status == BOUNDED and one.epsilon > 0.0
 
 
 def _count(file: ProfileFile) -> int:
     return file.releases or 1
+
+
+def _summary(recommended: Recommended) -> xr.Dataset:
+    """Recommendations, and of the reader who binds what is tolerated and the most that is reached at that epsilon."""
+    every = recommended.values()
+    fields = ("epsilon", "loss", "inclusion", "value", "attained", "method", "status", "words")
+    columns: dict[str, Any] = {name: ("profile", np.array([getattr(one, name) for one in every])) for name in fields}
+    columns["tolerance"] = ("profile", np.array([one.profile.words for one in every]))
+    columns["bracket"] = ("profile", "end"), np.array([one.bracket for one in every])
+    reached = np.array([_binding(one) for one in every]).T
+    for name, direction, values in zip(
+        ("tolerated", "ratio", "posterior"), ("exact", "upper", "upper"), reached, strict=True
+    ):
+        columns[name] = ("profile", values, {"direction": direction})
+    return xr.Dataset(columns, {"profile": list(recommended), "end": ["lower", "upper"]})
+
+
+def _binding(one: Recommendation) -> tuple[float, float, float]:
+    """Tolerated ratio, ratio and posterior of the reader who binds, where there is one."""
+    if not (one.attained and one.status == BOUNDED):
+        return np.nan, np.nan, np.nan
+    where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
+    tolerated = float(one.profile(one.inclusion, one.value))
+    return tolerated, float(relative_risk_bound(*where)), float(absolute_risk_bound(*where))
 
 
 def _form(file: ProfileFile, one: Recommendation, row: tuple[str, str]) -> xr.Dataset:
@@ -109,145 +157,234 @@ def _utility(file: ProfileFile, asked: Utility) -> xr.Dataset:
     )  # fmt: skip
 
 
-def summary(answer: Answer) -> dict[str, Any]:
-    """The answer as one JSON object: keys of a single profile at the top level, of named ones under "profiles"."""
-    file = answer.file
-    result: dict[str, Any] = {
-        "title": file.title or file.path.name, "description": file.description, "source": file.source,
-        "statistic": file.statistic, "round_down": file.round_down, "failure": file.failure, "delta": file.delta,
-        "releases": file.releases,
-    }  # fmt: skip
-    if answer.utility is not None and file.utility is not None:
-        result["rate"] = {"noise": file.utility.noise, "base": file.utility.base, "target": float(file.utility.target)}
-    every = {name: _one(answer, name) for name in answer.recommended}
-    return result | ({"profiles": every} if file.named else every[""])
-
-
-def _one(answer: Answer, name: str) -> dict[str, Any]:
-    one = answer.recommended[name]
-    found: dict[str, Any] = {
-        "epsilon": finite(one.epsilon), "loss": finite(one.loss), "status": one.status,
-        "inclusion": finite(one.inclusion), "value": finite(one.value), "attained": one.attained,
-        "method": one.method, "bracket": numbers(one.bracket), "profile": one.profile.words, "words": one.words,
-        "binding": _binding(one), "forms": _rows(answer.forms.get(name)),
-    }  # fmt: skip
-    if name in answer.curves:
-        found["per_release"] = _releases(answer.curves[name])
-    if answer.utility is not None:
-        found["utility"] = _accuracy(answer.utility.sel(profile=name))
-    return found
-
-
-def _binding(one: Recommendation) -> dict[str, float | None]:
-    """What the reader who binds is allowed, and the most that the recommended epsilon lets them learn."""
-    if not (one.attained and one.status == BOUNDED):
-        return {"tolerated": None, "ratio": None, "posterior": None}
-    where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
-    return {
-        "tolerated": finite(one.profile(one.inclusion, one.value)),
-        "ratio": finite(relative_risk_bound(*where)),
-        "posterior": finite(absolute_risk_bound(*where)),
-    }
-
-
-def _rows(forms: xr.Dataset | None) -> list[dict[str, Any]]:
-    """Every row of a budget table; `failure` 0 is for certain, `delta` is of all releases, `delta_each` of one."""
-    if forms is None:
-        return []
-    texts, figures = ("definition", "composition", "unit", "status"), ("parameter", "failure", "delta", "delta_each")
-    rows = [forms.isel(form=i) for i in range(forms.sizes["form"])]
-    return [{n: str(row[n].values) for n in texts} | {n: finite(row[n]) for n in figures} for row in rows]
-
-
-def _releases(curve: xr.Dataset) -> dict[str, list[dict[str, Any]]]:
-    counts = [int(n) for n in curve["releases"].values]
-    return {
-        str(how): [
-            {"releases": n, "epsilon": e}
-            for n, e in zip(counts, numbers(curve["parameter"].sel(composition=how)), strict=True)
-        ]
-        for how in curve["composition"].values
-    }
-
-
-def _accuracy(row: xr.Dataset) -> dict[str, Any]:
-    """Accuracy of one profile's noise, and how often the published rate is on the wrong side of the target."""
-    return {
-        "parameter": finite(row["parameter"]), "unit": row["parameter"].attrs["units"],
-        **{key: finite(row[key]) for key in ("sd", "rmse", "prob_exact")},
-        "wrong_decision": [
-            {"deviation": float(d), "side": str(side), "probability": finite(row["switch"].sel(deviation=d, side=side))}
-            for d in row["deviation"].values
-            for side in row["side"].values
-        ],
-    }  # fmt: skip
-
-
-def data(answer: Answer) -> xr.DataTree:
-    """The answer as arrays: groups `recommended`, `readers`, and, where asked for, `forms`, `releases`, `utility`."""
-    every = answer.recommended
-    fields = ("epsilon", "loss", "inclusion", "value", "attained", "method", "status", "words")
-    columns = {key: ("profile", np.array([getattr(one, key) for one in every.values()])) for key in fields}
-    ends = ("profile", "end"), np.array([one.bracket for one in every.values()])
-    coords = {"profile": list(every), "end": ["lower", "upper"]}
-    groups = {
-        "recommended": xr.Dataset({**columns, "bracket": ends}, coords),
-        "readers": _joined({name: risk_surface(one.profile, statistic=one.statistic) for name, one in every.items()}),
-    }
-    for group, found in (("forms", answer.forms), ("releases", answer.curves)):
-        if found:
-            groups[group] = _joined(found)
-    if answer.utility is not None:
-        groups["utility"] = answer.utility
-    file = answer.file
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(title=file.title or file.path.name, source=file.source, statistic=file.statistic)
-    return tree
-
-
 def _joined(parts: Mapping[str, xr.Dataset]) -> xr.Dataset:
     return xr.concat(list(parts.values()), "profile", combine_attrs="drop_conflicts").assign_coords(profile=list(parts))
 
 
-def figures(answer: Answer) -> dict[str, Any]:
-    """The figures of an answer by name; those that would be empty are left out."""
-    from adversary.desk.figures import budget_figures
-
-    recommended, shown = answer.recommended, _shown(answer)
-    drawn: dict[str, Callable[[], Any]] = {
-        "epsilon_by_reader": lambda: budget_figures.epsilon_by_reader(recommended),
-    }
-    if shown["tolerated_and_kept"]:
-        drawn["tolerated_and_kept"] = lambda: budget_figures.tolerated_and_kept(recommended)
-    if answer.utility is not None and shown["accuracy"]:
-        table = answer.utility
-        drawn["accuracy"] = lambda: budget_figures.accuracy(table, answer.file.round_down)
-    if shown.get("per_release"):
-        curves = {name: answer.curves[name] for name in shown["per_release"]}
-        drawn["per_release"] = lambda: budget_figures.per_release(curves)
-    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}
-
-
-def _shown(answer: Answer) -> dict[str, list[str]]:
-    """The profiles that a figure can show, by figure; figures that the file does not ask for are not there."""
-    from adversary.desk.figures import budget_figures
-
-    every = answer.recommended
-    positive = [name for name, one in every.items() if one.status == BOUNDED and one.epsilon > 0.0]
-    shown = {"epsilon_by_reader": list(every), "tolerated_and_kept": positive}
-    if answer.utility is not None:
-        shown["accuracy"] = [str(name) for name in budget_figures.with_noise(answer.utility)["profile"].values]
-    if _count(answer.file) > 1:
-        curves = {name: curve["parameter"] for name, curve in answer.curves.items()}
-        shown["per_release"] = [name for name, each in curves.items() if bool(((each > 0.0) & np.isfinite(each)).any())]
-    return shown
+def document(file: ProfileFile, recommended: Recommended, tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    groups = {name: tree[name].to_dataset() for name in ("forms", "releases", "utility") if name in tree.children}
+    sections = [_recommended_section(recommended, tree)]
+    if "forms" in groups:
+        sections.append(_definitions(file, groups["forms"]))
+    if "releases" in groups and _count(file) > 1:
+        sections.append(_release_section(file, groups["releases"]))
+    if "utility" in groups:
+        sections.append(_accuracy_section(file, recommended, groups["utility"]))
+    return Document(
+        file.title or file.path.name,
+        tree,
+        listed=("recommended", *groups),
+        card=_card(recommended),
+        lead=[
+            *[file.description] * bool(file.description),
+            f"The bounds hold for {COVERED[file.statistic]}. Every epsilon is rounded down, every bound outward.",
+        ],
+        sections=sections,
+        provenance=[("Source", file.source)] * bool(file.source),
+    )
 
 
-def left_out(answer: Answer) -> str:
-    """What the figures do not show, in one line: figures that would be empty, profiles that have no place in one."""
-    parts = []
-    for figure, names in _shown(answer).items():
-        missing = [name for name in answer.recommended if name not in names]
-        if missing:
-            parts.append(f"{figure} of {', '.join(missing)}" if names or len(missing) > 1 else figure)
-    return f"nothing to draw, and left out: {'; '.join(parts)}" if parts else ""
+def _shown(one: Recommendation) -> str:
+    """The recommended epsilon, rounded down, or why there is none."""
+    return STATUS.get(one.status) or shown_epsilon(one.epsilon, one.loss, one.round_down)
+
+
+def _card(recommended: Recommended) -> Card:
+    drawing = Figure(
+        "epsilon_by_reader",
+        lambda: figures.epsilon_by_reader(recommended),
+        "The largest epsilon that the tolerance for each adversary allows, by their priors. Dots: adversaries who need "
+        "the smallest epsilon, not rounded (open: approached, never reached).",
+    )
+    if len(recommended) == 1:
+        (one,) = recommended.values()
+        if one.status != BOUNDED:
+            return Card(f"{one.words.split(': ')[0].split(' (')[0]}.", figure=drawing, sentence=one.words)
+        who = [("inclusion prior that binds", _place(one.inclusion)), ("value prior that binds", _place(one.value))]
+        said = f"epsilon = {_shown(one)} is the largest that keeps the profile."
+        return Card(said, numbers=[("epsilon", _shown(one)), *who], figure=drawing, sentence=one.words)
+    bounded = {name: one for name, one in recommended.items() if one.status == BOUNDED}
+    if not bounded:
+        return Card("None of these profiles has a finite epsilon above 0.", figure=drawing)
+    least, most = (pick(bounded, key=lambda name: bounded[name].loss) for pick in (min, max))
+    ends = [(name, _shown(bounded[name])) for name in dict.fromkeys((least, most))]
+    verdict = " to ".join(f"{shown} ({name})" for name, shown in ends)
+    return Card(
+        f"The profiles allow epsilon = {verdict}.",
+        numbers=[(f"epsilon of {name}", shown) for name, shown in ends],
+        figure=drawing,
+    )
+
+
+def _place(prior: float) -> str:
+    """A prior of the reader who binds; 0 is a limit."""
+    return "" if np.isnan(prior) else "towards 0" if prior == 0.0 else share(prior)
+
+
+def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section:
+    """What every profile allows, and who needs the smallest epsilon."""
+    found, named = tree["recommended"].to_dataset(), "" not in recommended
+    columns = [Column("profile")] * named + [
+        Column("epsilon", "at least"),
+        Column("inclusion", "probability"),
+        Column("value", "probability"),
+        Column("tolerated ratio", "at most"),
+        Column("ratio at most", "at most"),
+        Column("posterior at most", "% at most"),
+        Column("method"),
+    ]
+    note = "Inclusion, value: priors of the adversary who needs the smallest epsilon."
+    table = Table(columns, name="recommended", notes=[note])
+    for name, one in recommended.items():
+        row = found.sel(profile=name)
+        tolerated, ratio, posterior = (float(row[key]) for key in ("tolerated", "ratio", "posterior"))
+        if abs(ratio - tolerated) <= SAME * tolerated:
+            ratio, posterior = tolerated, min(1.0, one.inclusion * one.value * tolerated)
+        place = _place(one.inclusion) or None, _place(one.value) or None
+        epsilon = STATUS.get(one.status) or one.epsilon
+        table.add(*[name] * named, epsilon, *place, *map(_known, (tolerated, ratio, posterior)), _method(one))
+    if any(_positive(one) and one.epsilon < one.loss for one in recommended.values()):
+        table.notes.append("The last two bounds are at the epsilon rounded down.")
+    drawn = [name for name, one in recommended.items() if _positive(one)]
+    caption = "Ratio of posterior to prior: the largest possible, the tolerated, and the bound at the epsilon."
+    drawing = Figure(
+        "tolerated_and_kept",
+        lambda: figures.tolerated_and_kept(recommended),
+        caption + _without(recommended, drawn),
+    )
+    return Section(
+        "Recommended epsilon",
+        "No adversary exceeds the tolerance of the profile at the recommended epsilon." if drawn else "",
+        [f"{name}: {one.words}" for name, one in recommended.items() if named and one.status != BOUNDED],
+        tables=[table],
+        figures=[drawing] * bool(drawn),
+    )
+
+
+def _known(x: float) -> float | None:
+    return None if np.isnan(x) else x
+
+
+def _without(names: Iterable[str], drawn: list[str]) -> str:
+    """Profiles that have no place in a figure."""
+    missing = [name for name in names if name not in drawn]
+    return f" Not drawn: {', '.join(missing)}." if missing else ""
+
+
+def _method(one: Recommendation) -> str:
+    if one.method == "closed" or not np.isfinite(one.bracket[1]):
+        return "formula" if one.method == "closed" else one.method
+    return f"{one.method}, {between(*one.bracket)}"
+
+
+def _parameter(row: xr.Dataset) -> float | str:
+    """A parameter, or why there is none."""
+    return STATUS.get(str(row["status"].values)) or float(row["parameter"])
+
+
+def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
+    """Every definition and composition of a single profile; those that differ from epsilon, a column each, of many."""
+    several = _count(file) > 1
+    each = f", for each of {file.releases} releases" if several else ""
+    names, ways = (forms[key].isel(profile=0).values for key in ("definition", "composition"))
+    if file.named:
+        shown = [i for i in np.flatnonzero(ways == "exact") if names[i] in SHORT or (several and names[i] == "pure DP")]
+        sure = [not forms["failure"].isel(form=i).fillna(1.0).any() for i in shown]
+        units = forms["unit"].isel(profile=0).values
+        heads = [f"{names[i]}: {units[i]}{', certain' * one}" for i, one in zip(shown, sure, strict=True)]
+        table = Table(["profile", *(Column(head, "at least") for head in heads)], name="definitions")
+        for name in forms["profile"].values:
+            table.add(str(name), *(_parameter(forms.sel(profile=name).isel(form=i)) for i in shown))
+        table.notes.append(f"Failure probability {percent(file.failure)}, except where certain.")
+    else:
+        columns = [*map(Column, ("definition or noise", "composition", "parameter")), Column("at most", "at least")]
+        columns += [Column("failure probability", "probability"), *[Column("delta of each", "at least")] * several]
+        table = Table(columns, name="definitions")
+        for i in range(len(names)):
+            row = forms.isel(profile=0, form=i)
+            words = (str(row[key].values) for key in ("definition", "composition", "unit"))
+            delta = [_known(float(row["delta_each"]))] * several
+            table.add(*words, _parameter(row), _known(float(row["failure"])), *delta)
+    together = ", of all releases together" * several
+    table.notes.append(f"delta of approximate DP: {Column('', 'parameter').shown(file.delta)}{together}.")
+    first = forms.isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0]))
+    rho, which = _parameter(first), f" of {first['profile'].values}" * file.named
+    said = rho if isinstance(rho, str) else f"rho = {outward(rho, False)}"
+    finding = f"In zCDP the tolerance{which} allows {said}{each}."
+    return Section(f"The same in other definitions{each}", finding, tables=[table])
+
+
+def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
+    """What each of several releases may spend, by their number; of many profiles, for all releases."""
+    label = "profile" if file.named else "releases"
+    ways = [str(way) for way in curves["composition"].values]
+    head = Column(label, "text" if file.named else "count")
+    table = Table([head, *(Column(f"epsilon, {way}", "at least") for way in ways)], name="releases")
+    rows = curves.isel(releases=-1) if file.named else curves.isel(profile=0)
+    for one in rows[label].values:
+        table.add(
+            one if file.named else int(one), *(_parameter(rows.sel({label: one, "composition": w})) for w in ways)
+        )
+    asked, chance = curves.attrs, curves.attrs["failure"]
+    delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
+    what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
+    table.notes.append(f"{what}; {f'failure probability {percent(chance)}' if chance else 'for certain'}.")
+    budgets = curves["parameter"].where(lambda e: (e > 0.0) & np.isfinite(e))
+    drawn = [str(name) for name in curves["profile"].values if budgets.sel(profile=name).notnull().any()]
+    title = f"Epsilon of each of {file.releases} releases"
+    if not drawn:
+        return Section(title, tables=[table])
+    last = budgets.sel(profile=drawn[0]).isel(releases=-1).fillna(0.0)
+    best, most = ways[int(np.argmax(last.values))], outward(float(last.max()), False)
+    which = f" of {drawn[0]}" * file.named
+    drawing = Figure(
+        "per_release",
+        lambda: figures.per_release({name: curves.sel(profile=name) for name in drawn}),
+        "Epsilon of each release by number of releases and composition." + _without(file.profiles, drawn),
+    )
+    finding = f"Each of {file.releases} releases{which} may spend epsilon = {most} ({best} composition)."
+    return Section(title, finding, tables=[table], figures=[drawing])
+
+
+def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.Dataset) -> Section:
+    """Error of the noise, and how often the published rate is on the wrong side of its target."""
+    asked, named = utility.attrs, file.named
+    other = bool((utility["parameter"] != utility["epsilon"]).any())
+    wrong = [(d, side) for d in utility["deviation"].values for side in utility["side"].values]
+    columns = [Column("profile")] * named + [Column(str(utility["parameter"].attrs["units"]), "at least")] * other
+    columns += [Column("RMSE", "number"), Column("exact", "probability")]
+    columns += [Column(f"{_per_thousand(float(d))} {side}", "chance") for d, side in wrong]
+    table = Table(columns, name="accuracy")
+    for name, one in recommended.items():
+        row = utility.sel(profile=name)
+        found = [row["rmse"], row["prob_exact"], *(row["switch"].sel(deviation=d, side=side) for d, side in wrong)]
+        parameter = STATUS.get(one.status) or _known(float(row["parameter"]))
+        table.add(*[name] * named, *[parameter] * other, *(_known(float(x)) for x in found))
+    noisy = (utility["rmse"] > 0.0) & np.isfinite(utility["epsilon"]) & (utility["epsilon"] > 0.0)
+    drawn = [str(name) for name in utility["profile"].values[noisy.values]]
+    errors = utility["rmse"].sel(profile=drawn)
+    ends = [figure_of(float(end)) for end in (errors.min(), errors.max())] if drawn else []
+    each = f", in each of {file.releases} releases" if _count(file) > 1 else ""
+    drawing = Figure(
+        "accuracy",
+        lambda: figures.accuracy(utility, file.round_down),
+        "Root mean square error, and probability of a wrong decision by distance from the target."
+        + _without(recommended, drawn),
+    )
+    return Section(
+        "Accuracy",
+        f"The root mean square error of the noisy count is {' to '.join(dict.fromkeys(ends))}." if drawn else "",
+        [
+            f"{str(asked['noise']).capitalize()} noise is added to a count out of {asked['base']:,}{each}. A decision "
+            f"is wrong where the published rate is on the other side of {_per_thousand(asked['target'])} per 1,000 "
+            "than the true rate. Column heads: distance of the true rate from the target, per 1,000."
+        ],
+        tables=[table],
+        figures=[drawing] * bool(drawn),
+    )
+
+
+def _per_thousand(rate: float) -> str:
+    """A rate in events per 1,000, as people write it."""
+    return f"{1000.0 * rate:.6g}"

@@ -15,7 +15,18 @@ from rich.console import Console
 from adversary._core import Floats, figure_of, finite, logit, outward, share
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, add, audit_words, exact_words, of_reader, put, readers_of, shown, table
+from adversary.desk.kit import (
+    PageSection,
+    PageTable,
+    add,
+    audit_words,
+    exact_words,
+    of_reader,
+    put,
+    readers_of,
+    shown,
+    table,
+)
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.reader.conditioned import ExactTotals, exact_totals
@@ -187,15 +198,15 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 _LIMITS = ("naive", "limit", "semi_limit")
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report; None where nothing is published exactly."""
     if totals_of(scenario) is None:
         return None
     found = brief(scenario, tree)
     if not found["readers"]:
-        return Section(TITLE, sentences(found))
+        return PageSection(TITLE, sentences(found))
     several = isinstance(scenario.adversary, dict)
-    grid = Table([*["reader"] * several, "promise", *HEADS], texts=1 + several)
+    grid = PageTable([*["reader"] * several, "promise", *HEADS], texts=1 + several)
     for name, one in found["readers"].items():
         for definition, row in one["bounds"].items():
             grid.add(*[name] * several, audit_words.called(definition), *cells(row))
@@ -204,7 +215,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         from adversary.desk.figures import exact_figures
 
         figures = [shown(lambda: exact_figures.odds_moved(found, moves(scenario, tree)), CAPTION)]
-    return Section(TITLE, sentences(found), grid, notes=[NOTE], figures=figures)
+    return PageSection(TITLE, sentences(found), grid, notes=[NOTE], figures=figures)
 
 
 NOTE = (

@@ -12,9 +12,8 @@ import numpy as np
 from rich.console import Console
 
 from adversary._core import figure_of, finite
-from adversary.desk.answers.bounds_answer import above
 from adversary.desk.files import Published
-from adversary.desk.kit import add, put, table
+from adversary.desk.kit import above, add, put, table
 from adversary.desk.kit.exact_words import parameter
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import simple_epsilon

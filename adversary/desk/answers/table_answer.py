@@ -16,9 +16,8 @@ from rich.console import Console
 
 from adversary._core import figure_of, finite, numbers, share
 from adversary.desk.answers import exact_guarantees
-from adversary.desk.answers.bounds_answer import above
 from adversary.desk.files import MOST_RECORDS, TableFile
-from adversary.desk.kit import add, put, table
+from adversary.desk.kit import above, add, put, table
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space

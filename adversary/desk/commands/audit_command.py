@@ -92,7 +92,8 @@ def _reported(
     scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any], force: bool
 ) -> xr.DataTree:
     """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
-    from adversary.desk.report import NAMES, check_directory, check_replaced, write_report
+    from adversary.desk.kit import check_directory
+    from adversary.desk.report import NAMES, check_replaced, write_report
 
     named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
     if not force:

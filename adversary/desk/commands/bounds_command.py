@@ -1,4 +1,4 @@
-"""`adversary bounds`: what a guarantee allows against every reader."""
+"""`adversary bounds`: what a guarantee allows any adversary."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from typing import Annotated
 
 import typer
 
-from adversary.desk.answers import (
-    bounds_answer,
-)
+from adversary.desk.answers import bounds_answer
 from adversary.desk.commands.options import (
     Failure,
-    Figures,
+    Form,
     Json,
     Levels,
+    Out,
     Priors,
-    directory,
+    Quiet,
+    answering,
     number,
-    one_line_errors,
-    print_answer,
     several,
 )
 
@@ -36,22 +34,18 @@ def bounds_command(
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Figures = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """What a guarantee leaves open to any reader: beliefs, tests, and epsilon at a delta."""
-    with one_line_errors(), directory(out) as folder:
+    """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
+    with answering(form, as_json, quiet, out) as answer:
         given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
         parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
         deltas = bounds_answer.deltas_of(parsed["delta"])
         guarantee, parameters = bounds_answer.guarantee_of(**parsed)
         priors = several("--prior", prior, bounds_answer.PRIORS)
         levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
-        answer = bounds_answer.summary(guarantee, parameters, priors, levels, deltas, chance)
-        if folder is not None:
-            from adversary.desk.answers import figure_files
-
-            figure_files.write(
-                figure_files.of_guarantee(guarantee, bounds_answer.title(answer), priors, chance), folder
-            )
-    print_answer(answer, bounds_answer.show, out, as_json)
+        tree = bounds_answer.solve(guarantee, parameters, priors, levels, deltas, chance)
+        answer(bounds_answer.document(guarantee, parameters, tree))

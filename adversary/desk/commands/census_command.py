@@ -1,4 +1,4 @@
-"""`adversary census`: what the noise of the 2020 Census leaves to a reader, by concern."""
+"""`adversary census`: what the noise of the 2020 Census allows an adversary to learn, by concern."""
 
 from __future__ import annotations
 
@@ -8,67 +8,64 @@ from typing import Annotated
 
 import typer
 
-from adversary.desk.answers import (
-    bounds_answer,
-    census_tables,
-)
+from adversary.desk.answers import bounds_answer, census_answer
 from adversary.desk.commands.options import (
     Cells,
     Failure,
-    Figures,
+    Form,
     Json,
     Levels,
+    Out,
     Priors,
-    directory,
+    Quiet,
+    answering,
     number,
-    one_line_errors,
-    print_answer,
     several,
     whole,
 )
-from adversary.policy.census import SCENARIOS, CensusScenario, dhc, pl94
+from adversary.policy.census import CensusScenario, dhc, pl94
 from adversary.policy.census import scenario as census_scenario
 
-census_command = typer.Typer(
-    no_args_is_help=True, help="What the noise of the 2020 Census leaves to a reader, by concern."
-)
+census_command = typer.Typer(no_args_is_help=True)
 
 
-@census_command.command("scenario")
+@census_command.command("scenario", epilog="Example: adversary census scenario C --out census_c")
 def scenario_command(
     name: Annotated[str | None, typer.Argument(help="A to H; all are listed without.", metavar="[NAME]")] = None,
     cells: Cells = "2",
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Figures = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """A concern of Kifer et al. (2022): the queries that tell, what they cost, and what they leave open."""
+    """A concern of Kifer et al. (2022): the queries that bear on it, their privacy cost, and what they allow."""
     if name is not None:
-        _concern(lambda: census_scenario(name, whole("--cells", cells)), prior, level, failure, out, as_json)
+        shown = out, as_json, form, quiet
+        _answer(lambda: census_scenario(name, whole("--cells", cells)), prior, level, failure, *shown)
         return
-    with one_line_errors():
-        if out is not None:
-            raise ValueError(f"--out needs the name of a scenario, one of {', '.join(SCENARIOS)}")
-        listed = census_tables.every_scenario(whole("--cells", cells))
-    print_answer(listed, census_tables.show_every, out, as_json)
+    with answering(form, as_json, quiet, out) as answer:
+        answer(census_answer.document_of_every(census_answer.solve_every(whole("--cells", cells))))
 
 
-@census_command.command("release")
+@census_command.command("release", epilog="Example: adversary census release --prior 1/100")
 def release_command(
     cells: Cells = "2",
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Figures = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
     """The whole redistricting release of 2020, persons and housing: a record of which everything changes."""
-    _concern(lambda: pl94(whole("--cells", cells)), prior, level, failure, out, as_json)
+    _answer(lambda: pl94(whole("--cells", cells)), prior, level, failure, out, as_json, form, quiet)
 
 
-@census_command.command("dhc")
+@census_command.command("dhc", epilog="Example: adversary census dhc data/census2020_dhc_path_1.csv")
 def dhc_command(
     path: Annotated[
         Path, typer.Argument(help="Allocation file: a column per level, a row per query.", metavar="PATH.csv")
@@ -77,11 +74,13 @@ def dhc_command(
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Figures = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
     """All queries of an allocation file, such as one geographic path of the 2020 DHC release."""
-    _concern(lambda: _allocated(path, whole("--cells", cells)), prior, level, failure, out, as_json)
+    _answer(lambda: _allocated(path, whole("--cells", cells)), prior, level, failure, out, as_json, form, quiet)
 
 
 def _allocated(path: Path, cells: int) -> CensusScenario:
@@ -92,24 +91,19 @@ def _allocated(path: Path, cells: int) -> CensusScenario:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _concern(
+def _answer(
     make: Callable[[], CensusScenario],
     prior: list[str] | None,
     level: list[str] | None,
     failure: str,
     out: Path | None,
     as_json: bool,
+    form: str,
+    quiet: bool,
 ) -> None:
-    """A concern priced, composed, drawn and printed."""
-    with one_line_errors(), directory(out) as folder:
-        priors, levels = (
-            several("--prior", prior, bounds_answer.PRIORS),
-            several("--level", level, bounds_answer.LEVELS),
-        )
+    """A concern priced and composed."""
+    with answering(form, as_json, quiet, out) as answer:
+        priors = several("--prior", prior, bounds_answer.PRIORS)
+        levels = several("--level", level, bounds_answer.LEVELS)
         made, chance = make(), number("--failure", failure)
-        answer = census_tables.summary(made, priors, levels, chance)
-        if folder is not None:
-            from adversary.desk.answers import figure_files
-
-            figure_files.write(figure_files.of_concern(made, priors, chance), folder)
-    print_answer(answer, census_tables.show, out, as_json)
+        answer(census_answer.document(made, census_answer.solve(made, priors, levels, chance)))

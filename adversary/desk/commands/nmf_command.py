@@ -19,10 +19,10 @@ from adversary.nmf.synthetic import AXES, SHAPE, SPINES, Recipe, synthesise
 SHOWN = 20
 """Problems on the screen; `--json` has them all."""
 
-nmf_command = typer.Typer(no_args_is_help=True, help="Noisy Measurement Files: noisy counts of every unit of a spine.")
+nmf_command = typer.Typer(no_args_is_help=True)
 
 
-@nmf_command.command("synth")
+@nmf_command.command("synth", epilog="Example: adversary nmf synth county --blocks 2000 --shape 2x2x2x7")
 def synth_command(
     directory: Annotated[Path, typer.Argument(help="Directory to make.", metavar="OUT_DIR")],
     blocks: Annotated[int, typer.Option(help="Blocks of the made-up state.")] = 5000,
@@ -59,7 +59,7 @@ def synth_command(
     tell(answer, _show, as_json)
 
 
-@nmf_command.command("check")
+@nmf_command.command("check", epilog="Example: adversary nmf check county")
 def check_command(
     directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
     as_json: Json = False,

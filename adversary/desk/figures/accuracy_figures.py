@@ -12,19 +12,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from adversary._core import Floats, as_array, figure_of, share, shown_epsilon
-from adversary.desk.figures.epsilon_map import BINDS, panels
+from adversary.desk.figures.epsilon_map import BINDS, panels, short
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
     GREY,
     INK,
     LIGHT,
-    Label,
     apart,
     in_percent,
-    panel_title,
     plain_log_axis,
-    short,
     styled,
     ticks_right,
     title,
@@ -58,23 +55,19 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
     table = with_noise(table)
     if not table.sizes["profile"]:
         raise ValueError("table must hold a profile with noise to draw, got none")
-    each = f" of each of {table.attrs['releases']} releases" if table.attrs["releases"] > 1 else ""
     if table.sizes["profile"] == 1:
-        return _accuracy_of_one(table.isel(profile=0), each, round_down)
+        return _accuracy_of_one(table.isel(profile=0), round_down)
     figure = Figure(figsize=(9.6, 7.2), layout="constrained")
     error, wrong = figure.subplots(2, 1, sharex=True, height_ratios=(1.0, 1.25))
     epsilon = as_array(table["epsilon"])
     room = max(epsilon[-1] / epsilon[0], 1.5) ** 0.04
     error.set(xscale="log", xlim=(epsilon[0] / room, epsilon[-1] * room), ylabel="RMSE, in people")
     error.plot(epsilon, table["rmse"], "o-", color=INK, ms=5, gid="rmse")
-    labels: list[Label] = []
     for deviation, colour in zip(table["deviation"].values, cycle(COLOURS), strict=False):
         for side in table["side"].values:
             chance = as_array(table["switch"].sel(deviation=deviation, side=side))
-            style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {}
+            style: Any = {"ls": BELOW, "zorder": 3} if side == "below" else {"label": f"{1000.0 * deviation:.4g}"}
             wrong.plot(epsilon, chance, marker="o", color=colour, ms=5, gid=f"{deviation:g} {side}", **style)
-        above = float(table["switch"].sel(deviation=deviation, side="above")[0])
-        labels.append((above, f"{1000.0 * deviation:.4g}", colour))
     wrong.set(xlabel="epsilon", ylabel="wrong decisions")
     in_percent(wrong.yaxis)
     for ax in (error, wrong):
@@ -83,40 +76,22 @@ def accuracy(table: xr.Dataset, round_down: int | None = None) -> Figure:
         ticks_right(ax)
     plain_log_axis(wrong, "x", lambda e: f"{e:g}")
     _names_above(error, epsilon, [str(name) for name in table["profile"].values])
-    panel_title(wrong, "How far the true rate is from the target, per 1,000 (solid: above it; dashed: below)")
-    title(figure, _falling(table, each, round_down))
-    _name_ends(figure, wrong, labels)
+    heading = "true rate to target,\nper 1,000; dashed:\nbelow the target"
+    wrong.legend(title=heading, framealpha=1.0, edgecolor="none", fontsize=9.5)
+    title(figure, _falling(table, round_down))
     return figure
 
 
-def _falling(table: xr.Dataset, each: str, digits: int | None) -> str:
-    """The finding: error and wrong decisions at the smallest epsilon and at the largest."""
+def _falling(table: xr.Dataset, digits: int | None) -> str:
+    """The finding: the error at the smallest epsilon and at the largest."""
     ends = table.isel(profile=0), table.isel(profile=-1)
     start, end = (shown_epsilon(float(one["epsilon"]), np.inf, digits) for one in ends)
-    errors = [figure_of(float(one["rmse"])) for one in ends]
-    worst = [share(float(one["switch"].max())) for one in ends]
-    falls, drop = (f"from {a} to {b}" if a != b else f"at {a}" for a, b in (errors, worst))
-    return (
-        f"From epsilon = {start} to {end} the RMSE{each} {'falls' if errors[0] != errors[1] else 'stays'} {falls}, and "
-        f"the worst share of wrong decisions {'falls' if worst[0] != worst[1] else 'stays'} {drop}"
-    )
+    high, low = (figure_of(float(one["rmse"])) for one in ends)
+    falls = f"RMSE stays at {high}" if high == low else f"RMSE falls from {high} to {low}"
+    return f"{falls} between epsilon {start} and {end}"
 
 
-def _name_ends(figure: Figure, ax: Axes, labels: list[Label]) -> None:
-    """Labels of curves beside their left ends, apart from one another by the height that the axes really have."""
-    figure.draw_without_rendering()
-    height = ax.get_position().height * float(figure.get_size_inches()[1]) * 72.0
-    ends = [y / ax.get_ylim()[1] for y, _, _ in labels]
-    for (_, text, colour), end, place in zip(labels, ends, apart(ends, [12.5 / height] * len(ends)), strict=True):
-        moved = abs(place - end) * height > 2.0
-        ax.annotate(
-            text, (0.0, end), xycoords="axes fraction", xytext=(-16.0 if moved else -8.0, (place - end) * height),
-            textcoords="offset points", va="center", ha="right", color=colour, fontsize=9.5, annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 0} if moved else None,
-        )  # fmt: skip
-
-
-def _accuracy_of_one(row: xr.Dataset, each: str, digits: int | None) -> Figure:
+def _accuracy_of_one(row: xr.Dataset, digits: int | None) -> Figure:
     """Wrong decisions against the true rate."""
     figure, (ax,) = panels(1)
     signs = xr.DataArray([1.0 if side == "above" else -1.0 for side in row["side"].values], dims="side")
@@ -137,9 +112,8 @@ def _accuracy_of_one(row: xr.Dataset, each: str, digits: int | None) -> Figure:
                     bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
     shown = shown_epsilon(float(row["epsilon"]), np.inf, digits)
     error = figure_of(float(row["rmse"]))
-    what = "and a rate near its target is on the wrong side of it in up to"
-    name = f" ({short(called)})" if (called := str(row["profile"].values)) else ""
-    title(figure, f"At epsilon = {shown}{name} the RMSE{each} is {error}, {what} {share(float(np.nanmax(chance)))}")
+    worst = share(float(np.nanmax(chance)))
+    title(figure, f"Epsilon = {shown}: RMSE {error}, up to {worst} wrong decisions")
     return figure
 
 

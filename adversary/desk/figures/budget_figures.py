@@ -15,29 +15,30 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from adversary._core import Floats, as_array, outward
-from adversary.desk.figures.accuracy_figures import accuracy as accuracy
-from adversary.desk.figures.accuracy_figures import with_noise as with_noise
-from adversary.desk.figures.epsilon_map import BINDS, RARE, Slice, dot, free_prior, outer_labels, panels, prior_axis
-from adversary.desk.figures.epsilon_map import epsilon_by_reader as epsilon_by_reader
+from adversary._core import as_array, outward
+from adversary.desk.figures.epsilon_map import (
+    BINDS,
+    RARE,
+    Slice,
+    dot,
+    free_prior,
+    in_two_lines,
+    outer_labels,
+    panels,
+    prior_axis,
+    shown,
+)
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
     GREY,
     LIGHT,
-    Label,
-    agreed,
     edge_labels,
-    in_two_lines,
-    kept,
     panel_title,
     plain_log_axis,
-    spent,
     styled,
-    ticks_right,
     title,
 )
-from adversary.desk.kit.epsilon_titles import called
 from adversary.policy.budget import BOUNDED, Recommendation, relative_risk_bound
 
 RATIOS = {"largest possible": GREY, "tolerated": BINDS, "kept": BLUE}
@@ -63,18 +64,14 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
     pairs = [(name, one, cut) for name, one in bounded.items() for cut in _slices(one, every=single)]
     figure, axes = panels(len(pairs))
     for ax, (name, one, cut) in zip(axes, pairs, strict=True):
-        lines = _ratios(ax, one, cut, small=not single)
-        if single:
-            ax.set_title(called(name, cut.words), fontsize=10.5, fontweight="normal", pad=22.0)
-            ticks_right(ax)
-            _name_lines(ax, cut.x, lines)
-        else:
-            panel_title(ax, in_two_lines(name))
-    if not single:
-        handles = [Line2D([], [], color=colour, label=text) for text, colour in RATIOS.items()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        _ratios(ax, one, cut, small=not single)
+        panel_title(ax, cut.words if single else in_two_lines(name))
+    handles = [Line2D([], [], color=colour, label=text) for text, colour in RATIOS.items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     outer_labels(axes)
-    title(figure, kept(bounded))
+    (one, *others) = bounded.values()
+    least = "" if others else f"At epsilon = {shown(one)} "
+    title(figure, f"{least}no adversary exceeds the tolerated ratio")
     return figure
 
 
@@ -89,8 +86,8 @@ def _slices(one: Recommendation, *, every: bool) -> list[Slice]:
     return [Slice(name, fixed[name], np.union1d(x, np.maximum((own[name], *ends[name]), RARE))) for name in names]
 
 
-def _ratios(ax: Axes, one: Recommendation, cut: Slice, *, small: bool) -> list[Floats]:
-    """Ratios along a slice, in the order of RATIOS, drawn and returned."""
+def _ratios(ax: Axes, one: Recommendation, cut: Slice, *, small: bool) -> None:
+    """Ratios along a slice."""
     p, q = cut.readers
     tolerated, most = as_array(one.profile(p, q)), 1.0 / (np.asarray(p) * q)
     reached = as_array(relative_risk_bound(p, q, one.epsilon, "upper", one.statistic))
@@ -107,32 +104,6 @@ def _ratios(ax: Axes, one: Recommendation, cut: Slice, *, small: bool) -> list[F
     at = int(np.argmin(np.abs(cut.x - own)))
     dot(ax, (float(cut.x[at]), float(reached[at])), one)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda r, _: f"{r:g}"))
-    return [most, tolerated, reached]
-
-
-def _name_lines(ax: Axes, x: Floats, lines: list[Floats]) -> None:
-    """Names of the ratios where their lines begin: at the left edge, on top, or inside."""
-    top = ax.get_ylim()[1]
-    labels: list[Label] = []
-    above: list[Label] = []
-    for (name, colour), line in zip(RATIOS.items(), lines, strict=True):
-        seen = np.flatnonzero(line <= top)
-        if not seen.size:
-            continue
-        first = int(seen[0])
-        if first == 0:
-            labels.append((float(line[0]), name, colour))
-        elif np.isfinite(line[first - 1]):
-            above.append((float(x[first]), name, colour))
-        else:
-            end = bool(x[first] > 0.4)
-            ha, offset = ("right", (-8.0, -15.0)) if end else ("left", (8.0, 8.0))
-            ax.annotate(name, (float(x[first]), float(line[first])), xytext=offset, textcoords="offset points", ha=ha,
-                        fontsize=9.5, color=colour, zorder=9)  # fmt: skip
-    for i, (at, name, colour) in enumerate(sorted(above)):
-        ax.annotate(name, (at, top), xytext=(0.0, 3.0), textcoords="offset points", va="bottom", fontsize=9.5,
-                    ha="left" if i else "right", color=colour, annotation_clip=False)  # fmt: skip
-    edge_labels(ax, labels, ax.get_xlim()[0], offset=-8.0)
 
 
 @styled
@@ -172,12 +143,14 @@ def per_release(curves: Mapping[str, xr.Dataset]) -> Figure:
         plain_log_axis(ax, "y", lambda e: f"{e:g}")
         if single:
             edge_labels(ax, labels, counts[-1], offset=8.0)
-            panel_title(ax, called(name, agreed(curves[name])))
         else:
             panel_title(ax, in_two_lines(name))
     if not single:
         handles = [Line2D([], [], color=c, label=how) for how, c in zip(ways, cycle(COLOURS), strict=False)]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(ways), frameon=False)
     outer_labels(axes)
-    title(figure, spent(next(iter(curves.values())), single))
+    budgets = every[0].isel(releases=-1)
+    most, count = float(budgets.where(np.isfinite(budgets), 0.0).max()), int(budgets["releases"])
+    said = f"Each of {count} releases may spend epsilon = {outward(most, False)}"
+    title(figure, said if single and most else f"What each of {count} releases may spend")
     return figure

@@ -7,6 +7,7 @@ which would do harm, given that it is in. A profile about readers who share one 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,18 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from scipy.ndimage import distance_transform_edt
 
-from adversary._core import Floats, as_array, outward, percent
+from adversary._core import Floats, as_array, outward, percent, share, shown_epsilon
 from adversary.desk.kit import (
     BLUE,
     COLOURS,
     INK,
     LIGHT,
     in_percent,
-    in_two_lines,
-    needed,
     panel_title,
     plain_log_axis,
-    prior,
     styled,
     title,
 )
@@ -36,10 +34,6 @@ from adversary.policy.budget import BOUNDED, Recommendation, RiskProfile, risk_s
 
 RARE = 1e-3
 """Smallest prior of a figure."""
-APART = (30.0, 15.0)
-"""Points across and up within which a label of a contour has no other."""
-SAID = (130.0, 24.0)
-"""Points from the reader who binds within which the text about them stands."""
 CELLS = 240
 """Of a map, along either prior."""
 WIDEST = 30.0
@@ -48,6 +42,8 @@ BINDS = COLOURS[1]
 """Colour of the reader who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
+WIDTH = 26
+"""Letters in a line over a small panel."""
 COLOURED = ("epsilon by colour", "line by colour")
 """Parts of a map that need its scale of colours."""
 _AROUND: Any = {"path_effects": [withStroke(linewidth=2.5, foreground="white")], "zorder": 9}
@@ -70,7 +66,7 @@ class Slice(NamedTuple):
     def words(self) -> str:
         """Who they are."""
         other = "value" if self.along == "inclusion" else "inclusion"
-        return f"Readers with {other} prior {prior(self.fixed)}"
+        return f"Adversaries with {other} prior {prior(self.fixed)}"
 
 
 @styled
@@ -92,17 +88,56 @@ def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
         else:
             _curve(ax, one, heights, small=not single)
         if both:
-            panel_title(ax, "Small priors, on log axes" if log else "Every reader")
+            panel_title(ax, "Small priors, on log axes" if log else "All priors")
         elif not single:
             panel_title(ax, in_two_lines(name))
     outer_labels(axes)
     if any(part.get_gid() in COLOURED for ax in axes for part in ax.collections):
         bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, extend="max", pad=0.02, shrink=0.9)
-        low = figure.get_figheight() < 4.5
-        bar.set_label("largest epsilon allowed" if low else "largest epsilon this reader's tolerance allows")
+        bar.set_label("largest epsilon allowed")
         plain_log_axis(bar.ax, "y", lambda e: f"{e:g}")
-    title(figure, needed(recommended))
+    title(figure, _needed(recommended))
     return figure
+
+
+def _needed(recommended: Mapping[str, Recommendation]) -> str:
+    """The smallest epsilon that somebody needs, and their priors; between what the recommendations lie."""
+    bounded = [one for one in recommended.values() if one.status == BOUNDED]
+    if len(recommended) == 1 and bounded:
+        least = outward(bounded[0].loss, False)
+        where = f"inclusion {prior(bounded[0].inclusion)}, value {prior(bounded[0].value)}"
+        return f"The smallest epsilon {f'is {least}, at' if bounded[0].attained else f'nears {least} towards'} {where}"
+    if len(recommended) == 1:
+        (one,) = recommended.values()
+        return one.words.split(": ")[0].split(" (")[0]
+    if len(bounded) < 2:
+        found = [f"One profile has a finite epsilon above 0: {shown(one)}" for one in bounded]
+        return (found or ["No profile has a finite epsilon above 0"])[0]
+    least, most = (shown(pick(bounded, key=lambda one: one.loss)) for pick in (min, max))
+    return f"The profiles allow an epsilon from {least} to {most}"
+
+
+def shown(one: Recommendation) -> str:
+    """`shown_epsilon` of a recommendation."""
+    return shown_epsilon(one.epsilon, one.loss, one.round_down)
+
+
+def prior(p: float) -> str:
+    """A prior in words; 0 is a limit."""
+    return "near 0" if p == 0.0 else share(p)
+
+
+def short(name: str) -> str:
+    """A name that fits beside other names."""
+    return name if len(name) <= 36 else f"{name[:35]}…"
+
+
+def in_two_lines(name: str) -> str:
+    """A name that fits over a small panel."""
+    if len(name) <= WIDTH:
+        return name
+    lines = wrap(name, WIDTH - 1)
+    return "\n".join(lines if len(lines) <= 2 else (lines[0], f"{lines[1]}…"))
 
 
 def free_prior(profile: RiskProfile) -> str | None:
@@ -159,19 +194,9 @@ def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") 
 
 
 def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
-    """Readers of a profile along one prior, evenly on a log axis, closer together where what it asks begins or ends."""
+    """Readers of a profile along one prior, evenly on a log axis."""
     low, high = profile.domain[0 if along == "inclusion" else 1]
-    cut = Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 401).clip(low, high))
-    asked = np.isfinite(_epsilon(profile, cut, "any"))
-    more = []
-    for i in np.flatnonzero(np.diff(asked)):
-        inside, outside = (cut.x[i], cut.x[i + 1]) if asked[i] else (cut.x[i + 1], cut.x[i])
-        for _ in range(45):
-            middle = 0.5 * (inside + outside)
-            finite = np.isfinite(_epsilon(profile, cut._replace(x=np.array([middle])), "any"))[0]
-            inside, outside = (middle, outside) if finite else (inside, middle)
-            more.append(middle)
-    return cut._replace(x=np.union1d(cut.x, more))
+    return Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 2001).clip(low, high))
 
 
 def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
@@ -214,7 +239,10 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if ((epsilon > 0.0) & np.isfinite(epsilon)).any():
         shown = np.ma.masked_array(np.maximum(epsilon, float(norm.vmin or 0.0)), ~np.isfinite(epsilon))
         ax.pcolormesh(edges, edges, shown, norm=norm, cmap="viridis", rasterized=True, gid=COLOURED[0])
-        _contours(ax, middle, epsilon, norm, (one.inclusion, one.value), small=small)
+        levels = np.array([m * 10.0**k for k in range(3, -7, -1) for m in (5.0, 2.0, 1.0)])
+        levels = levels[(levels > norm.vmin) & (levels < norm.vmax)]
+        if levels.size:  # the ticks of the colours, drawn in e^-epsilon, which has no pole
+            ax.contour(middle, middle, np.exp(-epsilon), levels=np.exp(-levels), colors="white", linewidths=0.8)
     if (epsilon == 0.0).any():
         none = np.ma.masked_array(np.zeros_like(epsilon), epsilon != 0.0)
         ax.pcolormesh(edges, edges, none, cmap=ListedColormap([INK]), rasterized=True, gid="nothing")
@@ -225,40 +253,6 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
     if not np.isnan(one.inclusion):
         text = "" if small else _needs(one)
         dot(ax, (max(one.inclusion, edges[0]), max(one.value, edges[0])), one, text)
-
-
-def _contours(
-    ax: Axes, middle: Floats, epsilon: Floats, norm: LogNorm, binds: tuple[float, float], *, small: bool
-) -> None:
-    """Readers who allow the same epsilon, drawn in e^-epsilon, which has no pole; labels where they have room."""
-    low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
-    levels = [m * 10.0**k for k in range(-6, 4) for m in (1.0, 2.0, 5.0) if low < m * 10.0**k < high]
-    heights = np.exp(-np.array(levels[::-1]))
-    inside = [h for h in heights if np.exp(-epsilon).min() < h < np.exp(-epsilon).max()]
-    if inside:
-        lines = ax.contour(middle, middle, np.exp(-epsilon), levels=inside, colors="white", linewidths=0.8)
-        said: Any = {"fmt": lambda h: f"{-np.log(h):.3g}", "fontsize": 7.0 if small else 8.5}
-        tried = list(ax.clabel(lines, inline=False, **said))
-        wanted = [text.get_position() for text in tried]
-        for text in tried:
-            text.remove()
-        ax.clabel(lines, manual=_with_room(ax, wanted, binds), **said)
-
-
-def _with_room(ax: Axes, wanted: list[tuple[float, float]], binds: tuple[float, float]) -> list[tuple[float, float]]:
-    """Those places of labels that are apart from one another, and from the text beside the reader who binds."""
-    width, height = APART
-    scale = 72.0 / ax.figure.dpi
-    x, y = scale * ax.transData.transform(binds) if np.isfinite(binds).all() else (np.inf, np.inf)
-    kept: list[tuple[float, float]] = []
-    taken: list[tuple[float, float]] = []
-    for place in wanted:
-        across, up = scale * ax.transData.transform(place)
-        free = all(abs(across - a) > width or abs(up - b) > height for a, b in taken)
-        if free and (abs(across - x) > SAID[0] or abs(up - y) > SAID[1]):
-            kept.append(place)
-            taken.append((across, up))
-    return kept
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:

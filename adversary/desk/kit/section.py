@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass
-class Table:
+class PageTable:
     """Rows of text; the first `texts` columns are words, the others numbers. `used` rows are highlighted."""
 
     heads: list[str]
@@ -24,12 +24,12 @@ class Table:
 
 
 @dataclass
-class Section:
+class PageSection:
     """Part of a report: paragraphs, a table, notes under it, and figures as `shown` makes them."""
 
     title: str
     lines: list[str] = field(default_factory=list)
-    table: Table | None = None
+    table: PageTable | None = None
     notes: list[str] = field(default_factory=list)
     figures: list[dict[str, str]] = field(default_factory=list)
 

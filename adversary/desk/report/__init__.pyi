@@ -1,7 +1,6 @@
 from .audit_answer import MEASURES as MEASURES
 from .audit_answer import how as how
 from .audit_page import NAMES as NAMES
-from .audit_page import check_directory as check_directory
 from .audit_page import check_replaced as check_replaced
 from .audit_page import write_report as write_report
 from .explain_answer import EVERYONE as EVERYONE

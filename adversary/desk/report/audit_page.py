@@ -7,7 +7,6 @@ from a scenario file is escaped.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ import xarray as xr
 
 from adversary.desk.answers import exact_adversaries
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, audit_words, naming, netcdf, printable, readers_of
+from adversary.desk.kit import PageSection, audit_words, check_directory, naming, netcdf, printable, readers_of
 from adversary.desk.report import (
     descriptions,
     diagnostics_section,
@@ -83,31 +82,6 @@ def write_report(scenario: Scenario, tree: xr.DataTree, directory: str | Path) -
             error.add_note(f"(the numbers are in {numbers}, without a page)")
             raise
         return html.replace(folder / NAMES[0]), numbers
-
-
-def check_directory(directory: str | Path) -> Path:
-    """A directory to write into, made if need be and tested by a temporary file.
-
-    Parameters
-    ----------
-    directory : path of the directory
-
-    Returns
-    -------
-    Path : the directory.
-
-    Raises
-    ------
-    OSError : it cannot be made or written into; the message says why
-    """
-    folder = Path(directory)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        why = "it is a file" if folder.is_file() else error.strerror or error
-        raise OSError(f"cannot write into {folder}: {why}") from None
 
 
 def check_replaced(folder: Path, scenario: str) -> None:
@@ -204,5 +178,5 @@ def _case(name: str, scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
     }
 
 
-def _sections(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
+def _sections(scenario: Scenario, tree: xr.DataTree) -> list[PageSection]:
     return [made for section in SECTIONS if (made := section(scenario, tree)) is not None]

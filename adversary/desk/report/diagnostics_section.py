@@ -10,7 +10,7 @@ import xarray as xr
 
 from adversary._core import figure_of, finite, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, of_reader, readers_of, unreliable
+from adversary.desk.kit import PageSection, PageTable, of_reader, readers_of, unreliable
 from adversary.driver import UNRELIABLE
 
 WORST = {"r_hat": max, "ess": min, "divergences": max}
@@ -70,12 +70,12 @@ def cells(row: dict[str, Any]) -> Iterator[str]:
             yield share(value) if key in ("unreliable_mass", "mcse") else figure_of(float(value))
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report; None where nothing was sampled."""
     if not is_sampled(tree):
         return None
     several = isinstance(scenario.adversary, dict)
-    table = Table([*["reader"] * several, *HEADS.values()], texts=1 + several)
+    table = PageTable([*["reader"] * several, *HEADS.values()], texts=1 + several)
     every = worst(scenario, tree)
     for name, row in every.items():
         table.add(*[name] * several, *cells(row))
@@ -85,7 +85,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "step that the sampler could not follow.",
     ]
     notes = list(reasons(every))
-    return Section("Diagnostics", lines, table, notes=notes)
+    return PageSection("Diagnostics", lines, table, notes=notes)
 
 
 def reasons(every: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ import xarray as xr
 
 from adversary._core import figure_of, give_or_take, outward, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, as_audited, epsilon_of, of_reader, readers_of, source
+from adversary.desk.kit import PageSection, PageTable, as_audited, epsilon_of, of_reader, readers_of, source
 from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN, TRUTHS
 from adversary.reader.path import Adversary, opposite, settle_truth
@@ -111,11 +111,13 @@ def _allowed(bound: xr.Dataset) -> dict[str, float]:
     return {str(name): float(bound["loss_bound"].sel(definition=name)) for name in bound["definition"].values}
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection:
     """The part of the report: both truths, and the reader's own epsilon beside the accounting's."""
     several = isinstance(scenario.adversary, dict)
     heads = [*["reader"] * several, "expected posterior, in", "expected posterior, out", "right guesses, in"]
-    table = Table([*heads, "right guesses, out", "own epsilon", "promised", "the plan's own loss"], texts=int(several))
+    table = PageTable(
+        [*heads, "right guesses, out", "own epsilon", "promised", "the plan's own loss"], texts=int(several)
+    )
     found = capabilities(scenario, tree)
     for name, one in found.items():
         table.add(*[name] * several, *_cells(one))
@@ -128,7 +130,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section:
         f"in no more than {share(failure)} of releases, whichever truth holds. The accounting covers anybody who "
         "might read, so it usually allows more.",
     ]
-    return Section("Both truths, and what a reader could do", lines, table, notes=told(found))
+    return PageSection("Both truths, and what a reader could do", lines, table, notes=told(found))
 
 
 def _cells(one: EmpiricalEpsilon) -> list[str]:

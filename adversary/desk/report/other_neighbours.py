@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from adversary._core import figure_of, give_or_take, logit, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Table, error, is_exact, of_reader, readers_of, stated
+from adversary.desk.kit import PageTable, error, is_exact, of_reader, readers_of, stated
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.risk import bayes_factor_law, invariant_factor
 
@@ -33,11 +33,11 @@ def neighbours(scenario: Scenario, truth: str) -> list[str]:
     ]
 
 
-def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[Table, list[str]]:
+def alternatives(scenario: Scenario, tree: xr.DataTree) -> tuple[PageTable, list[str]]:
     """The same budget and reader under the other neighbours, and why some do not apply."""
     several = isinstance(scenario.adversary, dict)
     heads = ["neighbours", "cells read", *["reader"] * several, "noise variance, level by level (people²)"]
-    table = Table([*heads, "expected posterior", "ratio", "right guesses"], texts=len(heads) - 1)
+    table = PageTable([*heads, "expected posterior", "ratio", "right guesses"], texts=len(heads) - 1)
     own, notes = (scenario.neighbours, scenario.plan.cells), list[str]()
     if not is_exact(tree):
         notes.append("The rows that are not highlighted come from the exact engine.")

@@ -14,7 +14,7 @@ import xarray as xr
 
 from adversary._core import blocks, figure_of, give_or_take, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, as_audited, of_reader, readers_of, source, spread_of, stated
+from adversary.desk.kit import PageSection, PageTable, as_audited, of_reader, readers_of, source, spread_of, stated
 from adversary.desk.report import descriptions
 from adversary.driver import TRUTHS, sweep
 from adversary.reader.path import Adversary
@@ -57,13 +57,13 @@ def compared(scenario: Scenario, tree: xr.DataTree, reader: Adversary) -> dict[s
     }
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report; None where nothing is done to the numbers."""
     if not is_processed(scenario.plan):
         return None
     several = isinstance(scenario.adversary, dict)
     heads = [*["reader"] * several, "release", "expected posterior, in", "expected posterior, out"]
-    table = Table([*heads, "expected ratio, in", "right guesses, in"], texts=1 + several)
+    table = PageTable([*heads, "expected ratio, in", "right guesses, in"], texts=1 + several)
     more: list[str] = []
     for name, reader in readers_of(scenario).items():
         found = compared(scenario, tree, reader)
@@ -74,7 +74,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             table.add(*[name] * several, what, *cells, used=published)
         more.append(_finding(name, found))
     lines = [*source(tree), *descriptions.processing(scenario), _bound_line(scenario)]
-    return Section("Post-processing", lines, table, notes=[line for line in more if line])
+    return PageSection("Post-processing", lines, table, notes=[line for line in more if line])
 
 
 def _cells(one: xr.Dataset) -> list[str]:

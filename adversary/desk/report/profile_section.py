@@ -18,7 +18,7 @@ from rich.text import Text
 from adversary._core import PERCENT, finite, give_or_take, logit, outward, outward_percent, percentage, share
 from adversary.desk.answers import SURE, profile_verdict
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, add, as_audited, beyond, put, readers_of, source, table
+from adversary.desk.kit import PageSection, PageTable, add, as_audited, beyond, put, readers_of, source, table
 from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED
@@ -135,24 +135,24 @@ def _surely(one: xr.Dataset) -> str:
     return f"in all but {percentage(failure, True)} of releases" if failure else "for certain"
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report with the verdicts; None where the scenario has no profile."""
     if scenario.profile is None:
         return None
     found = profile_verdict.verdicts(scenario, tree)
-    made = Table(["promise", "verdict", *HEADS], texts=2)
+    made = PageTable(["promise", "verdict", *HEADS], texts=2)
     for cells in _rows(found):
         made.add(*cells)
     lines = [" ".join([said(found), *_covered(found)]), found.attrs["recommendation"]]
-    return Section(TITLE, lines, made, notes=[*_explained(found), ABOUT, ASSUMED])
+    return PageSection(TITLE, lines, made, notes=[*_explained(found), ABOUT, ASSUMED])
 
 
-def readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def readers(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report with the audit's own readers in the profile; None where there is nothing to say."""
     if scenario.profile is None or not (found := standings(scenario, tree)):
         return None
     several = isinstance(scenario.adversary, dict)
-    made = Table([*["reader"] * several, *READERS], texts=int(several))
+    made = PageTable([*["reader"] * several, *READERS], texts=int(several))
     for name, one in found.items():
         made.add(*[name] * several, *_cells(one))
     lines = [
@@ -161,7 +161,7 @@ def readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "A promise covers every reader; these are the ones the scenario is about.",
     ]
     caveat = profile_verdict.caveat(scenario)
-    return Section("These readers and the profile", lines, made, notes=[caveat] if caveat else [])
+    return PageSection("These readers and the profile", lines, made, notes=[caveat] if caveat else [])
 
 
 def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:

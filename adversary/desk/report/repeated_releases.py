@@ -9,7 +9,7 @@ import xarray as xr
 
 from adversary._core import blocks, figure_of, give_or_take, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section, Table, as_audited, readers_of, shown, source, spread_of
+from adversary.desk.kit import PageSection, PageTable, as_audited, readers_of, shown, source, spread_of
 from adversary.driver import TRUTHS, sweep
 
 
@@ -32,7 +32,7 @@ def after_each(scenario: Scenario, tree: xr.DataTree, level: str, name: str = ""
     return xr.concat(rows, xr.DataArray(numbers, dims="releases", name="releases"))
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report; None where everything is published once."""
     if not scenario.sequences:
         return None
@@ -40,7 +40,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
     several = isinstance(scenario.adversary, dict)
     heads = ["level", *["reader"] * several, "releases", "expected posterior, in", "expected posterior, out"]
-    table = Table([*heads, "expected ratio, in", "right guesses, in", "right guesses, out"], texts=1 + several)
+    table = PageTable([*heads, "expected ratio, in", "right guesses, in", "right guesses, out"], texts=1 + several)
     figures = []
     for level in scenario.sequences:
         for name in readers_of(scenario):
@@ -57,7 +57,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         f"The same count is published again and again with fresh noise: {often}. Log Bayes factors add up, in any "
         "order; expected ratios do not multiply. The siblings' own counts, where there are any, are published once.",
     ]
-    return Section("What each further release adds", lines, table, figures=figures)
+    return PageSection("What each further release adds", lines, table, figures=figures)
 
 
 def _cells(row: xr.Dataset) -> list[str]:

@@ -11,7 +11,7 @@ import xarray as xr
 
 from adversary._core import figure_of, listed, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Table, audit_words, readers_of
+from adversary.desk.kit import PageTable, audit_words, readers_of
 from adversary.desk.report import descriptions
 from adversary.reader.path import MEANINGS
 from adversary.reader.plans import Level
@@ -90,11 +90,11 @@ def _siblings_read(scenario: Scenario) -> str:
     return "; their own counts are not read."
 
 
-def levels(scenario: Scenario) -> Table:
+def levels(scenario: Scenario) -> PageTable:
     """Every level of the file: its noise, what is done to its numbers, its siblings, and how often it is published."""
     repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
     heads = ["level", "noise", "rho of the noise, one count", "standard deviation (people)", "siblings"]
-    table = Table([*heads, *["published"] * bool(repeated)], texts=2)
+    table = PageTable([*heads, *["published"] * bool(repeated)], texts=2)
     by_name = {level.name: level for level in scenario.plan.levels}
     for name, published_as in last.items():
         level = by_name[published_as]

@@ -11,14 +11,14 @@ import xarray as xr
 
 from adversary._core import between, figure_of, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Table, audit_words, of_reader, readers_of, shown, stated
+from adversary.desk.kit import PageTable, audit_words, of_reader, readers_of, shown, stated
 
 
-def results(scenario: Scenario, tree: xr.DataTree) -> Table:
+def results(scenario: Scenario, tree: xr.DataTree) -> PageTable:
     """The averages of every reader under this truth; "unreliable" where a sampler could not give them."""
     several = isinstance(scenario.adversary, dict)
     heads = [*["reader"] * several, "prior", "expected posterior", "in nine releases of ten", "expected ratio"]
-    table = Table([*heads, "expected difference (points)", "right guesses", "ties"], texts=int(several))
+    table = PageTable([*heads, "expected difference (points)", "right guesses", "ties"], texts=int(several))
     for name in readers_of(scenario):
         one = of_reader(tree["risk"].to_dataset(), name)
         quantile = one["posterior_quantile"].values
@@ -69,12 +69,12 @@ def notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
             )
 
 
-def bounds(scenario: Scenario, tree: xr.DataTree) -> Table:
+def bounds(scenario: Scenario, tree: xr.DataTree) -> PageTable:
     """Every promise, stretched to the reader's records, with what it leaves open and whether it holds."""
     several = isinstance(scenario.adversary, dict)
     heads = [*["reader"] * several, "promise", "posterior", "ratio", "difference (points)"]
     heads += ["may fail in", "releases beyond it", "k", "status"]
-    table = Table(heads, texts=1 + several)
+    table = PageTable(heads, texts=1 + several)
     for name in readers_of(scenario):
         bound = of_reader(tree["bound"].to_dataset(), name)
         for definition in bound["definition"].values:

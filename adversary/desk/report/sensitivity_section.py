@@ -22,8 +22,8 @@ from adversary.desk.files import Ranges, Scenario
 from adversary.desk.kit import (
     FOR_GROUPS,
     SWEPT_DRAWS,
-    Section,
-    Table,
+    PageSection,
+    PageTable,
     add,
     as_audited,
     readers_of,
@@ -160,12 +160,12 @@ def _fan(gone: SweepResult, dim: str) -> Any:
     return tornado.fan(gone.smooth(dim), dim, own=gone.own(dim))
 
 
-def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
     """The part of the report; None where the file asks for none."""
     if scenario.sensitivity is None:
         return None
     gone = run_sweeps(scenario, tree)
-    rows = Table(["input", "value", *HEADS], texts=2)
+    rows = PageTable(["input", "value", *HEADS], texts=2)
     for dim, value, risk in gone.rows():
         rows.add(*named(dim, value), *cells(risk), used=not dim)
     whose = f" Reader {gone.reader}'s inputs move." if gone.reader else ""
@@ -175,7 +175,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         f"are; the target is truly in, or truly out.{whose}",
     ]
     figures = [shown(draw, text) for draw, text in figures_of(gone).values()]
-    return Section("Sensitivity", lines, rows, notes=[*sibling_lines(gone), *belief_lines(gone)], figures=figures)
+    return PageSection("Sensitivity", lines, rows, notes=[*sibling_lines(gone), *belief_lines(gone)], figures=figures)
 
 
 def named(dim: str, value: Any) -> tuple[str, str]:

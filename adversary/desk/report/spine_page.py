@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adversary._core import __version__, between, figure_of, percent, share
-from adversary.desk.kit import Section, Table, shown
-from adversary.desk.report.audit_page import check_directory, template, temporary
+from adversary.desk.kit import PageSection, PageTable, check_directory, shown
+from adversary.desk.report.audit_page import template, temporary
 from adversary.nmf.runs import (
     FAILURE,
     PROVEN,
@@ -226,9 +226,9 @@ def _blocks(number: int) -> str:
     return f"{number:,} block{'s' * (number != 1)}"
 
 
-def _read(account: SpinePage, found: Findings) -> Section:
+def _read(account: SpinePage, found: Findings) -> PageSection:
     """Levels, units, and how well each is measured."""
-    table = Table(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
+    table = PageTable(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
     for name, one in found.levels.items():
         span = sorted({figure_of(float(x)) for x in np.sqrt(one.variance)}, key=float) if one.measured else ["none"]
         table.add(name, f"{one.units:,}", f"{one.measured:,}", f"{one.exact:,}", " to ".join(span))
@@ -238,14 +238,14 @@ def _read(account: SpinePage, found: Findings) -> Section:
         "the same: their counts are the sums of what lies in them."
     ]
     notes = [*account.notes[:NOTED], *[f"and {len(account.notes) - NOTED:,} more"] * (len(account.notes) > NOTED)]
-    return Section("What was read", lines, table, notes)
+    return PageSection("What was read", lines, table, notes)
 
 
-def _promised(account: SpinePage, found: Findings) -> Section:
+def _promised(account: SpinePage, found: Findings) -> PageSection:
     made = found.promised
     if not np.isfinite(made.rho):
         text = "Exact counts settle what is asked in all blocks, so that nothing is promised about them."
-        return Section("What was promised", [text])
+        return PageSection("What was promised", [text])
     lines = [
         f"A person more or less in a block moves one count in every unit above it. The noise of those counts is "
         f"zero-concentrated DP with rho = {figure_of(made.rho)} on the weakest path"
@@ -258,22 +258,22 @@ def _promised(account: SpinePage, found: Findings) -> Section:
         "This is about the one cell that was read. Other queries of the same release tell more, and the promise for "
         "all of them together is weaker.",
     ]
-    table = Table(["prior", "posterior", "ratio"], texts=0)
+    table = PageTable(["prior", "posterior", "ratio"], texts=0)
     for prior in sorted({0.01, 0.1, 0.5, account.prior}):
         ends = made.posterior(prior), made.ratio(prior)
         table.add(share(prior), between(*ends[0], percent=True), between(*ends[1]), used=prior == account.prior)
     note = f"Bounds, rounded outward, that hold in all but {percent(made.failure)} of releases for any one person."
-    return Section("What was promised", lines, table, [note])
+    return PageSection("What was promised", lines, table, [note])
 
 
-def _spread(account: SpinePage, found: Findings) -> Section:
+def _spread(account: SpinePage, found: Findings) -> PageSection:
     """Quantiles of the risk, and shares of blocks beyond thresholds."""
     from adversary.desk.figures import spine_figures
 
     ratio, bounds = found.ratios, found.promised.ratio(account.prior)
-    section = Section("How the risk is spread over the blocks")
+    section = PageSection("How the risk is spread over the blocks")
     if ratio.size:
-        table = Table(["share of blocks at or below", "ratio", "posterior"], texts=0)
+        table = PageTable(["share of blocks at or below", "ratio", "posterior"], texts=0)
         for q in QUANTILES:
             at = float(np.quantile(ratio, q))
             table.add(percent(q), figure_of(at), share(min(at * account.prior, 1.0)))
@@ -292,14 +292,14 @@ def _spread(account: SpinePage, found: Findings) -> Section:
     return section
 
 
-def _worst(account: SpinePage, found: Findings) -> Section:
+def _worst(account: SpinePage, found: Findings) -> PageSection:
     from adversary.desk.figures import spine_figures
 
-    section = Section("The blocks where most is learned")
+    section = PageSection("The blocks where most is learned")
     if not found.ratios.size:
         return section
     heads = ["block", "noisy count", "posterior mean", f"{percent(account.prob)} set", "posterior", "ratio"]
-    section.table = Table(heads)
+    section.table = PageTable(heads)
     names = ("geocode", "noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
     columns = {name: column(found.worst, name) for name in names}
     for i in range(len(columns["ratio"])):
@@ -318,7 +318,7 @@ def _worst(account: SpinePage, found: Findings) -> Section:
     return section
 
 
-def _counts(found: Findings) -> Section:
+def _counts(found: Findings) -> PageSection:
     from adversary.desk.figures import spine_figures
 
     text = (
@@ -328,15 +328,15 @@ def _counts(found: Findings) -> Section:
     if any(one.points.shape[1] < one.measured for one in found.levels.values()):
         text += " Of levels with many units some are drawn."
     draw = partial(spine_figures.shrinkage, found.levels)
-    return Section("What the posterior makes of the noisy counts", figures=[shown(draw, text)])
+    return PageSection("What the posterior makes of the noisy counts", figures=[shown(draw, text)])
 
 
-def _errors(errors: xr.Dataset) -> Section:
+def _errors(errors: xr.Dataset) -> PageSection:
     from adversary.desk.figures import spine_figures
 
     names = [str(x) for x in errors["estimate"].values]
     covered = [name for name in names if np.isfinite(errors["coverage"].sel(estimate=name)).any()]
-    table = Table(["level", *(f"{name}: error" for name in names), *(f"{name}: covers" for name in covered)])
+    table = PageTable(["level", *(f"{name}: error" for name in names), *(f"{name}: covers" for name in covered)])
     for level in errors["level"].values:
         one = errors.sel(level=level)
         rates = [percent(float(x)) if np.isfinite(x) else "none" for x in one["coverage"].sel(estimate=covered).values]
@@ -346,10 +346,10 @@ def _errors(errors: xr.Dataset) -> Section:
         f"{percent(float(errors.attrs['prob']))} intervals hold the truth, level by level."
     ]
     drawn = shown(partial(spine_figures.accuracy, errors), "The same as a figure.")
-    return Section("Beside the truth", lines, table, figures=[drawn])
+    return PageSection("Beside the truth", lines, table, figures=[drawn])
 
 
-def _reading() -> Section:
+def _reading() -> PageSection:
     lines = [
         "Posterior: the probability that the person is in the block's cell, for a reader who knows everybody else "
         "there. Ratio: posterior over prior; 1 means that nothing was learned.",
@@ -358,7 +358,7 @@ def _reading() -> Section:
         "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most what they may "
         "fail in, on average over releases, for readers who are right about everybody else.",
     ]
-    return Section("How to read the numbers", lines)
+    return PageSection("How to read the numbers", lines)
 
 
 def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:

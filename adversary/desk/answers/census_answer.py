@@ -1,0 +1,255 @@
+"""What a concern about the 2020 Census costs, and what it reveals: the counted queries, rho, and what follows.
+
+The discrete noise of all counted queries is composed exactly; beside it stand the Gaussian with the same rho, which is
+no bound, and what zCDP alone allows (Kifer et al. 2022, Theorem 6.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import PERCENT, as_array, blocks, check_probability, outward_percent, percent
+from adversary.desk.answers.bounds_answer import (
+    DELTAS,
+    FAILURE,
+    LEAD,
+    LEVELS,
+    PRIORS,
+    SIDES,
+    belief_section,
+    beliefs,
+    card,
+    certain,
+    limit,
+    noise_figures,
+)
+from adversary.desk.kit import Column, Document, Section, Table
+from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
+from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
+
+
+def solve_every(cells: Cells = 2) -> xr.DataTree:
+    """Price of the scenarios A to H: group `scenarios`, as `prices` gives it."""
+    return xr.DataTree.from_dict({"scenarios": prices([scenario(name, cells) for name in SCENARIOS])})
+
+
+def prices(every: Sequence[CensusScenario]) -> xr.Dataset:
+    """Queries, noisy cells, rho, rho as an exact fraction, and rho as printed in the paper, over "scenario"."""
+    columns = {
+        "concern": [one.concern for one in every],
+        "queries": [len(one.queries) for one in every],
+        "cells": [sum(query.cells for query in one.queries) for one in every],
+        "rho": [float(one.rho) for one in every],
+        "rho_exact": [str(one.rho) for one in every],
+        "rho_printed": [np.nan if one.published_rho is None else float(one.published_rho) for one in every],
+    }
+    return xr.Dataset(
+        {name: ("scenario", np.array(column)) for name, column in columns.items()},
+        {"scenario": [one.name for one in every]},
+    )
+
+
+def solve(
+    made: CensusScenario,
+    priors: Sequence[float] = PRIORS,
+    levels: Sequence[float] = LEVELS,
+    failure: float = FAILURE,
+    deltas: Sequence[float] = DELTAS,
+) -> xr.DataTree:
+    """What a concern costs, and what follows.
+
+    Parameters
+    ----------
+    made : the counted queries
+    priors, levels, failure, deltas : as for `bounds_answer.solve`
+
+    Returns
+    -------
+    DataTree with groups `scenarios` (one), `queries` (query), `tests` (level, side) with the certified power of the
+    exact composition, the power of the Gaussian with the same rho and the most that zCDP allows, `epsilon` (delta) with
+    the same and the published simple conversion, and `beliefs` and `any_prior` as of `bounds_answer.beliefs`.
+    """
+    check_probability("level", levels)
+    check_probability("prior", priors)
+    check_probability("failure", failure)
+    jobs: dict[str, Callable[[], Any]] = {
+        "tests": lambda: _powers(made, levels),
+        "epsilon": lambda: _epsilons(made, deltas),
+        "beliefs": lambda: beliefs(made.loss, priors, failure),
+    }
+    done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
+    found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=found["beliefs"].attrs["failure"])
+    return tree
+
+
+def _queries(made: CensusScenario) -> xr.Dataset:
+    """The counted queries, labelled by their places."""
+    every = list(made.queries)
+    columns = {
+        "level": np.array([one.level for one in every], dtype=str),
+        "name": np.array([one.query for one in every], dtype=str),
+        "rho_star": np.array([str(one.rho_star) for one in every], dtype=str),
+        "cells": np.array([one.cells for one in every], dtype=int),
+    }
+    return xr.Dataset({name: ("query", column) for name, column in columns.items()}, {"query": np.arange(len(every))})
+
+
+def _same_rho(made: CensusScenario) -> tuple[GaussianDP, ZeroConcentratedDP]:
+    rho = float(made.rho)
+    return GaussianDP(float(np.sqrt(2.0 * rho))), ZeroConcentratedDP(rho)
+
+
+def _powers(made: CensusScenario, levels: Sequence[float]) -> xr.Dataset:
+    a = as_array(levels)
+    gaussian, concentrated = _same_rho(made)
+    found = {
+        "power": (("level", "side"), np.transpose(made.loss.bracket.power(a))),
+        "gaussian_power": ("level", as_array(gaussian.power(a)), {"direction": "estimate"}),
+        "zcdp_power": ("level", as_array(concentrated.power(a)), {"direction": "upper"}),
+    }
+    return xr.Dataset(found, {"level": a, "side": SIDES})
+
+
+def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
+    gaussian, concentrated = _same_rho(made)
+    above = {"direction": "upper"}
+    found = {
+        "epsilon": ("delta", np.array([made.loss.epsilon(d) for d in deltas]), above),
+        "gaussian_epsilon": ("delta", np.array([gaussian.epsilon(d) for d in deltas]), {"direction": "estimate"}),
+        "zcdp_epsilon": ("delta", np.array([concentrated.epsilon(d) for d in deltas]), above),
+        "simple_epsilon": ("delta", np.array([simple_epsilon(concentrated.rho, d) for d in deltas]), above),
+    }
+    return xr.Dataset(found, {"delta": list(deltas)})
+
+
+def document_of_every(tree: xr.DataTree) -> Document:
+    """The answer of `solve_every` for people."""
+    found = tree["scenarios"].to_dataset()
+    rho = [Column("rho", "number"), Column("printed rho", "parameter")]
+    table = Table(["scenario", "concern", Column("queries", "count"), *rho], name="scenarios")
+    for name in found["scenario"].values:
+        one = found.sel(scenario=name)
+        printed = float(one["rho_printed"])
+        cells = str(one["concern"].values), int(one["queries"]), float(one["rho"])
+        table.add(str(name), *cells, None if np.isnan(printed) else printed)
+    short = [str(name) for name in found["scenario"].values if _shortfall(found.sel(scenario=name)) is not None]
+    least, most = (str(found["scenario"].values[int(pick(found["rho"].values))]) for pick in (np.argmin, np.argmax))
+    said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
+    return Document(
+        "Concerns about the 2020 Census (Kifer et al. 2022, section 8.2)",
+        tree,
+        listed=("scenarios",),
+        sections=[
+            Section(
+                "Scenarios",
+                f"Scenario {least} costs the least and {most} the most.",
+                tables=[table],
+                notes=[said] * bool(short),
+            )
+        ],
+    )
+
+
+def document(made: CensusScenario, tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    rho, chance = float(made.rho), float(tree.attrs["failure"])
+    ladder = {"rho": rho, "guarantees": {"exact composition": made.loss}}
+    drawn = noise_figures({"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}, ladder)
+    tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
+    powers, epsilons = _power_table(tests), _epsilon_table(epsilon)
+    level, delta = len(powers.rows) // 2, len(epsilons.rows) - 1
+    at, (_, most), _, allowed = powers.rows[level]
+    return Document(
+        f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}",
+        tree,
+        listed=("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior"),
+        card=card(tree, certain(made.loss, chance), (at, most), tuple(epsilons.rows[delta][:2])),
+        lead=[_cost(tree), LEAD],
+        sections=[
+            belief_section(tree),
+            Section(
+                "Tests of “in” against “out”",
+                f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}"
+                f"{PERCENT}; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}.",
+                tables=[powers],
+                figures=[drawn["trade_off"]],
+            ),
+            Section(
+                "Approximate DP",
+                f"At delta = {epsilons.texts[delta][0]}, epsilon is {limit(epsilons.rows[delta][1])}; "
+                f"the tight conversion of zCDP gives {epsilons.texts[delta][3]}.",
+                tables=[epsilons],
+                figures=[drawn["epsilon_by_delta"]],
+            ),
+            _query_section(made),
+        ],
+    )
+
+
+def _cost(tree: xr.DataTree) -> str:
+    """Queries, cells and rho in a sentence, and the printed rho where it is not the sum of the paper's own tables."""
+    one = tree["scenarios"].to_dataset().isel(scenario=0)
+    rho = " = ".join(dict.fromkeys([str(one["rho_exact"].values), format(float(one["rho"]), ".10g")]))
+    counted = (
+        f"{int(one['queries'])} queries are counted, in which {int(one['cells'])} noisy cells change; rho = {rho}."
+    )
+    short = _shortfall(one)
+    if short is None:
+        return counted
+    by = f"{abs(short):.6f} {'less' if short > 0 else 'more'} than the sum of its own tables, which is used here"
+    return f"{counted} The paper prints rho = {float(one['rho_printed']):g}, {by}."
+
+
+def _shortfall(one: xr.Dataset) -> float | None:
+    """By how much the printed rho falls short, where that is more than its own rounding."""
+    printed = float(one["rho_printed"])
+    if np.isnan(printed):
+        return None
+    exact, digits = Fraction(str(one["rho_exact"].values)), len(f"{printed:g}".partition(".")[2])
+    return None if float(round(exact, digits)) == printed else float(exact) - printed
+
+
+def _power_table(tests: xr.Dataset) -> Table:
+    columns = [
+        Column("false alarms", "probability"),
+        Column("exact composition, certified", "% certified"),
+        Column("Gaussian, same rho", "probability"),
+        Column("zCDP allows", "% at most"),
+    ]
+    table = Table(columns, title="Detections of the best test (power)", name="tests")
+    for level in tests["level"].values:
+        one = tests.sel(level=level)
+        low, high = map(float, one["power"].values)
+        table.add(float(level), (low, high), float(one["gaussian_power"]), float(one["zcdp_power"]))
+    return table
+
+
+def _epsilon_table(epsilon: xr.Dataset) -> Table:
+    heads = ("exact composition", "Gaussian, same rho", "zCDP (tight)", "zCDP (simple)")
+    table = Table([Column("delta", "parameter"), *(Column(head, "at most") for head in heads)], name="epsilon")
+    for i, delta in enumerate(epsilon["delta"].values):
+        table.add(float(delta), *(float(epsilon[one][i]) for one in epsilon.data_vars))
+    return table
+
+
+def _query_section(made: CensusScenario) -> Section:
+    """Levels with the rho of their counted queries."""
+    table = Table(["level", Column("rho", "number"), "queries"], name="queries")
+    before = ""
+    for level in dict.fromkeys(one.level for one in made.queries):
+        here = [one for one in made.queries if one.level == level]
+        names = ", ".join(one.query for one in here)
+        table.add(
+            level, float(sum(one.rho_star * one.cells / 2 for one in here)), "the same" if names == before else names
+        )
+        before = names
+    most = max(table.rows, key=lambda row: float(row[1]), default=None)
+    finding = f"The level that costs the most is {most[0]}: rho = {table.typed[1].shown(most[1])}." if most else ""
+    return Section("Queries counted", finding, tables=[table])

@@ -1,0 +1,121 @@
+"""`adversary doctor`: what is installed here, and what this machine offers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+import adversary
+from adversary._core import NAME, __version__
+from adversary.desk.commands.options import Form, Json, Out, Quiet, answering
+from adversary.desk.kit import Card, Column, Document, Section, Table
+
+MISSING = "not installed"
+COMPILER = "none: models that PyMC samples itself run slower"
+
+
+def doctor_command(out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False) -> None:
+    """Versions, cores, caches and optional extras of this installation."""
+    with answering(form, as_json, quiet, out) as answer:
+        answer(document(examine()))
+
+
+def examine() -> xr.DataTree:
+    """Groups `machine`, `packages` (package: version and the extra they belong to) and `caches` (cache: folder)."""
+    found = packages()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    compiler = shutil.which("g++") or shutil.which("clang++") or ""
+    machine = {"cores": cores, "python": platform.python_version(), "system": platform.system(), "compiler": compiler}
+    places = caches()
+    groups = {
+        "machine": xr.Dataset({name: ((), value) for name, value in machine.items()}),
+        "packages": xr.Dataset(
+            {
+                "version": ("package", np.array([_installed(name) for name in found])),
+                "extra": ("package", np.array(list(found.values()))),
+            },
+            {"package": list(found)},
+        ),
+        "caches": xr.Dataset(
+            {
+                "folder": ("cache", np.array([str(folder) for folder in places.values()])),
+                "writable": ("cache", np.array([_writable(folder) for folder in places.values()])),
+            },
+            {"cache": list(places)},
+        ),
+    }
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs["version"] = __version__
+    return tree
+
+
+def packages() -> dict[str, str]:
+    """What this distribution needs, with the extra that brings it; "" for what is always needed."""
+    found = {}
+    for line in requires(NAME) or []:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        assert name
+        found[name[0]] = extra[1] if extra else ""
+    return found
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return MISSING
+
+
+def caches() -> dict[str, Path]:
+    """Where compiled code is kept; numba's is beside the sources where nothing else is said."""
+    numba = os.environ.get("NUMBA_CACHE_DIR") or Path(adversary.__file__).parent
+    flags = re.search(r"(?:base_)?compiledir=([^,]+)", os.environ.get("PYTENSOR_FLAGS", ""))
+    return {"numba": Path(numba), "PyTensor": Path(flags[1] if flags else "~/.pytensor").expanduser()}
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a folder can be written into, or made."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(there, os.W_OK)
+
+
+def document(tree: xr.DataTree) -> Document:
+    """The answer of `examine` for people."""
+    machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
+    installed = Table(["package", "version", "needed for"], name="packages")
+    for name in packs["package"].values:
+        one = packs.sel(package=name)
+        installed.add(str(name), str(one["version"].values), str(one["extra"].values) or "everything")
+    missing = packs.where(packs["version"] == MISSING, drop=True)
+    extras = sorted({str(extra) for extra in missing["extra"].values})
+    kept = Table(["compiled by", "folder", "writable"], name="caches")
+    for name in places["cache"].values:
+        one = places.sel(cache=name)
+        kept.add(str(name), str(one["folder"].values), "yes" if bool(one["writable"]) else "no")
+    compiler = str(machine["compiler"].values)
+    warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
+    warnings += [f"Code compiled by {row[0]} is compiled again in every run." for row in kept.rows if row[2] == "no"]
+    here = Table(["", Column("value")], name="machine")
+    here.add("cores", str(int(machine["cores"])))
+    here.add("Python", str(machine["python"].values))
+    here.add("system", str(machine["system"].values))
+    here.add("C++ compiler", compiler or COMPILER)
+    return Document(
+        f"adversary {__version__}",
+        tree,
+        listed=("machine", "packages", "caches"),
+        card=Card("Everything is installed." if not warnings else "Something optional is missing.", "holds"),
+        sections=[
+            Section("Machine", tables=[here]),
+            Section("Packages", tables=[installed]),
+            Section("Caches of compiled code", tables=[kept]),
+        ],
+        warnings=warnings,
+    )

@@ -1,0 +1,128 @@
+"""What every command does with its document: print it, and write page, numbers, tables and figures, all or none."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from adversary.desk.kit.document import Document
+from adversary.desk.kit.rendering import show, to_csv, to_html, to_json, to_markdown
+from adversary.desk.kit.safe_text import naming, netcdf, safe_names
+
+PAGE, DATA = "report.html", "data.nc"
+FORMS = ("text", "json", "csv", "md")
+
+
+def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
+    """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
+
+    All are made in a hidden folder inside this one and moved out when they are whole. Where the page cannot be made,
+    the numbers stay, since they took long to compute, unless a page of earlier numbers is there.
+
+    Parameters
+    ----------
+    document : the answer
+    folder : an existing directory
+    data : name of the file of numbers
+
+    Returns
+    -------
+    paths of the files.
+
+    Raises
+    ------
+    OSError : a file cannot be written; it is named
+    """
+    with TemporaryDirectory(dir=folder, prefix=".") as name:
+        hidden = Path(name)
+        numbers = _put(hidden, folder, data, netcdf(document.data))
+        try:
+            made = [_put(hidden, folder, file, content) for file, content in _shown(document)]
+        except Exception as error:
+            if not (folder / PAGE).exists():
+                error.add_note(f"(the numbers are in {numbers.replace(folder / data)}, without a page)")
+            raise
+        return [path.replace(folder / path.name) for path in (numbers, *made)]
+
+
+def _shown(document: Document) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the page, of the tables and of the figures that could be drawn."""
+    yield PAGE, to_html(document).encode()
+    tables, figures = document.tables, document.figures
+    names = _file_names([table.name or table.title or "table" for table in tables])
+    yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(names, tables, strict=True))
+    for name, figure in zip(_file_names([figure.name for figure in figures]), figures, strict=True):
+        if isinstance(figure.svg, bytes):
+            yield f"{name}.svg", figure.svg
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """A name for each; those that occur more than once are counted."""
+    seen = [names[: i + 1].count(name) for i, name in enumerate(names)]
+    return list(safe_names(f"{name} {n}" if n > 1 else name for name, n in zip(names, seen, strict=True)).values())
+
+
+def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:
+    with naming(folder / name):
+        (hidden / name).write_bytes(content)
+    return hidden / name
+
+
+def deliver(document: Document, form: str = "text", out: Path | None = None, *, quiet: bool = False) -> None:
+    """Write a document into a directory, if one is given, and print it in one of `FORMS`."""
+    if out is not None:
+        write(document, out)
+    if not quiet:
+        _print(document, form)
+    if out is not None:
+        print(f"page, tables, figures and numbers in {out}", file=sys.stderr)
+
+
+def _print(document: Document, form: str) -> None:
+    if form == "text":
+        show(document)
+    elif form == "json":
+        print(to_json(document))
+    elif form == "md":
+        print(to_markdown(document), end="")
+    else:
+        print("\n".join(f"# {table.title or table.name}\n{to_csv(table)}" for table in document.tables), end="")
+
+
+def check_directory(directory: str | Path) -> Path:
+    """A directory to write into, made if need be and tested by a temporary file.
+
+    Parameters
+    ----------
+    directory : path of the directory
+
+    Returns
+    -------
+    Path : the directory.
+
+    Raises
+    ------
+    OSError : it cannot be made or written into; the message says why
+    """
+    folder = Path(directory)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror or error
+        raise OSError(f"cannot write into {folder}: {why}") from None
+
+
+def check_form(form: str) -> str:
+    """One of `FORMS`.
+
+    Raises
+    ------
+    ValueError : another word
+    """
+    if form not in FORMS:
+        raise ValueError(f"--format must be one of {', '.join(FORMS)}, got {form!r}")
+    return form

@@ -1,0 +1,186 @@
+"""A document on the screen, as a page that needs nothing outside itself, and as Markdown; its tables as CSV.
+
+Texts from files are made safe here, once: nothing moves a cursor, nothing is read as markup, a page escapes them all.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
+
+from adversary.desk.kit.document import WORDS, Card, Document, Figure, Measured, Section, Table
+from adversary.desk.kit.safe_text import printable
+
+WIDTH = 120
+"""Of what is not printed on a terminal."""
+COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
+
+
+class Screen(Console):
+    """A console on which texts of other people move no cursor and turn no line."""
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """Every piece of text, as it is about to be written."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(printable(text), style, control)
+
+
+def show(document: Document) -> None:
+    """Print a document; figures are left out."""
+    screen = Screen(width=None if sys.stdout.isatty() else WIDTH)
+    screen.print(Text(document.title, style="bold"))
+    if document.card:
+        _show_card(document.card, screen)
+    for line in document.lead:
+        screen.print(Text(line))
+    for section in document.sections:
+        _show_section(section, screen)
+    for line in document.warnings:  # last, where the eye ends
+        screen.print(Text(f"\nTake care. {line}", style="bold"))
+
+
+def _show_card(card: Card, screen: Console) -> None:
+    screen.print(Text(card.verdict, style=COLOURS.get(card.status, "bold")))
+    for name, value in card.numbers:
+        screen.print(Text(f"  {name}: {value}"))
+    if card.sentence:
+        screen.print(Text(card.sentence))
+
+
+def _show_section(section: Section, screen: Console) -> None:
+    if not section.on_screen:
+        return
+    screen.print("", Text(section.title, style="bold"), sep="\n")
+    for line in (section.finding, *section.paragraphs):
+        if line:
+            screen.print(Text(line))
+    for table in section.tables:
+        if table.title:
+            screen.print(Text(table.title))
+        screen.print(_grid(table))
+        for note in table.notes:
+            screen.print(Text(note, style="dim"))
+    for note in section.notes:
+        screen.print(Text(note, style="dim"))
+    for part in section.parts:
+        _show_section(part, screen)
+
+
+def _grid(table: Table) -> Grid:
+    made = Grid(box=None, pad_edge=False, header_style="bold")
+    for column in table.typed:
+        made.add_column(Text(column.head), justify="left" if column.kind in WORDS else "right")
+    for i, row in enumerate(table.texts):
+        cells = [
+            Text(text, style=COLOURS.get(text, "") if column.kind == "status" else "bold" * (i in table.marked))
+            for column, text in zip(table.typed, row, strict=True)
+        ]
+        made.add_row(*cells)
+    return made
+
+
+def to_json(document: Document) -> str:
+    """One JSON object, without NaN or infinity."""
+    return json.dumps(document.as_json(), indent=2, allow_nan=False)
+
+
+def to_markdown(document: Document) -> str:
+    """The document as Markdown; figures as links to their files."""
+    lines = [f"# {_plain(document.title)}", ""]
+    if document.card:
+        lines += [f"**{_plain(document.card.verdict)}**", ""]
+        lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in document.card.numbers]
+        lines += [""] * bool(document.card.numbers)
+        lines += [text for figure in [document.card.figure] if figure for text in (_link(figure), "")]
+        lines += [text for line in [document.card.sentence] if line for text in (_plain(line), "")]
+    lines += [text for line in document.lead for text in (_plain(line), "")]
+    for section in document.sections:
+        lines += _section_lines(section, 2)
+    lines += [text for line in document.warnings for text in (f"> **Take care.** {_plain(line)}", "")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section_lines(section: Section, depth: int) -> Iterator[str]:
+    yield from ("#" * depth + " " + _plain(section.title), "")
+    for line in (section.finding, *section.paragraphs):
+        if line:
+            yield from (_plain(line), "")
+    for table in section.tables:
+        if table.title:
+            yield from (_plain(table.title), "")
+        yield "| " + " | ".join(_plain(column.head) for column in table.typed) + " |"
+        yield "|" + "|".join("---" if column.kind in WORDS else "---:" for column in table.typed) + "|"
+        yield from ("| " + " | ".join(map(_plain, row)) + " |" for row in table.texts)
+        yield ""
+        yield from (text for note in table.notes for text in (_plain(note), ""))
+    yield from (text for figure in section.figures for text in (_link(figure), ""))
+    yield from (text for note in section.notes for text in (_plain(note), ""))
+    for part in section.parts:
+        yield from _section_lines(part, depth + 1)
+
+
+def _link(figure: Figure) -> str:
+    return f"![{_plain(figure.caption)}]({figure.name}.svg)"
+
+
+def _plain(text: str) -> str:
+    """One line in which Markdown finds no markup."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(printable(text).split()))
+
+
+def to_csv(table: Table) -> str:
+    """A table with unrounded numbers: two columns for an interval, and one more for standard errors."""
+    intervals = [column.kind.endswith("interval") for column in table.typed]
+    errors = [any(isinstance(row[i], Measured) and row[i].error for row in table.rows) for i in range(len(table.typed))]
+    heads: list[str] = []
+    for column, ends, spread in zip(table.typed, intervals, errors, strict=True):
+        heads += [f"{column.head}, lower", f"{column.head}, upper"] if ends else [column.head]
+        heads += [f"{column.head}, standard error"] * spread
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(heads)
+    for row in table.rows:
+        cells: list[Any] = []
+        for cell, ends, spread in zip(row, intervals, errors, strict=True):
+            value = cell.value if isinstance(cell, Measured) else cell
+            cells += (list(value) if isinstance(value, tuple) else [value, value]) if ends else [value]
+            cells += [cell.error if isinstance(cell, Measured) else None] * spread
+        writer.writerow(["" if cell is None else _inert(cell) if isinstance(cell, str) else cell for cell in cells])
+    return buffer.getvalue()
+
+
+def _inert(text: str) -> str:
+    """Words that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in "=+-@\t\r" else text
+
+
+def to_html(document: Document) -> str:
+    """The document as one HTML page; everything from a file is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True)
+    return made.get_template("document.html.j2").render(document=document, words=WORDS, inline=inline)
+
+
+def inline(figure: Figure) -> str:
+    """The address of a figure inside the page; nothing where it could not be drawn."""
+    made = figure.svg
+    return "data:image/svg+xml;base64," + base64.b64encode(made).decode() if isinstance(made, bytes) else ""
+
+
+def _shown(value: Any) -> Any:
+    """What is put into a page; what a macro made of such values is there already."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
