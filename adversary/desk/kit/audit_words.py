@@ -64,7 +64,8 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
             return [("", scenario, tree)]
         groups = {group: node.to_dataset() for group, node in tree.children.items()}
         parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
-        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()})
+        swept = {"sensitivity": tree[f"sensitivity/{name}"]} if "sensitivity" in tree.children else {}
+        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()} | swept)
         part.attrs.update(tree.attrs)
         found.append((name, one, part))
     return found
