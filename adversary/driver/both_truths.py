@@ -148,7 +148,7 @@ def of_unused_record(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Tru
 
 
 def at_priors(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:
-    """Group `priors`: expected ratio, and what 19 in 20 releases stay below, at `PRIORS`; none where no prior matters."""
+    """Group `priors`: expected ratio, what 19 in 20 releases stay below, at `PRIORS`; none where no prior matters."""
     invariant = invariant_factor(plan, reader, truth)
     if not np.isfinite(invariant):
         return {}

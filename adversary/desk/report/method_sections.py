@@ -156,8 +156,8 @@ def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
     )
     yield (
         "The plan's own loss is not a guarantee: it is what the noise bounds by itself, computed exactly or from "
-        "above. A guarantee is violated when the noise does not satisfy it; exceeded when it is satisfied but an adversary "
-        "with mistaken or improper beliefs passes its bound more often than it may fail."
+        "above. A guarantee is violated when the noise does not satisfy it; exceeded when it is satisfied but an "
+        "adversary with mistaken or improper beliefs passes its bound more often than it may fail."
     )
     yield f"Every bound also covers whatever is computed from the release afterwards{itself}."
     yield f"Probability left out by truncation: at most {tree.attrs.get('truncation_mass', 1e-12):g}."

@@ -27,8 +27,8 @@ SURE_ONLY = (
 )
 ABOUT = (
     "Losses are in nats, as an epsilon: that of a guarantee is rounded up, what the profile allows down. “Broken” "
-    "means that the guarantee alone allows more than the profile. The plan's own loss is what the noise itself bounds, the "
-    "sharpest of them; one that is kept is enough."
+    "means that the guarantee alone allows more than the profile. The plan's own loss is what the noise itself bounds, "
+    "the sharpest of them; one that is kept is enough."
 )
 ASSUMED = (
     "A profile limits what a release reveals of one person to adversaries whose beliefs about everybody else do not "
