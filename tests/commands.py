@@ -40,3 +40,15 @@ def _succeeded(*arguments: str, silent: bool) -> str:
 
 def _refuse(token: str) -> None:
     raise AssertionError(f"{token} is not JSON")
+
+
+def numbers(answer: dict[str, Any], quantity: str, **labels: Any) -> list[dict[str, Any]]:
+    """The records of one quantity with these labels."""
+    asked = {"quantity": quantity, **labels}
+    return [row for row in answer["records"] if all(row.get(key) == value for key, value in asked.items())]
+
+
+def number(answer: dict[str, Any], quantity: str, **labels: Any) -> Any:
+    """The value of the only such record."""
+    (row,) = numbers(answer, quantity, **labels)
+    return row["value"]

@@ -22,7 +22,6 @@ from adversary.reader.counterfactual import unused_record
 from adversary.reader.path import Adversary, Truth, opposite, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import (
-    AuditedPosterior,
     BayesFactorLaw,
     DiscretePart,
     empirical_epsilon_of,
@@ -32,7 +31,7 @@ from adversary.reader.risk import (
 
 SIDES = ("in", "out")
 LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
-"""False alarms: a test is shown at the threshold with at most so many."""
+"""False alarms of the tests that are shown."""
 PARTS = 16
 """Parts into which simulated releases are split for the standard error of an epsilon."""
 PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspace(0.5, 0.05, 11)]))
@@ -129,14 +128,17 @@ def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
     return replace(law, rest=DiscretePart(law.rest.values[kept], weights / weights.sum()), draws=kept.size)
 
 
-def _tests(law: AuditedPosterior) -> xr.Dataset:
-    """Decisions for "in" at the threshold that keeps false alarms to each of `LEVELS`."""
-    alarms, detections = law.decisions(law.quantile(1.0 - np.array(LEVELS), "out"))
-    direction = {"direction": "estimate" if law.laws[0].simulated else "exact"}
-    return xr.Dataset(
-        {"detections": ("level", detections, direction), "false_alarms": ("level", alarms, direction)},
-        {"level": list(LEVELS)},
-    )
+def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
+    """Power of the best test of "in" at each of `LEVELS`: it decides at random where the log Bayes factor is at the
+    threshold, so that false alarms are just so many."""
+    levels = np.array(LEVELS)
+    threshold = out.quantiles(1.0 - levels)
+    slack = np.where(np.isfinite(threshold), TOLERANCE * np.maximum(1.0, np.abs(threshold)), 0.0)
+    (alarms, least), (above, most) = ((law.sf(threshold + slack), law.sf(threshold - slack)) for law in (out, present))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(np.clip((levels - alarms) / (least - alarms), 0.0, 1.0))
+    direction = {"direction": "estimate" if out.simulated else "exact"}
+    return xr.Dataset({"detections": ("level", above + share * (most - above), direction)}, {"level": list(LEVELS)})
 
 
 def of_unused_record(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:

@@ -199,6 +199,7 @@ class Bounds:
             "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
             "naive_broken": ("definition", [int(broken) for _, broken in passed]),
             "semi_loss_bound": ("definition", [self._limit(promise)[1] for promise in beside.values()], upper),
+            "achieved": ("definition", [readings.reached(failure) for failure, _ in naive], {"direction": direction}),
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 

@@ -102,6 +102,16 @@ class Readings:
         table = DiscretePart(factor, weight / weight.sum()) if factor.size else NOTHING
         return BayesFactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
 
+    def reached(self, failure: float) -> float:
+        """Smallest e that the log odds, from the exact levels on, move by more than in at most that share of releases."""
+        start = float(logit(self.prior.base))
+        odds = np.zeros(self.weight.size) if np.isinf(start) else self.posterior["log_odds"].values - start
+        size = np.abs(np.nan_to_num(odds, posinf=np.inf, neginf=-np.inf))
+        order = np.argsort(-size, kind="stable")
+        beyond = np.cumsum(self.weight.values[order])
+        place = int(np.searchsorted(beyond, failure * (1 + 1e-9) + 1e-15, side="right"))
+        return np.nan if self.failed else float(size[order][min(place, size.size - 1)])
+
     def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
         """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""
         posterior = self.posterior["posterior"].values

@@ -330,7 +330,7 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
         if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
             shown.append(reader)
             one = of_reader(found, name)
-            points[f"adversary {name}".strip()] = (one["false_alarms"].values, one["detections"].values)
+            points[f"adversary {name}".strip()] = (one["level"].values, one["detections"].values)
     return trade_off({**curves, "this release, others known": scenario.plan.privacy_loss()}, points)
 
 

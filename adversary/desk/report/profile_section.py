@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import outward, percentage
-from adversary.desk.answers import SURE, profile_verdict
+from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Measured, Section, Table
 from adversary.desk.kit.audit_words import called, of_reader, readers_of
 from adversary.driver import OWN
-from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED
+from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, SURE
 
 UNPROMISED = "broken, and nothing guaranteed"
 SAID = {
