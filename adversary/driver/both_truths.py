@@ -93,9 +93,7 @@ def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth
     if np.isfinite(invariants).all():
         found["empirical"] = _epsilon([_since(*pair) for pair in zip(every, invariants, strict=True)], failure)
     if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
-        found["tests"] = _tests(
-            AuditedPosterior((laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"])))
-        )
+        found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
     return found
 
 

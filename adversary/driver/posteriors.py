@@ -103,7 +103,7 @@ class Readings:
         return BayesFactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
 
     def reached(self, failure: float) -> float:
-        """Smallest e that the log odds, from the exact levels on, move by more than in at most that share of releases."""
+        """Smallest e that log odds move by more than, from the exact levels on, in at most that share of releases."""
         start = float(logit(self.prior.base))
         odds = np.zeros(self.weight.size) if np.isinf(start) else self.posterior["log_odds"].values - start
         size = np.abs(np.nan_to_num(odds, posinf=np.inf, neginf=-np.inf))
