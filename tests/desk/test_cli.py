@@ -17,7 +17,8 @@ import xarray as xr
 import adversary as adv
 from adversary._core import blocks as runner
 from adversary.desk.commands import cli
-from adversary.desk.kit import Figure, output
+from adversary.desk.kit import Figure
+from adversary.desk.kit import output as output
 from adversary.desk.report import audit_answer
 from tests import commands
 

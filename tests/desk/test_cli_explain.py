@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import xarray as xr
+from adversary.desk.report.audit_page import render
 
 import adversary as adv
 from adversary.desk.commands.options import SEED
 from adversary.desk.files.profile_file import load_profile_file
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.report import explain_answer
-from adversary.desk.report.audit_page import render
 from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
 from adversary.policy.budget.release_budget import ReleaseBudget, allocate
 from adversary.policy.budget.verdict_on_guarantee import verdict
