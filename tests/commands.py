@@ -71,13 +71,7 @@ def _refuse(token: str) -> None:
     raise AssertionError(f"{token} is not JSON")
 
 
-def numbers(answer: dict[str, Any], quantity: str, **labels: Any) -> list[dict[str, Any]]:
+def rows(answer: dict[str, Any], quantity: str, **labels: Any) -> list[dict[str, Any]]:
     """The records of one quantity with these labels."""
     asked = {"quantity": quantity, **labels}
     return [row for row in answer["records"] if all(row.get(key) == value for key, value in asked.items())]
-
-
-def number(answer: dict[str, Any], quantity: str, **labels: Any) -> Any:
-    """The value of the only such record."""
-    (row,) = numbers(answer, quantity, **labels)
-    return row["value"]

@@ -100,20 +100,20 @@ cli.main()
 
 def test_bounds_are_keyed_by_definition_and_lie_about_the_prior() -> None:
     answer = answered(GRANVILLE)
-    definitions = [row["definition"] for row in commands.numbers(answer, "status")]
+    definitions = [row["definition"] for row in commands.rows(answer, "status")]
     assert definitions == ["zCDP", "approximate DP", "privacy loss"]
     for name in definitions:
-        ends = {key: [row["value"] for row in commands.numbers(answer, key, definition=name)] for key in SIDED}
+        ends = {key: [row["value"] for row in commands.rows(answer, key, definition=name)] for key in SIDED}
         assert ends["posterior"][0] < 0.5 < ends["posterior"][1]
         assert ends["ratio"][0] < 1 < ends["ratio"][1]
         assert [number(answer, key, definition=name) for key in ("failure", "k", "status")] == [0.05, 1, "holds"]
-    directions = [row["direction"] for row in commands.numbers(answer, "ratio", definition="zCDP")]
+    directions = [row["direction"] for row in commands.rows(answer, "ratio", definition="zCDP")]
     assert directions == ["lower", "upper"]
 
 
 def test_several_readers_are_keyed_by_name() -> None:
     answer = answered(DARE)
-    readers = [row["adversary"] for row in commands.numbers(answer, "posterior_mean", group="risk")]
+    readers = [row["adversary"] for row in commands.rows(answer, "posterior_mean", group="risk")]
     assert readers == ["1/2", "1/5", "1/10", "1/50", "1/864"]
     mean = number(answer, "posterior_mean", group="risk", adversary="1/10")
     assert mean == pytest.approx(0.1167606, abs=1e-6)
@@ -127,7 +127,7 @@ def test_several_truths_lie_inside_the_readers(tmp_path: Path) -> None:
     answer = answered(str(path))
     for truth, correct in (("in", 0.318191), ("out", 0.889271)):
         assert number(answer, "prob_correct", group="risk", truth=truth) == pytest.approx(correct, abs=1e-6)
-        assert len(commands.numbers(answer, "status", truth=truth)) == 3
+        assert len(commands.rows(answer, "status", truth=truth)) == 3
 
 
 def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
     answer = answered(str(path), "--failure", "0")
     assert number(answer, "ratio", definition="zCDP", side="upper") is None
-    assert [row["value"] for row in commands.numbers(answer, "posterior", definition="zCDP")] == [0.0, 0.0]
+    assert [row["value"] for row in commands.rows(answer, "posterior", definition="zCDP")] == [0.0, 0.0]
 
 
 def test_failure_replaces_the_files_own() -> None:
@@ -147,7 +147,7 @@ def test_simulated_answers_carry_standard_errors_and_repeat(tmp_path: Path) -> N
     path = simulated(tmp_path)
     one, two = (answered(path, "--draws", "2048") for _ in range(2))
     assert one == two
-    (mean,) = commands.numbers(one, "posterior_mean", group="risk", adversary="a")
+    (mean,) = commands.rows(one, "posterior_mean", group="risk", adversary="a")
     assert 0 < mean["error"] < 0.02
     assert mean["direction"] == "estimate"
     other = answered(path, "--draws", "2048", "--seed", "7")
@@ -376,6 +376,4 @@ def test_the_json_agrees_with_the_library() -> None:
             found = number(answer, name, group="both_truths", target=side)
             assert found == float(tree["both_truths"][name].sel(target=side))
     bound = tree["bound"].to_dataset().sel(definition="zCDP")
-    assert [row["value"] for row in commands.numbers(answer, "ratio", definition="zCDP")] == bound[
-        "ratio"
-    ].values.tolist()
+    assert [row["value"] for row in commands.rows(answer, "ratio", definition="zCDP")] == bound["ratio"].values.tolist()

@@ -34,6 +34,15 @@ class Question:
 
 
 QUESTIONS = {
+    "audit": Question(
+        ("audit", str(DATA / "dare_1940.toml")), ("report.audit_answer", "solve"), ("--truth", "block=ten")
+    ),
+    "sensitivity": Question(
+        ("sensitivity", str(DATA / "clinic_visits.toml")),
+        ("answers.sensitivity_answer", "solve"),
+        ("--truth", "patients=ten"),
+        light=False,
+    ),
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)

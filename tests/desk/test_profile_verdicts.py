@@ -326,7 +326,7 @@ def test_json_has_the_verdicts_and_the_netcdf_too(tmp_path: Path) -> None:
         for key in ("loss", "allowed", "failure", "status", "true"):
             value = commands.number(answer, key, group="profile", definition=str(name))
             assert value == found[key].sel(definition=name).item()
-    names = [row["adversary"] for row in commands.numbers(answer, "outside", group="tolerated")]
+    names = [row["adversary"] for row in commands.rows(answer, "outside", group="tolerated")]
     assert names == ["employer", "neighbour"]
     with xr.open_datatree(tmp_path / "data.nc", engine="h5netcdf") as tree:
         stored = tree["profile"].to_dataset().load()

@@ -234,7 +234,7 @@ def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
         risk = commands.number(answer, "posterior_mean", group="risk", truth=truth)
         base = [
             row["value"]
-            for row in commands.numbers(answer, "posterior_mean", group=f"sensitivity/{truth}/base")
+            for row in commands.rows(answer, "posterior_mean", group=f"sensitivity/{truth}/base")
             if row["truth"] == ("in" if truth == "alone" else "out")
         ]
         assert base == [risk]
@@ -254,4 +254,4 @@ def test_a_failed_sampler_gives_a_word_instead_of_a_number(tmp_path: Path) -> No
     (row,) = table(made, "averages")
     assert row.count("unreliable") == 4
     assert table(made, "diagnostics") == [["unreliable", "10", "3", "25 %", "–", "–", "–"]]
-    assert [one["value"] for one in commands.numbers(made.as_json(), "posterior_mean", group="risk")] == [None]
+    assert [one["value"] for one in commands.rows(made.as_json(), "posterior_mean", group="risk")] == [None]

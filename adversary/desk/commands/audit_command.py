@@ -97,16 +97,14 @@ def _reported(
     force: bool,
 ) -> xr.DataTree:
     """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
-    named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
     if not force:
-        check_replaced(out, named)
+        check_replaced(out, audit_answer.fingerprint(scenario))
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
     store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
     try:
         with alone(check_directory(out)):
             tree = run(store)
-            tree.attrs["scenario"] = named
             show(tree, out)
             shutil.rmtree(store, ignore_errors=True)
     except Exception as error:

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from adversary.desk.answers import sensitivity_answer
-from adversary.desk.commands.options import Form, Json, Out, Quiet, Truths, directory, one_line_errors, read_scenario
-from adversary.desk.kit import check_form, deliver
+from adversary.desk.commands.options import Form, Json, Out, Quiet, Truths, answering, read_scenario
 
 
 def sensitivity_command(
@@ -23,7 +22,6 @@ def sensitivity_command(
     truth: Truths = None,
 ) -> None:
     """How far the answers move with prior, budget, siblings and beliefs, under both truths."""
-    with one_line_errors(scenario), directory(out) as folder:
-        shown = check_form("json" if as_json else form)
+    with answering(form, as_json, quiet, out, file=scenario) as answer:
         read = read_scenario(scenario, truth)
-        deliver(sensitivity_answer.document(read, sensitivity_answer.solve(read)), shown, folder, quiet=quiet)
+        answer(sensitivity_answer.document(read, sensitivity_answer.solve(read)))

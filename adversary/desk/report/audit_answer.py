@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import date
 from typing import Any
@@ -55,8 +56,13 @@ def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr
         sensitivity=scenario.sensitivity.given if scenario.sensitivity else None,
         **how,
     )
-    tree.attrs |= {"title": title(scenario), "not_applicable": json.dumps(refused)}
+    tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
     return profile_verdict.judged(scenario, tree)
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """SHA-256 of what its file says, in hexadecimal."""
+    return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
