@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import xarray as xr
 
 from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record
 from adversary.driver.case import Case
@@ -88,6 +91,32 @@ def swept_groups(
     if is_model(reader):
         raise ValueError("sensitivity goes over the inputs of an Adversary, got a pymc.Model")
     base, swept = base_and_sweeps(plan, reader, truth, **inputs, laws=laws)
-    found = {"base": base, "extremes": extremes(base, swept), **swept}
-    start = "sensitivity" if name is None else f"sensitivity/{name}"
-    return {f"{start}/{dim}": one for dim, one in found.items()}
+    return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
+
+
+def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any = None) -> Groups:
+    """Sweeps by names of groups: `base`, `extremes` and one for each input, inside one for the truth if it is named.
+
+    Attributes `input` and `truth` have the names as they are; those of groups have nothing that a path has.
+
+    Parameters
+    ----------
+    base, swept : the answers of `base_and_sweeps`
+    truth : name of the truth
+
+    Returns
+    -------
+    dict of group name to Dataset
+
+    >>> group_name("x/../y"), group_name("..")
+    ('x_.._y', '__')
+    """
+    start = "" if truth is None else f"{group_name(str(truth))}/"
+    told = {} if truth is None else {"truth": str(truth)}
+    found = {f"{start}base": base.assign_attrs(told), f"{start}extremes": extremes(base, swept).assign_attrs(told)}
+    return found | {f"{start}{group_name(dim)}": one.assign_attrs(told, input=dim) for dim, one in swept.items()}
+
+
+def group_name(name: str) -> str:
+    """A name without what a path has."""
+    return re.sub(r"^\.+", lambda dots: "_" * len(dots[0]), re.sub(r"[/\x00-\x1f]", "_", name))

@@ -15,9 +15,9 @@ import xarray as xr
 
 from adversary._core import share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import FOR_GROUPS, Column, Document, Figure, Measured, Section, Table, safe_names
+from adversary.desk.kit import Column, Document, Figure, Measured, Section, Table
 from adversary.desk.kit.audit_words import readers_of, truths, warnings
-from adversary.driver import TRUTHS, base_and_sweeps, extremes
+from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
 from adversary.reader.risk import cautions
 
 SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
@@ -53,11 +53,11 @@ def solve(scenario: Scenario) -> xr.DataTree:
         )
     reader, groups = next(iter(readers_of(scenario).values())), {}
     every = truths(scenario)
-    for name, start in zip(every, safe_names(every, FOR_GROUPS).values(), strict=True):
+    for name, one in every.items():
         given = scenario.sensitivity.given
-        base, swept = base_and_sweeps(scenario.plan, reader, every[name].truth, **given, draws=DRAWS, rng=0)
-        found = {"base": base, "extremes": extremes(base, swept), **swept}
-        groups |= {"/".join(filter(None, [start, dim])): one for dim, one in found.items()}
+        groups |= sweep_groups(
+            *base_and_sweeps(scenario.plan, reader, one.truth, **given, draws=DRAWS, rng=0), name or None
+        )
     tree = xr.DataTree.from_dict(groups)
     warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
     tree.attrs.update(title=scenario.title or scenario.path.name, warnings=json.dumps(warned))
@@ -67,8 +67,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
 def document(scenario: Scenario, tree: xr.DataTree) -> Document:
     """The sweeps for people."""
     every = truths(scenario)
-    starts = safe_names(every, FOR_GROUPS)
-    sections = [_section(one, tree[starts[name]] if name else tree, name) for name, one in every.items()]
+    sections = [_section(one, tree[group_name(name)] if name else tree, name) for name, one in every.items()]
     return Document(
         scenario.title or scenario.path.name,
         tree,
@@ -86,7 +85,7 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
-    swept = {str(dim): tree[str(dim)].to_dataset() for dim in found["input"].values}
+    swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
     table = Table(list(COLUMNS), name=f"sensitivity {truth}".strip())
     for dim, value, risk in _rows(base, swept):
         table.add(*_named(dim, value), *_cells(risk), marked=not dim)

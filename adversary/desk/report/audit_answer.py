@@ -105,9 +105,8 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     sections = [method_sections.covered(scenario)]
     for name, one, part in every:
         sections.append(result_sections.results(name, one, part))
-    if verdicts := profile_section.section(scenario, tree):
-        sections.append(verdicts)
-    sections += [method_sections.other_meanings(*every[0][1:]), *method_sections.method(scenario, tree)]
+    more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
+    sections += [*filter(None, more), *method_sections.method(scenario, tree)]
     if words:
         sections.append(_words(scenario, tree))
     return Document(

@@ -47,8 +47,10 @@ def covered(scenario: Scenario) -> Section:
     )
 
 
-def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section:
-    """The same budget for other neighbours, or read in other cells."""
+def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The same budget for other neighbours, or read in other cells; None where nobody asked."""
+    if "alternatives" not in tree.children:
+        return None
     from adversary.desk.report.audit_answer import reading, readings
 
     own = reading(scenario.neighbours, scenario.plan.cells)
