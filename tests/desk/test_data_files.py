@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from adversary.desk.kit import output
+from adversary.desk.kit import Figure, output
 from tests.commands import answered, printed, run
 
 DATA = Path(__file__).parents[2] / "data"

@@ -41,11 +41,6 @@ def of_concern(made: CensusScenario, priors: Sequence[float], failure: float) ->
     )
 
 
-def of_sweeps(draw: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
-    """The figures of a sensitivity analysis, by name."""
-    return _drawn(draw)
-
-
 def _gaussian(rho: float) -> Guarantee:
     return GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair
 

@@ -14,7 +14,7 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table
 from adversary.desk.kit.audit_words import of_reader, readers_of, unreliable
 from adversary.desk.report import descriptions
-from adversary.desk.report.result_sections import head, measured, named
+from adversary.desk.report.cells import head, measured, named
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS

@@ -12,9 +12,10 @@ import xarray as xr
 from adversary._core import figure_of, percent, share
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Figure, Measured, Section, Table, audit_words
+from adversary.desk.kit import Column, Figure, Section, Table, audit_words
 from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
-from adversary.desk.report import descriptions, diagnostics_section, profile_section
+from adversary.desk.report import descriptions, diagnostics_section, profile_section, release_sections
+from adversary.desk.report.cells import group, head, measured, named, of_side
 from adversary.driver import OWN, SIDES, UNRELIABLE
 from adversary.reader.path import MEANINGS, settle_truth
 
@@ -26,35 +27,6 @@ GLOSSARY = (
     "records in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
     "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
 )
-
-
-def head(scenario: Scenario) -> list[Column]:
-    """The first column, where there are several adversaries."""
-    return [Column("adversary")] * isinstance(scenario.adversary, dict)
-
-
-def named(scenario: Scenario, name: str) -> list[str]:
-    """Its cell."""
-    return [name] * isinstance(scenario.adversary, dict)
-
-
-def group(tree: xr.DataTree, name: str, reader: str) -> xr.Dataset | None:
-    """A group, of one adversary; None where there is none."""
-    if name not in tree.children:
-        return None
-    found = tree[name].to_dataset()
-    if "adversary" in found.dims and reader not in found["adversary"].values:
-        return None
-    return of_reader(found, reader)
-
-
-def measured(one: xr.Dataset, name: str) -> Measured | str:
-    """A number with its standard error; words where there is none."""
-    value = float(one[name])
-    if np.isnan(value):
-        return "–"
-    known = "mcse" in one and name in one["measure"].values
-    return Measured(value, float(np.nan_to_num(one["mcse"].sel(measure=name)))) if known else Measured(value)
 
 
 def most(risk: xr.Dataset) -> str:
@@ -97,7 +69,8 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     first = next(iter(readers_of(scenario).values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
     parts = [bounds(scenario, tree), both_truths(scenario, tree), totals(scenario, tree)]
-    parts += [profile_section.of_readers(scenario, tree), repeated(scenario, tree), postprocessing(scenario, tree)]
+    parts += [profile_section.of_readers(scenario, tree)]
+    parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
     parts += [sensitivity_answer.section(scenario, tree), diagnostics_section.section(scenario, tree)]
     return Section(
         f"What the adversary learns{': ' * bool(name)}{name}",
@@ -257,12 +230,6 @@ TESTS = (
 )
 
 
-def of_side(one: xr.Dataset, name: str, side: str, dim: str = "target") -> Measured | str:
-    """A number under one truth, or that the adversary rules it out."""
-    at = one.sel({dim: side})
-    return measured(at, name) if bool(at["possible"]) else "ruled out"
-
-
 def totals(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """What totals published exactly cost."""
     found: Any = exact_adversaries.section(scenario, tree)
@@ -289,106 +256,6 @@ def as_text(table: Any) -> Table:
     for row in table.rows:
         made.add(*row["cells"])
     return made
-
-
-def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """What each further release of a count adds."""
-    if "repeated" not in tree.children:
-        return None
-    heads = [Column("count"), *head(scenario), Column("releases", "count")]
-    table = Table([*heads, *RISK], name="repeated releases")
-    for level in tree["repeated"]["count"].values:
-        for name in readers_of(scenario):
-            found = group(tree, "repeated", name)
-            assert found is not None
-            one = found.sel(count=level)
-            for number in one["releases"].values:
-                if bool(one["possible"].sel(releases=number).fillna(False).any()):
-                    table.add(str(level), *named(scenario, name), int(number), *risks(one.sel(releases=number)))
-    often = ", ".join(f"{level} ({number} releases)" for level, number in _runs(tree).items())
-    drawn = [
-        Figure(
-            f"releases {level}",
-            partial(lambda level: _figures().repeated(tree, level, next(iter(readers_of(scenario)))), level),
-            f"Posterior after 1, 2, ... releases of the {level}: expected, and in nine releases of ten.",
-        )
-        for level in _runs(tree)
-    ]
-    return Section(
-        "Repeated releases",
-        f"The same count is published again with fresh noise: {often}.",
-        ["Log Bayes factors add up, in any order; expected ratios do not multiply."],
-        [table],
-        drawn,
-    )
-
-
-def _runs(tree: xr.DataTree) -> dict[str, int]:
-    found = tree["repeated"].to_dataset()
-    return {
-        str(level): int(
-            found["releases"]
-            .values[
-                found["posterior_mean"]
-                .sel(count=level)
-                .notnull()
-                .any([dim for dim in found["posterior_mean"].dims if dim not in ("count", "releases")])
-                .values
-            ]
-            .max()
-        )
-        for level in found["count"].values
-    }
-
-
-RISK = [
-    Column("expected posterior, in", "probability"),
-    Column("expected posterior, out", "probability"),
-    Column("expected ratio, in", "number"),
-]
-
-
-def risks(one: xr.Dataset, dim: str = "target") -> list[Measured | str]:
-    """Cells under `RISK`."""
-    return [*(of_side(one, "posterior_mean", side, dim) for side in SIDES), of_side(one, "ratio_mean", "in", dim)]
-
-
-PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
-
-
-def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """What is done to the numbers after the noise, and what that does to the adversary."""
-    if "postprocessing" not in tree.children:
-        return None
-    table, said = Table([*head(scenario), Column("release"), *RISK], name="post-processing"), []
-    for name in readers_of(scenario):
-        found = group(tree, "postprocessing", name)
-        assert found is not None
-        for key, what in PUBLISHED.items():
-            table.add(*named(scenario, name), what, *risks(found.sel(published=key)), marked=key == "published")
-        said.append(_told(name, found))
-    bound = (
-        "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
-        "last row bounds the expected posterior with the target in, and every guarantee still holds."
-    )
-    if scenario.plan.postprocessing is not None:
-        bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
-    return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
-
-
-def _told(name: str, found: xr.Dataset) -> str:
-    """Whether the published numbers reveal more or less than the cell's raw release."""
-    cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
-    if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:
-        return ""
-    who = f"To adversary {name} the" if name else "The"
-    text = (
-        f"{who} published numbers reveal {'more' if published > cell else 'less'} than the cell's raw release alone: "
-        f"an expected posterior of {share(published)} against {share(cell)}"
-    )
-    if published > raw + 1e-9:
-        return f"{text}. This exceeds the bound of {share(raw)} for correct beliefs: theirs are mistaken or improper."
-    return f"{text}; everything raw gives {share(raw)}."
 
 
 def figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:

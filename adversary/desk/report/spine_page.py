@@ -6,12 +6,11 @@ escaped.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,7 +99,8 @@ def write_report(account: SpinePage, directory: str | Path, name: str = NAME) ->
     """
     folder = check_directory(directory)
     page = render(account)
-    with temporary(folder, (name,)) as (html,):
+    with TemporaryDirectory(dir=folder, prefix=".") as hidden:
+        html = Path(hidden) / name
         html.write_text(page, encoding="utf-8")
         return html.replace(folder / name)
 
@@ -377,17 +377,6 @@ def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:
             f"{account.tolerance:.1e}; it bounds the error of every probability above",
         )
     yield "adversary", __version__
-
-
-@contextmanager
-def temporary(folder: Path, names: tuple[str, ...]) -> Iterator[list[Path]]:
-    """Hidden paths in a directory to write to and rename; what is left of them is removed."""
-    paths = [folder / f".{os.getpid()}-{name}" for name in names]
-    try:
-        yield paths
-    finally:
-        for path in paths:
-            path.unlink(missing_ok=True)
 
 
 def template(name: str) -> Template:
