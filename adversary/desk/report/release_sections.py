@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -54,21 +55,10 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
 
 def _runs(tree: xr.DataTree) -> dict[str, int]:
-    found = tree["repeated"].to_dataset()
-    return {
-        str(level): int(
-            found["releases"]
-            .values[
-                found["posterior_mean"]
-                .sel(count=level)
-                .notnull()
-                .any([dim for dim in found["posterior_mean"].dims if dim not in ("count", "releases")])
-                .values
-            ]
-            .max()
-        )
-        for level in found["count"].values
-    }
+    """How often each count is published."""
+    mean = tree["repeated"]["posterior_mean"]
+    known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
+    return {level: int(one["releases"].max()) for level, one in known.items()}
 
 
 RISK = [
