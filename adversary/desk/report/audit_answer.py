@@ -23,8 +23,6 @@ LISTED = (
     "tolerated", "profile", "budgets", "diagnostics",
 )  # fmt: skip
 """Groups whose numbers JSON lists, and those of the sensitivity analysis."""
-READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
-"""Neighbours that a budget may mean, and cells that an adversary may watch."""
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
@@ -42,7 +40,7 @@ def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr
     DataTree of `adversary.audit`, and group `profile` where the scenario has one. Attribute `not_applicable` says which
     other meanings of the budget there are none of, and why.
     """
-    others, refused = readings(scenario)
+    others, refused = method_sections.readings(scenario)
     tree = audit(
         scenario.plan,
         scenario.adversary,
@@ -63,25 +61,6 @@ def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr
 def fingerprint(scenario: Scenario) -> str:
     """SHA-256 of what its file says, in hexadecimal."""
     return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
-    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
-    found, refused = {}, []
-    for neighbours, cells in READINGS:
-        name = reading(neighbours, cells)
-        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
-            continue
-        try:
-            found[name] = scenario.with_neighbours(neighbours, cells)
-        except (ValueError, TypeError) as why:
-            refused.append(f"{name}: {str(why).removeprefix(f'{scenario.path}: ')}")
-    return found, refused
-
-
-def reading(neighbours: str, cells: int) -> str:
-    """A meaning of the budget by name."""
-    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
 
 
 def title(scenario: Scenario) -> str:

@@ -26,6 +26,9 @@ NEIGHBOURS = {
     "each, and the same rho buys noise with sigma² = 1/rho, twice the variance",
 }
 
+READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
+"""Neighbours that a budget may mean, and cells that an adversary may watch."""
+
 
 def covered(scenario: Scenario) -> Section:
     """Adversaries, and neighbours."""
@@ -47,12 +50,29 @@ def covered(scenario: Scenario) -> Section:
     )
 
 
+def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
+    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
+    found, refused = {}, []
+    for neighbours, cells in READINGS:
+        name = reading(neighbours, cells)
+        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
+            continue
+        try:
+            found[name] = scenario.with_neighbours(neighbours, cells)
+        except (ValueError, TypeError) as why:
+            refused.append(f"{name}: {str(why).removeprefix(f'{scenario.path}: ')}")
+    return found, refused
+
+
+def reading(neighbours: str, cells: int) -> str:
+    """A meaning of the budget by name."""
+    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
+
+
 def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The same budget for other neighbours, or read in other cells; None where nobody asked."""
     if "alternatives" not in tree.children:
         return None
-    from adversary.desk.report.audit_answer import reading, readings
-
     own = reading(scenario.neighbours, scenario.plan.cells)
     plans = {own: scenario} | readings(scenario)[0]
     columns = [Column("noise variance by level"), Column("expected posterior", "probability")]
