@@ -24,7 +24,7 @@ class SharedLaws:
     draws: int
     seed: Any
     how: Mapping[str, Any] = field(default_factory=dict)
-    _known: dict[Any, list[tuple[Adversary, BayesFactorLaw]]] = field(default_factory=dict)
+    _known: dict[Any, list[tuple[Adversary, int, BayesFactorLaw]]] = field(default_factory=dict)
 
     def of(
         self, plan: Plan, reader: Adversary, truth: Truth, *, draws: int | None = None, coarse: bool = False
@@ -35,12 +35,13 @@ class SharedLaws:
         """
         size = self.draws if draws is None else draws
         siblings = tuple((name, counts.tobytes()) for name, counts in truth.siblings.items())
-        rows = self._known.setdefault((plan, truth.target, truth.counts.tobytes(), siblings, size, coarse), [])
-        found = next((law for one, law in rows if same_law(one, reader)), None)
+        rows = self._known.setdefault((plan, truth.target, truth.counts.tobytes(), siblings, coarse), [])
+        alike = (law for one, drawn, law in rows if same_law(one, reader) and (drawn == size or not law.simulated))
+        found = next(alike, None)
         if found is None:
             if coarse:
                 found = coarse_law(self.of(plan, reader, truth, draws=draws))
             else:
                 found = bayes_factor_law(plan, reader, truth, draws=size, rng=self.seed, **self.how)
-            rows.append((reader, found))
+            rows.append((reader, size, found))
         return replace(found, log_odds=reader.prior_log_odds)
