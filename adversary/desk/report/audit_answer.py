@@ -143,7 +143,11 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
     ]
     finding = result_sections.finding(one, part)
     return Card(
-        " ".join(verdict), status, numbers, Figure("beliefs", lambda: _beliefs(part), finding, finding), _sense(one)
+        " ".join(verdict),
+        status,
+        numbers,
+        Figure("beliefs", lambda: _beliefs(part), "Before and after the release, and the bound.", finding),
+        _sense(one),
     )
 
 
