@@ -69,3 +69,9 @@ def _succeeded(*arguments: str, silent: bool) -> str:
 
 def _refuse(token: str) -> None:
     raise AssertionError(f"{token} is not JSON")
+
+
+def rows(answer: dict[str, Any], quantity: str, **labels: Any) -> list[dict[str, Any]]:
+    """The records of one quantity with these labels."""
+    asked = {"quantity": quantity, **labels}
+    return [row for row in answer["records"] if all(row.get(key) == value for key, value in asked.items())]

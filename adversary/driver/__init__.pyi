@@ -1,5 +1,11 @@
 from . import sensitivity as sensitivity
+from .both_truths import LEVELS as LEVELS
+from .both_truths import SIDES as SIDES
 from .case import OWN as OWN
+from .further_groups import ALSO as ALSO
+from .further_groups import EVERYTHING as EVERYTHING
+from .further_groups import group_name as group_name
+from .further_groups import sweep_groups as sweep_groups
 from .posteriors import UNRELIABLE as UNRELIABLE
 from .run_audit import ENGINES as ENGINES
 from .run_audit import audit as audit

@@ -11,13 +11,14 @@ import xarray as xr
 from scipy.special import expit
 
 from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, posterior_dataset, releases_to_fit
+from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
-from adversary.reader.risk import DRAWS, BayesFactorLaw, bayes_factor_law, invariant_factor, release_table, risk_summary
+from adversary.reader.risk import DRAWS, BayesFactorLaw, invariant_factor, release_table, risk_summary
 
 OWN = "privacy loss"
 """Definition under which the plan's own loss is shown beside every promise."""
@@ -36,22 +37,22 @@ class Case:
     failure: float
     totals: ExactTotals | None = None
 
-    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
-        """Groups of the audit; `how` is progress, store and scheduler of the simulated or fitted work."""
+    def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, laws: SharedLaws) -> Groups:
+        """Groups of the audit; `laws` has the seed, and progress, store and scheduler of simulated or fitted work."""
         draws = DRAWS if draws is None else draws
-        reader = self.reader
+        reader, seed = self.reader, laws.seed
         invariant = invariant_factor(self.plan, reader, self.truth)
         odds = reader.prior_log_odds
         prior = Prior(odds, invariant, float(expit(odds + invariant)) if invariant else reader.prior)
         if engine == "exact":
             readings = self._recursive(prior, draws, seed)
-            law = bayes_factor_law(self.plan, reader, self.truth, draws=draws, rng=seed, **how)
+            law = laws.of(self.plan, reader, self.truth)
             risk = risk_summary(law, invariant, prior.base)
         else:
             if engine == "enumerate":
                 readings = self._listed(prior, draws, seed)
             else:
-                readings = self._swept(prior, draws, seed, **how)
+                readings = self._swept(prior, draws, seed, **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
@@ -126,6 +127,7 @@ def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups
     posterior = "estimate" if readings.sampled else "exact"
     return {
         **readings.groups,
+        **({"diagnostics": readings.diagnostics()} if readings.sampled else {}),
         "release": readings.release.assign(weight=readings.weight),
         posterior: readings.described(),
         "risk": risk,
@@ -195,6 +197,7 @@ class Bounds:
             "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
             "naive_broken": ("definition", [int(broken) for _, broken in passed]),
             "semi_loss_bound": ("definition", [self._limit(promise)[1] for promise in beside.values()], upper),
+            "achieved": ("definition", [readings.reached(failure) for failure, _ in naive], {"direction": direction}),
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 

@@ -23,6 +23,9 @@ from adversary.reader.risk import NOTHING, BayesFactorLaw, DiscretePart, release
 UNRELIABLE = "unreliable"
 """Status of a fit, or of an average over fits, that stands for no number."""
 
+WORST = {"r_hat": np.max, "ess": np.min, "divergences": np.max}
+"""Diagnostics of a fit, with what the worst of many is."""
+
 MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
 
 Groups = dict[str, xr.Dataset]
@@ -99,6 +102,16 @@ class Readings:
         table = DiscretePart(factor, weight / weight.sum()) if factor.size else NOTHING
         return BayesFactorLaw(start, self.target, NOTHING, table, self.draws, 1.0, False)
 
+    def reached(self, failure: float) -> float:
+        """Smallest e that log odds move by more than, from the exact levels on, in at most that share of releases."""
+        start = float(logit(self.prior.base))
+        odds = np.zeros(self.weight.size) if np.isinf(start) else self.posterior["log_odds"].values - start
+        size = np.abs(np.nan_to_num(odds, posinf=np.inf, neginf=-np.inf))
+        order = np.argsort(-size, kind="stable")
+        beyond = np.cumsum(self.weight.values[order])
+        place = int(np.searchsorted(beyond, failure * (1 + 1e-9) + 1e-15, side="right"))
+        return np.nan if self.failed else float(size[order][min(place, size.size - 1)])
+
     def clearly_outside(self, limits: tuple[float, float]) -> tuple[float, float]:
         """(share of releases whose posterior lies beyond these limits by more than three errors, its own error)."""
         posterior = self.posterior["posterior"].values
@@ -126,6 +139,18 @@ class Readings:
         """The risk group; with draws, its errors are of releases and of fits, and `status` says whether it stands."""
         summary = risk_summary(self.law, self.prior.invariant, self.prior.base)
         return self._judged(self._with_errors(summary)) if self.sampled else summary
+
+    def diagnostics(self) -> xr.Dataset:
+        """Of sampled posteriors: releases, how many failed and their share, and the worst of each diagnostic."""
+        kept = self.weight.values > 0
+        failed = self.posterior["status"].values[kept] == UNRELIABLE
+        share = 1.0 if failed.all() else self.failed  # but for what the table of releases leaves out
+        found = {"releases": int(kept.sum()), "unreliable_releases": int(failed.sum()), "unreliable_mass": share}
+        for name, worst in WORST.items():
+            values = self.posterior[name].values[kept] if name in self.posterior else np.empty(0)
+            if (values := values[np.isfinite(values)]).size:
+                found[name] = worst(values)
+        return xr.Dataset(found, attrs={"method": self.method})
 
     def _with_errors(self, summary: xr.Dataset) -> xr.Dataset:
         """Monte Carlo errors of simulated releases, of the fits and of the prior, in quadrature."""

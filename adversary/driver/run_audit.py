@@ -7,7 +7,7 @@ summed over its states) and `mcmc` (the model sampled). They must agree. A reade
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -18,8 +18,11 @@ from numpy.typing import ArrayLike
 
 from adversary._core import NAME, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import OWN, Case
+from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, swept_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
+from adversary.driver.other_plans import COARSE_DRAWS
 from adversary.driver.posteriors import Groups
+from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import way_to_loss
 from adversary.reader.conditioned import Conforming, exact_totals
@@ -42,6 +45,10 @@ def audit(
     support: Mapping[str, ArrayLike] | None = None,
     records: int = 1,
     invariants: Conforming | None = None,
+    also: Collection[str] = ALSO,
+    alternatives: Mapping[str, tuple[Plan, Any, Mapping[str, Any]]] | None = None,
+    profile: Callable[[float, float], Any] | None = None,
+    sensitivity: Mapping[str, Any] | None = None,
     draws: int | None = None,
     rng: Any = None,
     progress: bool = True,
@@ -69,6 +76,18 @@ def audit(
     records : of a model, number of people whose records differ between its two hypotheses; an Adversary knows
     invariants : everything published exactly, as `adv.invariants.Margins`, where that is more than the plan's exact
         levels, or their counts are known: its semi-adjacency is shown instead of that of one published feature
+    also : further groups about every `Adversary`, from laws of the log Bayes factor, each computed once. "both_truths":
+        `both_truths` (target), the averages with the target in and with the target out, everybody else as they are;
+        `empirical`, the smallest epsilon that log Bayes factors exceed with the failure probability at most; `tests`
+        (level), the best tests' detections at so many false alarms. "baseline": `baseline`, the expected posterior
+        were the target's record not used. "repeated": the risk after 1, 2, ... releases of a count published again.
+        "postprocessing": of the raw and the published numbers. "priors", "budgets": at others than the given
+    alternatives : other plans by name, each with the adversary and the truth it is read by (mappings of the same names
+        where `adversary` and `truth` are): `alternatives` has their risk. For one plan
+    profile : the largest tolerated ratio of posterior to prior, of (inclusion, value), such as `RiskProfile`:
+        `tolerated` has where every `Adversary` stands in it, and how often a release takes them past it
+    sensitivity : inputs of `sensitivity.sweep` to go over one at a time, of the first adversary: groups `base`,
+        `extremes` and one for each input under `sensitivity`, or `sensitivity/NAME` of several truths. For one plan
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
     rng : seed
@@ -106,20 +125,33 @@ def audit(
         raise TypeError(f"truth must be a mapping of level name to count, or of names to such mappings, got {truth!r}")
     several = bool(truth) and all(isinstance(value, Mapping) for value in truth.values())
     truths: Mapping[Any, Any] = truth if several else {None: truth}
+    check_also(also, plans, alternatives, sensitivity)
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
     promises = _named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
+    more = FurtherGroups(tuple(also), by_name(alternatives or {}, readers, truths), profile, float(failure))
+    swept: Groups = {}
     by_plan = []
     with dask_address(scheduler, workers) as address:
         how = {"progress": progress, "store": store, "scheduler": address}
         for plan_name, one_plan in plans.items():
             by_truth = []
             for truth_name, one_truth in truths.items():
-                cases = [(name, work.run(one_plan, one, one_truth, seed, how)) for name, one in readers.items()]
+                laws = work.laws(child_seed(seed, one_plan, one_truth), how)
+                cases = []
+                for name, one in readers.items():
+                    case = work.case(one_plan, one, one_truth, seed)
+                    cases.append(
+                        (name, work.run(case, laws, how) | more.groups(case, one_truth, truth_name, name, laws))
+                    )
                 by_truth.append((truth_name, _stacked(cases, "adversary")))
+                if sensitivity:
+                    swept |= swept_groups(
+                        laws, one_plan, next(iter(readers.values())), one_truth, truth_name, sensitivity
+                    )
             by_plan.append((plan_name, _stacked(by_truth, "truth")))
-    groups = _stacked(by_plan, "plan")
+    groups = _stacked(by_plan, "plan") | swept
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
     tree.attrs.update(_attributes(plans, readers, truths, work, seed, rng))
     return tree
@@ -138,18 +170,26 @@ class _Work:
     draws: int | None
     invariants: Conforming | None = None
 
-    def run(self, plan: Plan, reader: Any, truth: Any, seed: Any, how: Mapping[str, Any]) -> Groups:
-        """Groups of one case."""
-        case: Case | ModelCase
+    def laws(self, seed: int, how: Mapping[str, Any]) -> SharedLaws:
+        """The laws of one plan and truth, of as many simulated releases as the audit has."""
+        draws = DRAWS if self.draws is None else self.draws
+        return SharedLaws(draws if self.engine == "exact" else max(draws, COARSE_DRAWS), seed, how)
+
+    def case(self, plan: Plan, reader: Any, truth: Any, seed: Any) -> Case | ModelCase:
+        """One plan, reader and truth, checked."""
         totals = exact_totals(plan, self.invariants)
-        if is_model(reader):
-            settled = settle_model_truth(plan, truth, self.target)
-            prior_seed = int(seed.generate_state(5)[-1])
-            of_model = (self.target, self.records, self.support, prior_seed)
-            case = ModelCase(plan, reader, settled, self.failure, *of_model, totals)
-        else:
-            case = Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
-        return case.run(self.engine, self.promises, self.draws, child_seed(seed, plan, truth), **how)
+        if not is_model(reader):
+            return Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
+        settled = settle_model_truth(plan, truth, self.target)
+        prior_seed = int(seed.generate_state(5)[-1])
+        of_model = (self.target, self.records, self.support, prior_seed)
+        return ModelCase(plan, reader, settled, self.failure, *of_model, totals)
+
+    def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
+        """Groups of one case."""
+        if isinstance(case, Case):
+            return case.run(self.engine, self.promises, self.draws, laws)
+        return case.run(self.engine, self.promises, self.draws, laws.seed, **how)
 
 
 def _named(value: Any, name: str) -> dict[Any, Any]:

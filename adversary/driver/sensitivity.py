@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, blocks, check_probability, check_whole
+from adversary.driver.shared_laws import SharedLaws
 from adversary.driver.sweep_inputs import Case, Range, case_at, named, ranges_of, several, sibling_dim
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import Plan
@@ -21,8 +22,6 @@ from adversary.reader.risk import (
     DRAWS,
     QUANTILES,
     at_prior,
-    bayes_factor_law,
-    coarse_law,
     invariant_factor,
     risk_summary,
     total_rho,
@@ -46,6 +45,7 @@ def sweep(
     rng: Any = None,
     progress: bool = True,
     coarse: bool = False,
+    laws: SharedLaws | None = None,
 ) -> xr.Dataset:
     """Risk averaged over releases at every combination of the inputs given, under both truths.
 
@@ -82,7 +82,7 @@ def sweep(
     """
     ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
     priors = None if prior is None else several("prior", check_probability("prior", prior))
-    seed, size = blocks.seed_sequence(rng), int(check_whole("draws", draws, minimum=1))
+    shared = laws or _laws(draws, rng)
     both = _both_truths(plan, reader, truth)
     shape = tuple(len(one.values) for one in ranges)
     work = [(*place, side) for place in np.ndindex(*shape) for side in range(2)]
@@ -96,8 +96,7 @@ def sweep(
         except ValueError as error:
             why[place] = named(ranges, chosen) + f"truth {TRUTHS[place[-1]]!r}: {error}"
             continue
-        law = bayes_factor_law(case.plan, case.reader, settled, draws=size, rng=seed)
-        law = coarse_law(law) if coarse else law
+        law = shared.of(case.plan, case.reader, settled, coarse=coarse)
         invariant = invariant_factor(case.plan, case.reader, settled)
         every = [law] if priors is None else [at_prior(law, float(p)) for p in priors]
         factors = law.quantiles(QUANTILES)
@@ -144,6 +143,7 @@ def base_and_sweeps(
     draws: int = DRAWS,
     rng: Any = None,
     progress: bool = True,
+    laws: SharedLaws | None = None,
     **inputs: Any,
 ) -> tuple[xr.Dataset, dict[str, xr.Dataset]]:
     """One-at-a-time sweeps: the case as it is, and `sweep` over each input with all others as they are.
@@ -154,6 +154,7 @@ def base_and_sweeps(
     draws : number of simulated releases, where a law is simulated
     rng : seed; every sweep sees the same random numbers
     progress : show a bar on longer work
+    laws : of an audit of this plan and truth, in place of draws and seed
     **inputs : `prior`, `rho`, `siblings` or `beliefs`, as in `sweep`; a mapping of siblings is one input for each level
 
     Returns
@@ -173,10 +174,10 @@ def base_and_sweeps(
             alone[name] = {name: values}
     if not alone:
         raise ValueError("give at least one of prior, rho, siblings or beliefs to go over, got none")
-    seed = blocks.seed_sequence(rng)
+    shared = laws or _laws(draws, rng)
 
     def over(**one: Any) -> xr.Dataset:
-        return sweep(plan, reader, truth, **one, draws=draws, rng=seed, progress=progress)
+        return sweep(plan, reader, truth, **one, laws=shared, progress=progress)
 
     return over(), {dim: over(**one) for dim, one in alone.items()}
 
@@ -195,6 +196,10 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
     rows = [_ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     return found.assign_attrs(base.attrs)
+
+
+def _laws(draws: int, rng: Any) -> SharedLaws:
+    return SharedLaws(int(check_whole("draws", draws, minimum=1)), blocks.seed_sequence(rng))
 
 
 def _both_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -18,8 +18,8 @@ import pytest
 
 from adversary._core import blocks as runner
 from adversary._core.blocks import RECORDS
-from adversary.desk.commands import audit_command
-from adversary.desk.report import audit_page
+from adversary.desk.kit import Figure, output
+from adversary.desk.report import audit_answer
 from tests import commands
 from tests.desk.test_cli import SIMULATED
 
@@ -48,7 +48,8 @@ def blocks_of(out: Path) -> list[Path]:
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that takes no time: these tests are about what comes before it."""
-    monkeypatch.setattr(audit_page, "render", lambda *_: "page")
+    monkeypatch.setattr(output, "to_html", lambda _: "page")
+    monkeypatch.setattr(Figure, "svg", "")
 
 
 @pytest.fixture
@@ -56,16 +57,16 @@ def whole(scenario: str, tmp_path: Path, page: None) -> tuple[str, bytes]:
     """What a run without interruption prints and writes."""
     done = audited(scenario, tmp_path / "whole")
     assert done.exit_code == 0, done.stderr
-    return done.stdout, (tmp_path / "whole" / "audit.nc").read_bytes()
+    return done.stdout, (tmp_path / "whole" / "data.nc").read_bytes()
 
 
 @pytest.fixture
 def stopped(scenario: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with all blocks of an audit whose results could not be written."""
     with monkeypatch.context() as patch:
-        patch.setattr("adversary.desk.report.write_report", _full)
+        patch.setattr(output, "netcdf", _full)
         assert audited(scenario, tmp_path / "out").exit_code == 2
-    assert len(blocks_of(tmp_path / "out")) == 6
+    assert len(blocks_of(tmp_path / "out")) >= 12  # of two readers under both truths, and more
     return tmp_path / "out"
 
 
@@ -141,8 +142,9 @@ def test_a_damaged_block_is_named_and_it_alone_is_made_again(
     assert again.exit_code == 0, again.stderr
     assert [str(hurt) in str(one.message) for one in told] == [True]
     assert saved == [hurt]
-    assert (again.stdout, (stopped / "audit.nc").read_bytes()) == whole
-    assert sorted(path.name for path in stopped.iterdir()) == ["audit.nc", "report.html"]
+    assert (again.stdout, (stopped / "data.nc").read_bytes()) == whole
+    assert not (stopped / ".blocks").exists()
+    assert (stopped / "report.html").read_text() == "page"
 
 
 @pytest.mark.parametrize("fails", [_full, _malformed, pytest.param(None, id="interrupted")])
@@ -155,15 +157,15 @@ def test_blocks_stay_until_the_results_are_written(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(audit_page, "render", fails or interrupted)
+        patch.setattr(output, "to_html", fails or interrupted)
         found = audited(scenario, out)
     assert found.exit_code == (2 if fails else 130)
     assert "the same command goes on from the finished blocks in" in found.stderr
     assert found.stderr.count("\n") == 1
-    assert len(blocks_of(out)) == 6
+    assert len(blocks_of(out)) >= 12
     monkeypatch.setattr(runner, "save_array", _malformed)  # nothing is to be made
     again = audited(scenario, out)
-    assert (again.stdout, (out / "audit.nc").read_bytes()) == whole
+    assert (again.stdout, (out / "data.nc").read_bytes()) == whole
     assert not (out / ".blocks").exists()
 
 
@@ -184,7 +186,7 @@ def test_a_disk_that_fills_up_costs_no_block(
     assert "No space left on device (the same command goes on from the finished blocks" in found.stderr
     assert len(blocks_of(out)) == 4
     again = audited(scenario, out)
-    assert (again.stdout, (out / "audit.nc").read_bytes()) == whole
+    assert (again.stdout, (out / "data.nc").read_bytes()) == whole
 
 
 def test_what_fails_before_any_block_leaves_nothing(scenario: str, tmp_path: Path) -> None:
@@ -197,14 +199,14 @@ def test_what_fails_before_any_block_leaves_nothing(scenario: str, tmp_path: Pat
 def test_two_at_work_in_one_folder_are_kept_apart(
     scenario: str, page: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, told, work = tmp_path / "out", [], audit_command.audit
+    out, told, work = tmp_path / "out", [], audit_answer.audit
 
     def meddled(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(audit_command, "audit", work)
+        monkeypatch.setattr(audit_answer, "audit", work)
         told.append(audited(scenario, out).stderr)
         return work(*arguments, **options)
 
-    monkeypatch.setattr(audit_command, "audit", meddled)
+    monkeypatch.setattr(audit_answer, "audit", meddled)
     assert audited(scenario, out).exit_code == 0
     assert told == [f"error: {out}: another process is at work here: wait for it, or stop it\n"]
 
@@ -213,8 +215,9 @@ def test_two_at_work_in_one_folder_are_kept_apart(
 
 PROGRAM = """
 from adversary.desk.commands import cli
-from adversary.desk.report import audit_page as report
-report.render = lambda *_: "page"
+from adversary.desk.kit import Figure, output
+output.to_html = lambda _: "page"
+Figure.svg = ""
 if __name__ == "__main__":
     cli.main()
 """
@@ -269,8 +272,8 @@ def test_an_audit_killed_at_several_moments_gives_the_same_bytes(
     results = []
     for folder in (out, tmp_path / "whole"):
         done = subprocess.run([*program, str(folder)], capture_output=True, check=True)
-        assert sorted(path.name for path in folder.iterdir()) == ["audit.nc", "report.html"]
-        results.append((done.stdout, (folder / "audit.nc").read_bytes()))
+        assert (folder / "report.html").read_text() == "page"
+        results.append((done.stdout, (folder / "data.nc").read_bytes()))
     assert results[0] == results[1]
 
 

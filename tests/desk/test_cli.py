@@ -18,13 +18,16 @@ import xarray as xr
 import adversary as adv
 from adversary._core import blocks as runner
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands import audit_command, cli, setup_commands
-from adversary.desk.report import MEASURES, audit_page
+from adversary.desk.commands import cli, setup_commands
+from adversary.desk.kit import Figure
+from adversary.desk.kit import output as output
+from adversary.desk.report import audit_answer
 from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
 GRANVILLE, DARE = str(DATA / "granville_1940.toml"), str(DATA / "dare_1940.toml")
 LEVEL = '[[plan.level]]\nname = "{}"\nnoise = "gaussian"\nrho = 0.1\n'
+SIDED = ("posterior", "ratio")
 SIMULATED = (
     'title = "simulated"\nneighbours = "unbounded"\n[plan]\n'
     + LEVEL.format("block")
@@ -36,7 +39,7 @@ SIMULATED = (
 )
 
 
-run = commands.run
+run, number = commands.run, commands.number
 answered = partial(commands.answered, "audit", silent=False)
 
 
@@ -49,13 +52,15 @@ def simulated(folder: Path) -> str:
 @pytest.mark.parametrize(("more", "correct"), [([], 0.318191), (["--truth", "block group=10"], 0.589726)])
 def test_the_worked_scenario_answers_in_one_json_object(more: list[str], correct: float) -> None:
     answer = answered(GRANVILLE, *more)
-    assert answer["prob_correct"] == pytest.approx(correct, abs=1e-6)
-    assert answer["ratio_mean"] == pytest.approx(2 * answer["posterior_mean"])
-    assert answer["tie_mass"] == 0.0
+    assert number(answer, "prob_correct", group="risk") == pytest.approx(correct, abs=1e-6)
+    mean = number(answer, "posterior_mean", group="risk")
+    assert number(answer, "ratio_mean", group="risk") == pytest.approx(2 * mean)
+    assert number(answer, "tie_mass", group="risk") == 0.0
     assert answer["title"] == "One person in enumeration district 39-14, 1940"
-    assert (answer["engine"], answer["neighbours"]) == ("exact", "unbounded")
-    assert answer["truth"] == {"block": 1, "block group": 10 if more else 1}
-    assert "mcse" not in answer
+    told = answer["attributes"]
+    assert (told["engine"], told["neighbours"]) == ("exact", "unbounded")
+    assert json.loads(told["truth"]) == {"truth": {"block": 1, "block group": 10 if more else 1}}
+    assert all(row["error"] is None for row in answer["records"])
 
 
 def test_a_caution_is_on_the_screen_in_json_in_the_data_and_on_the_page(tmp_path: Path) -> None:
@@ -88,6 +93,9 @@ import sys, warnings
 from adversary.desk.answers import bounds_answer
 from adversary.desk.commands import audit_command, cli, setup_commands
 audit_command.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
+from adversary.desk.commands import cli
+from adversary.desk.report import audit_answer
+audit_answer.audit = lambda *_, **__: warnings.warn("a block is damaged", RuntimeWarning) or sys.exit(0)
 sys.argv = ["adversary", "audit", {DARE!r}]
 cli.main()
 """
@@ -96,20 +104,25 @@ cli.main()
 
 
 def test_bounds_are_keyed_by_definition_and_lie_about_the_prior() -> None:
-    bounds = answered(GRANVILLE)["bounds"]
-    assert list(bounds) == ["zCDP", "approximate DP", "privacy loss"]
-    for bound in bounds.values():
-        assert set(bound) == {"posterior", "ratio", "difference", "outside", "failure", "k", "status"}
-        assert bound["posterior"][0] < 0.5 < bound["posterior"][1]
-        assert bound["ratio"][0] < 1 < bound["ratio"][1]
-        assert (bound["failure"], bound["k"], bound["status"]) == (0.05, 1, "holds")
+    answer = answered(GRANVILLE)
+    definitions = [row["definition"] for row in commands.rows(answer, "status")]
+    assert definitions == ["zCDP", "approximate DP", "privacy loss"]
+    for name in definitions:
+        ends = {key: [row["value"] for row in commands.rows(answer, key, definition=name)] for key in SIDED}
+        assert ends["posterior"][0] < 0.5 < ends["posterior"][1]
+        assert ends["ratio"][0] < 1 < ends["ratio"][1]
+        assert [number(answer, key, definition=name) for key in ("failure", "k", "status")] == [0.05, 1, "holds"]
+    directions = [row["direction"] for row in commands.rows(answer, "ratio", definition="zCDP")]
+    assert directions == ["lower", "upper"]
 
 
 def test_several_readers_are_keyed_by_name() -> None:
     answer = answered(DARE)
-    assert list(answer["posterior_mean"]) == ["1/2", "1/5", "1/10", "1/50", "1/864"]
-    assert answer["posterior_mean"]["1/10"] == pytest.approx(0.1167606, abs=1e-6)
-    assert answer["bounds"]["1/864"]["zCDP"]["status"] == "holds"
+    readers = [row["adversary"] for row in commands.rows(answer, "posterior_mean", group="risk")]
+    assert readers == ["1/2", "1/5", "1/10", "1/50", "1/864"]
+    mean = number(answer, "posterior_mean", group="risk", adversary="1/10")
+    assert mean == pytest.approx(0.1167606, abs=1e-6)
+    assert number(answer, "status", adversary="1/864", definition="zCDP") == "holds"
 
 
 def test_several_truths_lie_inside_the_readers(tmp_path: Path) -> None:
@@ -117,9 +130,9 @@ def test_several_truths_lie_inside_the_readers(tmp_path: Path) -> None:
     text = Path(GRANVILLE).read_text(encoding="utf-8").replace("[truth]", "[truths.in]")
     path.write_text(text + '\n[truths.out]\nblock = 0\n"block group" = 0\n', encoding="utf-8")
     answer = answered(str(path))
-    assert answer["prob_correct"]["in"] == pytest.approx(0.318191, abs=1e-6)
-    assert answer["prob_correct"]["out"] == pytest.approx(0.889271, abs=1e-6)
-    assert set(answer["bounds"]["out"]) == {"zCDP", "approximate DP", "privacy loss"}
+    for truth, correct in (("in", 0.318191), ("out", 0.889271)):
+        assert number(answer, "prob_correct", group="risk", truth=truth) == pytest.approx(correct, abs=1e-6)
+        assert len(commands.rows(answer, "status", truth=truth)) == 3
 
 
 def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:
@@ -127,27 +140,30 @@ def test_what_no_promise_limits_is_null_not_infinity(tmp_path: Path) -> None:
     text = Path(GRANVILLE).read_text(encoding="utf-8").replace('prior = "1/2"', "prior = 0.0")
     path.write_text(text, encoding="utf-8")
     answer = answered(str(path), "--failure", "0")
-    assert answer["bounds"]["zCDP"]["ratio"][1] is None
-    assert answer["bounds"]["zCDP"]["posterior"] == [0.0, 0.0]
+    assert number(answer, "ratio", definition="zCDP", side="upper") is None
+    assert [row["value"] for row in commands.rows(answer, "posterior", definition="zCDP")] == [0.0, 0.0]
 
 
 def test_failure_replaces_the_files_own() -> None:
-    assert answered(GRANVILLE, "--failure", "0.01")["bounds"]["zCDP"]["failure"] == 0.01
+    assert number(answered(GRANVILLE, "--failure", "0.01"), "failure", definition="zCDP") == 0.01
 
 
 def test_simulated_answers_carry_standard_errors_and_repeat(tmp_path: Path) -> None:
     path = simulated(tmp_path)
     one, two = (answered(path, "--draws", "2048") for _ in range(2))
     assert one == two
-    assert 0 < one["mcse"]["a"]["posterior_mean"] < 0.02
-    assert one["posterior_mean"] != answered(path, "--draws", "2048", "--seed", "7")["posterior_mean"]
+    (mean,) = commands.rows(one, "posterior_mean", group="risk", adversary="a")
+    assert 0 < mean["error"] < 0.02
+    assert mean["direction"] == "estimate"
+    other = answered(path, "--draws", "2048", "--seed", "7")
+    assert mean["value"] != number(other, "posterior_mean", group="risk", adversary="a")
 
 
 def test_the_screen_shows_readers_and_bounds() -> None:
     result = run("audit", DARE)
     assert result.exit_code == 0
     text = result.stdout.replace("\u00a0", " ")
-    for part in ("One person in enumeration district 28-21", "1/864", "58.89 %", "52.37 %", "zCDP", "holds", "exact"):
+    for part in ("One person in enumeration district 28-21", "1/864", "52.37 %", "zCDP", "holds", "exact"):
         assert part in text
 
 
@@ -155,7 +171,11 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     path = tmp_path / "false.toml"
     text = Path(DARE).read_text(encoding="utf-8").replace('zCDP = "sum of levels"', "zCDP = 0.089")
     path.write_text(text, encoding="utf-8")
-    assert "violated: the promise is false" in run("audit", str(path)).stdout
+    shown = run("audit", str(path))
+    assert "A guarantee is violated" in shown.stdout
+    assert shown.exit_code == 0
+    assert run("audit", str(path), "--check", "--quiet").exit_code == 3
+    assert run("audit", DARE, "--check", "--quiet").exit_code == 0
 
 
 def test_names_are_not_read_as_markup(tmp_path: Path) -> None:
@@ -169,30 +189,31 @@ def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
     result = run("audit", GRANVILLE, "--out", str(out), "--json")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)
-    assert sorted(path.name for path in out.iterdir()) == ["audit.nc", "report.html"]
-    with xr.open_datatree(out / "audit.nc", engine="h5netcdf") as tree:
+    assert number(json.loads(result.stdout), "prob_correct", group="risk") == pytest.approx(0.318191, abs=1e-6)
+    written = {path.name for path in out.iterdir()}
+    assert {"report.html", "data.nc", "averages.csv", "bounds.csv", "beliefs.svg", "tests.svg"} <= written
+    assert {path.suffix for path in out.iterdir()} == {".html", ".nc", ".csv", ".svg"}
+    with xr.open_datatree(out / "data.nc", engine="h5netcdf") as tree:
         assert float(tree["risk"]["prob_correct"]) == pytest.approx(0.318191, abs=1e-6)
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, out = simulated(tmp_path), tmp_path / "out"
     whole = answered(path, "--draws", "3000")
-    monkeypatch.setattr(audit_page, "render", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(output, "to_html", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
     assert run("audit", path, "--draws", "3000", "--out", str(out)).exit_code != 0
     blocks = sorted((out / ".blocks").rglob("*.npy"))
     assert len(blocks) >= 3
     assert not (out / "report.html").exists()
     kept = blocks[0].stat().st_mtime_ns
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adversary.desk.report.write_report", lambda *_: seen.append(blocks[0].stat().st_mtime_ns))
+        patch.setattr(output, "to_html", lambda _: seen.append(blocks[0].stat().st_mtime_ns) or "page")
         seen: list[int] = []
         result = run("audit", path, "--draws", "3000", "--out", str(out), "--json")
     assert seen == [kept], "a finished block is not made again"
     assert not (out / ".blocks").exists()
     resumed = json.loads(result.stdout)
-    assert resumed["posterior_mean"] == whole["posterior_mean"], "each reader's own blocks"
-    assert resumed["mcse"] == whole["mcse"]
+    assert resumed["records"] == whole["records"], "each reader's own blocks"
 
 
 def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +243,7 @@ def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.
         runner.save_array(Path(str(options["store"])) / "a.npy", np.ones(1))
         raise ChildProcessError("workers died 2 times over piece 1")
 
-    monkeypatch.setattr(audit_command, "audit", dies)
+    monkeypatch.setattr(audit_answer, "audit", dies)
     result = run("audit", simulated(tmp_path), "--out", str(tmp_path / "report"))
     assert result.exit_code == 2
     assert result.stderr.startswith("error: workers died 2 times over piece 1 (the same command goes on from the")
@@ -261,7 +282,7 @@ def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(audit_command, "audit", lambda *_, **__: pytest.fail("audited too early"))
+    monkeypatch.setattr(audit_answer, "audit", lambda *_, **__: pytest.fail("audited too early"))
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
         result = run("audit", GRANVILLE, "--out", str(place))
         assert result.exit_code == 2
@@ -272,15 +293,16 @@ def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_st
 def test_the_report_of_another_scenario_is_replaced_by_force_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_page, "render", lambda *_: "page")
+    monkeypatch.setattr(output, "to_html", lambda _: "page")
+    monkeypatch.setattr(Figure, "svg", "")
     assert run("audit", DARE, "--out", str(tmp_path)).exit_code == 0
-    before = (tmp_path / "audit.nc").read_bytes()
+    before = (tmp_path / "data.nc").read_bytes()
     refused = run("audit", GRANVILLE, "--out", str(tmp_path))
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "has the report of another scenario; give another directory, or --force" in refused.stderr
-    assert (tmp_path / "audit.nc").read_bytes() == before
+    assert (tmp_path / "data.nc").read_bytes() == before
     assert run("audit", GRANVILLE, "--out", str(tmp_path), "--force").exit_code == 0
-    assert (tmp_path / "audit.nc").read_bytes() != before
+    assert (tmp_path / "data.nc").read_bytes() != before
 
 
 def test_version_and_help() -> None:
@@ -398,14 +420,17 @@ def test_it_runs_as_a_module() -> None:
         [sys.executable, "-m", "adversary", "audit", GRANVILLE, "--json"],
         capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
-    assert json.loads(done.stdout)["prob_correct"] == pytest.approx(0.318191, abs=1e-6)
+    assert number(json.loads(done.stdout), "prob_correct", group="risk") == pytest.approx(0.318191, abs=1e-6)
 
 
 def test_the_json_agrees_with_the_library() -> None:
     scenario = adv.load_scenario(GRANVILLE)
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=2020)
     answer = answered(GRANVILLE)
-    for name in MEASURES:
-        assert answer[name] == float(tree["risk"][name])
+    for name in ("posterior_mean", "ratio_mean", "prob_correct", "tie_mass"):
+        assert number(answer, name, group="risk") == float(tree["risk"][name])
+        for side in ("in", "out"):
+            found = number(answer, name, group="both_truths", target=side)
+            assert found == float(tree["both_truths"][name].sel(target=side))
     bound = tree["bound"].to_dataset().sel(definition="zCDP")
-    np.testing.assert_array_equal(answer["bounds"]["zCDP"]["ratio"], bound["ratio"].values)
+    assert [row["value"] for row in commands.rows(answer, "ratio", definition="zCDP")] == bound["ratio"].values.tolist()

@@ -13,6 +13,7 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from rich.console import Console
+from tests.pages import page_without_pictures
 
 import adversary as adv
 from adversary.desk.answers import exact_adversaries, table_answer
@@ -22,7 +23,6 @@ from adversary.desk.kit import exact_words
 from adversary.desk.report import audit_answer
 from tests import commands
 from tests.commands import flat
-from tests.pages import page_without_pictures
 
 DATA = Path(__file__).parents[2] / "data"
 DISTRICT, STATES, TOWN = (

@@ -34,6 +34,15 @@ class Question:
 
 
 QUESTIONS = {
+    "audit": Question(
+        ("audit", str(DATA / "dare_1940.toml")), ("report.audit_answer", "solve"), ("--truth", "block=ten")
+    ),
+    "sensitivity": Question(
+        ("sensitivity", str(DATA / "clinic_visits.toml")),
+        ("answers.sensitivity_answer", "solve"),
+        ("--truth", "patients=ten"),
+        light=False,
+    ),
     "epsilon": Question(
         ("epsilon", str(DATA / "durham_infant_mortality.toml")),
         ("answers.epsilon_answer", "solve"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
-from adversary.desk.kit import section
-from adversary.desk.report import audit_page
+from adversary.desk.kit import Figure, output
 from tests.commands import answered, printed, run
 
 DATA = Path(__file__).parents[2] / "data"
@@ -22,10 +20,7 @@ SCHOOL = DATA / "school_classes.toml"
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page with its captions alone."""
-    drawn = section.shown
-    for module in [one for name, one in sys.modules.items() if name.startswith("adversary.desk.")]:
-        if getattr(module, "shown", None) is drawn:
-            monkeypatch.setattr(module, "shown", lambda _, text: {"source": "", "text": text})
+    monkeypatch.setattr(Figure, "svg", "")
 
 
 def commands(document: dict[str, Any]) -> list[list[str]]:
@@ -53,9 +48,9 @@ def test_every_data_file_goes_through_every_command_that_takes_it(
     name, *options = command
     if name == "audit":
         written = run(name, str(file), *options, "--out", str(tmp_path))
-        assert (written.exit_code, written.stderr) == (0, f"report and data in {tmp_path}\n")
+        assert (written.exit_code, written.stderr) == (0, f"page, tables, figures and numbers in {tmp_path}\n")
         assert written.stdout
-        assert {path.name for path in tmp_path.iterdir()} == {"audit.nc", "report.html"}
+        assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".html", ".csv"}
     assert answered(name, str(file), *options)
 
 
@@ -73,11 +68,11 @@ def test_the_numbers_of_an_audit_outlive_a_page_that_fails(tmp_path: Path, monke
     def fails(*_: object) -> str:
         raise TypeError("no such words")
 
-    monkeypatch.setattr(audit_page, "render", fails)
+    monkeypatch.setattr(output, "to_html", fails)
     result = run("audit", str(DATA / "dare_1940.toml"), "--out", str(tmp_path))
     assert (result.exit_code, result.stdout) == (2, "")
-    told = f"no such words (the numbers are in {tmp_path / 'audit.nc'}, without a page)\n"
+    told = f"no such words (the numbers are in {tmp_path / 'data.nc'}, without a page)\n"
     assert result.stderr == f"error: {DATA / 'dare_1940.toml'}: {told}"
-    assert [path.name for path in tmp_path.iterdir()] == ["audit.nc"]
-    with xr.open_datatree(tmp_path / "audit.nc", engine="h5netcdf") as tree:
+    assert [path.name for path in tmp_path.iterdir()] == ["data.nc"]
+    with xr.open_datatree(tmp_path / "data.nc", engine="h5netcdf") as tree:
         assert float(tree["risk"]["posterior_mean"][0]) > 0.5

@@ -263,7 +263,7 @@ def test_a_full_disk_is_told_with_the_name_of_the_file(room: int, tmp_path: Path
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.stderr
-    assert result.stderr.startswith(f"error: cannot write {tmp_path / 'out' / 'audit.nc'}: "), result.stderr
+    assert result.stderr.startswith(f"error: cannot write {tmp_path / 'out' / 'data.nc'}: "), result.stderr
 
 
 @pytest.mark.parametrize("names", [(".hidden", "..", "."), ("/", "a/b", "...c")])

@@ -1,307 +1,257 @@
-"""The report: self-contained, escaped, honest about rounding, and written whole or not at all."""
+"""The audit as a document: its numbers are the tree's, it is escaped, honest about rounding, and says what applies."""
+
+from __future__ import annotations
 
 import re
 from functools import cache
-from html import unescape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.figures import audited_guarantees
 from adversary.desk.files.scenario import Scenario
-from adversary.desk.kit import audit_words
-from adversary.desk.report import audit_page, results_section
-from adversary.desk.report.audit_page import check_directory, render, write_report
-from tests.pages import page_without_pictures
+from adversary.desk.kit import Document, Measured, to_html, to_markdown
+from adversary.desk.report import audit_answer
+from adversary.reader.risk import empirical_epsilon
+from adversary.reader.risk.postprocessed_risk import consistency_risk
+from tests import commands
+from tests.desk.test_cli import SIMULATED
 
 DATA = Path(__file__).parents[2] / "data"
-
-
-def audit_of(scenario: Scenario, **more: object) -> xr.DataTree:
-    return adv.audit(
-        scenario.plan,
-        scenario.adversary,
-        scenario.truth,
-        guarantee=scenario.guarantee,
-        failure=scenario.failure,
-        rng=1,
-        **more,  # type: ignore[arg-type]
-    )
+RHO1 = 64 / 25 * 165 / 4099 * 3945 / 4097
 
 
 @cache
-def page(name: str) -> str:
-    """With its pictures for one scenario; the others are read for their words."""
+def audited(name: str) -> tuple[Scenario, xr.DataTree]:
     scenario = adv.load_scenario(DATA / f"{name}.toml")
-    return (render if name == "granville_1940" else page_without_pictures)(scenario, audit_of(scenario))
+    return scenario, audit_answer.solve(scenario, rng=1)
 
 
-def text_of(html: str) -> str:
-    """The words of a page, spaces made plain."""
-    body = re.sub(r"<style>.*?</style>", "", html, flags=re.S)
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body))).replace("\u00a0", " ")
+@cache
+def document(name: str) -> Document:
+    return audit_answer.document(*audited(name))
 
 
-def changed(tmp_path: Path, old: str, new: str, name: str = "granville_1940") -> Scenario:
+def of(scenario: Scenario, **how: Any) -> Document:
+    return audit_answer.document(scenario, audit_answer.solve(scenario, rng=1, **how), words=False)
+
+
+def titles(made: Document) -> list[str]:
+    return [section.title for section in made.every_section]
+
+
+def table(made: Document, name: str) -> list[list[str]]:
+    """The cells of a table as they are shown, with plain spaces."""
+    (found,) = [one for one in made.tables if one.name == name]
+    return [[cell.replace("\u00a0", " ") for cell in row] for row in found.texts]
+
+
+def words(made: Document) -> str:
+    return " ".join(re.sub(r"\\(.)", r"\1", to_markdown(made)).replace("\u00a0", " ").split())
+
+
+def changed(folder: Path, name: str, *pairs: tuple[str, str], more: str = "") -> Scenario:
     text = (DATA / f"{name}.toml").read_text(encoding="utf-8")
-    assert old in text
-    path = tmp_path / "scenario.toml"
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "scenario.toml"
+    path.write_text(text + more, encoding="utf-8")
     return adv.load_scenario(path)
 
 
-def test_the_page_stands_alone() -> None:
-    html = page("granville_1940")
-    assert html.startswith("<!DOCTYPE html>")
-    assert html.count("data:image/svg+xml;base64,") == 5
-    assert not re.search(r"(src|href)=\"(?!data:)", html)
-    assert "<script" not in html
-    assert "@import" not in html
-    assert "http" not in re.sub(r"base64,[^\"]+", "", html)
+def test_the_card_says_verdict_before_after_and_bound() -> None:
+    card = document("granville_1940").card
+    assert card is not None
+    assert (card.status, card.verdict) == ("holds", "Every guarantee holds for every adversary here.")
+    shown = {name: value.replace("\u00a0", " ") for name, value in card.numbers}
+    assert shown == {
+        "Before the release": "50 %",
+        "After it, on average": "43.56 %",
+        "In nine releases of ten": "22 % to 65 %",
+        "At most, by zCDP": "91.76 %",
+    }
 
 
-def test_results_stand_in_the_words_and_tables() -> None:
-    text = text_of(page("granville_1940"))
-    for part in (
-        "43.56 %",
-        "0.8712",
-        "31.82 %",
-        "58.89 %",
-        "discrete Gaussian, sigma² = 5.039",
-        "27",
+def test_the_page_stands_alone_and_is_html() -> None:
+    page = to_html(document("granville_1940"))
+    assert len(re.findall(r'<img src="data:image/svg\+xml;base64,[^"]+" alt="[^"]+">', page)) == 5
+    assert not re.search(r"(src|href)=\"(?!data:|#)", page)
+    assert "<script" not in page
+    assert len(page) < 1_500_000
+
+
+def test_tables_show_the_numbers_of_the_tree() -> None:
+    assert table(document("granville_1940"), "averages") == [
+        ["50 %", "50 %", "43.56 %", "22.26 to 64.68 %", "0.8712", "-6.439", "18.09 %"]
+    ]
+    assert table(document("granville_1940"), "both truths") == [
+        ["43.56 %", "33.52 %", "18.09 %", "1.848", "2.411", "2.060"]
+    ]
+    assert [row[:3] for row in table(document("granville_1940"), "bounds")] == [
+        ["zCDP", "holds", "8.240 to 91.76 %"],
+        ["approximate DP", "holds", "0.3684 to 99.64 %"],
+        ["the plan's own loss", "holds", "11.30 to 88.70 %"],
+    ]
+    for made in map(document, ("granville_1940", "dare_1940", "clinic_visits")):
+        for one in made.tables:
+            for row, shown in zip(one.rows, one.texts, strict=True):
+                assert len(row) == len(shown) == len(one.columns)
+
+
+@pytest.mark.parametrize("name", ["dare_1940", "dare_1940_bounded"])
+def test_both_meanings_of_the_budget_have_their_numbers(name: str) -> None:
+    rows = [row for row in table(document(name), "other meanings") if row[1] == "1/2"]
+    assert rows == [
+        ["bounded, both cells read", "1/2", "10.08", "52.37 %", "1.047"],
+        ["bounded, one cell read", "1/2", "10.08", "51.21 %", "1.024"],
+        ["unbounded, one cell read", "1/2", "5.039", "52.37 %", "1.047"],
+    ]
+    (found,) = [one for one in document(name).tables if one.name == "other meanings"]
+    marked = {found.rows[i][0] for i in found.marked}
+    assert marked == {"bounded, both cells read" if "bounded" in name else "unbounded, one cell read"}
+
+
+def test_sections_are_those_that_apply(tmp_path: Path) -> None:
+    always = {"For whom this holds", "What the guarantees allow", "What else the same budget could mean"}
+    some = {"Repeated releases", "Post-processing", "Sensitivity", "The risk profile", "Diagnostics"}
+    for name, own in (
+        ("dare_1940", set()),
+        ("dare_1940_republished", {"Repeated releases"}),
+        ("granville_1940_consistent", {"Post-processing"}),
+        ("clinic_visits", {"Repeated releases", "Sensitivity"}),
+        ("clinic_patients", {"The risk profile"}),
     ):
-        assert part in text
+        found = set(titles(document(name)))
+        assert always <= found, name
+        assert found & some == own, name
 
 
-def test_both_meanings_of_the_budget_are_told_with_numbers() -> None:
-    for name, mine in (("dare_1940", "a record is added or removed"), ("dare_1940_bounded", "a record changes")):
-        text = text_of(page(name))
-        assert f"This scenario's budget speaks of neighbours between which {mine}" in text
-        assert "sigma² = 1/(2 rho)" in text
-        assert "sigma² = 1/rho" in text
-        assert "unbounded one 1/2 5.039 52.37 % 1.047 58.89 %" in text
-        assert "bounded one 1/2 10.08 51.21 % 1.024 56.28 %" in text
-        assert "bounded both 1/2 10.08 52.37 % 1.047 54.44 %" in text
+def test_five_releases_are_those_of_the_study() -> None:
+    scenario, tree = audited("dare_1940_republished")
+    risk = tree["risk"]["posterior_mean"]
+    assert float(risk.sel(adversary="1/2")) == pytest.approx(0.601372, abs=1e-6)
+    assert float(risk.sel(adversary="1/10")) == pytest.approx(0.192711, abs=1e-6)
+    repeated = tree["repeated"]["posterior_mean"].isel(count=0).sel(target="in")
+    np.testing.assert_allclose(repeated.sel(releases=5), risk, rtol=1e-12)
+    for number in (1, 3):
+        one = scenario.with_releases(next(iter(scenario.sequences)), number)
+        alone = adv.audit(one.plan, one.adversary, one.truth, also=(), progress=False)["risk"]["posterior_mean"]
+        np.testing.assert_allclose(repeated.sel(releases=number), alone, rtol=1e-12)
 
 
-def test_the_rows_of_the_scenario_itself_are_marked() -> None:
-    for name, row in (("dare_1940", ("unbounded", "one")), ("dare_1940_bounded", ("bounded", "both"))):
-        used = re.findall(r'<tr class="used"><td class="text">(\w+)</td><td class="text">(\w+)</td>', page(name))
-        assert set(used) == {row}
-        assert len(used) == 5
+def test_post_processing_lies_between_the_raw_cell_and_the_bound() -> None:
+    _, tree = audited("granville_1940_consistent")
+    found = tree["postprocessing"]["posterior_mean"].sel(target="in")
+    block, group = audited("granville_1940_consistent")[0].plan.levels
+    parents, weight = group.mechanism.releases(1)
+    kept = weight > 1e-12
+    means = [
+        float(consistency_risk(int(parent), block.mechanism, 27, 1, 0.5)["posterior_mean"]) for parent in parents[kept]
+    ]
+    assert float(np.dot(weight[kept], means)) == pytest.approx(float(found.sel(published="published")), abs=1e-9)
+    assert float(found.sel(published="published")) == float(tree["risk"]["posterior_mean"])
+    assert float(found.sel(published="published")) < float(found.sel(published="raw"))
 
 
-def test_an_improper_belief_with_a_small_count_is_warned_about(tmp_path: Path) -> None:
-    assert "not neutral about the target" in text_of(page("granville_1940"))
-    assert "not neutral" not in text_of(page("dare_1940"))
-    large = adv.load_scenario(DATA / "granville_1940.toml").with_truth({"block group": 10})
-    assert audit_words.warnings(audit_of(large)) == []
-    proper = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { upper = 10 } ')
-    assert audit_words.warnings(audit_of(proper)) == []
+def test_empirical_epsilon_is_below_what_the_accounting_allows() -> None:
+    for name in ("granville_1940", "dare_1940", "clinic_visits"):
+        scenario, tree = audited(name)
+        readers = scenario.adversary if isinstance(scenario.adversary, dict) else {"": scenario.adversary}
+        for key, reader in readers.items():
+            one = tree["empirical"]["epsilon"]
+            own = float(one.sel(adversary=key)) if key else float(one)
+            assert own == pytest.approx(empirical_epsilon(scenario.plan, reader, scenario.truth), rel=1e-12)
+            limit = tree["bound"]["loss_bound"].sel(definition="privacy loss")
+            assert own <= float(limit.sel(adversary=key) if key else limit)
 
 
-def test_every_status_is_explained(tmp_path: Path) -> None:
-    assert "Every promise holds" in text_of(page("dare_1940"))
-    false = changed(tmp_path, 'zCDP = "sum of levels"', "zCDP = 0.05")
-    text = text_of(page_without_pictures(false, audit_of(false)))
-    assert "Not every promise holds here" in text
-    assert audit_words.STATUS["violated"] in text
-    assert "the promise is false" in text
-
-
-def test_what_a_mistaken_reader_learns_is_not_blamed_on_the_promise(tmp_path: Path) -> None:
-    mistaken = changed(tmp_path, '"block group" = "uniform" ', '"block group" = { total = 60 } ')
-    tree = audit_of(mistaken)
-    if (tree["bound"]["status"] == "exceeded").any():
-        assert "the promise is true" in text_of(page_without_pictures(mistaken, tree))
-    assert (tree["bound"]["status"] != "violated").all()
-    assert (tree["bound"]["k"] == 2).all()
+def test_a_violated_guarantee_is_called_so(tmp_path: Path) -> None:
+    made = of(changed(tmp_path, "granville_1940", ('zCDP = "sum of levels"', "zCDP = 0.05")))
+    assert made.card is not None
+    assert made.card.status == "violated"
+    assert "Not every guarantee holds." in words(made)
+    assert audit_answer.broken(made.data)
+    assert not audit_answer.broken(document("granville_1940").data)
 
 
 def test_text_from_the_scenario_is_escaped(tmp_path: Path) -> None:
-    text = (DATA / "dare_1940.toml").read_text(encoding="utf-8")
-    for name in ("title", "description", "source"):
-        text = re.sub(rf"(?m)^{name} = .*$", f"{name} = '<script>{name}(1)</script> & <img src=x onerror=y>'", text)
-    path = tmp_path / "evil.toml"
-    path.write_text(text, encoding="utf-8")
-    scenario = adv.load_scenario(path)
-    html = page_without_pictures(scenario, audit_of(scenario))
-    assert "<script" not in html
-    assert "<img src=x" not in html
-    for name in ("title", "description", "source"):
-        assert f"&lt;script&gt;{name}(1)&lt;/script&gt;" in html
-
-
-def test_names_of_readers_and_levels_are_escaped(tmp_path: Path) -> None:
-    text = (DATA / "dare_1940.toml").read_text(encoding="utf-8").replace('name = "block"', 'name = "<i>b</i>"')
-    text = (
-        text.replace("\nblock = 1", '\n"<i>b</i>" = 1')
-        .replace('"1/5"', '"<b>"', 1)
-        .replace('"<b>"\nknown', '"1/5"\nknown')
-    )
-    path = tmp_path / "evil.toml"
-    path.write_text(text, encoding="utf-8")
-    scenario = adv.load_scenario(path)
-    html = render(scenario, audit_of(scenario))
-    assert "<i>" not in html
-    assert "<b>" not in html
-    assert "&lt;b&gt;" in html
-
-
-def test_bounds_are_rounded_outward() -> None:
-    rng = np.random.default_rng(1)
-    for value in [*rng.lognormal(0, 6, 300), 0.0, 1.0, 99.99999, 0.1 + 0.2, 1e-9]:
-        low, high = float(audit_words.outward(value, False)), float(audit_words.outward(value, True))
-        assert low - 5e-16 * abs(low) <= value <= high + 5e-16 * abs(high)  # up to the last digit of a double
-        assert high - low <= 1.01e-3 * value
-        assert float(audit_words.outward(-value, False)) == -high
-    assert audit_words.outward(1.5494391, True) == "1.550"
-    assert audit_words.outward(1.5494391, False) == "1.549"
-    assert audit_words.outward(float("inf"), True) == "unlimited"
-    assert audit_words.outward(0.99999, True) == "1.000"
-    assert audit_words.outward(1.0000000000000002, True) == "1.000"  # one, up to the last digit
-    assert audit_words.outward(1.00000000001, True) == "1.001"
-
-
-def test_shares_are_short_and_never_claim_a_certainty_that_is_not_there() -> None:
-    assert [audit_words.percent(p).replace("\u00a0", " ") for p in (0.0, 1.0, 0.57, 0.0012, 0.9997)] == [
-        "0 %", "100 %", "57 %", "0.12 %", "99.97 %",
-    ]  # fmt: skip
-    assert audit_words.share(0.1).replace("\u00a0", " ") == "10 %"
-    assert audit_words.share(1e-12).startswith("<")
-    almost = [audit_words.share(p).replace("\u00a0", " ") for p in (0.99996, 0.9999996, 1 - 1e-10, 1.0, 0.99994)]
-    assert almost == ["99.996 %", "99.99996 %", "> 99.999999 %", "100 %", "99.994 %"]
-    assert audit_words.outward_percent(0.999994, True) == "99.9994"
-    assert audit_words.outward_percent(1.0, True) == "100.0"
-    assert audit_words.beyond(0.9999999).startswith("99.99999")
-
-
-def test_powers_of_ten_are_written_alike_everywhere() -> None:
-    for value in (6.0791e-6, 7.8232e-6, 4.2e-9, 3.5e12):
-        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", audit_words.figure_of(value * (1 + 1e-9)))
-        assert re.fullmatch(r"\d\.\d{3}e[+-]\d\d", audit_words.outward(value * (1 + 1e-9), True))
-    for value in (5.0123e-5, 12345.67, 0.012345):
-        assert "e" not in audit_words.figure_of(value) + audit_words.outward(value, True)
-    assert audit_words.figure_of(9.99996) == "10.00"
-
-
-def test_the_figure_of_posteriors_says_the_bounds_of_the_table() -> None:
-    scenario = adv.load_scenario(DATA / "granville_1940.toml")
-    tree = audit_of(scenario)
-    bound = tree["bound"].sel(definition="zCDP")["posterior"].values
-    title = audited_guarantees.posteriors_of_readers(scenario, tree).get_suptitle().replace("\n", " ")
-    assert f"zCDP allows {audit_words.between(*map(float, bound), percent=True)}" in title
-
-
-def test_readers_and_everybody_are_not_confused() -> None:
-    text = text_of(page("dare_1940"))
-    assert "Each of the 5 readers could do epsilon" in text
-    assert "that the plan's own loss allows anybody at all" in text
-    assert "Every reader could do" not in text
-
-
-def test_provenance_names_seed_versions_and_allocation() -> None:
-    text = text_of(page("granville_1940"))
-    for part in (
-        "Seed",
-        "Versions",
-        "adversary 0.",
-        "numpy",
-        "Allocation: block",
-        "64/25 * 165/4099 * 3945/4097",
-        "exact",
-    ):
-        assert part in text
-    assert str(DATA) not in page("granville_1940"), "no path of this machine"
-
-
-def test_estimates_say_so_with_their_standard_errors(tmp_path: Path) -> None:
-    path = tmp_path / "laplace.toml"
-    level = '[[plan.level]]\nname = "{}"\nnoise = "laplace"\nepsilon = 1\n'
-    path.write_text(
-        'neighbours = "unbounded"\n[plan]\n' + level.format("block") + "siblings = 2\n" + level.format("tract")
-        + "[truth]\nblock = 1\ntract = 3\n[adversary]\nprior = 0.5\nknown = 0\n[adversary.beliefs]\n"
-        + "tract = { upper = 6 }\n"
-        + '[guarantee]\n"pure DP" = 2\n',
-        encoding="utf-8",
+    evil = "<script>x(1)</script> & <img src=x onerror=y>"
+    scenario = changed(
+        tmp_path, "dare_1940", ('name = "block"', 'name = "<i>b</i>"'), ("\nblock = 1", '\n"<i>b</i>" = 1'),
+        ('adversaries."1/5"', 'adversaries."<b>"'),
     )  # fmt: skip
+    text = re.sub(r"(?m)^(title|description|source) = .*$", rf"\1 = '{evil}'", scenario.path.read_text("utf-8"))
+    scenario.path.write_text(text, encoding="utf-8")
+    page = to_html(of(adv.load_scenario(scenario.path)))
+    for mark in ("<script", "<img src=x", "<i>", "<b>"):
+        assert mark not in page
+    assert "&lt;script&gt;x(1)&lt;/script&gt;" in page
+    assert "&lt;b&gt;" in page
+
+
+def test_provenance_names_seed_versions_allocation_scenario_and_date() -> None:
+    found = dict(document("granville_1940").provenance)
+    assert found["Seed"] == "1 (the averages do not depend on it)"
+    assert "adversary 0." in found["Versions"]
+    assert "64/25 * 165/4099 * 3945/4097" in found["Allocation: block"]
+    assert '"block group"' in found["Scenario"]
+    assert list(found)[-1] == "Written"
+    assert str(DATA) not in to_html(document("granville_1940")), "no path of this machine"
+
+
+def test_estimates_carry_one_error_wherever_they_stand(tmp_path: Path) -> None:
+    path = tmp_path / "simulated.toml"
+    path.write_text(SIMULATED, encoding="utf-8")
     scenario = adv.load_scenario(path)
-    tree = audit_of(scenario, draws=1024)
-    assert "mcse" in tree["risk"]
-    results = text_of("".join(" ".join(row["cells"]) for row in results_section.results(scenario, tree).rows))
-    assert results.count("±") == 4
-    assert "estimates from 1024 simulated releases" in " ".join(results_section.notes(scenario, tree))
-
-
-def test_netcdf_keeps_every_value(tmp_path: Path) -> None:
-    scenario = adv.load_scenario(DATA / "dare_1940.toml")
-    tree = audit_of(scenario)
-    html, data = write_report(scenario, tree, tmp_path / "new" / "folder")
-    assert html.name == "report.html"
-    with xr.open_datatree(data, engine="h5netcdf") as opened:
-        for group in ("release", "exact", "risk", "bound"):
-            xr.testing.assert_equal(opened[group].to_dataset().load(), tree[group].to_dataset())
-        assert opened.attrs["seed"] == tree.attrs["seed"]
-        assert opened["risk"]["posterior_mean"].attrs["direction"] == "exact"
-    assert sorted(path.name for path in data.parent.iterdir()) == ["audit.nc", "report.html"]
-
-
-def test_a_directory_that_cannot_be_written_is_said_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(audit_page, "render", lambda *_: pytest.fail("drawn too early"))
-    scenario = adv.load_scenario(DATA / "dare_1940.toml")
-    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
-        with pytest.raises(OSError, match=r"cannot write into .*file"):
-            write_report(scenario, xr.DataTree(), place)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_nothing_half_written_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = adv.load_scenario(DATA / "dare_1940.toml")
-    (tmp_path / "report.html").write_text("an older report")
-
-    def failing(*_: object, **__: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(audit_page, "render", lambda *_: "new")
-    monkeypatch.setattr(xr.DataTree, "to_netcdf", failing)
-    with pytest.raises(OSError, match="disk full"):
-        write_report(scenario, xr.DataTree(), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-    assert (tmp_path / "report.html").read_text() == "an older report"
-
-
-def test_check_directory_leaves_nothing_but_the_directory(tmp_path: Path) -> None:
-    assert list(check_directory(tmp_path / "a" / "b").iterdir()) == []
+    tree = audit_answer.solve(scenario, rng=2, draws=2048)
+    risk, both = tree["risk"].to_dataset(), tree["both_truths"].to_dataset()
+    side = "in"
+    for name in ("posterior_mean", "ratio_mean", "prob_correct"):
+        np.testing.assert_array_equal(risk[name], both[name].sel(target=side))
+        np.testing.assert_array_equal(risk["mcse"].sel(measure=name), both["mcse"].sel(target=side, measure=name))
+    made = audit_answer.document(scenario, tree, words=False)
+    (averages,) = [one for one in made.tables if one.name == "averages"]
+    assert all(isinstance(row[3], Measured) and row[3].error > 0 for row in averages.rows)
+    assert "estimates from 2048 simulated releases" in words(made)
+    assert float(tree["empirical"]["mcse"].sel(measure="epsilon").min()) > 0
 
 
 def test_several_truths_have_a_section_each(tmp_path: Path) -> None:
-    text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
-    path = tmp_path / "truths.toml"
-    path.write_text(
-        text.replace("[truth]", "[truths.alone]") + '\n[truths."nobody"]\nblock = 0\n"block group" = 3\n',
-        encoding="utf-8",
-    )
-    scenario = adv.load_scenario(path)
-    text = text_of(page_without_pictures(scenario, audit_of(scenario)))
-    for part in ("What the reader learns: alone", "What the reader learns: nobody", "Under the truth nobody: a reader"):
-        assert part in text
+    scenario = changed(
+        tmp_path, "granville_1940", ("[truth]", "[truths.alone]"),
+        more='\n[truths.nobody]\nblock = 0\n"block group" = 3\n[sensitivity]\nprior = [0.1, 0.5]\n',
+    )  # fmt: skip
+    made = of(scenario)
+    found = titles(made)
+    assert {"What the adversary learns: alone", "What the adversary learns: nobody"} <= set(found)
+    assert found.count("Sensitivity") == 2
+    answer = made.as_json()
+    for truth in ("alone", "nobody"):
+        risk = commands.number(answer, "posterior_mean", group="risk", truth=truth)
+        base = [
+            row["value"]
+            for row in commands.rows(answer, "posterior_mean", group=f"sensitivity/{truth}/base")
+            if row["truth"] == ("in" if truth == "alone" else "out")
+        ]
+        assert base == [risk]
 
 
-def test_one_named_reader_of_one_named_truth_is_like_one_without_names(tmp_path: Path) -> None:
-    text = (DATA / "granville_1940.toml").read_text(encoding="utf-8")
-    path = tmp_path / "named.toml"
-    named = text.replace("[truth]", "[truths.alone]").replace("[adversary", "[adversaries.neighbour")
-    path.write_text(named, encoding="utf-8")
-    scenario = adv.load_scenario(path)
-    tree = audit_of(scenario)
-    html = render(scenario, tree)
-    assert html.count("data:image/svg+xml;base64,") == 6
-    assert "Left out" not in html
-    told = "Under the truth alone: a reader who starts at 50 % ends, averaged over releases, at 43.56 %"
-    assert told in text_of(html)
+def test_a_failed_sampler_gives_a_word_instead_of_a_number(tmp_path: Path) -> None:
+    scenario, tree = audited("granville_1940")
+    failed = tree.copy()
+    risk = failed["risk"].to_dataset().assign(status="unreliable", unreliable_mass=0.25)
+    failed["risk"] = xr.DataTree(risk.map(lambda a: a * np.nan if a.dtype.kind == "f" else a, keep_attrs=True))
+    bound = failed["bound"].to_dataset()
+    failed["bound"] = xr.DataTree(bound.assign(status=bound["status"].copy(data=["unreliable"] * 3)))
+    failed["diagnostics"] = xr.DataTree(xr.Dataset({"releases": 10, "unreliable_releases": 3, "unreliable_mass": 0.25}))
+    made = audit_answer.document(scenario, failed, words=False)
+    assert made.card is not None
+    assert (made.card.status, made.card.numbers) == ("unreliable", [])
+    (row,) = table(made, "averages")
+    assert row.count("unreliable") == 4
+    assert table(made, "diagnostics") == [["unreliable", "10", "3", "25 %", "–", "–", "–"]]
+    assert [one["value"] for one in commands.rows(made.as_json(), "posterior_mean", group="risk")] == [None]

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.desk.kit import screen as tables
-from adversary.desk.kit import style
+from adversary.desk.kit import style, to_html
 from adversary.desk.kit.safe_text import FOR_GROUPS, printable, safe_names
-from adversary.desk.report import audit_page
-from tests.commands import answered, flat, printed, run
+from adversary.desk.report import audit_answer
+from tests.commands import answered, flat, printed, rows, run
 
 DATA = Path(__file__).parents[2] / "data"
 HOSTILE = (
@@ -90,13 +90,13 @@ def test_a_hostile_scenario_is_shown_as_it_is_written(tmp_path: Path, monkeypatc
     for text in ("[/red]", "[bold]x", "[31mred]0;owned", "abc", "<script>", "block [/red][2J 1"):
         assert text in shown
     scenario = adv.load_scenario(path)
-    tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=1)
-    page = audit_page.render(scenario, tree)
+    page = to_html(audit_answer.document(scenario, audit_answer.solve(scenario, rng=1)))
     assert harmless(page)
     assert "Left out" not in page
     assert "<script>" not in page
     assert "[31mred]0;owned" in unescape(page)
-    assert list(answered("audit", str(path))["posterior_mean"]) == [HOSTILE[0], HOSTILE[2]]
+    means = rows(answered("audit", str(path)), "posterior_mean", group="risk", truth="..")
+    assert [row["adversary"] for row in means] == [HOSTILE[0], HOSTILE[2]]
 
 
 def test_an_error_about_a_hostile_file_is_one_harmless_line(tmp_path: Path) -> None:
@@ -110,13 +110,11 @@ def test_an_error_about_a_hostile_file_is_one_harmless_line(tmp_path: Path) -> N
 def test_truths_that_look_alike_have_files_and_groups_of_their_own(tmp_path: Path) -> None:
     path, out = hostile(tmp_path, more="[sensitivity]\nprior = [0.2, 0.3]\n"), tmp_path / "out"
     assert run("sensitivity", str(path), "--out", str(out)).exit_code == 0
-    starts = ("__", "a_b", "a_b_2", "x_.._y")
-    figures = {
-        f"{start}_{name}.{kind}" for start in starts for name in ("tornado", "fan_prior") for kind in ("svg", "png")
-    }
-    assert {one.name for one in out.iterdir()} == {"sensitivity.nc", *figures}
+    starts = ("..", "a_b", "a_b_2", "x_.._y")
+    figures = {f"{name}_{start}.svg" for start in starts for name in ("tornado", "fan_prior")}
+    assert {one.name for one in out.glob("*.svg")} == figures
     assert all(harmless(one.read_text(encoding="utf-8")) for one in out.glob("*.svg"))
-    with xr.open_datatree(out / "sensitivity.nc", engine="h5netcdf") as tree:
+    with xr.open_datatree(out / "data.nc", engine="h5netcdf") as tree:
         truths = {name: group["base"].attrs["truth"] for name, group in tree.children.items()}
     assert truths == {"a b": "a b", "a_b": "a_b", "__": "..", "x_.._y": "x/../y"}
 

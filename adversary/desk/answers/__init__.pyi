@@ -1,3 +1,2 @@
 from .bounds_answer import LEVELS as LEVELS
 from .bounds_answer import PRIORS as PRIORS
-from .profile_verdict import SURE as SURE

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import xarray as xr
 from matplotlib.figure import Figure
 
-from adversary._core import blocks
 from adversary.desk.kit import (
     naming,
     netcdf,
 )
 
 KINDS = ("svg", "png")
-
-
-def of_sweeps(draw: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
-    """The figures of a sensitivity analysis, by name."""
-    return _drawn(draw)
-
-
-def _drawn(figures: Mapping[str, Callable[[], Figure]]) -> dict[str, Figure]:
-    return {name: figures[name]() for name in blocks.track(list(figures), "drawing")}
 
 
 def write(figures: Mapping[str, Figure], folder: Path, data: xr.DataTree | None = None, name: str = "") -> list[Path]:

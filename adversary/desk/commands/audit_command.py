@@ -1,11 +1,10 @@
-"""`adversary audit`: what a scenario's readers learn, averaged over releases; tables, one JSON object, or a page."""
+"""`adversary audit`: what a scenario's adversaries learn, averaged over releases, and what guarantees allow them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +13,12 @@ import typer
 import xarray as xr
 
 from adversary._core import alone, remove_empty
-from adversary.desk.answers import (
-    profile_verdict,
-)
 from adversary.desk.commands.options import (
     SEED,
+    Form,
+    Json,
+    Out,
+    Quiet,
     Scheduler,
     Truths,
     Workers,
@@ -27,9 +27,9 @@ from adversary.desk.commands.options import (
     read_scenario,
 )
 from adversary.desk.files import Scenario
-from adversary.desk.kit import console, json_text
+from adversary.desk.kit import DATA, PAGE, check_directory, check_form, deliver
 from adversary.desk.report import audit_answer
-from adversary.driver import ENGINES, audit
+from adversary.driver import ENGINES
 from adversary.reader.risk import DRAWS
 
 RESUME = "the same command goes on from the finished blocks"
@@ -45,69 +45,67 @@ def audit_command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
-    out: Annotated[Path | None, typer.Option(help="Directory for report.html and audit.nc.", metavar="DIR")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    out: Out = None,
+    as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
     truth: Truths = None,
     failure: Annotated[
-        float | None, typer.Option(help="Probability with which a bound that is not certain may fail.")
+        float | None, typer.Option(help="Failure probability of bounds that are not certain; else the file's.")
     ] = None,
     workers: Workers = None,
     scheduler: Scheduler = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the report of another scenario in DIR.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with code 3 if a guarantee is violated or the risk profile broken.")
+    ] = False,
 ) -> None:
-    """What the scenario's readers learn, averaged over releases, and what was promised."""
+    """What the scenario's adversaries learn, averaged over releases, and what the guarantees allow them."""
     with one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
+        shown = check_form("json" if as_json else form)
         read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
+        how: dict[str, Any] = {
+            "engine": engine,
+            "draws": draws,
+            "rng": seed,
+            "scheduler": scheduler,
+            "workers": workers,
+        }
 
         def run(store: Path | None) -> xr.DataTree:
             with extras():
-                found = audit(
-                    read.plan,
-                    read.adversary,
-                    read.truth,
-                    guarantee=read.guarantee,
-                    invariants=read.margins,
-                    failure=chance,
-                    engine=engine,
-                    draws=draws,
-                    rng=seed,
-                    store=store,
-                    scheduler=scheduler,
-                    workers=workers,
-                )
-            return profile_verdict.judged(read, found)
+                return audit_answer.solve(read, failure=chance, store=store, **how)
 
-        tree = run(None) if out is None else _reported(read, out, run, [engine, draws, seed, chance], force)
-        answer = json_text(audit_answer.summary(read, tree)) if as_json else ""
-    if as_json:
-        print(answer)
-    else:
-        audit_answer.show(read, tree, console())
-    if out is not None:
-        print(f"report and data in {out}", file=sys.stderr)
+        def show(tree: xr.DataTree, folder: Path | None) -> None:
+            deliver(audit_answer.document(read, tree), shown, folder, quiet=quiet)
+
+        if out is None:
+            show(tree := run(None), None)
+        else:
+            tree = _reported(read, out, run, show, [engine, draws, seed, chance], force)
+    if check and audit_answer.broken(tree):
+        raise typer.Exit(3)
 
 
 def _reported(
-    scenario: Scenario, out: Path, run: Callable[[Path], xr.DataTree], how: list[Any], force: bool
+    scenario: Scenario,
+    out: Path,
+    run: Callable[[Path], xr.DataTree],
+    show: Callable[[xr.DataTree, Path], None],
+    how: list[Any],
+    force: bool,
 ) -> xr.DataTree:
     """Audit and write the report. Finished blocks wait in DIR/.blocks, named after the work, until that is written."""
-    from adversary.desk.kit import check_directory
-    from adversary.desk.report import NAMES, check_replaced, write_report
-
-    named = hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
     if not force:
-        check_replaced(out, named)
+        check_replaced(out, audit_answer.fingerprint(scenario))
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     work = json.dumps([scenario.document, *how], sort_keys=True, default=str)
     store = out / ".blocks" / hashlib.sha256(work.encode()).hexdigest()[:16]
     try:
         with alone(check_directory(out)):
-            for left in (part for name in NAMES for part in out.glob(f".[0-9]*-{name}")):  # of a run that was killed
-                left.unlink(missing_ok=True)
             tree = run(store)
-            tree.attrs["scenario"] = named
-            write_report(scenario, tree, out)
+            show(tree, out)
             shutil.rmtree(store, ignore_errors=True)
     except Exception as error:
         if any(store.glob("*.npy")):
@@ -116,3 +114,27 @@ def _reported(
     finally:
         remove_empty((store, store.parent, *made))
     return tree
+
+
+def check_replaced(folder: Path, scenario: str) -> None:
+    """Refuse to replace the report of another scenario.
+
+    Parameters
+    ----------
+    folder : directory to write into; one without a report passes
+    scenario : SHA-256 of the document of the scenario file, in hexadecimal, as the data there record it
+
+    Raises
+    ------
+    FileExistsError : the report there is of another scenario, or its data cannot be read
+    """
+    if any((folder / name).exists() for name in (PAGE, DATA)):
+        try:
+            with xr.open_datatree(folder / DATA, engine="h5netcdf") as tree:
+                same = tree.attrs.get("scenario") == scenario
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise FileExistsError(
+                f"{folder} has the report of another scenario; give another directory, or --force to replace it"
+            )

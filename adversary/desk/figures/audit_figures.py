@@ -1,7 +1,6 @@
 """One function per figure: from a scenario and its audit to a matplotlib `Figure` that says its finding in the title.
 
-Each takes (scenario, tree), tree being `audit`'s answer for that scenario under one truth. Sweeps go through the exact
-law of the log Bayes factor, never through simulation where that law is exact. Nothing here draws on a screen.
+Each takes (scenario, tree), tree being `audit`'s answer for that scenario under one truth, and computes nothing itself.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import expit
 
-from adversary._core import Floats, logit, outward, percent, posterior_ratio
+from adversary._core import Floats, logit, outward, percent, posterior_ratio, share
+from adversary.desk.figures.tornado import fan
+from adversary.desk.figures.trade_off_curves import trade_off
 from adversary.desk.files import Scenario
 from adversary.desk.kit import (
     BLUE,
@@ -27,23 +28,20 @@ from adversary.desk.kit import (
     GREY,
     INK,
     LIGHT,
-    MULTIPLIERS,
-    affordable_points,
-    bound_name,
     edge_labels,
     finding,
-    law_of,
+    in_percent,
     of_reader,
     panel_title,
     plain_log_axis,
-    reaches,
     readers_of,
     styled,
-    swept,
+    ticks_right,
 )
 from adversary.desk.kit.audit_words import called
-from adversary.reader.path import settle_truth
-from adversary.reader.risk import at_prior, invariant_factor, same_law
+from adversary.reader.risk import same_law
+
+ORANGE = COLOURS[1]
 
 
 @styled
@@ -71,7 +69,7 @@ def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByVa
     mean, low, high = table.summary(posterior)
     ends = f"between {percent(quantile[0])} and {percent(quantile[-1])}"
     assert isinstance(ax.figure, Figure)
-    finding(ax.figure, f"Nine releases in ten leave this reader {ends} sure of “in”")
+    finding(ax.figure, f"Nine releases in ten leave the posterior {ends}")
     panel_title(ax, _key_of_bars(table))
     _bars(ax, table)
     if table.several:
@@ -98,7 +96,7 @@ def _one_posterior(ax: Axes, scenario: Scenario, tree: xr.DataTree, table: _ByVa
 def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, table: _ByValue, label: str) -> None:
     risk = tree["risk"].to_dataset()
     low, high = float(risk["ratio_quantile"].min()), float(risk["ratio_quantile"].max())
-    finding(figure, f"Nine releases in ten leave every reader within {low:.2f} to {high:.2f} times the prior")
+    finding(figure, f"Nine releases in ten: {low:.2f} to {high:.2f} times the prior")
     left, right = figure.subplots(1, 2)
     ends: tuple[list[Any], list[Any]] = ([], [])
     for (name, posterior), colour in zip(table.posterior.items(), _cycle(COLOURS), strict=False):
@@ -117,7 +115,7 @@ def _many_posteriors(figure: Figure, scenario: Scenario, tree: xr.DataTree, tabl
         _bars(ax, table)
         edge_labels(ax, end, ax.get_xlim()[1], offset=4.0)
     left.axhline(0.5, color=INK, lw=1.2, ls=(0, (4, 3)), gid="threshold")
-    panel_title(left, "dotted: priors; dashed: 50 %, above which\na reader decides “in”")
+    panel_title(left, "dotted: priors; dashed: 50 %, above which\nan adversary decides “in”")
     panel_title(right, f"above 1: the release speaks for “in”\n{_key_of_bars(table)}")
     right.axhline(1.0, color=GREY, lw=1.2, gid="unmoved")
     right.set_ylabel("ratio: posterior / prior")
@@ -209,185 +207,138 @@ def _key_of_bars(table: _ByValue) -> str:
 
 
 @styled
-def ratio_by_prior(scenario: Scenario, tree: xr.DataTree, points: int = 61) -> Figure:
-    """Posterior over prior against the prior, for this plan, truth and what the (first) reader believes of others.
-
-    One law of the log Bayes factor serves every prior. Bounds are those of the audit, for the same number of records.
-    """
-    names = list(readers_of(scenario))
-    reader = readers_of(scenario)[names[0]]
-    law = law_of(scenario, scenario.plan, reader)
-    truth = settle_truth(scenario.plan, reader, scenario.truth)
-    invariant = invariant_factor(scenario.plan, reader, truth)
-    if not np.isfinite(invariant):
-        raise ValueError("exact levels settle the target: its prior makes no difference")
-    prior = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, points), 1.0 - np.geomspace(0.5, 0.05, points // 4)]))
-    base = expit(logit(prior) + invariant)
-    expected = np.array([at_prior(law, float(p)).posterior_mean()[0] for p in prior]) / base
-    most = posterior_ratio(base, law.quantiles([0.95])[0] - invariant)
-    figure = Figure(figsize=(9.4, 5.0), layout="constrained")
+def belief_ranges(tree: xr.DataTree) -> Figure:
+    """Prior, expected posterior, nine releases in ten and the tightest bound of every adversary, on one axis."""
+    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
+    names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
+    figure = Figure(figsize=(8.0, 1.3 + 0.55 * len(names)), layout="constrained")
     ax = figure.add_subplot()
-    ax.set(xscale="log", yscale="log", xlabel="prior that the target is in", xlim=(prior[0], prior[-1]))
+    for i, name in enumerate(names):
+        one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
+        quantile = one["posterior_quantile"].values
+        low, high = float(limits.sel(side="lower").max()), float(limits.sel(side="upper").min())
+        ax.plot([low, high], [i, i], "|-", color=INK, lw=1.0, ms=13, gid=f"bound {name}")
+        ax.plot(quantile[[0, -1]], [i, i], color=BLUE, lw=9, alpha=0.35, solid_capstyle="butt", gid=f"90 % {name}")
+        ax.plot(float(one["posterior_mean"]), i, "o", color=BLUE, ms=8, mec="white", gid=f"expected {name}")
+        ax.plot([float(one["prior"])] * 2, [i - 0.28, i + 0.28], color=ORANGE, lw=2.2, gid=f"prior {name}")
+    if _wide(risk):
+        ax.set_xscale("log")
+        plain_log_axis(ax, "x", percent)
+    else:
+        ax.set_xlim(-0.01, 1.01)
+        in_percent(ax.xaxis)
+    ax.set_yticks(range(len(names)), names if len(names) > 1 else [""])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel(
+        "probability of “in”: before (orange), after (dot: average; band: nine releases in ten), bound (line)"
+    )
+    least, most = (share(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
+    ends = least if least == most else f"{least} to {most}"
+    finding(figure, f"After the release, the probability is {ends} on average")
+    return figure
+
+
+@styled
+def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Posterior over prior against the prior, for what the (first) adversary believes of others, beside the bounds."""
+    names = list(readers_of(scenario))
+    found = tree["priors"].to_dataset()
+    name = next((one for one in names if "adversary" not in found.dims or one in found["adversary"].values), names[0])
+    one = of_reader(found, name)
+    prior, expected, most, base = (one[key].values for key in ("at", "ratio_mean", "ratio_95", "given"))
+    figure = Figure(figsize=(8.4, 4.8), layout="constrained")
+    ax = figure.add_subplot()
+    ax.set(xscale="log", yscale="log", xlabel="prior", xlim=(prior[0], prior[-1]))
     ax.axhline(1.0, color=GREY, lw=1.0)
-    labels = [
-        (expected[0], f"expected ratio {expected[0]:.2f}", BLUE),
-        (most[0], f"19 releases in 20 below {most[0]:.2f}", BLUE),
-    ]
+    labels = [(expected[0], f"expected {expected[0]:.2f}", BLUE), (most[0], f"19 in 20 below {most[0]:.2f}", BLUE)]
     ax.plot(prior, expected, color=BLUE, gid="expected")
     ax.plot(prior, most, color=BLUE, lw=1.2, ls=(0, (1, 1.5)), gid="95 % of releases")
     tightest = np.inf
-    bound = of_reader(tree["bound"].to_dataset(), names[0])
-    for name, colour in zip(bound["definition"].values, _bound_colours(bound), strict=True):
-        reach = float(bound["loss_bound"].sel(definition=name))
+    bound = of_reader(tree["bound"].to_dataset(), name)
+    for definition, colour in zip(bound["definition"].values, _bound_colours(bound), strict=True):
+        reach = float(bound["loss_bound"].sel(definition=definition))
         if not np.isfinite(reach):
             continue
-        upper, lower = posterior_ratio(base, reach), posterior_ratio(base, -reach)
-        tightest = min(tightest, float(upper[0]))
-        for values, sign in ((upper, "≤"), (lower, "≥")):
-            ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {name} {sign}")
-            shown = outward(float(values[0]), sign == "≤", 3)
-            labels.append((float(values[0]), f"{called(str(name))} {sign} {shown}", colour))
-    marked = [name for name, one in readers_of(scenario).items() if same_law(one, reader)]
-    risk = tree["risk"].to_dataset()
-    for name in marked:
-        one = of_reader(risk, name)
-        at = float(readers_of(scenario)[name].prior)
-        if prior[0] <= at <= prior[-1]:
-            ax.plot(at, float(one["ratio_mean"]), "o", color=BLUE, ms=7, mec="white", gid=f"reader {name}")
+        for sign, upper in (("≤", True), ("≥", False)):
+            values = posterior_ratio(base, reach if upper else -reach)
+            tightest = min(tightest, float(values[0])) if upper else tightest
+            ax.plot(prior, values, color=colour, lw=1.4, ls=(0, (5, 2)), gid=f"bound {definition} {sign}")
+            label = f"{called(str(definition))} {sign} {outward(float(values[0]), upper, 3)}"
+            labels.append((float(values[0]), label, colour))
+    risk, readers = tree["risk"].to_dataset(), readers_of(scenario)
+    for other in names:
+        at = readers[other].prior
+        if same_law(readers[other], readers[name]) and prior[0] <= at <= prior[-1]:
+            ratio = float(of_reader(risk, other)["ratio_mean"])
+            ax.plot(at, ratio, "o", color=BLUE, ms=7, mec="white", gid=f"reader {other}")
     plain_log_axis(ax, "x", percent)
     plain_log_axis(ax, "y", lambda r: f"{r:g}")
-    ax.yaxis.tick_right()
-    ax.yaxis.set_label_position("right")
-    ax.spines["left"].set_visible(False)
-    ax.spines["right"].set_visible(True)
+    ticks_right(ax)
     ax.set_ylabel("ratio: posterior / prior")
     edge_labels(ax, labels, prior[0], offset=-8.0)
     allowed = f"; a bound allows {outward(tightest, True, 3)}" if np.isfinite(tightest) else ""
-    span = (
-        f"is {expected.max():.2f} at most"
-        if expected.min() >= 1
-        else f"lies between {expected.min():.2f} and {expected.max():.2f}"
-    )
-    finding(figure, f"For priors of 0.01 % to 95 % the expected ratio {span}{allowed}")
+    finding(figure, f"At any prior the expected ratio is {expected.max():.2f} at most{allowed}")
     return figure
 
 
 @styled
-def risk_by_budget(scenario: Scenario, tree: xr.DataTree, points: int | None = None) -> Figure:
-    """Expected posterior and P(correct) when the budget of every level is multiplied by 1/10 to 10.
-
-    P(correct) is drawn as separate points: below a prior of 1/2 it is a saw-tooth, which a line would misstate.
-    """
-    readers, risk = readers_of(scenario), tree["risk"].to_dataset()
-    factors = np.geomspace(*MULTIPLIERS, points or affordable_points(scenario.plan))
-    expected, correct = swept(scenario, factors)
-    total = sum(level.mechanism.rho for level in scenario.plan.levels if not level.is_exact)
-    total *= 2.0 if scenario.neighbours == "bounded" else 1.0
-    in_rho = 0.0 < total < np.inf
-    x = factors * (total if in_rho else 1.0)
-    figure = Figure(figsize=(10.4, 4.9), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    failure = float(tree.attrs.get("failure", scenario.failure))
-    coarse, reach = reaches(scenario, factors, failure)
-    ends: tuple[list[Any], list[Any]] = ([], [])
-    wide = _wide(risk)
-    for (name, _), colour in zip(readers.items(), _cycle(COLOURS), strict=False):
-        one = of_reader(risk, name)
-        base = float(one["prior"])
-        upper = expit(float(logit(base)) + reach[name])
-        left.plot(x, expected[name], color=colour, gid=f"expected {name}")
-        left.plot(coarse * x[-1] / factors[-1], upper, color=colour, lw=1.2, ls=(0, (5, 2)), gid=f"bound {name}")
-        size = 3.0 if factors.size > 40 else 5.0
-        right.plot(x, correct[name], "o", color=colour, ms=size, mew=0, gid=f"correct {name}")
-        here = x[-1] / factors[-1]
-        left.plot(here, float(one["posterior_mean"]), "o", color=colour, ms=8, mec="white", mew=1.2, zorder=5)
-        right.plot(here, float(one["prob_correct"]), "o", color=colour, ms=8, mec="white", mew=1.2, zorder=5)
-        ends[0].append((expected[name][-1], name or "expected posterior", colour))
-        ends[1].append((correct[name][-1], name or "P(correct)", colour))
-        if len(readers) == 1:
-            ends[0].append((float(upper[-1]), bound_name(scenario, failure).replace(", ", ",\n"), colour))
-    budget = "privacy budget rho, all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's"
-    for ax in (left, right):
-        ax.set_xscale("log")
-        ax.set_xlim(x[0], x[-1])
-        ax.axvline(x[-1] / factors[-1], color=GREY, lw=0.9, zorder=0)
-        ax.set_xlabel(budget)
-        plain_log_axis(ax, "x", lambda v: f"{v:g}")
-    _posterior_axis(left, log=wide)
-    right.set(ylabel="probability of a right guess", ylim=(-0.02, 1.02))
-    right.yaxis.set_major_formatter(FuncFormatter(lambda p, _: percent(p)))
-    for ax, end in zip((left, right), ends, strict=True):
-        edge_labels(ax, end, x[-1], offset=6.0)
-    dashed = f"\ndashed: {bound_name(scenario, failure)}" if len(readers) > 1 else ""
-    panel_title(left, f"Expected posterior{dashed}")
-    panel_title(right, "Right guesses, one point per budget" + "\n" * bool(dashed))
-    first = next(iter(readers))
-    low, now, high = expected[first][0], float(of_reader(risk, first)["posterior_mean"]), expected[first][-1]
-    whose = f"the expected posterior of reader {first}" if first else "the expected posterior"
-    moved = f"from {percent(now)} to {percent(high)}, a tenth of it to {percent(low)}"
-    finding(figure, f"Ten times the budget moves {whose} {moved}")
+def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Expected posterior of every adversary when the budget of every level is multiplied by 1/10 to 10."""
+    names, risk, found = list(readers_of(scenario)), tree["risk"].to_dataset(), tree["budgets"].to_dataset()
+    in_rho = bool(np.isfinite(found["rho"]).all() and (found["rho"] > 0.0).all())
+    x = found["rho" if in_rho else "budget"].values
+    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
+    ax = figure.add_subplot()
+    ax.set(xscale="log", xlim=(x[0], x[-1]))
+    ax.set_xlabel("privacy budget rho, all levels together (zCDP)" if in_rho else "budget, as a multiple of the plan's")
+    here = x[-1] / found["budget"].values[-1]
+    ax.axvline(here, color=GREY, lw=0.9, zorder=0)
+    ends: list[Any] = []
+    for name, colour in zip(names, _cycle(COLOURS), strict=False):
+        one, now = of_reader(found, name), of_reader(risk, name)
+        upper = expit(float(logit(float(now["prior"]))) + one["loss_bound"].values)
+        ax.plot(x, one["posterior_mean"], color=colour, gid=f"expected {name}")
+        ax.plot(x, upper, color=colour, lw=1.2, ls=(0, (5, 2)), gid=f"bound {name}")
+        ax.plot(here, float(now["posterior_mean"]), "o", color=colour, ms=8, mec="white", mew=1.2, zorder=5)
+        ends.append((float(one["posterior_mean"][-1]), name or "expected posterior", colour))
+        if len(names) == 1:
+            ends.append((float(upper[-1]), "bound of the\nplan's own loss", colour))
+    plain_log_axis(ax, "x", lambda v: f"{v:g}")
+    _posterior_axis(ax, log=_wide(risk))
+    edge_labels(ax, ends, x[-1], offset=6.0)
+    first = of_reader(found, names[0])["posterior_mean"]
+    low, high = percent(float(first[0])), percent(float(first[-1]))
+    whose = f" of {names[0]}" if len(names) > 1 else ""
+    finding(figure, f"A tenth of the budget gives a posterior{whose} of {low}, ten times {high}")
     return figure
 
 
-@styled
-def risk_by_reader(scenario: Scenario, tree: xr.DataTree) -> Figure:
-    """Expected posterior and ratio of every reader, the central 90 % of releases, and every bound."""
-    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
-    names = list(readers_of(scenario))
-    definitions = [str(name) for name in bound["definition"].values]
-    height = 1.6 + len(names) * (0.4 + 0.14 * len(definitions))
-    figure = Figure(figsize=(10.0, height), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    for ax, measure in zip(axes, ("posterior", "ratio"), strict=True):
-        for i, name in enumerate(names):
-            one, limits = of_reader(risk, name), of_reader(bound, name)
-            quantile = one[f"{measure}_quantile"].values
-            ax.plot(quantile[[0, -1]], [i, i], color=BLUE, lw=5, alpha=0.3, solid_capstyle="butt", gid=f"90 % {name}")
-            ax.plot(float(one[f"{measure}_mean"]), i, "o", color=BLUE, ms=7, mec="white", gid=f"expected {name}")
-            start = float(one["prior"]) if measure == "posterior" else 1.0
-            ax.plot([start, start], [i - 0.2, i + 0.2], color=GREY, lw=1.6, gid=f"prior {name}")
-            for j, (definition, colour) in enumerate(zip(definitions, _bound_colours(bound), strict=True)):
-                low, high = limits[measure].sel(definition=definition).values
-                at = i + 0.22 + 0.16 * j
-                ax.plot([low, high], [at, at], "|-", color=colour, lw=1.0, ms=7, gid=f"bound {definition} {name}")
-    priors = risk["prior"].values
-    if priors.min() > 0:
-        axes[0].set_xscale("log")
-        plain_log_axis(axes[0], "x", percent)
-    if float(bound["ratio"].sel(side="lower").min()) > 0:
-        axes[1].set_xscale("log")
-        plain_log_axis(axes[1], "x", lambda r: f"{r:g}")
-    axes[0].set_yticks(range(len(names)), [f"reader {name}" for name in names])
-    axes[0].set_ylim(len(names) - 0.4 + 0.16 * len(definitions), -0.75)
-    axes[0].set_xlabel("posterior that the target is in")
-    axes[1].set_xlabel("ratio: posterior / prior")
-    for ax in axes:
-        ax.tick_params(axis="y", length=0)
-        ax.spines["left"].set_visible(False)
-    _key(axes[1], bound)
-    finding(figure, _closest(names, risk, bound))
-    return figure
+def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
+    """Trade-off of the guarantees and of the release itself, with the tests that the audited adversaries make of it."""
+    found, readers = tree["tests"].to_dataset(), readers_of(scenario)
+    records = max(reader.records(scenario.plan) for reader in readers.values())
+    stretched = f", {records} records" if records > 1 else ""
+    curves = {called(name) + stretched: one.group(records) for name, one in (scenario.guarantee or {}).items()}
+    points: dict[str, Any] = {}
+    shown: list[Any] = []
+    for name, reader in readers.items():
+        if "adversary" in found.dims and name not in found["adversary"].values:
+            continue
+        if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
+            shown.append(reader)
+            one = of_reader(found, name)
+            points[f"adversary {name}".strip()] = (one["level"].values, one["detections"].values)
+    return trade_off({**curves, "this release, others known": scenario.plan.privacy_loss()}, points)
 
 
-def _key(ax: Axes, bound: xr.Dataset) -> None:
-    """Names of the marks, at the right end of the first reader's row."""
-    entries = [(0.0, "dot: expected; bar: 90 %\nof releases; tick: prior", BLUE)]
-    for j, (definition, colour) in enumerate(zip(bound["definition"].values, _bound_colours(bound), strict=True)):
-        entries.append((0.22 + 0.16 * j, f"bound: {called(str(definition))}", colour))
-    edge_labels(ax, entries, 1.0, offset=8.0)
-
-
-def _closest(names: Sequence[str], risk: xr.Dataset, bound: xr.Dataset) -> str:
-    """The reader whose expected ratio uses up most of a bound."""
-    found = []
-    for name in names:
-        one, limits = of_reader(risk, name), of_reader(bound, name)
-        upper = limits["ratio"].sel(side="upper")
-        ratio, start = float(one["ratio_mean"]), float(upper.min())
-        found.append((ratio / start, name, ratio, start, called(str(upper.idxmin("definition").item()))))
-    _, name, ratio, allowed, whose = max(found)
-    limit = f"{whose} allows {outward(allowed, True)}"
-    return f"Closest to its bound is reader {name}: expected ratio {ratio:.2f}, {limit}"
+def repeated(tree: xr.DataTree, count: str, name: str) -> Figure:
+    """Posteriors after 1, 2, ... releases of one count."""
+    found = of_reader(tree["repeated"].to_dataset(), name).sel(count=count, drop=True).rename(target="truth")
+    if found.sizes["releases"] < 3:
+        raise ValueError("two releases make no curve")
+    return fan(found.where(found["posterior_mean"].notnull().any("truth"), drop=True), "releases")
 
 
 def _bound_colours(bound: xr.Dataset) -> list[str]:

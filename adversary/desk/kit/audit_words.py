@@ -22,6 +22,7 @@ from adversary._core import percent as percent
 from adversary._core import share as share
 from adversary.desk.files import Scenario
 from adversary.driver import UNRELIABLE as UNRELIABLE
+from adversary.driver import group_name
 from adversary.reader.path import Adversary
 
 STATUS = {
@@ -64,7 +65,8 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
             return [("", scenario, tree)]
         groups = {group: node.to_dataset() for group, node in tree.children.items()}
         parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
-        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()})
+        swept = {"sensitivity": tree[f"sensitivity/{group_name(name)}"]} if "sensitivity" in tree.children else {}
+        part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()} | swept)
         part.attrs.update(tree.attrs)
         found.append((name, one, part))
     return found

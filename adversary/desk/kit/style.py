@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -22,7 +23,10 @@ COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E
 BOUND_COLOURS = ("#D55E00", "#CC79A7", "#A6761D", "#009E73", "#5B4B9E", INK)
 
 STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
     "font.size": 10.5,
+    "text.hinting": "none",
+    "svg.fonttype": "none",
     "axes.titlesize": 12.0,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -68,7 +72,9 @@ def _make_printable(figure: Figure) -> None:
             named = axis.get_major_formatter()
             if isinstance(named, FuncFormatter):  # also of ticks that have names
                 named.func = partial(_printable_tick, named.func)
-    for one in figure.findobj():
+    parts = [part for ax in figure.axes for part in ax.get_children() if not isinstance(part, Axis)]
+    labels = [axis.label for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
+    for one in (*figure.texts, *labels, *(inner for part in parts for inner in part.findobj())):
         if isinstance(one, Text) and not one.get_text().isprintable():
             one.set_text(printable(one.get_text()))
         if isinstance(name := one.get_gid(), str):

@@ -1,215 +1,199 @@
-"""An audit as one JSON object, and as tables on the screen."""
+"""An audit as one document: verdict, for whom it holds, what adversaries learn, method, words, provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+import hashlib
+import json
+from datetime import date
 from typing import Any
 
-import numpy as np
 import xarray as xr
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from adversary._core import finite, numbers
-from adversary.desk.answers import exact_adversaries, profile_verdict
+from adversary._core import percent, share
+from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
-from adversary.desk.kit import add, audit_words, show_warnings, table
-from adversary.desk.report import (
-    descriptions,
-    diagnostics_section,
-    empirical_epsilon_section,
-    profile_section,
-)
+from adversary.desk.kit import Card, Document, Figure, Section, audit_words
+from adversary.desk.kit.audit_words import cases, of_reader, readers_of
+from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
+from adversary.driver import EVERYTHING, OWN, audit
+from adversary.reader.path import MEANINGS
 
-MEASURES = ("posterior_mean", "ratio_mean", "prob_correct", "tie_mass")
-
-
-def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """The audit as one JSON object: numbers if there is one reader, else objects keyed by the readers' names.
-
-    With several truths, objects keyed by the truths' names lie inside those. What is not a finite number is null.
-    """
-    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
-    result: dict[str, Any] = {
-        "title": scenario.title,
-        "engine": tree.attrs["engine"],
-        "seed": tree.attrs["seed"],
-        "neighbours": scenario.neighbours,
-        "cells": scenario.plan.cells,
-        "truth": scenario.truth,
-        "warnings": audit_words.warnings(tree),
-    }
-    for name in (*MEASURES, *(name for name in ("prior", "invariant_ratio") if name in risk)):
-        result[name] = _keyed(risk, partial(_number, name))
-    if "mcse" in risk:
-        errors = risk["mcse"]
-        measures = [str(name) for name in errors["measure"].values]
-        result["mcse"] = _keyed(errors, lambda one: dict(zip(measures, map(finite, one.values), strict=True)))
-    if "status" in risk:
-        result["status"] = _keyed(risk, lambda one: audit_words.UNRELIABLE if audit_words.unreliable(one) else "ok")
-    if diagnostics_section.is_sampled(tree):
-        result["diagnostics"] = _by_reader(scenario, tree, diagnostics_section.worst)
-    result["bounds"] = _keyed(bound, _bounds)
-    if exact_adversaries.totals_of(scenario) is not None:
-        result["invariants"] = _by_truth(scenario, tree, exact_adversaries.brief)
-    result["both_truths"] = _by_reader(scenario, tree, _capable)
-    if scenario.profile is not None:
-        readers = _by_reader(scenario, tree, profile_section.answer)
-        result["profile"] = {**profile_verdict.answer(profile_verdict.verdicts(scenario, tree)), "readers": readers}
-    return result
+LISTED = (
+    "risk", "bound", "both_truths", "empirical", "tests", "baseline", "alternatives", "repeated", "postprocessing",
+    "tolerated", "profile", "budgets", "diagnostics",
+)  # fmt: skip
+"""Groups whose numbers JSON lists, and those of the sensitivity analysis."""
+RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
-def _number(name: str, risk: xr.Dataset) -> Any:
-    """One average, or the word "unreliable" in its place."""
-    return finite(risk[name].item()) if name == "prior" or not audit_words.unreliable(risk) else audit_words.UNRELIABLE
-
-
-def _by_reader(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], dict[str, Any]]) -> Any:
-    """What `read` says of every reader under every truth, in the same shape as `_keyed`."""
-    found = {truth: read(one, part) for truth, one, part in audit_words.cases(scenario, tree)}
-    nested = {
-        name: rows if "truths" in scenario.document else rows[""]
-        for name in audit_words.readers_of(scenario)
-        if (rows := {truth: each[name] for truth, each in found.items()})
-    }
-    return nested if isinstance(scenario.adversary, dict) else nested[""]
-
-
-def _by_truth(scenario: Scenario, tree: xr.DataTree, read: Callable[[Scenario, xr.DataTree], Any]) -> Any:
-    """What `read` says of every truth; itself where there is one."""
-    found = {truth: read(one, part) for truth, one, part in audit_words.cases(scenario, tree)}
-    return found.get("", found)
-
-
-def _capable(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """Every reader under both truths, with their own epsilon beside what the accounting allows."""
-    return {
-        name: {
-            "posterior_mean": {truth: _given(p) for truth, p in one.posterior.items()},
-            "prob_correct": {truth: _given(p) for truth, p in one.correct.items()},
-            "empirical_epsilon": _given(one.epsilon),
-            "failure": one.failure,
-            "allowed": {definition: finite(value) for definition, value in one.allowed.items()},
-        }
-        for name, one in empirical_epsilon_section.capabilities(scenario, tree).items()
-    }
-
-
-def _given(x: float | None) -> float | None:
-    return None if x is None else finite(x)
-
-
-def _keyed(data: Any, read: Callable[[Any], Any]) -> Any:
-    """`read` of the data for every reader and truth."""
-    for dim in ("adversary", "truth"):
-        if dim in data.dims:
-            return {str(name): _keyed(data.sel({dim: name}, drop=True), read) for name in data[dim].values}
-    return read(data)
-
-
-def _bounds(bound: xr.Dataset) -> dict[str, Any]:
-    rows = {}
-    for name in bound["definition"].values:
-        one = bound.sel(definition=name)
-        intervals = {key: numbers(one[key].values) for key in ("posterior", "ratio", "difference")}
-        rows[str(name)] = {
-            **intervals,
-            "outside": finite(one["outside"].item()),
-            "failure": finite(one["failure"].item()),
-            "k": int(one["k"]),
-            "status": str(one["status"].item()),
-        }
-    return rows
-
-
-def show(scenario: Scenario, tree: xr.DataTree, console: Console) -> None:
-    """The audit as tables: readers and what they learn, then every bound with its status."""
-    console.print(Text(scenario.title or scenario.path.name, style="bold"))
-    for name, one, part in audit_words.cases(scenario, tree):
-        counts = descriptions.counts(one)
-        where = f"{name}: " if name else ""
-        console.print(Text(f"{where}true counts {counts}; {scenario.neighbours} neighbours; {how(part)}"))
-        console.print(_learned(one, part))
-        console.print(_promised(one, part))
-        for sentence in _said(one, part):
-            console.print(Text(sentence))
-        for status in np.unique(part["bound"].to_dataset()["status"].values):
-            if status != "holds":
-                console.print(Text(audit_words.STATUS[str(status)], style="red"))
-        profile_section.show_readers(one, part, console)
-    profile_section.show(scenario, tree, console)
-    show_warnings(audit_words.warnings(tree), console)
-
-
-def _said(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
-    """What is done to the numbers, what exact totals cost, what readers could do, and why a sampler is not believed."""
-    yield from descriptions.processing(scenario)
-    if exact_adversaries.totals_of(scenario) is not None:
-        yield from exact_adversaries.sentences(exact_adversaries.brief(scenario, tree))
-    yield from empirical_epsilon_section.told(empirical_epsilon_section.capabilities(scenario, tree))
-    if diagnostics_section.is_sampled(tree):
-        every = diagnostics_section.worst(scenario, tree)
-        for name, row in every.items():
-            pairs = zip(diagnostics_section.HEADS.values(), diagnostics_section.cells(row), strict=True)
-            yield f"diagnostics{f' of reader {name}' if name else ''}: " + ", ".join(f"{k} {v}" for k, v in pairs)
-        yield from diagnostics_section.reasons(every)
-
-
-def how(tree: xr.DataTree) -> str:
-    """How the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation.
+def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr.DataTree:
+    """The audit of a scenario with everything the document says.
 
     Parameters
     ----------
-    tree : what `adversary.audit` returns for one adversary and truth
+    scenario : as read
+    failure : in place of the file's
+    **how : engine, draws, rng, store, scheduler and workers of `adversary.audit`
 
     Returns
     -------
-    str, such as "engine exact, exact averages over releases"; of a simulation it names draws and seed.
+    DataTree of `adversary.audit`, and group `profile` where the scenario has one. Attribute `not_applicable` says which
+    other meanings of the budget there are none of, and why.
     """
+    others, refused = method_sections.readings(scenario)
+    tree = audit(
+        scenario.plan,
+        scenario.adversary,
+        scenario.truth,
+        guarantee=scenario.guarantee,
+        invariants=scenario.margins,
+        failure=scenario.failure if failure is None else failure,
+        also=EVERYTHING,
+        alternatives={name: (one.plan, one.adversary, one.truth) for name, one in others.items()},
+        profile=scenario.profile,
+        sensitivity=scenario.sensitivity.given if scenario.sensitivity else None,
+        **how,
+    )
+    tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
+    return profile_verdict.judged(scenario, tree)
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """SHA-256 of what its file says, in hexadecimal."""
+    return hashlib.sha256(json.dumps(scenario.document, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def title(scenario: Scenario) -> str:
+    """Of the file, or its name."""
+    return scenario.title or scenario.path.name
+
+
+def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Document:
+    """The audit of a scenario for people.
+
+    Parameters
+    ----------
+    scenario, tree : the scenario, and what `solve` found
+    words : whether to explain it to three audiences at the end
+
+    Returns
+    -------
+    Document, whose JSON lists the numbers of the tree.
+    """
+    every = cases(scenario, tree)
+    sections = [method_sections.covered(scenario)]
+    for name, one, part in every:
+        sections.append(result_sections.results(name, one, part))
+    more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
+    sections += [*filter(None, more), *method_sections.method(scenario, tree)]
+    if words:
+        sections.append(_words(scenario, tree))
+    return Document(
+        title(scenario),
+        tree,
+        listed=[*(name for name in LISTED if name in tree.children), *_sweeps(tree)],
+        card=_card(every, scenario, tree),
+        lead=[line for line in (scenario.description, scenario.source and f"Source: {scenario.source}") if line],
+        sections=sections,
+        warnings=audit_words.warnings(tree),
+        provenance=[*method_sections.provenance(scenario, tree), ("Written", date.today().isoformat())],
+    )
+
+
+def _sweeps(tree: xr.DataTree) -> list[str]:
+    """Groups of the sensitivity analysis."""
+    if "sensitivity" not in tree.children:
+        return []
+    return [node.path.strip("/") for node in tree["sensitivity"].subtree if node.data_vars]
+
+
+def _words(scenario: Scenario, tree: xr.DataTree) -> Section:
+    parts = [
+        Section(f"{one['title']}. {text['audience']}", paragraphs=text["paragraphs"], folded=True)
+        for one in explain_answer.page(scenario, tree)
+        for text in one["texts"]
+    ]
+    return Section("In words", parts=parts, notes=explain_answer.notes(scenario), on_screen=False)
+
+
+def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
+    """The verdict, and three numbers about the adversary who learns most under the first truth."""
+    statuses = {str(status) for status in tree["bound"]["status"].values.ravel()} - {""}
+    worst = max(statuses, key=RANK.index)
+    verdict = [VERDICTS[worst]]
+    status = worst
+    if scenario.profile is not None:
+        found = profile_verdict.verdicts(scenario, tree)
+        verdict.append(profile_section.said(found))
+        status = "violated" if worst == "holds" and found.attrs["status"] == "broken" else worst
+    _, one, part = every[0]
+    risk = part["risk"].to_dataset()
+    if audit_words.unreliable(risk):
+        return Card(" ".join(verdict), status, sentence=result_sections.finding(one, part))
+    name = result_sections.most(risk)
+    of_one, bound = of_reader(risk, name), of_reader(part["bound"].to_dataset(), name)
+    low, high = (float(of_one["posterior_quantile"][i]) for i in (0, -1))
+    promise, limit = tightest(bound)
+    whose = f", adversary {name}" if len(readers_of(one)) > 1 else ""
+    numbers = [
+        (f"Before the release{whose}", share(float(of_one["prior"]))),
+        ("After it, on average", share(float(of_one["posterior_mean"]))),
+        ("In nine releases of ten", f"{percent(low)} to {percent(high)}"),
+        (f"At most, by {audit_words.called(promise)}", audit_words.outward_percent(limit, True) + audit_words.PERCENT),
+    ]
+    finding = result_sections.finding(one, part)
+    return Card(
+        " ".join(verdict),
+        status,
+        numbers,
+        Figure("beliefs", lambda: _beliefs(part), "Before and after the release, and the bound.", finding),
+        _sense(one),
+    )
+
+
+def _beliefs(part: xr.DataTree) -> Any:
+    from adversary.desk.figures import audit_figures
+
+    return audit_figures.belief_ranges(part)
+
+
+def _sense(scenario: Scenario) -> str:
+    """What is believed: "in", by the kind of attack."""
+    attacks = dict.fromkeys(one.attack for one in readers_of(scenario).values())
+    return (
+        "Percentages are probabilities, to the adversary, that "
+        + "; or that ".join(MEANINGS[one] for one in attacks)
+        + "."
+    )
+
+
+VERDICTS = {
+    "holds": "Every guarantee holds for every adversary here.",
+    "exceeded": "A guarantee is exceeded: an adversary with mistaken or improper beliefs passes its bound more often "
+    "than it may fail. The guarantee itself is true.",
+    "unreliable": "Not judged: some posteriors could not be sampled reliably.",
+    "violated": "A guarantee is violated: the plan's own privacy loss exceeds it.",
+}
+
+
+def tightest(bound: xr.Dataset) -> tuple[str, float]:
+    """The guarantee that allows least of those that hold, and the posterior it allows; the plan's own loss if none."""
+    upper = bound["posterior"].sel(side="upper")
+    names = [str(name) for name in bound["definition"].values]
+    kept = [name for name in names if name != OWN and str(bound["status"].sel(definition=name).item()) != "violated"]
+    name = min(kept or [OWN], key=lambda one: float(upper.sel(definition=one)))
+    return name, float(upper.sel(definition=name))
+
+
+def broken(tree: xr.DataTree) -> bool:
+    """Whether a guarantee is violated, or the profile broken: what `--check` fails on."""
+    violated = bool((tree["bound"]["status"] == "violated").any())
+    return violated or ("profile" in tree.children and tree["profile"].attrs["status"] == "broken")
+
+
+def how(tree: xr.DataTree) -> str:
+    """How the averages of an audit were computed, in a phrase: the engine, and exactly or by simulation."""
     if tree["risk"]["posterior_mean"].attrs.get("direction") == "exact":
         return f"engine {tree.attrs['engine']}, exact averages over releases"
     draws, seed = tree.attrs["draws"], tree.attrs["seed"]
     return f"engine {tree.attrs['engine']}, {draws} simulated releases, seed {seed}, ± standard error"
-
-
-def _learned(scenario: Scenario, tree: xr.DataTree) -> Table:
-    given = "invariant_ratio" in tree["risk"].to_dataset()
-    start = "prior given exact levels" if given else "prior"
-    heads = [start, "expected posterior", "expected ratio", "right guesses", "ties"]
-    learned = table("What the reader learns", ["reader"], heads)
-    for name in audit_words.readers_of(scenario):
-        one = audit_words.of_reader(tree["risk"].to_dataset(), name)
-        ratio = audit_words.figure_of(float(one["ratio_mean"])) + audit_words.error(one, "ratio_mean")
-        posterior, correct = (
-            audit_words.share(float(one[key])) + audit_words.error(one, key, 100.0)
-            for key in ("posterior_mean", "prob_correct")
-        )
-        numbers = [posterior, ratio, correct, audit_words.share(float(one["tie_mass"]))]
-        shown = [audit_words.stated(one, number) for number in numbers]
-        add(learned, name or "the reader", audit_words.share(float(one["prior"])), *shown)
-    return learned
-
-
-def _promised(scenario: Scenario, tree: xr.DataTree) -> Table:
-    heads = ["posterior", "ratio", "may fail in", "releases beyond", "k"]
-    promised = table("What was promised (lower ends rounded down, upper ends up)", ["reader", "promise"], heads)
-    promised.add_column("status")
-    for name in audit_words.readers_of(scenario):
-        bound = audit_words.of_reader(tree["bound"].to_dataset(), name)
-        for definition in bound["definition"].values:
-            one = bound.sel(definition=definition)
-            status = str(one["status"].item())
-            cells = [
-                name or "the reader",
-                audit_words.called(str(definition)),
-                audit_words.between(*map(float, one["posterior"].values), percent=True),
-                audit_words.between(*map(float, one["ratio"].values)),
-                audit_words.share(float(one["failure"])),
-                audit_words.beyond(float(one["outside"])),
-                str(int(one["k"])),
-            ]
-            style = "green" if status == "holds" else "red"
-            promised.add_row(*map(Text, cells), Text(status, style=style))
-    return promised

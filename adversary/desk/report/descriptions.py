@@ -32,10 +32,10 @@ def reader(plan: Plan, one: Adversary, name: str) -> str:
     believes = f"; believes that {'; that '.join(parts)}" if parts else ""
     k = one.records(plan)
     differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
-    who = f"Reader {name}" if name else "The reader"
+    who = f"Adversary {name}" if name else "The adversary"
     start = f"starts from a probability of {share(one.prior)} that {MEANINGS[one.attack]}"
     attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
-    return f"{who} {start}{attack}; {knows}{believes}. For this reader {differ}."
+    return f"{who} {start}{attack}; {knows}{believes}. For this adversary {differ}."
 
 
 def _counts(known: Any) -> str:

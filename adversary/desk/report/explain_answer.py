@@ -26,6 +26,8 @@ from adversary.policy.budget import (
     ReleaseBudget,
     allocate,
     check_word,
+    has_exact,
+    own_verdict,
     recommend_epsilon,
 )
 from adversary.policy.explain import ALSO, AUDIENCES, OF_GUARANTEES, TOPICS, explain
@@ -139,9 +141,9 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
         return []
     best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    if profile_verdict.has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
+    if has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
         return found
-    own = profile_verdict.own_judgement(scenario, failure)
+    own = own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
     return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adversary._core import __version__, between, figure_of, percent, share
-from adversary.desk.kit import PageSection, PageTable, check_directory, shown
-from adversary.desk.report.audit_page import template, temporary
+from adversary.desk.kit import PageSection, PageTable, check_directory, printable, shown
 from adversary.nmf.runs import (
     FAILURE,
     PROVEN,
@@ -34,6 +34,7 @@ from adversary.nmf.runs import (
 
 if TYPE_CHECKING:
     import xarray as xr
+    from jinja2 import Template
 
 NAME = "spine.html"
 DRAWN = 12
@@ -98,7 +99,8 @@ def write_report(account: SpinePage, directory: str | Path, name: str = NAME) ->
     """
     folder = check_directory(directory)
     page = render(account)
-    with temporary(folder, (name,)) as (html,):
+    with TemporaryDirectory(dir=folder, prefix=".") as hidden:
+        html = Path(hidden) / name
         html.write_text(page, encoding="utf-8")
         return html.replace(folder / name)
 
@@ -375,3 +377,17 @@ def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:
             f"{account.tolerance:.1e}; it bounds the error of every probability above",
         )
     yield "adversary", __version__
+
+
+def template(name: str) -> Template:
+    """One of the page templates in `templates`; everything put into it is escaped, nothing may be missing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    return made.get_template(name)
+
+
+def _shown(value: Any) -> Any:
+    """What is put into a page; what a macro made of such values is there already."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -47,7 +47,13 @@ from .risk_bounds import risk_surface as risk_surface
 from .risk_profile import RiskProfile as RiskProfile
 from .tolerances import Tolerance as Tolerance
 from .verdict_on_guarantee import BROKEN as BROKEN
+from .verdict_on_guarantee import EVERY as EVERY
 from .verdict_on_guarantee import KEPT as KEPT
 from .verdict_on_guarantee import NOT_COVERED as NOT_COVERED
+from .verdict_on_guarantee import SURE as SURE
 from .verdict_on_guarantee import Verdict as Verdict
+from .verdict_on_guarantee import has_exact as has_exact
+from .verdict_on_guarantee import own_losses as own_losses
+from .verdict_on_guarantee import own_verdict as own_verdict
 from .verdict_on_guarantee import verdict as verdict
+from .verdict_on_guarantee import verdicts as verdicts

@@ -7,20 +7,27 @@ are covered, and for them "in S" and "in, not in S" are one step apart, not two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+import xarray as xr
 
 from adversary._core import check_probability, failure_of, outward, uncrossed
+from adversary.driver import OWN
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.recommend import SEARCH, SEARCHED, UNCONSTRAINED, recommend_epsilon
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.privacy import TOLERANCE, Guarantee
-from adversary.privacy.losses import check_guarantee
-from adversary.reader.plans import NEIGHBOURS
+from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.losses import PrivacyLoss, check_guarantee
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.plans import NEIGHBOURS, Plan
 
 KEPT, BROKEN, NOT_COVERED = "kept", "broken", "not covered"
+EVERY, SURE = "all", "inclusion 1"
+"""Adversaries of a profile whom verdicts are about: all, or those who are sure that the target is in the data."""
 
 
 @dataclass(frozen=True)
@@ -129,3 +136,113 @@ def verdict(
         status = NOT_COVERED
     searched = found.method == SEARCH
     return Verdict(guarantee.definition, loss, allowed, chance, status, profile.words, neighbours, searched)
+
+
+def own_losses(plan: Plan, statistic: str = "any") -> tuple[PrivacyLoss, PrivacyLoss | None]:
+    """The plan's loss between the neighbours its guarantees are about, and between "in S" and "in, not in S".
+
+    Of unbounded neighbours "in S" and "in, not in S" are two records apart, but one person moves two counts by one
+    each, not one count by two. The second is None where the first says it all: of bounded neighbours, and where one
+    count is published.
+    """
+    one = Plan(plan.levels).privacy_loss()
+    if statistic == "count":
+        return one, None
+    two = Plan(plan.levels, 2).privacy_loss()
+    return (two, None) if plan.neighbours == "bounded" else (one, two)
+
+
+def has_exact(plan: Plan) -> bool:
+    """Whether something is published exactly, which may settle the target whatever the noise."""
+    return any(isinstance(level.mechanism, Exact) for level in plan.levels)
+
+
+def own_verdict(plan: Plan, profile: RiskProfile, failure: float, statistic: str = "any") -> Verdict:
+    """The verdict on the plan's own loss."""
+    if has_exact(plan):
+        return _of_plan(plan, profile, NoPrivacy(), failure, statistic)
+    one, two = own_losses(plan, statistic)
+    return _of_plan(plan, profile, one, failure, statistic, two)
+
+
+def _of_plan(
+    plan: Plan, profile: RiskProfile, one: Guarantee, failure: float, statistic: str, two: Guarantee | None = None
+) -> Verdict:
+    found = verdict(profile, one, failure, statistic=statistic, neighbours=plan.neighbours, two=two)
+    covered = not has_exact(plan) or found.allowed == np.inf
+    return found if covered else replace(found, loss=np.inf, failure=failure, status=NOT_COVERED)
+
+
+def verdicts(
+    plan: Plan,
+    profile: RiskProfile,
+    guarantees: Mapping[str, Guarantee] | None = None,
+    failure: float = 0.05,
+    *,
+    statistic: str = "any",
+    violated: Collection[str] = (),
+) -> xr.Dataset:
+    """Every guarantee of a plan, and its own loss, against a risk profile.
+
+    A profile limits the privacy loss. Every guarantee limits it too, except with a failure probability, and so does the
+    plan's own loss, the sharpest of them: one of them within the profile is enough. One that the noise violates counts
+    for nothing.
+
+    Parameters
+    ----------
+    plan : what is published
+    profile : the tolerated risk
+    guarantees : by name
+    failure : failure probability of what is not certain
+    statistic : what is published, "any" thing or one "count"
+    violated : names of guarantees that the plan does not satisfy
+
+    Returns
+    -------
+    Dataset, dim `definition` (named as in the group `bound` of an audit): `loss`, the epsilon it amounts to, nats;
+    `allowed`, the largest that keeps the profile; `failure`; `status`, "kept", "broken" or "not covered"; `true`,
+    whether the noise satisfies it; `words`. Of `recommend_epsilon`: `epsilon`, `inclusion`, `value` and `attained`, and
+    in the attributes `method` and `recommendation`. Attributes: `status` of the planned release; `readers`, all that
+    the profile asks of or only those sure of inclusion; the profile in `words`; `statistic`.
+
+    >>> from adversary.privacy.mechanisms import Geometric
+    >>> from adversary.reader.plans import Level
+    >>> found = verdicts(Plan([Level("block", Geometric(0.1))]), RiskProfile.difference(0.2))
+    >>> found.attrs["status"], found["definition"].values.tolist()
+    ('kept', ['privacy loss'])
+    """
+    given = guarantees or {}
+    rows = {name: _of_plan(plan, profile, one, failure, statistic) for name, one in given.items()}
+    rows[OWN] = own_verdict(plan, profile, failure, statistic)
+    true = [name not in violated for name in rows]
+    standing = {one.status for one, stands in zip(rows.values(), true, strict=True) if stands}
+    best = recommend_epsilon(profile, statistic=statistic)
+    columns = {name: [getattr(one, name) for one in rows.values()] for name in ("loss", "allowed", "failure", "status")}
+    columns |= {"true": true, "words": [_words(plan, one) for one in rows.values()]}
+    sure = plan.neighbours == "bounded" and profile.domain[0][0] < 1.0
+    found = xr.Dataset(
+        {
+            **{name: ("definition", np.array(values)) for name, values in columns.items()},
+            **{name: float(getattr(best, name)) for name in ("epsilon", "inclusion", "value")},
+            "attained": bool(best.attained),
+        },
+        coords={"definition": list(rows)},
+        attrs={
+            "status": next(status for status in (KEPT, BROKEN, NOT_COVERED) if status in standing),
+            "readers": SURE if sure else EVERY,
+            "method": best.method,
+            "recommendation": best.words,
+            "words": profile.words,
+            "statistic": statistic,
+        },
+    )
+    for name, direction in (("loss", "upper"), ("allowed", "lower"), ("epsilon", "lower")):
+        found[name].attrs["direction"] = direction
+    return found
+
+
+def _words(plan: Plan, one: Verdict) -> str:
+    """A verdict in words, or why there is none."""
+    if one.status == NOT_COVERED and has_exact(plan):
+        return "Something is published exactly, and no guarantee limits what that reveals: the profile is not covered."
+    return one.words

@@ -94,6 +94,10 @@ class Path:
             return own
         return own + self.evidence_above(released, x)
 
+    def log_likelihoods(self, released: Released) -> Floats:
+        """log P(release | out) and log P(release | in) of one cell's releases, up to one constant: (release, 2)."""
+        return self._log_likelihoods(released, -1, self.contributions)
+
     def evidence_above(self, released: Released, x: Floats) -> Floats:
         """The part of the log Bayes factor that is not in the lowest step's own releases, each distinct case once."""
         used = [i for step in self.steps[1:] for i in step.levels]

@@ -1,0 +1,208 @@
+"""How far the answers move with prior, budget, siblings and beliefs, one input at a time, under both truths.
+
+Of several adversaries the first is the one whose inputs move.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import share
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Column, Document, Figure, Measured, Section, Table
+from adversary.desk.kit.audit_words import readers_of, truths, warnings
+from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
+from adversary.reader.risk import cautions
+
+SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
+"""Inputs of which a fan is drawn."""
+DRAWS = 4096
+"""Simulated releases, where laws are simulated."""
+MOVED = 0.005
+"""A change of an expected posterior below this is called small."""
+COLUMNS = [
+    Column("input"),
+    Column("value"),
+    Column("expected posterior, in", "probability"),
+    Column("expected posterior, out", "probability"),
+    Column("expected ratio, in", "number"),
+]
+
+
+def solve(scenario: Scenario) -> xr.DataTree:
+    """The sweeps that a scenario asks for.
+
+    Returns
+    -------
+    DataTree of `base`, `extremes` and one group for each input; under the name of each truth where there are several.
+
+    Raises
+    ------
+    ValueError : the file asks for none
+    """
+    if scenario.sensitivity is None:
+        raise ValueError(
+            f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "
+            "beliefs), and missing"
+        )
+    reader, groups = next(iter(readers_of(scenario).values())), {}
+    every = truths(scenario)
+    for name, one in every.items():
+        given = scenario.sensitivity.given
+        groups |= sweep_groups(
+            *base_and_sweeps(scenario.plan, reader, one.truth, **given, draws=DRAWS, rng=0), name or None
+        )
+    tree = xr.DataTree.from_dict(groups)
+    warned = cautions(scenario.plan, [reader], [one.truth for one in every.values()])
+    tree.attrs.update(title=scenario.title or scenario.path.name, warnings=json.dumps(warned))
+    return tree
+
+
+def document(scenario: Scenario, tree: xr.DataTree) -> Document:
+    """The sweeps for people."""
+    every = truths(scenario)
+    sections = [_section(one, tree[group_name(name)] if name else tree, name) for name, one in every.items()]
+    return Document(
+        scenario.title or scenario.path.name,
+        tree,
+        listed=[node.path.strip("/") for node in tree.subtree if node.data_vars],
+        sections=sections,
+        warnings=warnings(tree),
+        provenance=[("Scenario file", scenario.path.name)],
+    )
+
+
+def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """Part of an audit of one truth; None where the file asks for no sweep."""
+    return _section(scenario, tree["sensitivity"]) if "sensitivity" in tree.children else None
+
+
+def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
+    base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
+    swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
+    table = Table(list(COLUMNS), name=f"sensitivity {truth}".strip())
+    for dim, value, risk in _rows(base, swept):
+        table.add(*_named(dim, value), *_cells(risk), marked=not dim)
+    who = next(iter(readers_of(scenario)))
+    whose = f" Inputs are those of adversary {who}." if who else ""
+    swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
+    first = str(swing.idxmax("input").item())
+    return Section(
+        f"Sensitivity{': ' * bool(truth)}{truth}",
+        f"Of the inputs, the {_input(first)} moves the expected posterior most: by up to {share(float(swing.max()))}.",
+        [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
+        [table],
+        list(_figures(base, found, swept, truth)),
+        [*_sibling_lines(swept), *_belief_lines(base, swept)],
+    )
+
+
+def _rows(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[tuple[str, Any, xr.Dataset]]:
+    """(input, value, risk by truth), first everything as it is."""
+    yield "", None, base
+    for dim, one in swept.items():
+        for value in one[dim].values:
+            yield dim, value, one.sel({dim: value})
+
+
+def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
+    from adversary.desk.figures import tornado
+
+    yield Figure(
+        f"tornado {truth}".strip(),
+        partial(tornado.tornado, found),
+        "How far the expected posterior moves as one input goes over its values, all others as they are. Ends are "
+        "labelled with the input's value there.",
+    )
+    for dim, what in SMOOTH.items():
+        if dim in swept and swept[dim].sizes[dim] > 1:
+            own = float(base.attrs[f"base_{dim}"])
+            yield Figure(
+                f"fan_{dim} {truth}".strip(),
+                partial(tornado.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
+                f"Posteriors at other {what}.",
+            )
+
+
+def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.Dataset:
+    """A sweep with the scenario's own value, where that lies between its ends."""
+    values = swept[dim].values
+    names = ["posterior_mean", "ratio_mean", "posterior_quantile", "ratio_quantile"]
+    kept = swept.sel({dim: values > 0.0})[names].drop_vars("budget", errors="ignore")
+    if not values.min() <= own <= values.max() or np.isclose(values, own, rtol=1e-9, atol=0.0).any():
+        return kept
+    return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
+
+
+def _input(dim: str) -> str:
+    from adversary.desk.figures import INPUTS
+
+    return INPUTS.get(dim, dim)
+
+
+def _named(dim: str, value: Any) -> tuple[str, str]:
+    """An input and its value in words."""
+    if not dim:
+        return "as it is", ""
+    from adversary.desk.figures import input_value
+
+    return _input(dim), input_value(dim, str(value))
+
+
+def _cells(risk: xr.Dataset) -> list[Measured | str]:
+    def at(measure: str, truth: str) -> Measured | str:
+        one = risk.sel(truth=truth)
+        if not bool(one["possible"]):
+            return "ruled out"
+        error = float(np.nan_to_num(one["mcse"].sel(measure=measure))) if "mcse" in one else 0.0
+        return Measured(float(one[measure]), error)
+
+    return [at("posterior_mean", "in"), at("posterior_mean", "out"), at("ratio_mean", "in")]
+
+
+def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:
+    """What a sweep over siblings leaves as it is."""
+    if any(dim.startswith("siblings") for dim in swept):
+        yield (
+            "Another number of siblings changes what is published beside the unit, and nothing else: the beliefs stay "
+            "as the file has them, also those about the people of all siblings together (a total, or an exposure)."
+        )
+
+
+def _belief_lines(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[str]:
+    """What each belief does beside the adversary's own: one sentence for each, always of both truths."""
+    if "beliefs" not in swept:
+        return
+    for name in swept["beliefs"]["beliefs"].values:
+        yield belief_line(str(name), base, swept["beliefs"].sel(beliefs=name))
+    if swept["beliefs"].attrs.get("impossible"):
+        yield f"Truths that a belief rules out: {swept['beliefs'].attrs['impossible']}."
+
+
+def belief_line(name: str, base: xr.Dataset, risk: xr.Dataset) -> str:
+    """Where a belief takes the adversary, the target in and the target out."""
+    if not bool((risk["possible"] & base["possible"]).all()):
+        return f"With the belief “{name}” only one truth is possible: there is nothing left to infer."
+    now, was = ({t: float(one["posterior_mean"].sel(truth=t)) for t in TRUTHS} for one in (risk, base))
+    numbers = (
+        f"the expected posterior is {share(now['in'])} with the target in (as it is: {share(was['in'])}) and "
+        f"{share(now['out'])} with the target out ({share(was['out'])})"
+    )
+    return f"The belief “{name}” {_effect({t: now[t] - was[t] for t in TRUTHS})}: {numbers}."
+
+
+def _effect(moved: dict[str, float]) -> str:
+    present, out = moved["in"], moved["out"]
+    if abs(present) < MOVED and abs(out) < MOVED:
+        return "makes little difference"
+    if present > -MOVED and out > -MOVED:
+        return "raises the posterior whatever the truth: closer with the target in, further off with it out"
+    if present < MOVED and out < MOVED:
+        return "lowers the posterior whatever the truth: closer with the target out, further off with it in"
+    return f"separates the two truths {'better' if present > 0 else 'less well'}"

@@ -1,0 +1,215 @@
+"""What frames an audit: for whom it holds, what is published, what else the budget could mean, provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import figure_of, listed
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Column, Section, Table
+from adversary.desk.kit.audit_words import of_reader, readers_of, unreliable
+from adversary.desk.report import descriptions
+from adversary.desk.report.cells import head, measured, named
+from adversary.driver import UNRELIABLE
+from adversary.privacy.mechanisms import Exact
+from adversary.reader.path import MEANINGS
+
+NEIGHBOURS = {
+    "unbounded": "a record is added or removed (unbounded neighbours): one count of every query moves by one, and the "
+    "budget rho buys noise with sigma² = 1/(2 rho)",
+    "bounded": "a record changes (bounded neighbours, as in the 2020 Census): two counts of every query move by one "
+    "each, and the same rho buys noise with sigma² = 1/rho, twice the variance",
+}
+
+READINGS = (("unbounded", 1), ("bounded", 1), ("bounded", 2))
+"""Neighbours that a budget may mean, and cells that an adversary may watch."""
+
+
+def covered(scenario: Scenario) -> Section:
+    """Adversaries, and neighbours."""
+    readers = readers_of(scenario)
+    most = max(one.records(scenario.plan) for one in readers.values())
+    said = (
+        "The bounds hold for every adversary whose beliefs about everybody else do not depend on the target, whatever "
+        "else they know or compute."
+        if most == 1
+        else f"The bounds hold for adversaries whose two hypotheses differ in at most k records, here up to {most}."
+    )
+    return Section(
+        "For whom this holds",
+        said,
+        [
+            f"The privacy budget of this scenario is for neighbours between which {NEIGHBOURS[scenario.neighbours]}.",
+            *(descriptions.reader(scenario.plan, one, name) for name, one in readers.items()),
+        ],
+    )
+
+
+def readings(scenario: Scenario) -> tuple[dict[str, Scenario], list[str]]:
+    """The scenario as it would be for other neighbours or cells, by name; and why some do not apply."""
+    found, refused = {}, []
+    for neighbours, cells in READINGS:
+        name = reading(neighbours, cells)
+        if (neighbours, cells) == (scenario.neighbours, scenario.plan.cells):
+            continue
+        try:
+            found[name] = scenario.with_neighbours(neighbours, cells)
+        except (ValueError, TypeError) as why:
+            refused.append(f"{name}: {str(why).removeprefix(f'{scenario.path}: ')}")
+    return found, refused
+
+
+def reading(neighbours: str, cells: int) -> str:
+    """A meaning of the budget by name."""
+    return f"{neighbours}, {'one cell' if cells == 1 else 'both cells'} read"
+
+
+def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The same budget for other neighbours, or read in other cells; None where nobody asked."""
+    if "alternatives" not in tree.children:
+        return None
+    own = reading(scenario.neighbours, scenario.plan.cells)
+    plans = {own: scenario} | readings(scenario)[0]
+    columns = [Column("noise variance by level"), Column("expected posterior", "probability")]
+    table = Table([Column("neighbours"), *head(scenario), *columns, Column("ratio", "number")], name="other meanings")
+    for key in sorted(plans):
+        variance = ", ".join(_variances(plans[key]))
+        for name in readers_of(scenario):
+            data = tree["risk"].to_dataset() if key == own else tree["alternatives"].to_dataset().sel(alternative=key)
+            one = of_reader(data, name)
+            cells = [measured(one, "posterior_mean"), measured(one, "ratio_mean")]
+            table.add(
+                key,
+                *named(scenario, name),
+                variance,
+                *([UNRELIABLE] * 2 if unreliable(one) else cells),
+                marked=key == own,
+            )
+    other = NEIGHBOURS["bounded" if scenario.neighbours == "unbounded" else "unbounded"]
+    return Section(
+        "What else the same budget could mean",
+        "The same privacy budget gives other risks for other neighbours, or where both cells are read.",
+        [f"It could have been meant for neighbours between which {other}."],
+        [table],
+        notes=[
+            "Highlighted: this scenario. Guarantees written as numbers stay; only the noise and the cells read change.",
+            *(f"Not applicable: {why}." for why in json.loads(tree.attrs.get("not_applicable", "[]"))),
+        ],
+    )
+
+
+def _variances(scenario: Scenario) -> list[str]:
+    """Noise variance of every level of the file, once where it is published several times."""
+    by_level = {scenario.origins[level.name]: level.mechanism.variance for level in scenario.plan.levels}
+    return [figure_of(variance) for variance in by_level.values()]
+
+
+def method(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
+    """What is published, and how to read the numbers."""
+    return [
+        Section("What is published", published(scenario), tables=[levels(scenario)]),
+        Section("How to read the numbers", paragraphs=list(_reading(scenario, tree)), on_screen=False, folded=True),
+    ]
+
+
+def published(scenario: Scenario) -> str:
+    """What is released, in a few sentences."""
+    plan = scenario.plan
+    two = "two cells, those between which the hypotheses move the target"
+    one = "one cell, the target's own" if plan.cells == 1 else two
+    text = f"Noisy counts of {one}, at {descriptions.published_levels(scenario)}."
+    exact = [level.name for level in plan.levels if isinstance(level.mechanism, Exact)]
+    if exact:
+        text += f" Without noise, exactly: {listed(exact)}."
+    if any(level.siblings for level in plan.levels):
+        text += " Siblings are the other units of the same parent" + _siblings_read(scenario)
+    return text
+
+
+def _siblings_read(scenario: Scenario) -> str:
+    plan = scenario.plan
+    if plan.postprocessing is not None:
+        return "; their noisy counts enter the unit's own published count."
+    if any(level.name in scenario.truth.get("siblings", {}) for level in plan.levels):
+        return "; their noisy counts are published one by one."
+    if any(plan.sibling_noise(i) is not None for i in range(len(plan.levels))):
+        return "; the adversary uses the sum of their noisy counts too."
+    return "; their own counts are not read."
+
+
+def levels(scenario: Scenario) -> Table:
+    """Every level of the file: its noise, its siblings, and how often it is published."""
+    repeated, last = scenario.sequences, {level: name for name, level in scenario.origins.items()}
+    heads = [Column("level"), Column("noise"), Column("rho, one count", "number")]
+    heads += [Column("standard deviation (people)", "number"), Column("siblings", "count")]
+    table = Table([*heads, *[Column("published")] * bool(repeated)], name="levels")
+    by_name = {level.name: level for level in scenario.plan.levels}
+    for name, published_as in last.items():
+        level, times = by_name[published_as], repeated.get(name, 1)
+        siblings = "–" if level.siblings is None else level.siblings
+        cells = [float(level.mechanism.rho), float(np.sqrt(level.mechanism.variance)), siblings]
+        often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
+        table.add(name, descriptions.noise(level.mechanism), *cells, *often)
+    return table
+
+
+def _reading(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    definitions = [str(name) for name in tree["bound"].to_dataset()["definition"].values]
+    itself = ", except that of probabilistic DP, which is about the release itself" * (
+        "probabilistic DP" in definitions
+    )
+    yield "Posterior and ratio are always of “in”, also where the target is in truth out."
+    for attack in dict.fromkeys(one.attack for one in readers_of(scenario).values()):
+        if attack != "characteristics":
+            yield f"“In” means, in a {attack} attack, that {MEANINGS[attack]}."
+    yield (
+        "A bound holds whatever the release, and whatever a covered adversary believes of others, except with the "
+        "failure probability. Lower ends are rounded down, upper ends up. P(beyond bound) is the probability, under "
+        "this truth, of a release that takes the adversary past it."
+    )
+    yield (
+        "k is the number of records in which the adversary's two hypotheses differ. Where their beliefs about others "
+        "depend on the target, the guarantee for one record is extended to k records, and the bound widens."
+    )
+    yield (
+        "The plan's own loss is not a guarantee: it is what the noise bounds by itself, computed exactly or from "
+        "above. A guarantee is violated when the noise does not satisfy it; exceeded when it is satisfied but an "
+        "adversary with mistaken or improper beliefs passes its bound more often than it may fail."
+    )
+    yield f"Every bound also covers whatever is computed from the release afterwards{itself}."
+    yield f"Probability left out by truncation: at most {tree.attrs.get('truncation_mass', 1e-12):g}."
+
+
+def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
+    """Where the numbers come from; the scenario's own text last."""
+    attrs: Any = tree.attrs
+    simulated = tree["risk"]["posterior_mean"].attrs.get("direction") != "exact"
+    versions = ", ".join(f"{name} {number}" for name, number in json.loads(attrs["versions"]).items())
+    rows = [
+        ("Scenario file", scenario.path.name),
+        ("Engine", str(attrs["engine"])),
+        ("Seed", f"{attrs['seed']}" + ("" if simulated else " (the averages do not depend on it)")),
+        ("Simulated releases, where any are", str(attrs["draws"])),
+        ("Failure probability asked for", f"{float(attrs['failure']):g}"),
+        ("Neighbours and cells read", f"{attrs['neighbours']}, {attrs['cells']}"),
+        ("Versions", versions),
+    ]
+    if scenario.plan.postprocessing is not None:
+        rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
+    for level in scenario.plan.levels:
+        spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
+        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, scenario.origins[level.name])))
+    for name, promise in (scenario.guarantee or {}).items():
+        rows.append((f"Guarantee: {name}", repr(promise)))
+    return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
+
+
+def _budget(scenario: Scenario, name: str) -> str:
+    """The budget of a level as the file states it."""
+    row = next(row for row in scenario.document["plan"]["level"] if row["name"] == name)
+    return "".join(f", from {key} = {row[key]}" for key in ("rho", "sigma", "epsilon", "scale") if key in row)

@@ -1,0 +1,111 @@
+"""Sections on other releases of the same counts: repeated ones, and numbers before they were post-processed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import share
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Column, Figure, Measured, Section, Table
+from adversary.desk.kit.audit_words import readers_of
+from adversary.desk.report.cells import group, head, named, of_side
+from adversary.driver import SIDES
+
+
+def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """What each further release of a count adds."""
+    if "repeated" not in tree.children:
+        return None
+    heads = [Column("count"), *head(scenario), Column("releases", "count")]
+    table = Table([*heads, *RISK], name="repeated releases")
+    for level in tree["repeated"]["count"].values:
+        for name in readers_of(scenario):
+            found = group(tree, "repeated", name)
+            assert found is not None
+            one = found.sel(count=level)
+            for number in one["releases"].values:
+                if bool(one["possible"].sel(releases=number).fillna(False).any()):
+                    table.add(str(level), *named(scenario, name), int(number), *risks(one.sel(releases=number)))
+    often = ", ".join(f"{level} ({number} releases)" for level, number in _runs(tree).items())
+
+    def draw(level: str) -> Any:
+        from adversary.desk.figures import audit_figures
+
+        return audit_figures.repeated(tree, level, next(iter(readers_of(scenario))))
+
+    drawn = [
+        Figure(
+            f"releases {level}",
+            partial(draw, level),
+            f"Posterior after 1, 2, ... releases of the {level}: expected, and in nine releases of ten.",
+        )
+        for level in _runs(tree)
+    ]
+    return Section(
+        "Repeated releases",
+        f"The same count is published again with fresh noise: {often}.",
+        ["Log Bayes factors add up, in any order; expected ratios do not multiply."],
+        [table],
+        drawn,
+    )
+
+
+def _runs(tree: xr.DataTree) -> dict[str, int]:
+    """How often each count is published."""
+    mean = tree["repeated"]["posterior_mean"]
+    known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
+    return {level: int(one["releases"].max()) for level, one in known.items()}
+
+
+RISK = [
+    Column("expected posterior, in", "probability"),
+    Column("expected posterior, out", "probability"),
+    Column("expected ratio, in", "number"),
+]
+
+
+def risks(one: xr.Dataset, dim: str = "target") -> list[Measured | str]:
+    """Cells under `RISK`."""
+    return [*(of_side(one, "posterior_mean", side, dim) for side in SIDES), of_side(one, "ratio_mean", "in", dim)]
+
+
+PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
+
+
+def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """What is done to the numbers after the noise, and what that does to the adversary."""
+    if "postprocessing" not in tree.children:
+        return None
+    table, said = Table([*head(scenario), Column("release"), *RISK], name="post-processing"), []
+    for name in readers_of(scenario):
+        found = group(tree, "postprocessing", name)
+        assert found is not None
+        for key, what in PUBLISHED.items():
+            table.add(*named(scenario, name), what, *risks(found.sel(published=key)), marked=key == "published")
+        said.append(_told(name, found))
+    bound = (
+        "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
+        "last row bounds the expected posterior with the target in, and every guarantee still holds."
+    )
+    if scenario.plan.postprocessing is not None:
+        bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
+    return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
+
+
+def _told(name: str, found: xr.Dataset) -> str:
+    """Whether the published numbers reveal more or less than the cell's raw release."""
+    cell, published, raw = (float(found["posterior_mean"].sel(published=key, target="in")) for key in PUBLISHED)
+    if not np.isfinite([cell, published]).all() or abs(published - cell) < 1e-9:
+        return ""
+    who = f"To adversary {name} the" if name else "The"
+    text = (
+        f"{who} published numbers reveal {'more' if published > cell else 'less'} than the cell's raw release alone: "
+        f"an expected posterior of {share(published)} against {share(cell)}"
+    )
+    if published > raw + 1e-9:
+        return f"{text}. This exceeds the bound of {share(raw)} for correct beliefs: theirs are mistaken or improper."
+    return f"{text}; everything raw gives {share(raw)}."

@@ -1,0 +1,290 @@
+"""Sections about one truth: what adversaries learn, what guarantees allow them, and whatever else the audit found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import figure_of, percent, share
+from adversary.desk.answers import exact_adversaries, sensitivity_answer
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Column, Figure, Section, Table, audit_words
+from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
+from adversary.desk.report import descriptions, diagnostics_section, profile_section, release_sections
+from adversary.desk.report.cells import group, head, measured, named, of_side
+from adversary.driver import OWN, SIDES, UNRELIABLE
+from adversary.reader.path import MEANINGS, settle_truth
+
+ALARMS = 0.05
+"""False alarms at which detections are shown."""
+GLOSSARY = (
+    "Target: the person the adversary asks about. Cell: a published count. Prior and posterior: the adversary's "
+    "probability of “in” before and after the release. Bound: an inequality that a guarantee implies. k: number of "
+    "records in which the adversary's two hypotheses differ. Failure probability: how often a bound may not hold. "
+    "Detections: how often the best test says “in” when that is true, at 5 % false alarms."
+)
+
+
+def most(risk: xr.Dataset) -> str:
+    """The adversary with the largest expected ratio."""
+    return str(risk["ratio_mean"].idxmax("adversary").item()) if "adversary" in risk.dims else ""
+
+
+def finding(scenario: Scenario, tree: xr.DataTree) -> str:
+    """What came out, in a sentence or two."""
+    risk = tree["risk"].to_dataset()
+    if unreliable(risk):
+        return (
+            f"The sampler's diagnostics failed on some releases. Averages are called {UNRELIABLE}, and no number is "
+            "given; the section on diagnostics says why."
+        )
+    readers = readers_of(scenario)
+    if len(readers) > 1:
+        ratio = risk["ratio_mean"]
+        least = str(ratio.idxmin("adversary").item())
+        return (
+            f"Averaged over releases, the posterior is {figure_of(float(ratio.min()))} times the prior for adversary "
+            f"{least} and {figure_of(float(ratio.max()))} times the prior for adversary {most(risk)}"
+            f"{'; the others lie between' * (ratio.size > 2)}."
+        )
+    ((name, reader),) = readers.items()
+    one = of_reader(risk, name)
+    error = partial(audit_words.error, one)
+    low, high = (float(one["posterior_quantile"][i]) for i in (0, -1))
+    meaning = "the target is in" if reader.attack == "characteristics" else MEANINGS[reader.attack]
+    return (
+        f"Averaged over releases, the adversary goes from {share(float(one['prior']))} to "
+        f"{share(float(one['posterior_mean']))}{error('posterior_mean', 100.0)} that {meaning}, "
+        f"{figure_of(float(one['ratio_mean']))}{error('ratio_mean')} times the prior; nine releases in ten leave them "
+        f"between {percent(low)} and {percent(high)}."
+    )
+
+
+def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
+    """Everything about one truth."""
+    first = next(iter(readers_of(scenario).values()))
+    target = settle_truth(scenario.plan, first, scenario.truth).target
+    parts = [bounds(scenario, tree), both_truths(scenario, tree), totals(scenario, tree)]
+    parts += [profile_section.of_readers(scenario, tree)]
+    parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
+    parts += [sensitivity_answer.section(scenario, tree), diagnostics_section.section(scenario, tree)]
+    return Section(
+        f"What the adversary learns{': ' * bool(name)}{name}",
+        finding(scenario, tree),
+        paragraphs=[descriptions.truth(scenario, target), *descriptions.processing(scenario)],
+        tables=[averages(name, scenario, tree)],
+        figures=list(figures(scenario, tree)),
+        notes=list(_notes(scenario, tree)),
+        parts=[one for one in parts if one is not None],
+    )
+
+
+def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
+    """The averages of every adversary under this truth."""
+    given = "invariant_ratio" in tree["risk"].to_dataset()
+    table = Table(
+        [
+            *head(scenario),
+            Column("prior given exact counts" if given else "prior", "probability"),
+            Column("record not used", "probability"),
+            Column("expected posterior", "probability"),
+            Column("nine releases in ten", "% interval"),
+            Column("expected ratio", "number"),
+            Column("difference (points)", "points"),
+            Column("detections", "probability"),
+        ],
+        notes=[GLOSSARY],
+        name=f"averages {name}".strip(),
+    )
+    for reader in readers_of(scenario):
+        one = of_reader(tree["risk"].to_dataset(), reader)
+        baseline, tests = group(tree, "baseline", reader), group(tree, "tests", reader)
+        quantile = one["posterior_quantile"].values
+        found: list[Any] = [
+            measured(one, "posterior_mean"),
+            (float(quantile[0]), float(quantile[-1])),
+            measured(one, "ratio_mean"),
+            measured(one, "difference_mean"),
+        ]
+        if unreliable(one):
+            found = [UNRELIABLE] * len(found)
+        table.add(
+            *named(scenario, reader),
+            float(one["prior"]),
+            "–" if baseline is None else measured(baseline, "posterior_mean"),
+            *found,
+            "–" if tests is None else float(tests["detections"].sel(level=ALARMS)),
+        )
+    return table
+
+
+def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
+    risk = tree["risk"].to_dataset()
+    if unreliable(risk):
+        yield "Numbers that are given come from the exact engine, not from the sampler that failed."
+    elif risk["posterior_mean"].attrs.get("direction") == "exact":
+        yield "These averages are exact sums over every release, up to a mass below the one stated at the end."
+    else:
+        yield (
+            f"These averages are estimates from {int(tree.attrs.get('draws', 0))} simulated releases; ± is one Monte "
+            "Carlo standard error."
+        )
+    if "invariant_ratio" in risk:
+        yield "Prior here means the prior given what is published exactly; ratio and difference start from there."
+    yield "“Record not used” is the expected posterior if the release were computed without the target's record."
+    for why in dict.fromkeys(tree[one].attrs["reason"] for one in ["baseline"] if "reason" in _attrs(tree, one)):
+        yield f"It is not given here: {why}."
+
+
+def _attrs(tree: xr.DataTree, name: str) -> dict[str, Any]:
+    return dict(tree[name].attrs) if name in tree.children else {}
+
+
+def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
+    """Every guarantee for k records: what it allows, and whether it holds."""
+    heads = [
+        *head(scenario),
+        Column("guarantee"),
+        Column("status", "status"),
+        Column("posterior", "% interval"),
+        Column("ratio", "interval"),
+        Column("difference (points)", "points interval"),
+        Column("failure probability", "probability"),
+        Column("P(beyond bound)", "% at most"),
+        Column("k", "count"),
+    ]
+    table = Table(heads, name="bounds")
+    seen = set()
+    for name in readers_of(scenario):
+        bound = of_reader(tree["bound"].to_dataset(), name)
+        for definition in bound["definition"].values:
+            one = bound.sel(definition=definition)
+            status, outside = str(one["status"].item()), float(one["outside"])
+            seen.add(status)
+            table.add(
+                *named(scenario, name),
+                called(str(definition)),
+                status,
+                *(tuple(map(float, one[key].values)) for key in ("posterior", "ratio", "difference")),
+                float(one["failure"]),
+                UNRELIABLE if np.isnan(outside) else outside,
+                int(one["k"]),
+            )
+    said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
+    notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
+    return Section("What the guarantees allow", said, tables=[table], notes=notes)
+
+
+def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """Both truths, and the adversary's own epsilon beside what the accounting allows."""
+    if "both_truths" not in tree.children:
+        return None
+    columns = [Column("expected posterior, in", "probability"), Column("expected posterior, out", "probability")]
+    columns += [Column("detections", "probability"), Column("empirical epsilon", "number")]
+    table = Table(
+        [*head(scenario), *columns, Column("guaranteed", "at most"), Column("the plan's own loss", "at most")],
+        name="both truths",
+    )
+    least = []
+    for name in readers_of(scenario):
+        one, epsilon, tests = (group(tree, key, name) for key in ("both_truths", "empirical", "tests"))
+        if one is None:
+            continue
+        limit = of_reader(tree["bound"].to_dataset(), name)["loss_bound"]
+        promised = [float(limit.sel(definition=key)) for key in limit["definition"].values if key != OWN]
+        own = float(limit.sel(definition=OWN))
+        settled = epsilon is None or np.isnan(float(epsilon["epsilon"]))
+        table.add(
+            *named(scenario, name),
+            *(of_side(one, "posterior_mean", side) for side in SIDES),
+            "–" if tests is None else float(tests["detections"].sel(level=ALARMS)),
+            "–" if settled or epsilon is None else measured(epsilon, "epsilon"),
+            min(promised) if promised else "none",
+            own,
+        )
+        if epsilon is not None and not settled:
+            least.append((float(epsilon["epsilon"]), min([own, *promised])))
+    said = ""
+    if least:
+        value, limit_ = max(least)
+        said = (
+            f"Empirical epsilon {'up to ' * (len(least) > 1)}{figure_of(value)}, at a failure probability of "
+            f"{share(float(tree.attrs['failure']))}; the accounting allows {audit_words.outward(limit_, True)}."
+        )
+    lines = [
+        "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "
+        "shown here, everybody else as they are. Empirical epsilon is the smallest epsilon that the log odds exceed, "
+        "in either direction, with no more than the failure probability under either truth.",
+    ]
+    drawn = [Figure("tests", lambda: _figures().tests(scenario, tree), TESTS)] if "tests" in tree.children else []
+    return Section("Both truths, and tests of “in” against “out”", said, lines, [table], drawn)
+
+
+TESTS = (
+    "Detections of the best tests at each rate of false alarms. Curves: what each guarantee allows (dashed), and this "
+    "noise to those who know everybody else (solid). Dots: tests of the adversaries of this scenario."
+)
+
+
+def totals(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """What totals published exactly cost."""
+    found: Any = exact_adversaries.section(scenario, tree)
+    if found is None or isinstance(found, Section):
+        return found
+    table = [] if found.table is None else [as_text(found.table)]
+    drawn = []
+    if found.figures and not unreliable(tree["risk"].to_dataset()):
+        summary = exact_adversaries.brief(scenario, tree)
+        moves = exact_adversaries.moves(scenario, tree)
+        drawn = [Figure("exact_totals", lambda: _exact(summary, moves), exact_adversaries.CAPTION)]
+    return Section(found.title, found.lines[0], found.lines[1:], table, drawn, found.notes)
+
+
+def _exact(summary: Any, moves: Any) -> Any:
+    from adversary.desk.figures import exact_figures
+
+    return exact_figures.odds_moved(summary, moves)
+
+
+def as_text(table: Any) -> Table:
+    """A table of words of the older pages."""
+    made = Table([Column(one) for one in table.heads], name="exact totals")
+    for row in table.rows:
+        made.add(*row["cells"])
+    return made
+
+
+def figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
+    """The figures of one truth; none of an adversary whose averages are unreliable."""
+    if unreliable(tree["risk"].to_dataset()):
+        return
+    lowest = scenario.plan.names[0]
+    yield Figure(
+        "posterior_by_release",
+        lambda: _figures().posterior_by_release(scenario, tree),
+        f"Average posterior at each released count of the {lowest}. Bars: how probable each count is.",
+    )
+    if "priors" in tree.children:
+        yield Figure(
+            "ratio_by_prior",
+            lambda: _figures().ratio_by_prior(scenario, tree),
+            "Posterior over prior at other priors. Solid: average over releases; dotted: 19 releases in 20 are below; "
+            "dashed: bounds, rounded outward. Dots: the adversaries of this scenario.",
+        )
+    if "budgets" in tree.children:
+        yield Figure(
+            "risk_by_budget",
+            lambda: _figures().risk_by_budget(scenario, tree),
+            "Expected posterior if the budget of every level were multiplied by one tenth to ten. Dashed: bound of the "
+            "plan's own loss. Dots: as planned.",
+        )
+
+
+def _figures() -> Any:
+    from adversary.desk.figures import audit_figures
+
+    return audit_figures

@@ -1,0 +1,198 @@
+"""One reader under both truths: averages, tests, the reader's own epsilon, and what no use of the record would teach.
+
+One truth alone misleads: a belief that makes an adversary look clever with the target in makes them wrong with the
+target out. All from laws of the log Bayes factor, everybody else being as they truly are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.special import expit
+
+from adversary._core import Floats, logit, posterior_ratio
+from adversary.driver.shared_laws import SharedLaws
+from adversary.privacy import TOLERANCE
+from adversary.reader.counterfactual import unused_record
+from adversary.reader.path import Adversary, Truth, opposite, settle_truth
+from adversary.reader.plans import Plan
+from adversary.reader.risk import (
+    BayesFactorLaw,
+    DiscretePart,
+    empirical_epsilon_of,
+    invariant_factor,
+    risk_summary,
+)
+
+SIDES = ("in", "out")
+LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""False alarms of the tests that are shown."""
+PARTS = 16
+"""Parts into which simulated releases are split for the standard error of an epsilon."""
+PRIORS = np.unique(np.concatenate([np.geomspace(1e-4, 0.5, 41), 1.0 - np.geomspace(0.5, 0.05, 11)]))
+"""At which the ratio is shown, whatever the reader's own prior."""
+
+
+def truths_of(plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Truth]:
+    """The truth, and its opposite if the reader holds it possible, by `SIDES`."""
+    found = {SIDES[1 - truth.target]: truth}
+    with suppress(ValueError):
+        found[SIDES[truth.target]] = opposite(plan, reader, truth)
+    return found
+
+
+def settled_truths(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Truth]:
+    """The same of counts by level."""
+    return truths_of(plan, reader, settle_truth(plan, reader, truth))
+
+
+def risk_of(
+    laws: SharedLaws, plan: Plan, reader: Adversary, truths: Mapping[str, Truth], sides: Sequence[str] = SIDES
+) -> xr.Dataset:
+    """The averages of `risk_summary` under each truth, dim target; missing where the reader rules it out."""
+    parts = {}
+    for side in sides:
+        if side in truths:
+            parts[side] = risk_summary(
+                laws.of(plan, reader, truths[side]), invariant_factor(plan, reader, truths[side])
+            )
+    found = side_by_side(parts, "target")
+    return found.assign(possible=("target", [side in parts for side in found["target"].values])).reindex(
+        target=list(sides), fill_value={"possible": False}
+    )
+
+
+def side_by_side(parts: Mapping[Any, xr.Dataset], dim: str) -> xr.Dataset:
+    """Datasets along a new dim, what only some of them have missing in the others."""
+    found = xr.concat(
+        list(parts.values()),
+        xr.DataArray(list(parts), dims=dim, name=dim),
+        data_vars="all",
+        coords="minimal",
+        compat="override",
+        join="outer",
+        combine_attrs="override",
+    )
+    for name, array in found.items():
+        if any(name in one and one[name].attrs.get("direction") == "estimate" for one in parts.values()):
+            array.attrs["direction"] = "estimate"
+    return found
+
+
+def of_both_truths(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
+    """Groups `both_truths` (target), `empirical` (the reader's own epsilon) and `tests` (level)."""
+    truths = truths_of(plan, reader, truth)
+    found = {"both_truths": risk_of(laws, plan, reader, truths)}
+    invariants = [invariant_factor(plan, reader, one) for one in truths.values()]
+    every = [laws.of(plan, reader, one) for one in truths.values()]
+    if np.isfinite(invariants).all():
+        found["empirical"] = _epsilon([_since(*pair) for pair in zip(every, invariants, strict=True)], failure)
+    if len(truths) == 2 and np.isfinite(reader.prior_log_odds):
+        found["tests"] = _tests(laws.of(plan, reader, truths["in"]), laws.of(plan, reader, truths["out"]))
+    return found
+
+
+def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
+    """The law from the exact levels on."""
+    return replace(law, rest=DiscretePart(law.rest.values - invariant, law.rest.weights)) if invariant else law
+
+
+def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
+    """The smallest e with P(|log Bayes factor| > e) <= failure under every truth, and its standard error."""
+    simulated = any(law.simulated for law in laws)
+    found = xr.Dataset(
+        {"epsilon": ((), empirical_epsilon_of(laws, failure), {"direction": "estimate" if simulated else "exact"})},
+        attrs={"failure": failure},
+    )
+    if not simulated:
+        return found
+    parts = [empirical_epsilon_of([_part(law, k) for law in laws], failure) for k in range(PARTS)]
+    error = float(np.std(parts, ddof=1) / np.sqrt(PARTS))
+    return found.assign(mcse=("measure", [error])).assign_coords(measure=["epsilon"])
+
+
+def _part(law: BayesFactorLaw, which: int) -> BayesFactorLaw:
+    """The law from every `PARTS`-th of its simulated releases, in random order; an exact one as it is."""
+    size = law.rest.values.size
+    if not law.simulated or size < 2 * PARTS:
+        return law
+    kept = np.sort(np.random.default_rng(0).permutation(size)[which::PARTS])
+    weights = law.rest.weights[kept]
+    return replace(law, rest=DiscretePart(law.rest.values[kept], weights / weights.sum()), draws=kept.size)
+
+
+def _tests(present: BayesFactorLaw, out: BayesFactorLaw) -> xr.Dataset:
+    """Power of the best test of "in" at each of `LEVELS`: it decides at random where the log Bayes factor is at the
+    threshold, so that false alarms are just so many."""
+    levels = np.array(LEVELS)
+    threshold = out.quantiles(1.0 - levels)
+    slack = np.where(np.isfinite(threshold), TOLERANCE * np.maximum(1.0, np.abs(threshold)), 0.0)
+    (alarms, least), (above, most) = ((law.sf(threshold + slack), law.sf(threshold - slack)) for law in (out, present))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(np.clip((levels - alarms) / (least - alarms), 0.0, 1.0))
+    direction = {"direction": "estimate" if out.simulated else "exact"}
+    return xr.Dataset({"detections": ("level", above + share * (most - above), direction)}, {"level": list(LEVELS)})
+
+
+def of_unused_record(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:
+    """Group `baseline`; without numbers, and with the reason, where it is not known."""
+    try:
+        return {"baseline": unused_record(plan, reader, truth, draws=laws.draws, rng=laws.seed)}
+    except ValueError as why:
+        return {"baseline": xr.Dataset({"posterior_mean": np.nan, "ratio_mean": np.nan}, attrs={"reason": str(why)})}
+
+
+def at_priors(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth) -> dict[str, Any]:
+    """Group `priors`: expected ratio, what 19 in 20 releases stay below, at `PRIORS`; none where no prior matters."""
+    invariant = invariant_factor(plan, reader, truth)
+    if not np.isfinite(invariant):
+        return {}
+    law = laws.of(plan, reader, truth, coarse=True)
+    base = expit(logit(PRIORS) + invariant)
+    mean = np.array([replace(law, log_odds=float(logit(p))).posterior_mean()[0] for p in PRIORS])
+    largest: Floats = np.asarray(posterior_ratio(base, law.quantiles([0.95])[0] - invariant))
+    direction = {"direction": "estimate"}
+    return {
+        "priors": xr.Dataset(
+            {
+                "ratio_mean": ("at", mean / base, direction),
+                "ratio_95": ("at", largest, direction),
+                "given": ("at", base),
+            },
+            {"at": PRIORS},
+        )
+    }
+
+
+def of_profile(
+    laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, tolerated: Callable[[float, float], Any]
+) -> dict[str, Any]:
+    """Group `tolerated`: where the reader stands in a risk profile, and how often a release takes them past it.
+
+    A reader who asks whether the target responded holds the answer itself for certain (value 1); all others hold it
+    for certain that the target is in the data (inclusion 1). Nothing of a reader with prior 0.
+    """
+    if reader.prior <= 0.0:
+        return {}
+    inclusion, value = (reader.prior, 1.0) if reader.attack == "participation" else (1.0, reader.prior)
+    ratio = float(tolerated(inclusion, value))
+    limit, beyond, error = min(1.0, reader.prior * ratio), 0.0, 0.0
+    if limit < 1.0:
+        law, change = laws.of(plan, reader, truth), float(logit(limit) - logit(reader.prior))
+        beyond = float(law.sf(change + TOLERANCE * max(1.0, abs(change)))[0])
+        error = float(np.sqrt(beyond * (1.0 - beyond) / law.draws)) if law.simulated else 0.0
+    found = xr.Dataset(
+        {
+            "inclusion": inclusion,
+            "value": value,
+            "ratio": ((), ratio, {"direction": "lower"}),
+            "posterior": ((), limit, {"direction": "lower"}),
+            "outside": ((), beyond, {"direction": "estimate" if error else "exact"}),
+        }
+    )
+    return {"tolerated": found.assign(mcse=("measure", [error])).assign_coords(measure=["outside"]) if error else found}

@@ -1,0 +1,122 @@
+"""Groups of an audit beside the audit itself, all from laws of the log Bayes factor, each computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import xarray as xr
+
+from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record
+from adversary.driver.case import Case
+from adversary.driver.model_case import ModelCase, is_model
+from adversary.driver.other_plans import of_alternatives, of_budgets, of_postprocessing, of_repeated
+from adversary.driver.posteriors import Groups
+from adversary.driver.sensitivity import base_and_sweeps, extremes
+from adversary.driver.shared_laws import SharedLaws
+from adversary.reader.plans import Plan
+
+Alternative = tuple[Plan, Any, Mapping[str, Any]]
+"""A plan, with the adversaries and the truths it is read by."""
+
+ALSO = ("both_truths", "baseline")
+"""Groups about an `Adversary` that every audit has, unless it is told otherwise."""
+EVERYTHING = (*ALSO, "repeated", "postprocessing", "priors", "budgets")
+"""All that can be asked for."""
+
+
+@dataclass(frozen=True)
+class FurtherGroups:
+    """What is asked beside the audit itself; only an `Adversary` has laws to answer it from."""
+
+    also: tuple[str, ...]
+    alternatives: Mapping[Any, Mapping[str, Alternative]]
+    profile: Callable[[float, float], Any] | None
+    failure: float
+
+    def groups(
+        self, case: Case | ModelCase, truth: Mapping[str, Any], truth_name: Any, name: Any, laws: SharedLaws
+    ) -> Groups:
+        """Groups of one case."""
+        if not isinstance(case, Case):
+            return {}
+        plan, reader, settled = case.plan, case.reader, case.truth
+        ways: dict[str, Callable[[], dict[str, Any]]] = {
+            "both_truths": lambda: of_both_truths(laws, plan, reader, settled, self.failure),
+            "baseline": lambda: of_unused_record(laws, plan, reader, settled),
+            "repeated": lambda: of_repeated(laws, plan, reader, truth),
+            "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
+            "priors": lambda: at_priors(laws, plan, reader, settled),
+            "budgets": lambda: of_budgets(laws, plan, reader, settled, self.failure),
+        }
+        found: Groups = {}
+        for one in self.also:
+            found |= ways[one]()
+        found |= of_alternatives(laws, self.alternatives.get((name, truth_name), {}), settled.target)
+        return found if self.profile is None else found | of_profile(laws, plan, reader, settled, self.profile)
+
+
+def check_also(also: Any, plans: Mapping[Any, Plan], alternatives: Any, sensitivity: Any) -> None:
+    """ValueError for an unknown group, or one that is for one plan where there are several."""
+    for one in also:
+        if one not in EVERYTHING:
+            raise ValueError(f"also must be of {EVERYTHING}, got {one!r}")
+    for name, given in (("alternatives", alternatives), ("sensitivity", sensitivity)):
+        if given and len(plans) > 1:
+            raise ValueError(f"{name} is for one plan, got {len(plans)}")
+
+
+def by_name(
+    alternatives: Mapping[str, tuple[Plan, Any, Mapping[str, Any]]],
+    readers: Mapping[Any, Any],
+    truths: Mapping[Any, Any],
+) -> dict[Any, dict[str, Alternative]]:
+    """Alternatives by (reader, truth)."""
+    return {
+        (name, truth): {
+            key: (plan, who[name] if name is not None else who, counts[truth] if truth is not None else counts)
+            for key, (plan, who, counts) in alternatives.items()
+        }
+        for name in readers
+        for truth in truths
+    }
+
+
+def swept_groups(
+    laws: SharedLaws, plan: Plan, reader: Any, truth: Mapping[str, Any], name: Any, inputs: Mapping[str, Any]
+) -> Groups:
+    """Sweeps over each input alone, by the names of their groups."""
+    if is_model(reader):
+        raise ValueError("sensitivity goes over the inputs of an Adversary, got a pymc.Model")
+    base, swept = base_and_sweeps(plan, reader, truth, **inputs, laws=laws)
+    return {f"sensitivity/{group}": one for group, one in sweep_groups(base, swept, name).items()}
+
+
+def sweep_groups(base: xr.Dataset, swept: Mapping[str, xr.Dataset], truth: Any = None) -> Groups:
+    """Sweeps by names of groups: `base`, `extremes` and one for each input, inside one for the truth if it is named.
+
+    Attributes `input` and `truth` have the names as they are; those of groups have nothing that a path has.
+
+    Parameters
+    ----------
+    base, swept : the answers of `base_and_sweeps`
+    truth : name of the truth
+
+    Returns
+    -------
+    dict of group name to Dataset
+
+    >>> group_name("x/../y"), group_name("..")
+    ('x_.._y', '__')
+    """
+    start = "" if truth is None else f"{group_name(str(truth))}/"
+    told = {} if truth is None else {"truth": str(truth)}
+    found = {f"{start}base": base.assign_attrs(told), f"{start}extremes": extremes(base, swept).assign_attrs(told)}
+    return found | {f"{start}{group_name(dim)}": one.assign_attrs(told, input=dim) for dim, one in swept.items()}
+
+
+def group_name(name: str) -> str:
+    """A name without what a path has."""
+    return re.sub(r"^\.+", lambda dots: "_" * len(dots[0]), re.sub(r"[/\x00-\x1f]", "_", name))

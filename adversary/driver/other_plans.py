@@ -1,0 +1,135 @@
+"""The same readers and truth under other plans: fewer releases of a count, raw numbers, other budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import blocks
+from adversary.driver.both_truths import risk_of, settled_truths, side_by_side
+from adversary.driver.shared_laws import SharedLaws
+from adversary.privacy import Guarantee
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.path import Adversary, Truth, settle_truth
+from adversary.reader.plans import Plan
+from adversary.reader.postprocessing import Coarsened
+from adversary.reader.risk import scaled_plan, total_rho
+
+FACTORS = np.geomspace(0.1, 10.0, 13)
+"""Multiples of a plan's budget."""
+COARSE_DRAWS = 4096
+"""Simulated releases for a point of a curve."""
+
+Case = tuple[Plan, Adversary, Mapping[str, Any]]
+
+
+def of_alternatives(laws: SharedLaws, cases: Mapping[str, Case], target: int) -> dict[str, Any]:
+    """Group `alternatives` (alternative): risk of other plans, with the adversary and truth they ask for."""
+    side = "in" if target else "out"
+    found = {}
+    for name in blocks.track(list(cases), "alternatives"):
+        plan, reader, truth = cases[name]
+        one = risk_of(laws, plan, reader, {side: settle_truth(plan, reader, truth)}, [side]).sel(target=side, drop=True)
+        found[name] = one.drop_vars(["wrong_to_right", "right_to_wrong"], errors="ignore")
+    return {"alternatives": side_by_side(found, "alternative")} if found else {}
+
+
+def of_repeated(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+    """Group `repeated` (count, releases, target): risk after 1, 2, ... releases of a count that is published again."""
+    found = {}
+    for start, end in _runs(plan):
+        rows = {}
+        for number in blocks.track(list(range(1, end - start + 1)), f"releases of the {plan.names[start]}"):
+            shorter, counts = _first_of(plan, truth, start, end, number)
+            rows[number] = risk_of(laws, shorter, reader, settled_truths(shorter, reader, counts))
+        found[plan.names[start]] = side_by_side(rows, "releases")
+    return {"repeated": side_by_side(found, "count")} if found else {}
+
+
+def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
+    """Levels of the same people, one above the other: places of the first, and of the first that is not."""
+    start = 0
+    for i, level in enumerate(plan.levels):
+        if level.siblings != 0:
+            if i > start:
+                yield start, i + 1
+            start = i + 1
+
+
+def _first_of(plan: Plan, truth: Mapping[str, Any], start: int, end: int, number: int) -> tuple[Plan, dict[str, Any]]:
+    """The plan and truth with the first so many of the levels from `start` to `end`."""
+    last, kept = plan.levels[end - 1], plan.levels[start + number - 1]
+    levels = (*plan.levels[: start + number - 1], replace(kept, siblings=last.siblings), *plan.levels[end:])
+    gone = {level.name for level in plan.levels[start + number : end]}
+    counts = {name: value for name, value in truth.items() if name not in gone}
+    if last.name in truth.get("siblings", {}):
+        counts["siblings"] = {
+            kept.name if name == last.name else name: each for name, each in truth["siblings"].items()
+        }
+    return replace_levels(plan, levels), counts
+
+
+def replace_levels(plan: Plan, levels: Any) -> Plan:
+    """A plan with other levels and nothing done to their numbers together."""
+    return Plan(levels, plan.cells, neighbours=plan.neighbours)
+
+
+def is_processed(plan: Plan) -> bool:
+    """Whether anything is done to the numbers after the noise."""
+    return plan.postprocessing is not None or any(isinstance(one.mechanism, Coarsened) for one in plan.levels)
+
+
+def _raw(mechanism: Mechanism) -> Mechanism:
+    return mechanism.noise if isinstance(mechanism, Coarsened) else mechanism
+
+
+def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+    """Group `postprocessing` (published, target): risk of the cell's raw release, as published, and of everything raw.
+
+    What is computed from a release reveals no more than the release, to an adversary whose beliefs are right: "raw"
+    bounds "published". The raw release of the target's cell alone does not, since adjusting a cell to its parent mixes
+    the siblings' releases into it.
+    """
+    if not is_processed(plan):
+        return {}
+    lowest = plan.levels[0]
+    alone = replace_levels(plan, [replace(lowest, mechanism=_raw(lowest.mechanism), siblings=None)])
+    raw = replace_levels(plan, [replace(level, mechanism=_raw(level.mechanism)) for level in plan.levels])
+    beliefs = {name: belief for name, belief in reader.beliefs.items() if name == lowest.name}
+    own = {name: value for name, value in truth.items() if name in (lowest.name, "in")}
+    cases: dict[str, Case] = {
+        "cell": (alone, replace(reader, beliefs=beliefs), own),
+        "published": (plan, reader, truth),
+        "raw": (raw, reader, truth),
+    }
+    rows = {}
+    for name in blocks.track(list(cases), "raw and post-processed"):
+        one, who, counts = cases[name]
+        rows[name] = risk_of(laws, one, who, settled_truths(one, who, counts))
+    return {"postprocessing": side_by_side(rows, "published")}
+
+
+def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
+    """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget."""
+    mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
+    for i in blocks.track(range(FACTORS.size), "budgets"):
+        scaled = scaled_plan(plan, float(FACTORS[i]))
+        law = laws.of(scaled, reader, truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
+        mean[i] = law.posterior_mean()[0]
+        limit[i] = _limit(scaled.privacy_loss(reader.count_shift(plan)), failure)
+    estimate = {"direction": "estimate"}
+    return {
+        "budgets": xr.Dataset(
+            {"posterior_mean": ("budget", mean, estimate), "loss_bound": ("budget", limit, {"direction": "upper"})},
+            {"budget": FACTORS, "rho": ("budget", FACTORS * total_rho(plan))},
+        )
+    }
+
+
+def _limit(guarantee: Guarantee, failure: float) -> float:
+    certain = guarantee.loss_bound(0.0)
+    return float(certain if np.isfinite(certain) else guarantee.loss_bound(failure))
