@@ -1,0 +1,382 @@
+r"""The likelihood of a noisy mean and variance at many parameters, with the exact statistics integrated out.
+
+.. math::
+
+    g(\mu, v) = \int_0^1 N(y; \mu, v/n)\, q_1(Y^* - y)\, Z(u(y); v)\, dy, \qquad
+    Z(u; v) = \int_0^u \mathrm{Gamma}(x; \alpha, \alpha/v)\, q_2(S^* - x)\, dx
+
+with :math:`\alpha = (n-1)/2`, :math:`u(y) = n/(n-1)\, y(1-y)` and the densities q of the noise. Z rises from 0 to its
+limit over a short range of y near either bound. In these two zones the integral goes over Gauss-Legendre panels, and
+between them it is a normal density times noise, a closed form. A column is one v of one release; columns are the first
+axis of all arrays. Everything is in logs: a release far outside of what data can have underflows nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, log_ndtr
+
+from adversary._core import Floats
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+DEPTH = 36.0
+"""Nats below a peak at which an integral over the sample variance ends."""
+_SHALLOW = 20.0
+"""Nats below the top of a product at which its integral over the sample mean ends."""
+_X12, _W12 = np.polynomial.legendre.leggauss(12)
+_X3, _W3 = np.polynomial.legendre.leggauss(3)
+_STEPS = np.concatenate([[0.0], np.geomspace(1e-9, 90.0, 47)])
+_LONG = 14.0
+"""Standard deviations of the sample mean in a zone beyond which it has twice as many panels."""
+_CLEAR = 6.0
+"""Standard deviations of the sample mean about the top of a product beyond which nothing of it counts."""
+_LOOKS, _SHARES = 8, (np.arange(7) + 1.0) / 8.0
+_X, _W = np.polynomial.legendre.leggauss(9)
+_AT_ONCE = 100_000
+"""Points of (column, mean, sample mean) in memory at once."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Releases on [0, 1] as columns: kinds of noise ("laplace", "gaussian" or "none"), and arrays (column,)."""
+
+    kinds: tuple[str, str]
+    n: Floats
+    mean_scale: Floats
+    mean: Floats
+    variance_scale: Floats
+    variance: Floats
+
+    def take(self, chosen: Any) -> Seen:
+        """Some columns."""
+        names = ("n", "mean_scale", "mean", "variance_scale", "variance")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
+    @property
+    def nothing(self) -> Seen:
+        """The same without either statistic: g is then C(mu, v), the probability that the statistics are feasible."""
+        return replace(self, kinds=("none", "none"))
+
+
+def energy(kind: str, gap: Any, scale: Any) -> Any:
+    """How far the log density of noise lies at `gap` below its largest; 0 where nothing was released."""
+    if kind == "laplace":
+        return np.abs(gap) / scale
+    return 0.5 * (gap / scale) ** 2 if kind == "gaussian" else np.zeros_like(gap)
+
+
+def log_height(kind: str, scale: Floats) -> Floats:
+    """The largest log density of noise; 0 where nothing was released."""
+    if kind == "laplace":
+        return -np.log(2.0 * scale)
+    return -np.log(scale) - 0.5 * LOG_2PI if kind == "gaussian" else np.zeros_like(scale)
+
+
+@dataclass(frozen=True)
+class VarianceLaw:
+    """The log sample variance w given v, times the noise: v and the release of every column, (column, 1) each."""
+
+    kind: str
+    alpha: Floats
+    rate: Floats
+    scale: Floats
+    centre: Floats
+
+    @classmethod
+    def of(cls, v: Floats, seen: Seen) -> VarianceLaw:
+        """That of every column."""
+        alpha = 0.5 * (seen.n - 1.0)
+        parts = (alpha, alpha / v, seen.variance_scale, seen.variance)
+        return cls(seen.kinds[1], *(x[:, None] for x in parts))
+
+    @property
+    def constant(self) -> Floats:
+        """What `log` leaves out."""
+        found = self.alpha * np.log(self.rate) - gammaln(self.alpha) + log_height(self.kind, self.scale)
+        return np.asarray(found[:, 0])
+
+    def log(self, w: Floats) -> Floats:
+        """Log of x Gamma(x) q2(S* - x) at x = exp(w), which rises to one peak and falls."""
+        x = np.exp(w)
+        return np.asarray(self.alpha * w - self.rate * x - energy(self.kind, self.centre - x, self.scale))
+
+    def slope(self, x: Floats) -> Floats:
+        """Derivative of `log` in w."""
+        tilt: Any = 0.0
+        if self.kind == "laplace":
+            tilt = np.sign(self.centre - x) / self.scale
+        elif self.kind == "gaussian":
+            tilt = (self.centre - x) / self.scale**2
+        return np.asarray(self.alpha + x * (tilt - self.rate))
+
+    @cached_property
+    def peak(self) -> Floats:
+        """The w at which `log` is largest, (column, 1)."""
+        if self.kind == "laplace":
+            tilt = 1.0 / self.scale
+            right = self.alpha / (self.rate + tilt)
+            with np.errstate(divide="ignore"):
+                left = np.where(self.rate > tilt, self.alpha / np.maximum(self.rate - tilt, 0.0), np.inf)
+            return np.log(np.minimum(np.maximum(self.centre, right), left))
+        if self.kind == "gaussian":  # alpha - rate x + (centre - x) x / scale^2 = 0
+            square = self.scale**2
+            b = self.centre - self.rate * square
+            root = np.sqrt(b * b + 4.0 * self.alpha * square)
+            with np.errstate(divide="ignore"):
+                return np.log(np.where(b > 0.0, 0.5 * (b + root), 2.0 * self.alpha * square / (root - b)))
+        return np.log(self.alpha / self.rate)
+
+    @property
+    def corner(self) -> Floats:
+        """w of the released variance under Laplace noise; elsewhere -inf."""
+        if self.kind != "laplace":
+            return np.full_like(self.alpha, -np.inf)
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(self.centre, 0.0))
+
+    def take(self, chosen: Any) -> VarianceLaw:
+        """Some columns."""
+        parts = (self.alpha, self.rate, self.scale, self.centre)
+        return VarianceLaw(self.kind, *(x[chosen] for x in parts))
+
+    def fallen(self, start: Floats, side: float) -> Floats:
+        """Where `log` has fallen by DEPTH (or a little more) from `start`, leftwards (side = -1) or rightwards."""
+        with np.errstate(over="ignore"):
+            level = self.log(start) - DEPTH
+            below = self.log(start + side * _STEPS) < level
+            first = np.argmax(below, -1)
+            near, far = _STEPS[first - 1][:, None], _STEPS[first][:, None]
+            finer = near + (far - near) * np.linspace(0.0, 1.0, 9)
+            below = self.log(start + side * finer) < level
+        return start + side * np.take_along_axis(finer, np.argmax(below, -1)[:, None], -1)
+
+    def log_below(self, w: Floats) -> Floats:
+        """log Z(exp(w)) up to `constant`, (column,): panels between the window's ends, peak and corner."""
+        peak = self.peak
+        lo, hi = self.fallen(np.minimum(w, peak), -1.0), np.minimum(w, self.fallen(np.maximum(peak, w), 1.0))
+        hi = np.where(w > peak, np.minimum(w, self.fallen(peak, 1.0)), w)
+        inner = [np.clip(x, lo, hi) for x in (peak, self.corner)]
+        edges = np.sort(np.concatenate([lo, *inner, hi], -1), -1)
+        edges = np.sort(np.concatenate([edges, 0.5 * (edges[:, 1:] + edges[:, :-1])], -1), -1)
+        points, weights = panel_points(edges, _X12, _W12)
+        logs = self.log(points)
+        top = logs.max(-1)
+        return np.asarray(top + np.log((np.exp(logs - top[:, None]) * weights).sum(-1)))
+
+
+def panel_points(edges: Floats, nodes: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Points of Gauss-Legendre panels between `edges` (..., edge) and their weights, (..., point) each."""
+    half = 0.5 * (edges[..., 1:] - edges[..., :-1])[..., None]
+    points = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None] + half * nodes
+    shape = (*edges.shape[:-1], -1)
+    return points.reshape(shape), (half * weights).reshape(shape)
+
+
+def log_bare(seen: Seen, mu: Floats, variance: Floats) -> Floats:
+    """Log density of the released mean about mu (column, mean), which has `variance` without the noise."""
+    gap = seen.mean[:, None] - mu
+    if seen.kinds[0] == "laplace":
+        rate, sd = 1.0 / seen.mean_scale[:, None], np.sqrt(variance)
+        far = np.abs(gap)
+        return np.log(0.5 * rate) + _log_tilted(-far, sd, rate) + 0.0
+    if seen.kinds[0] == "gaussian":
+        both = variance + seen.mean_scale[:, None] ** 2
+        return -0.5 * gap * gap / both - 0.5 * np.log(both) - 0.5 * LOG_2PI
+    return np.zeros(mu.shape)
+
+
+def _log_tilted(gap: Floats, sd: Floats, rate: Floats) -> Floats:
+    """Log of E exp(-rate |gap + sd z|), z standard normal, gap <= 0: both sides of the corner."""
+    half = 0.5 * (rate * sd) ** 2
+    near = half + rate * gap + log_ndtr(-gap / sd - rate * sd)
+    return np.logaddexp(near, half - rate * gap + log_ndtr(gap / sd - rate * sd))
+
+
+def log_between(seen: Seen, mu: Floats, sd: Floats, low: Floats, high: Floats) -> Floats:
+    """Log of the integral of N(y; mu, sd^2) q1(Y* - y) over [low, high], (column, mean); the latter (column, 1)."""
+    kind, centre, scale = seen.kinds[0], seen.mean[:, None], seen.mean_scale[:, None]
+    if kind == "laplace":
+        corner = np.clip(centre, low, high)
+        rate = 1.0 / scale
+        first = _log_normal_between(mu + rate * sd * sd, sd, low, corner) + 0.5 * (rate * sd) ** 2 + rate * (mu - centre)
+        second = (
+            _log_normal_between(mu - rate * sd * sd, sd, corner, high) + 0.5 * (rate * sd) ** 2 - rate * (mu - centre)
+        )
+        return log_height(kind, scale) + np.logaddexp(first, second)
+    if kind == "gaussian":
+        both = sd * sd + scale**2
+        middle, narrow = mu + (centre - mu) * sd * sd / both, sd * scale / np.sqrt(both)
+        return _log_normal_between(middle, narrow, low, high) + log_bare(seen, mu, sd * sd)
+    return _log_normal_between(mu, sd, low, high)
+
+
+def _log_normal_between(mu: Floats, sd: Floats, low: Floats, high: Floats) -> Floats:
+    """log of Phi((high - mu) / sd) - Phi((low - mu) / sd), from the tail that keeps its digits."""
+    a, b = (low - mu) / sd, (high - mu) / sd
+    flip = a > 0.0
+    a, b = np.where(flip, -b, a), np.where(flip, -a, b)
+    top = log_ndtr(b)
+    with np.errstate(divide="ignore"):
+        return top + np.log(-np.expm1(np.minimum(log_ndtr(a) - top, 0.0)))
+
+
+def log_likelihood(seen: Seen, v: Floats, mu: Floats, constrained: bool) -> Floats:
+    """log g of every column at its variance v (column,) and means (column, mean); -inf where mu is NaN."""
+    law = VarianceLaw.of(v, seen)
+    if not constrained:
+        far = law.fallen(law.peak, 1.0)
+        return (law.constant + law.log_below(far))[:, None] + log_bare(seen, mu, (v / seen.n)[:, None])
+    return _feasible(seen, v, mu)
+
+
+def _side(x: Floats, n: Floats) -> Floats:
+    """The y in [0, 1/2] with u(y) = x."""
+    z = np.minimum((n - 1.0) / n * x, 0.25)
+    return z / (0.5 + np.sqrt(0.25 - z))
+
+
+@dataclass(frozen=True)
+class _Product:
+    """log of Z(u(y)) N(y; mu, sd^2) q1(Y* - y), roughly: concave in y; arrays (column, 1)."""
+
+    law: VarianceLaw
+    seen: Seen
+    mu: Floats
+    sd: Floats
+
+    def log(self, y: Floats) -> Floats:
+        seen, law = self.seen, self.law
+        n, scale = seen.n[:, None], seen.mean_scale[:, None]
+        w = np.minimum(np.log(n / (n - 1.0) * y * (1.0 - y)), law.peak)
+        return law.log(w) - energy(seen.kinds[0], seen.mean[:, None] - y, scale) - 0.5 * ((y - self.mu) / self.sd) ** 2
+
+    def mode(self) -> Floats:
+        """By looking closer and closer, in the logit of y."""
+        low, width = np.full(self.mu.shape, -34.0), 68.0
+        for _ in range(_LOOKS):
+            points = low + width * _SHARES
+            best = np.argmax(self.log(1.0 / (1.0 + np.exp(-points))), -1)[:, None]
+            width *= 2.0 * _SHARES[0]
+            low = np.take_along_axis(points, best, -1) - 0.5 * width
+        return 1.0 / (1.0 + np.exp(-low - 0.5 * width))
+
+    def end(self, mode: Floats, limit: Floats) -> Floats:
+        """Where the product has fallen by _SHALLOW from its mode, or nearly, towards 0 or 1."""
+        level, whole = self.log(mode) - _SHALLOW, limit - mode
+        away = np.concatenate([np.zeros(1), np.geomspace(1e-9, 1.0, 24)])
+        for turn in range(2):
+            below = self.log(np.clip(mode + whole * away, 1e-300, 1.0 - 1e-16)) < level
+            below[:, -1] = True
+            first = np.argmax(below, -1)[:, None]
+            away = np.broadcast_to(away, below.shape)
+            near, far = (np.take_along_axis(away, np.maximum(i, 0), -1) for i in (first - 1, first))
+            away = near + (far - near) * np.linspace(0.0, 1.0, 7)
+        return np.asarray((mode + whole * far)[:, 0])
+
+
+def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
+    """log g under the bounds."""
+    law, n = VarianceLaw.of(v, seen), seen.n
+    sd = np.sqrt(v / n)
+    top = law.fallen(law.peak, 1.0)[:, 0]
+    flat = _side(np.exp(np.minimum(top, 5.0)), n)
+    low, high = _window(law, seen, mu, sd)
+    found = np.full(mu.shape, -np.inf)
+    given = ~np.isnan(mu)
+    between = np.flatnonzero((flat < 0.5) & (low < 1.0 - flat) & (high > flat))
+    if between.size:
+        some, inner = seen.take(between), flat[between, None]
+        whole = law.take(between).log_below(top[between, None])
+        clear = _clear(some, mu[between], sd[between, None], inner)
+        logs = log_between(some, mu[between], sd[between, None], inner, 1.0 - inner)
+        found[between] = whole[:, None] + logs
+        given[between] &= ~clear
+    for mirrored in (False, True):
+        first, last = (1.0 - high, 1.0 - low) if mirrored else (low, high)
+        last = np.minimum(last, flat)
+        cuts = np.maximum(last - first, 0.0) / (_LONG * sd)
+        cuts = np.where(last > first, 2.0 ** np.clip(np.ceil(np.log2(np.maximum(cuts, 0.5))), 0.0, 6.0), 0.0)
+        for count in np.unique(cuts[cuts > 0.0]):
+            some = np.flatnonzero(cuts == count)
+            rows, columns = np.nonzero(given[some])
+            if not rows.size:
+                continue
+            here = seen.take(some)
+            means = mu[some[rows], columns]
+            if mirrored:
+                here, means = replace(here, mean=1.0 - here.mean), 1.0 - means
+            y, heights = _zone(law.take(some), here, sd[some], first[some], last[some], int(count))
+            logs = np.empty(rows.size)
+            size = max(1, _AT_ONCE // y.shape[1])
+            for start in range(0, rows.size, size):
+                part = slice(start, start + size)
+                logs[part] = _convolved(y, heights, sd[some], rows[part], means[part])
+            places = some[rows], columns
+            found[places] = np.logaddexp(found[places], logs)
+    found += law.constant[:, None]
+    return np.where(np.isnan(mu), -np.inf, found)
+
+
+def _window(law: VarianceLaw, seen: Seen, mu: Floats, sd: Floats) -> tuple[Floats, Floats]:
+    """The sample means that count for any mu of a column: from the low end of the smallest to the high end of the largest."""
+    both = np.tile(np.arange(len(mu)), 2)
+    means = np.concatenate([np.nanmin(mu, -1), np.nanmax(mu, -1)])[:, None]
+    limits = np.repeat([0.0, 1.0], len(mu))[:, None]
+    product = _Product(law.take(both), seen.take(both), means, sd[both, None])
+    low, high = np.split(product.end(product.mode(), limits), 2)
+    return low, high
+
+
+def _clear(seen: Seen, mu: Floats, sd: Floats, flat: Floats) -> Any:
+    """Whether all that counts of the normal density at mu times the noise lies where Z is at its limit."""
+    top, centre, scale = mu, seen.mean[:, None], seen.mean_scale[:, None]
+    if seen.kinds[0] == "laplace":
+        top = np.clip(centre, mu - sd * sd / scale, mu + sd * sd / scale)
+    elif seen.kinds[0] == "gaussian":
+        top = mu + (centre - mu) * sd * sd / (sd * sd + scale * scale)
+    return np.minimum(top, 1.0 - top) - _CLEAR * sd > flat
+
+
+def _zone(law: VarianceLaw, seen: Seen, sd: Floats, first: Floats, last: Floats, cuts: int) -> tuple[Floats, Floats]:
+    """Points in [first, last], where Z rises, on four times `cuts` panels; log of weight Z(u(y)) q1(Y* - y) there."""
+    n = seen.n
+    first = np.maximum(first, 1e-16)
+    third = (last - first) / 3.0
+    corners = (_side(np.exp(np.minimum(w[:, 0], 5.0)), n) for w in (law.corner, law.peak))
+    spare = (first + third, last - third, 0.5 * (first + last))
+    inner = [
+        np.where((c > first) & (c < last), c, e) for c, e in zip((*corners, seen.mean), spare, strict=True)
+    ]
+    edges = np.sort(np.stack([first, *inner, last], -1), -1)
+    edges = (edges[:, :-1, None] + np.diff(edges)[:, :, None] * np.arange(cuts) / cuts).reshape(len(edges), -1)
+    y, weights = panel_points(np.append(edges, last[:, None], -1), _X, _W)
+    scale = (n / (n - 1.0))[:, None]
+    points, small = panel_points(np.concatenate([first[:, None], y], -1), _X3, _W3)
+    rest = points * (1.0 - points)
+    logs = law.log(np.log(scale * rest))
+    start = law.log_below(np.log(scale * (first * (1.0 - first))[:, None]))
+    top = np.maximum(logs.max(-1), start)
+    mass = np.exp(logs - top[:, None]) * (1.0 - 2.0 * points) / rest * small
+    mass = mass.reshape(len(y), -1, _X3.size).sum(-1)
+    mass[:, 0] += np.exp(start - top)
+    with np.errstate(divide="ignore"):
+        heights = np.log(np.cumsum(mass, -1)) + top[:, None] + np.log(weights)
+    kind, spread = seen.kinds[0], seen.mean_scale[:, None]
+    heights += log_height(kind, spread) - energy(kind, seen.mean[:, None] - y, spread)
+    return y, heights - (np.log(sd) + 0.5 * LOG_2PI)[:, None]
+
+
+def _convolved(y: Floats, heights: Floats, sd: Floats, rows: Any, mu: Floats) -> Floats:
+    """Log of the sum over y of exp(heights) times the normal density at mu, of pairs (row, mu)."""
+    found = y[rows]
+    found -= mu[:, None]
+    found *= found
+    found *= (-0.5 / sd[rows] ** 2)[:, None]
+    found += heights[rows]
+    best = found.max(-1)
+    found -= best[:, None]
+    return np.asarray(best + np.log(np.exp(found.astype(np.float32)).sum(-1)))
