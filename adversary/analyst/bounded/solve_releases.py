@@ -31,8 +31,8 @@ from adversary.analyst.bounded.quadrature.panels import (
     weights_up_to,
 )
 
-FIRST = ((4, 4), (6, 6))
-"""Panels of mean and variance in the first two solutions."""
+FIRST = {True: ((4, 4), (6, 5)), False: ((6, 5), (9, 7))}
+"""Panels of mean and variance in the first two solutions: under a flat prior, or one that may have its own scale."""
 MORE = ((10, 8), (16, 14), (30, 24))
 """Panels of further solutions."""
 DEPTHS = (18.0, 24.0, 24.0, 30.0, 36.0)
@@ -44,9 +44,9 @@ _SAFETY = 40.0
 solutions whose panels miss the same bend differ by as little as 1/37 of what either is off."""
 _LEAST = 3e-5
 """Estimated error at least: two solutions may differ by less than either is off, and share the integrals within."""
-_ROUNDS, _WIDE = 12, (3, 3)
+_ROUNDS, _WIDE = 14, (3, 2)
 """Times that panels close in at most, and how many there are meanwhile."""
-_SETTLED = 0.6
+_SETTLED = 0.3
 """Share of its reach that a density still has when panels no longer close in."""
 _MANY = 50.0
 """Records from which on the gamma law of the sample variance is narrow beside a panel."""
@@ -246,10 +246,10 @@ def solve_all(question: Question) -> Solution:
 def _solved(question: Question) -> Solution:
     """Some rows: panels that close in, two solutions, and more where these differ."""
     edges = _closed_in(question)
-    found = before = _on_panels(question, edges, FIRST[0], DEPTHS[0])
+    found = before = _on_panels(question, edges, FIRST[question.flat][0], DEPTHS[0])
     everyone = np.arange(len(question.caps))
     hard = everyone
-    for size, depth in zip((FIRST[1], *MORE), DEPTHS[1:], strict=True):
+    for size, depth in zip((FIRST[question.flat][1], *MORE), DEPTHS[1:], strict=True):
         last = found.rows(hard)
         better = _on_panels(last.question, (last.mean.edges, last.variance.edges), size, depth, last)
         found = _together(question, [(everyone, found), (hard, _checked(last, better))])

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr
+from scipy.special import erfcx, gammaln, log_ndtr
 
 from adversary._core import Floats
 
@@ -29,13 +29,19 @@ _SHALLOW = 20.0
 """Nats below the top of a product at which its integral over the sample mean ends."""
 _X12, _W12 = np.polynomial.legendre.leggauss(12)
 _X3, _W3 = np.polynomial.legendre.leggauss(3)
-_STEPS = np.concatenate([[0.0], np.geomspace(1e-9, 90.0, 47)])
+_XL, _WL = np.polynomial.laguerre.laggauss(8)
+_STEEP = 2.0
+"""Nats by which the law of the sample variance rises from point to point, beyond which Z is not cumulated."""
+_STEPS = np.concatenate([[0.0], np.geomspace(1e-9, 90.0, 19)])
+_FINER = np.linspace(0.0, 1.0, 9)
 _LONG = 14.0
 """Standard deviations of the sample mean in a zone beyond which it has twice as many panels."""
 _CLEAR = 6.0
 """Standard deviations of the sample mean about the top of a product beyond which nothing of it counts."""
 _LOOKS, _SHARES = 8, (np.arange(7) + 1.0) / 8.0
 _X, _W = np.polynomial.legendre.leggauss(9)
+_FALLS = 4.0
+"""Length of a zone in units of the distance over which a product falls, beyond which it has twice as many panels."""
 _AT_ONCE = 100_000
 """Points of (column, mean, sample mean) in memory at once."""
 
@@ -130,6 +136,11 @@ class VarianceLaw:
                 return np.log(np.where(b > 0.0, 0.5 * (b + root), 2.0 * self.alpha * square / (root - b)))
         return np.log(self.alpha / self.rate)
 
+    @cached_property
+    def far(self) -> Floats:
+        """Where `log` has fallen beyond its peak, (column, 1)."""
+        return self.fallen(self.peak, 1.0)
+
     @property
     def corner(self) -> Floats:
         """w of the released variance under Laplace noise; elsewhere -inf."""
@@ -140,8 +151,9 @@ class VarianceLaw:
 
     def take(self, chosen: Any) -> VarianceLaw:
         """Some columns."""
-        parts = (self.alpha, self.rate, self.scale, self.centre)
-        return VarianceLaw(self.kind, *(x[chosen] for x in parts))
+        found = VarianceLaw(self.kind, *(x[chosen] for x in (self.alpha, self.rate, self.scale, self.centre)))
+        found.__dict__.update(peak=self.peak[chosen], far=self.far[chosen])
+        return found
 
     def fallen(self, start: Floats, side: float) -> Floats:
         """Where `log` has fallen by DEPTH (or a little more) from `start`, leftwards (side = -1) or rightwards."""
@@ -150,19 +162,24 @@ class VarianceLaw:
             below = self.log(start + side * _STEPS) < level
             first = np.argmax(below, -1)
             near, far = _STEPS[first - 1][:, None], _STEPS[first][:, None]
-            finer = near + (far - near) * np.linspace(0.0, 1.0, 9)
+            finer = near + (far - near) * _FINER
             below = self.log(start + side * finer) < level
         return start + side * np.take_along_axis(finer, np.argmax(below, -1)[:, None], -1)
+
+    def log_tail(self, w: Floats, slope: Floats) -> Floats:
+        """`log_below` where `log` rises steeply, by Gauss-Laguerre along its slope, (column,)."""
+        logs = self.log(w - _XL / slope) + _XL
+        top = logs.max(-1)
+        return np.asarray(top + np.log((np.exp(logs - top[:, None]) * _WL).sum(-1) / slope[:, 0]))
 
     def log_below(self, w: Floats) -> Floats:
         """log Z(exp(w)) up to `constant`, (column,): panels between the window's ends, peak and corner."""
         peak = self.peak
-        lo, hi = self.fallen(np.minimum(w, peak), -1.0), np.minimum(w, self.fallen(np.maximum(peak, w), 1.0))
-        hi = np.where(w > peak, np.minimum(w, self.fallen(peak, 1.0)), w)
+        lo, hi = self.fallen(np.minimum(w, peak), -1.0), np.minimum(w, self.far)
         inner = [np.clip(x, lo, hi) for x in (peak, self.corner)]
         edges = np.sort(np.concatenate([lo, *inner, hi], -1), -1)
-        edges = np.sort(np.concatenate([edges, 0.5 * (edges[:, 1:] + edges[:, :-1])], -1), -1)
-        points, weights = panel_points(edges, _X12, _W12)
+        tail = edges[:, :1] + (edges[:, 1:2] - edges[:, :1]) * np.array([0.55, 0.85])
+        points, weights = panel_points(np.sort(np.concatenate([edges, tail], -1), -1), _X12, _W12)
         logs = self.log(points)
         top = logs.max(-1)
         return np.asarray(top + np.log((np.exp(logs - top[:, None]) * weights).sum(-1)))
@@ -191,9 +208,12 @@ def log_bare(seen: Seen, mu: Floats, variance: Floats) -> Floats:
 
 def _log_tilted(gap: Floats, sd: Floats, rate: Floats) -> Floats:
     """Log of E exp(-rate |gap + sd z|), z standard normal, gap <= 0: both sides of the corner."""
-    half = 0.5 * (rate * sd) ** 2
-    near = half + rate * gap + log_ndtr(-gap / sd - rate * sd)
-    return np.logaddexp(near, half - rate * gap + log_ndtr(gap / sd - rate * sd))
+    base = -0.5 * (gap / sd) ** 2
+    first, second = -gap / sd - rate * sd, gap / sd - rate * sd  # the second is negative
+    plain = 0.5 * (rate * sd) ** 2 + rate * gap + log_ndtr(first)
+    tail = base + np.log(0.5 * erfcx(np.maximum(-first, 0.0) / np.sqrt(2.0)))
+    far = base + np.log(0.5 * erfcx(-second / np.sqrt(2.0)))
+    return np.asarray(np.logaddexp(np.where(first > 0.0, plain, tail), far))
 
 
 def log_between(seen: Seen, mu: Floats, sd: Floats, low: Floats, high: Floats) -> Floats:
@@ -206,7 +226,7 @@ def log_between(seen: Seen, mu: Floats, sd: Floats, low: Floats, high: Floats) -
         second = (
             _log_normal_between(mu - rate * sd * sd, sd, corner, high) + 0.5 * (rate * sd) ** 2 - rate * (mu - centre)
         )
-        return log_height(kind, scale) + np.logaddexp(first, second)
+        return np.asarray(log_height(kind, scale) + np.logaddexp(first, second))
     if kind == "gaussian":
         both = sd * sd + scale**2
         middle, narrow = mu + (centre - mu) * sd * sd / both, sd * scale / np.sqrt(both)
@@ -228,8 +248,7 @@ def log_likelihood(seen: Seen, v: Floats, mu: Floats, constrained: bool) -> Floa
     """log g of every column at its variance v (column,) and means (column, mean); -inf where mu is NaN."""
     law = VarianceLaw.of(v, seen)
     if not constrained:
-        far = law.fallen(law.peak, 1.0)
-        return (law.constant + law.log_below(far))[:, None] + log_bare(seen, mu, (v / seen.n)[:, None])
+        return (law.constant + law.log_below(law.far))[:, None] + log_bare(seen, mu, (v / seen.n)[:, None])
     return _feasible(seen, v, mu)
 
 
@@ -282,9 +301,9 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
     """log g under the bounds."""
     law, n = VarianceLaw.of(v, seen), seen.n
     sd = np.sqrt(v / n)
-    top = law.fallen(law.peak, 1.0)[:, 0]
+    top = law.far[:, 0]
     flat = _side(np.exp(np.minimum(top, 5.0)), n)
-    low, high = _window(law, seen, mu, sd)
+    low, high, fall = _window(law, seen, mu, sd)
     found = np.full(mu.shape, -np.inf)
     given = ~np.isnan(mu)
     between = np.flatnonzero((flat < 0.5) & (low < 1.0 - flat) & (high > flat))
@@ -298,7 +317,7 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
     for mirrored in (False, True):
         first, last = (1.0 - high, 1.0 - low) if mirrored else (low, high)
         last = np.minimum(last, flat)
-        cuts = np.maximum(last - first, 0.0) / (_LONG * sd)
+        cuts = np.maximum(last - first, 0.0) / np.minimum(_LONG * sd, _FALLS * fall)
         cuts = np.where(last > first, 2.0 ** np.clip(np.ceil(np.log2(np.maximum(cuts, 0.5))), 0.0, 6.0), 0.0)
         for count in np.unique(cuts[cuts > 0.0]):
             some = np.flatnonzero(cuts == count)
@@ -321,14 +340,20 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
     return np.where(np.isnan(mu), -np.inf, found)
 
 
-def _window(law: VarianceLaw, seen: Seen, mu: Floats, sd: Floats) -> tuple[Floats, Floats]:
-    """The sample means that count for any mu of a column: from the low end of the smallest to the high end of the largest."""
+def _window(law: VarianceLaw, seen: Seen, mu: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
+    """The sample means that count for any mu of a column: from the low end of the smallest to the high end of the largest.
+
+    And over which distance a product falls by _SHALLOW.
+    """
     both = np.tile(np.arange(len(mu)), 2)
     means = np.concatenate([np.nanmin(mu, -1), np.nanmax(mu, -1)])[:, None]
     limits = np.repeat([0.0, 1.0], len(mu))[:, None]
     product = _Product(law.take(both), seen.take(both), means, sd[both, None])
-    low, high = np.split(product.end(product.mode(), limits), 2)
-    return low, high
+    mode = product.mode()
+    ends = product.end(mode, limits)
+    low, high = np.split(ends, 2)
+    fall = np.minimum(*np.split(np.abs(ends - mode[:, 0]), 2))
+    return low, high, np.maximum(fall, 1e-300)
 
 
 def _clear(seen: Seen, mu: Floats, sd: Floats, flat: Floats) -> Any:
@@ -363,8 +388,20 @@ def _zone(law: VarianceLaw, seen: Seen, sd: Floats, first: Floats, last: Floats,
     mass = np.exp(logs - top[:, None]) * (1.0 - 2.0 * points) / rest * small
     mass = mass.reshape(len(y), -1, _X3.size).sum(-1)
     mass[:, 0] += np.exp(start - top)
-    with np.errstate(divide="ignore"):
-        heights = np.log(np.cumsum(mass, -1)) + top[:, None] + np.log(weights)
+    heights = np.log(np.cumsum(mass, -1)) + top[:, None]
+    w = np.log(scale * y * (1.0 - y))
+    rise = law.slope(np.exp(w))
+    rises = rise * np.diff(w, prepend=w[:, :1]) > _STEEP
+    if rises.any():  # there Z is worked out for every point by itself, and cumulated from the last one on
+        last_steep = y.shape[1] - 1 - np.argmax(rises[:, ::-1], -1)
+        rises = (np.arange(y.shape[1]) <= last_steep[:, None]) & rises.any(-1)[:, None]
+        rows, columns = np.nonzero(rises)
+        heights[rises] = law.take(rows).log_tail(w[rises][:, None], rise[rises][:, None])
+        base = np.take_along_axis(heights, last_steep[:, None], -1)
+        later = np.log(np.cumsum(np.where(rises, 0.0, mass), -1)) + top[:, None]
+        after = ~rises & rises.any(-1)[:, None]
+        heights = np.where(after, np.logaddexp(later, base), heights)
+    heights += np.log(weights)
     kind, spread = seen.kinds[0], seen.mean_scale[:, None]
     heights += log_height(kind, spread) - energy(kind, seen.mean[:, None] - y, spread)
     return y, heights - (np.log(sd) + 0.5 * LOG_2PI)[:, None]
