@@ -143,11 +143,10 @@ class VarianceLaw:
 
     @property
     def corner(self) -> Floats:
-        """w of the released variance under Laplace noise; elsewhere -inf."""
+        """w of the released variance, where Laplace noise has a corner; infinite if it has none."""
         if self.kind != "laplace":
-            return np.full_like(self.alpha, -np.inf)
-        with np.errstate(divide="ignore"):
-            return np.log(np.maximum(self.centre, 0.0))
+            return np.full_like(self.alpha, np.inf)
+        return np.where(self.centre > 0.0, np.log(np.where(self.centre > 0.0, self.centre, 1.0)), np.inf)
 
     def take(self, chosen: Any) -> VarianceLaw:
         """Some columns."""
@@ -176,7 +175,7 @@ class VarianceLaw:
         """log Z(exp(w)) up to `constant`, (column,): panels between the window's ends, peak and corner."""
         peak = self.peak
         lo, hi = self.fallen(np.minimum(w, peak), -1.0), np.minimum(w, self.far)
-        inner = [np.clip(x, lo, hi) for x in (peak, self.corner)]
+        inner = [np.where(x > lo, np.minimum(x, hi), hi) for x in (peak, self.corner)]
         edges = np.sort(np.concatenate([lo, *inner, hi], -1), -1)
         tail = edges[:, :1] + (edges[:, 1:2] - edges[:, :1]) * np.array([0.55, 0.85])
         points, weights = panel_points(np.sort(np.concatenate([edges, tail], -1), -1), _X12, _W12)
