@@ -33,7 +33,7 @@ def _at(array: Floats, places: Integers) -> Floats:
 
 @dataclass(frozen=True)
 class Marginal:
-    """Densities of t on panels, one a row: the kind of map and its numbers (row,), edges of panels, values at points."""
+    """Densities of t on panels, one a row: the kind of map and its numbers (row,), edges, values at points."""
 
     kind: str
     a: Floats
@@ -139,7 +139,7 @@ class Marginal:
 
     def intervals(self, prob: float) -> Floats:
         """Intervals of highest density, (row, 2): with several stretches of it, the shortest interval."""
-        ts, heights, masses = self._steps
+        ts, heights, _ = self._steps
         level = self._level(prob)
         inside = heights > level[:, None]
         count = np.diff(inside.astype(np.int8), axis=-1, prepend=0)

@@ -14,26 +14,26 @@ axis of all arrays. Everything is in logs: a release far outside of what data ca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, gammaln, log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from adversary._core import Floats
+from adversary.analyst.bounded.quadrature.variance_law import (
+    LOG_2PI,
+    Seen,
+    VarianceLaw,
+    energy,
+    log_height,
+    panel_points,
+)
 
-LOG_2PI = float(np.log(2.0 * np.pi))
-DEPTH = 36.0
-"""Nats below a peak at which an integral over the sample variance ends."""
 _SHALLOW = 20.0
 """Nats below the top of a product at which its integral over the sample mean ends."""
-_X12, _W12 = np.polynomial.legendre.leggauss(12)
 _X3, _W3 = np.polynomial.legendre.leggauss(3)
-_XL, _WL = np.polynomial.laguerre.laggauss(8)
 _STEEP = 2.0
 """Nats by which the law of the sample variance rises from point to point, beyond which Z is not cumulated."""
-_STEPS = np.concatenate([[0.0], np.geomspace(1e-9, 90.0, 19)])
-_FINER = np.linspace(0.0, 1.0, 9)
 _LONG = 14.0
 """Standard deviations of the sample mean in a zone beyond which it has twice as many panels."""
 _CLEAR = 6.0
@@ -44,152 +44,6 @@ _FALLS = 4.0
 """Length of a zone in units of the distance over which a product falls, beyond which it has twice as many panels."""
 _AT_ONCE = 100_000
 """Points of (column, mean, sample mean) in memory at once."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Releases on [0, 1] as columns: kinds of noise ("laplace", "gaussian" or "none"), and arrays (column,)."""
-
-    kinds: tuple[str, str]
-    n: Floats
-    mean_scale: Floats
-    mean: Floats
-    variance_scale: Floats
-    variance: Floats
-
-    def take(self, chosen: Any) -> Seen:
-        """Some columns."""
-        names = ("n", "mean_scale", "mean", "variance_scale", "variance")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
-
-    @property
-    def nothing(self) -> Seen:
-        """The same without either statistic: g is then C(mu, v), the probability that the statistics are feasible."""
-        return replace(self, kinds=("none", "none"))
-
-
-def energy(kind: str, gap: Any, scale: Any) -> Any:
-    """How far the log density of noise lies at `gap` below its largest; 0 where nothing was released."""
-    if kind == "laplace":
-        return np.abs(gap) / scale
-    return 0.5 * (gap / scale) ** 2 if kind == "gaussian" else np.zeros_like(gap)
-
-
-def log_height(kind: str, scale: Floats) -> Floats:
-    """The largest log density of noise; 0 where nothing was released."""
-    if kind == "laplace":
-        return -np.log(2.0 * scale)
-    return -np.log(scale) - 0.5 * LOG_2PI if kind == "gaussian" else np.zeros_like(scale)
-
-
-@dataclass(frozen=True)
-class VarianceLaw:
-    """The log sample variance w given v, times the noise: v and the release of every column, (column, 1) each."""
-
-    kind: str
-    alpha: Floats
-    rate: Floats
-    scale: Floats
-    centre: Floats
-
-    @classmethod
-    def of(cls, v: Floats, seen: Seen) -> VarianceLaw:
-        """That of every column."""
-        alpha = 0.5 * (seen.n - 1.0)
-        parts = (alpha, alpha / v, seen.variance_scale, seen.variance)
-        return cls(seen.kinds[1], *(x[:, None] for x in parts))
-
-    @property
-    def constant(self) -> Floats:
-        """What `log` leaves out."""
-        found = self.alpha * np.log(self.rate) - gammaln(self.alpha) + log_height(self.kind, self.scale)
-        return np.asarray(found[:, 0])
-
-    def log(self, w: Floats) -> Floats:
-        """Log of x Gamma(x) q2(S* - x) at x = exp(w), which rises to one peak and falls."""
-        x = np.exp(w)
-        return np.asarray(self.alpha * w - self.rate * x - energy(self.kind, self.centre - x, self.scale))
-
-    def slope(self, x: Floats) -> Floats:
-        """Derivative of `log` in w."""
-        tilt: Any = 0.0
-        if self.kind == "laplace":
-            tilt = np.sign(self.centre - x) / self.scale
-        elif self.kind == "gaussian":
-            tilt = (self.centre - x) / self.scale**2
-        return np.asarray(self.alpha + x * (tilt - self.rate))
-
-    @cached_property
-    def peak(self) -> Floats:
-        """The w at which `log` is largest, (column, 1)."""
-        if self.kind == "laplace":
-            tilt = 1.0 / self.scale
-            right = self.alpha / (self.rate + tilt)
-            with np.errstate(divide="ignore"):
-                left = np.where(self.rate > tilt, self.alpha / np.maximum(self.rate - tilt, 0.0), np.inf)
-            return np.log(np.minimum(np.maximum(self.centre, right), left))
-        if self.kind == "gaussian":  # alpha - rate x + (centre - x) x / scale^2 = 0
-            square = self.scale**2
-            b = self.centre - self.rate * square
-            root = np.sqrt(b * b + 4.0 * self.alpha * square)
-            with np.errstate(divide="ignore"):
-                return np.log(np.where(b > 0.0, 0.5 * (b + root), 2.0 * self.alpha * square / (root - b)))
-        return np.log(self.alpha / self.rate)
-
-    @cached_property
-    def far(self) -> Floats:
-        """Where `log` has fallen beyond its peak, (column, 1)."""
-        return self.fallen(self.peak, 1.0)
-
-    @property
-    def corner(self) -> Floats:
-        """w of the released variance, where Laplace noise has a corner; infinite if it has none."""
-        if self.kind != "laplace":
-            return np.full_like(self.alpha, np.inf)
-        return np.where(self.centre > 0.0, np.log(np.where(self.centre > 0.0, self.centre, 1.0)), np.inf)
-
-    def take(self, chosen: Any) -> VarianceLaw:
-        """Some columns."""
-        found = VarianceLaw(self.kind, *(x[chosen] for x in (self.alpha, self.rate, self.scale, self.centre)))
-        found.__dict__.update(peak=self.peak[chosen], far=self.far[chosen])
-        return found
-
-    def fallen(self, start: Floats, side: float) -> Floats:
-        """Where `log` has fallen by DEPTH (or a little more) from `start`, leftwards (side = -1) or rightwards."""
-        with np.errstate(over="ignore"):
-            level = self.log(start) - DEPTH
-            below = self.log(start + side * _STEPS) < level
-            first = np.argmax(below, -1)
-            near, far = _STEPS[first - 1][:, None], _STEPS[first][:, None]
-            finer = near + (far - near) * _FINER
-            below = self.log(start + side * finer) < level
-        return start + side * np.take_along_axis(finer, np.argmax(below, -1)[:, None], -1)
-
-    def log_tail(self, w: Floats, slope: Floats) -> Floats:
-        """`log_below` where `log` rises steeply, by Gauss-Laguerre along its slope, (column,)."""
-        logs = self.log(w - _XL / slope) + _XL
-        top = logs.max(-1)
-        return np.asarray(top + np.log((np.exp(logs - top[:, None]) * _WL).sum(-1) / slope[:, 0]))
-
-    def log_below(self, w: Floats) -> Floats:
-        """log Z(exp(w)) up to `constant`, (column,): panels between the window's ends, peak and corner."""
-        peak = self.peak
-        lo, hi = self.fallen(np.minimum(w, peak), -1.0), np.minimum(w, self.far)
-        inner = [np.where(x > lo, np.minimum(x, hi), hi) for x in (peak, self.corner)]
-        edges = np.sort(np.concatenate([lo, *inner, hi], -1), -1)
-        tail = edges[:, :1] + (edges[:, 1:2] - edges[:, :1]) * np.array([0.55, 0.85])
-        points, weights = panel_points(np.sort(np.concatenate([edges, tail], -1), -1), _X12, _W12)
-        logs = self.log(points)
-        top = logs.max(-1)
-        return np.asarray(top + np.log((np.exp(logs - top[:, None]) * weights).sum(-1)))
-
-
-def panel_points(edges: Floats, nodes: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Points of Gauss-Legendre panels between `edges` (..., edge) and their weights, (..., point) each."""
-    half = 0.5 * (edges[..., 1:] - edges[..., :-1])[..., None]
-    points = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None] + half * nodes
-    shape = (*edges.shape[:-1], -1)
-    return points.reshape(shape), (half * weights).reshape(shape)
 
 
 def log_bare(seen: Seen, mu: Floats, variance: Floats) -> Floats:
@@ -219,12 +73,10 @@ def log_between(seen: Seen, mu: Floats, sd: Floats, low: Floats, high: Floats) -
     """Log of the integral of N(y; mu, sd^2) q1(Y* - y) over [low, high], (column, mean); the latter (column, 1)."""
     kind, centre, scale = seen.kinds[0], seen.mean[:, None], seen.mean_scale[:, None]
     if kind == "laplace":
-        corner = np.clip(centre, low, high)
-        rate = 1.0 / scale
-        first = _log_normal_between(mu + rate * sd * sd, sd, low, corner) + 0.5 * (rate * sd) ** 2 + rate * (mu - centre)
-        second = (
-            _log_normal_between(mu - rate * sd * sd, sd, corner, high) + 0.5 * (rate * sd) ** 2 - rate * (mu - centre)
-        )
+        corner, rate = np.clip(centre, low, high), 1.0 / scale
+        shift, half = rate * sd * sd, 0.5 * (rate * sd) ** 2
+        first = half + rate * (mu - centre) + _log_normal_between(mu + shift, sd, low, corner)
+        second = half - rate * (mu - centre) + _log_normal_between(mu - shift, sd, corner, high)
         return np.asarray(log_height(kind, scale) + np.logaddexp(first, second))
     if kind == "gaussian":
         both = sd * sd + scale**2
@@ -246,9 +98,10 @@ def _log_normal_between(mu: Floats, sd: Floats, low: Floats, high: Floats) -> Fl
 def log_likelihood(seen: Seen, v: Floats, mu: Floats, constrained: bool) -> Floats:
     """log g of every column at its variance v (column,) and means (column, mean); -inf where mu is NaN."""
     law = VarianceLaw.of(v, seen)
-    if not constrained:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if constrained:
+            return _feasible(seen, v, mu)
         return (law.constant + law.log_below(law.far))[:, None] + log_bare(seen, mu, (v / seen.n)[:, None])
-    return _feasible(seen, v, mu)
 
 
 def _side(x: Floats, n: Floats) -> Floats:
@@ -286,7 +139,7 @@ class _Product:
         """Where the product has fallen by _SHALLOW from its mode, or nearly, towards 0 or 1."""
         level, whole = self.log(mode) - _SHALLOW, limit - mode
         away = np.concatenate([np.zeros(1), np.geomspace(1e-9, 1.0, 24)])
-        for turn in range(2):
+        for _ in range(2):
             below = self.log(np.clip(mode + whole * away, 1e-300, 1.0 - 1e-16)) < level
             below[:, -1] = True
             first = np.argmax(below, -1)[:, None]
@@ -340,9 +193,9 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
 
 
 def _window(law: VarianceLaw, seen: Seen, mu: Floats, sd: Floats) -> tuple[Floats, Floats, Floats]:
-    """The sample means that count for any mu of a column: from the low end of the smallest to the high end of the largest.
+    """The sample means that count: from the low end for the smallest mu of a column to the high end for the largest.
 
-    And over which distance a product falls by _SHALLOW.
+    And the distance over which a product falls by _SHALLOW.
     """
     both = np.tile(np.arange(len(mu)), 2)
     means = np.concatenate([np.nanmin(mu, -1), np.nanmax(mu, -1)])[:, None]
@@ -372,9 +225,7 @@ def _zone(law: VarianceLaw, seen: Seen, sd: Floats, first: Floats, last: Floats,
     third = (last - first) / 3.0
     corners = (_side(np.exp(np.minimum(w[:, 0], 5.0)), n) for w in (law.corner, law.peak))
     spare = (first + third, last - third, 0.5 * (first + last))
-    inner = [
-        np.where((c > first) & (c < last), c, e) for c, e in zip((*corners, seen.mean), spare, strict=True)
-    ]
+    inner = [np.where((c > first) & (c < last), c, e) for c, e in zip((*corners, seen.mean), spare, strict=True)]
     edges = np.sort(np.stack([first, *inner, last], -1), -1)
     edges = (edges[:, :-1, None] + np.diff(edges)[:, :, None] * np.arange(cuts) / cuts).reshape(len(edges), -1)
     y, weights = panel_points(np.append(edges, last[:, None], -1), _X, _W)
@@ -394,8 +245,7 @@ def _zone(law: VarianceLaw, seen: Seen, sd: Floats, first: Floats, last: Floats,
     if rises.any():  # there Z is worked out for every point by itself, and cumulated from the last one on
         last_steep = y.shape[1] - 1 - np.argmax(rises[:, ::-1], -1)
         rises = (np.arange(y.shape[1]) <= last_steep[:, None]) & rises.any(-1)[:, None]
-        rows, columns = np.nonzero(rises)
-        heights[rises] = law.take(rows).log_tail(w[rises][:, None], rise[rises][:, None])
+        heights[rises] = law.take(np.nonzero(rises)[0]).log_tail(w[rises][:, None], rise[rises][:, None])
         base = np.take_along_axis(heights, last_steep[:, None], -1)
         later = np.log(np.cumsum(np.where(rises, 0.0, mass), -1)) + top[:, None]
         after = ~rises & rises.any(-1)[:, None]

@@ -82,7 +82,7 @@ def legendre(x: Floats, count: int) -> Floats:
 
 
 def weights_up_to(edges: Floats, stop: Floats) -> Floats:
-    """Weights at all points of the integral up to `stop` (row, place) of the panels (row, edge): (row, place, point)."""
+    """Weights at all points of the integral up to `stop` (row, place) of panels: (row, place, point)."""
     half = 0.5 * np.diff(edges)[:, None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
         x = np.clip((stop[:, :, None] - edges[:, None, :-1]) / half - 1.0, -1.0, 1.0)
