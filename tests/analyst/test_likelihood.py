@@ -20,7 +20,7 @@ KINDS = ("none", "laplace", "gaussian")
 
 
 class Setting(NamedTuple):
-    """A number of values, and the kind of noise, its scale and the released number of the mean, then of the variance."""
+    """How many values; the kind of noise, its scale and the released number of the mean, then of the variance."""
 
     n: float
     mean_noise: int

@@ -158,6 +158,10 @@ class Marginal:
         if inner.any():
             some = np.flatnonzero(inner)
             found[some] = self.rows(some)._polished(found[some], prob)
+        # an interval that begins or ends with the line has the other end at a quantile
+        below, above = self._quantiles(np.array([1.0 - prob, prob])).T
+        found[:, 1] = np.where((found[:, 0] <= ts[:, 0]) & ~several, above, found[:, 1])
+        found[:, 0] = np.where((found[:, 1] >= ts[:, -1]) & ~several, below, found[:, 0])
         for i in np.flatnonzero(several):
             found[i] = self._shortest(i, prob)
         return self.x(found)
@@ -243,6 +247,10 @@ class Marginal:
 
     def quantiles(self, shares: Floats) -> Floats:
         """(row, share)."""
+        return forward(self.kind, self.a[:, None], self.b[:, None], self._quantiles(shares))
+
+    def _quantiles(self, shares: Floats) -> Floats:
+        """As t, (row, share)."""
         ts, _, masses = self._steps
         targets = shares * masses[:, -1:]
         place = np.stack([np.searchsorted(row, q) for row, q in zip(masses, targets, strict=True)])
@@ -254,8 +262,7 @@ class Marginal:
             value = self._value(t)
             step = (targets - self._mass(t)) / np.where(value > 0.0, value, np.inf)
             t = np.clip(t + step, lo, hi)
-        found = forward(self.kind, self.a[:, None], self.b[:, None], t)
-        return np.asarray(found)
+        return np.asarray(t)
 
     def densities(self, points: Floats) -> Floats:
         """Densities of x at points (row, point)."""

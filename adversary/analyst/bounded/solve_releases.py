@@ -130,7 +130,7 @@ def solve_all(question: Question) -> Solution:
 def _solved(question: Question) -> Solution:
     """Some rows: panels that close in, two solutions, and more where these differ."""
     edges = _closed_in(question)
-    found = before = _on_panels(question, edges, FIRST[question.flat][0], DEPTHS[0])
+    found = _on_panels(question, edges, FIRST[question.flat][0], DEPTHS[0])
     everyone = np.arange(len(question.caps))
     hard = everyone
     for size, depth in zip((FIRST[question.flat][1], *MORE), DEPTHS[1:], strict=True):
