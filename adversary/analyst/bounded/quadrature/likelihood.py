@@ -14,6 +14,7 @@ axis of all arrays. Everything is in logs: a release far outside of what data ca
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ _CLEAR = 6.0
 """Standard deviations of the sample mean about the top of a product beyond which nothing of it counts."""
 _LOOKS, _SHARES = 8, (np.arange(7) + 1.0) / 8.0
 _X, _W = np.polynomial.legendre.leggauss(9)
+_SHARP, _GRADES = 40.0, (-60.0, -12.0, 12.0, 60.0)
+"""Noise scales of the released mean in a zone beyond which it has panels of so many scales about the mean."""
 _FALLS = 4.0
 """Length of a zone in units of the distance over which a product falls, beyond which it has twice as many panels."""
 _AT_ONCE = 100_000
@@ -171,8 +174,9 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
         last = np.minimum(last, flat)
         cuts = np.maximum(last - first, 0.0) / np.minimum(_LONG * sd, _FALLS * fall)
         cuts = np.where(last > first, 2.0 ** np.clip(np.ceil(np.log2(np.maximum(cuts, 0.5))), 0.0, 6.0), 0.0)
-        for count in np.unique(cuts[cuts > 0.0]):
-            some = np.flatnonzero(cuts == count)
+        sharp = last - first > _SHARP * seen.mean_scale
+        for count, narrow in product((1, 2, 4, 8, 16, 32, 64), (False, True)):
+            some = np.flatnonzero((cuts == count) & (sharp == narrow))
             rows, columns = np.nonzero(given[some])
             if not rows.size:
                 continue
@@ -180,7 +184,7 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
             means = mu[some[rows], columns]
             if mirrored:
                 here, means = replace(here, mean=1.0 - here.mean), 1.0 - means
-            y, heights = _zone(law.take(some), here, sd[some], first[some], last[some], int(count))
+            y, heights = _zone(law.take(some), here, sd[some], (first[some], last[some]), count, narrow)
             logs = np.empty(rows.size)
             size = max(1, _AT_ONCE // y.shape[1])
             for start in range(0, rows.size, size):
@@ -200,9 +204,9 @@ def _window(law: VarianceLaw, seen: Seen, mu: Floats, sd: Floats) -> tuple[Float
     both = np.tile(np.arange(len(mu)), 2)
     means = np.concatenate([np.nanmin(mu, -1), np.nanmax(mu, -1)])[:, None]
     limits = np.repeat([0.0, 1.0], len(mu))[:, None]
-    product = _Product(law.take(both), seen.take(both), means, sd[both, None])
-    mode = product.mode()
-    ends = product.end(mode, limits)
+    joint = _Product(law.take(both), seen.take(both), means, sd[both, None])
+    mode = joint.mode()
+    ends = joint.end(mode, limits)
     low, high = np.split(ends, 2)
     fall = np.minimum(*np.split(np.abs(ends - mode[:, 0]), 2))
     return low, high, np.maximum(fall, 1e-300)
@@ -218,14 +222,21 @@ def _clear(seen: Seen, mu: Floats, sd: Floats, flat: Floats) -> Any:
     return np.minimum(top, 1.0 - top) - _CLEAR * sd > flat
 
 
-def _zone(law: VarianceLaw, seen: Seen, sd: Floats, first: Floats, last: Floats, cuts: int) -> tuple[Floats, Floats]:
-    """Points in [first, last], where Z rises, on four times `cuts` panels; log of weight Z(u(y)) q1(Y* - y) there."""
-    n = seen.n
+def _zone(
+    law: VarianceLaw, seen: Seen, sd: Floats, ends: tuple[Floats, Floats], cuts: int, sharp: bool
+) -> tuple[Floats, Floats]:
+    """Points between two ends, where Z rises, and log of weight Z(u(y)) q1(Y* - y) there.
+
+    On four times `cuts` panels, and more about the released mean where its noise is `sharp`, narrow beside the zone.
+    """
+    n, (first, last) = seen.n, ends
     first = np.maximum(first, 1e-16)
     third = (last - first) / 3.0
     corners = (_side(np.exp(np.minimum(w[:, 0], 5.0)), n) for w in (law.corner, law.peak))
     spare = (first + third, last - third, 0.5 * (first + last))
     inner = [np.where((c > first) & (c < last), c, e) for c, e in zip((*corners, seen.mean), spare, strict=True)]
+    if sharp:
+        inner += [np.clip(seen.mean + times * seen.mean_scale, first, last) for times in _GRADES]
     edges = np.sort(np.stack([first, *inner, last], -1), -1)
     edges = (edges[:, :-1, None] + np.diff(edges)[:, :, None] * np.arange(cuts) / cuts).reshape(len(edges), -1)
     y, weights = panel_points(np.append(edges, last[:, None], -1), _X, _W)
