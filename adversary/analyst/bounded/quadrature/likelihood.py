@@ -35,16 +35,20 @@ _SHALLOW = 20.0
 _X3, _W3 = np.polynomial.legendre.leggauss(3)
 _STEEP = 2.0
 """Nats by which the law of the sample variance rises from point to point, beyond which Z is not cumulated."""
-_LONG = 14.0
-"""Standard deviations of the sample mean in a zone beyond which it has twice as many panels."""
+_LONG = 18.0
+"""Standard deviations of the sample mean in a zone beyond which it has more panels."""
 _CLEAR = 6.0
 """Standard deviations of the sample mean about the top of a product beyond which nothing of it counts."""
 _LOOKS, _SHARES = 8, (np.arange(7) + 1.0) / 8.0
+_AWAY = np.concatenate([np.zeros(1), np.geomspace(1e-9, 1.0, 24)])
+_FINER = np.linspace(0.0, 1.0, 7)
 _X, _W = np.polynomial.legendre.leggauss(9)
 _SHARP, _GRADES = 40.0, (-60.0, -12.0, 12.0, 60.0)
 """Noise scales of the released mean in a zone beyond which it has panels of so many scales about the mean."""
-_FALLS = 4.0
-"""Length of a zone in units of the distance over which a product falls, beyond which it has twice as many panels."""
+_FALLS = 5.0
+"""Length of a zone in units of the distance over which a product falls, beyond which it has more panels."""
+_MORE, _LEVELS = 3, 5
+"""How many times as many, and how often at most."""
 _AT_ONCE = 100_000
 """Points of (column, mean, sample mean) in memory at once."""
 
@@ -141,14 +145,14 @@ class _Product:
     def end(self, mode: Floats, limit: Floats) -> Floats:
         """Where the product has fallen by _SHALLOW from its mode, or nearly, towards 0 or 1."""
         level, whole = self.log(mode) - _SHALLOW, limit - mode
-        away = np.concatenate([np.zeros(1), np.geomspace(1e-9, 1.0, 24)])
+        away = _AWAY
         for _ in range(2):
             below = self.log(np.clip(mode + whole * away, 1e-300, 1.0 - 1e-16)) < level
             below[:, -1] = True
             first = np.argmax(below, -1)[:, None]
             away = np.broadcast_to(away, below.shape)
             near, far = (np.take_along_axis(away, np.maximum(i, 0), -1) for i in (first - 1, first))
-            away = near + (far - near) * np.linspace(0.0, 1.0, 7)
+            away = near + (far - near) * _FINER
         return np.asarray((mode + whole * far)[:, 0])
 
 
@@ -169,30 +173,29 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
         logs = log_between(some, mu[between], sd[between, None], inner, 1.0 - inner)
         found[between] = whole[:, None] + logs
         given[between] &= ~clear
-    for mirrored in (False, True):
-        first, last = (1.0 - high, 1.0 - low) if mirrored else (low, high)
-        last = np.minimum(last, flat)
-        cuts = np.maximum(last - first, 0.0) / np.minimum(_LONG * sd, _FALLS * fall)
-        cuts = np.where(last > first, 2.0 ** np.clip(np.ceil(np.log2(np.maximum(cuts, 0.5))), 0.0, 6.0), 0.0)
-        sharp = last - first > _SHARP * seen.mean_scale
-        for count, narrow in product((1, 2, 4, 8, 16, 32, 64), (False, True)):
-            some = np.flatnonzero((cuts == count) & (sharp == narrow))
-            rows, columns = np.nonzero(given[some])
-            if not rows.size:
-                continue
-            here = seen.take(some)
-            means = mu[some[rows], columns]
-            if mirrored:
-                here, means = replace(here, mean=1.0 - here.mean), 1.0 - means
-            y, heights = _zone(law.take(some), here, sd[some], (first[some], last[some]), count, narrow)
-            logs = np.empty(rows.size)
+    both = np.tile(np.arange(len(v)), 2)  # the zones at 0, then those at 1, mirrored
+    mirrored = np.arange(both.size) >= len(v)
+    first, last = np.concatenate([low, 1.0 - high]), np.concatenate([high, 1.0 - low])
+    last = np.minimum(last, flat[both])
+    ratio = np.maximum(last - first, 0.0) / np.minimum(_LONG * sd, _FALLS * fall)[both]
+    level = np.clip(np.ceil(np.log(np.maximum(ratio, 0.5)) / np.log(_MORE)), 0.0, _LEVELS - 1.0)
+    sharp = last - first > _SHARP * seen.mean_scale[both]
+    logs = np.full((both.size, mu.shape[1]), -np.inf)
+    for power, narrow in product(range(_LEVELS), (False, True)):
+        some = np.flatnonzero((first < last) & (level == power) & (sharp == narrow))
+        if some.size:
+            here, turned = seen.take(both[some]), mirrored[some]
+            here = replace(here, mean=np.where(turned, 1.0 - here.mean, here.mean))
+            means = np.where(turned[:, None], 1.0 - mu[both[some]], mu[both[some]])
+            spread = sd[both[some]]
+            ends = first[some], last[some]
+            y, heights = _zone(law.take(both[some]), here, spread, ends, _MORE**power, narrow)
+            rows, columns = np.nonzero(given[both[some]])
             size = max(1, _AT_ONCE // y.shape[1])
             for start in range(0, rows.size, size):
-                part = slice(start, start + size)
-                logs[part] = _convolved(y, heights, sd[some], rows[part], means[part])
-            places = some[rows], columns
-            found[places] = np.logaddexp(found[places], logs)
-    found += law.constant[:, None]
+                row, column = rows[start : start + size], columns[start : start + size]
+                logs[some[row], column] = _convolved(y, heights, spread, row, means[row, column])
+    found = np.logaddexp(found, np.logaddexp(*np.split(logs, 2))) + law.constant[:, None]
     return np.where(np.isnan(mu), -np.inf, found)
 
 
