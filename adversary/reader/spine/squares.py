@@ -19,7 +19,7 @@ from adversary.reader.spine.problem import check_measurements
 from adversary.reader.spine.tree import Tree
 
 
-def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
+def least_squares(tree: Tree, released: Any, rho: Any, *, whole: bool = True) -> Any:
     """Best linear unbiased estimates of every unit's count, by generalised least squares on the tree.
 
     The noise is taken to be Gaussian of variance 1 / (2 rho). Estimates may be negative.
@@ -29,6 +29,7 @@ def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
     tree : the spine
     released : (unit,) or (unit, cell) noisy counts, as for `posterior`; NaN where not measured
     rho : the same shape, or one per unit: 1 / (2 variance); 0: not measured, infinite: exact
+    whole : refuse noisy counts that are not whole; False for estimates
 
     Returns
     -------
@@ -41,7 +42,7 @@ def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
     """
     import xarray as xr
 
-    values, precision, single = check_measurements(tree, released, rho)
+    values, precision, single = check_measurements(tree, released, rho, whole)
     mean, variance = two_passes(tree, np.where(precision > 0, values, 0.0), precision)
     coords = {"unit": tree.names, "level": ("unit", np.asarray(tree.levels)[tree.level])}
     dims = ("unit",) if single else ("unit", "cell")
