@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,9 +75,3 @@ def check_answers(
             )
         answers.append(np.where(measured[:, None], values, 0.0))
     return Answers(tuple(queries), shape, tuple(answers), variances)
-
-
-def check_tree_answers(tree: Any, given: Answers) -> None:
-    """ValueError unless there is one row of answers for every unit of a tree."""
-    if given.variance.shape[0] != len(tree):
-        raise ValueError(f"released must have the tree's {len(tree)} units, got {given.variance.shape[0]}")
