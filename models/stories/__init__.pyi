@@ -7,6 +7,7 @@ from .counts import membership as membership
 from .free_cells import FreeCellsRV as FreeCellsRV
 from .free_cells import free_bounds as free_bounds
 from .invariant_table import invariants as invariants
+from .noisy_histograms import noisy_histograms as noisy_histograms
 from .postprocessed_counts import postprocessed as postprocessed
 from .sequences import sequential as sequential
 from .sequences import unique_target as unique_target

@@ -7,4 +7,5 @@ from .known_reader import known_block_posterior as known_block_posterior
 from .known_reader import log_bayes_factor as log_bayes_factor
 from .known_reader import path_loss as path_loss
 from .query import Query as Query
+from .query import flat_cell as flat_cell
 from .query import pl94_persons as pl94_persons
