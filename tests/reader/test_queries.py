@@ -50,8 +50,8 @@ def matrix(query: Query) -> Any:
     return a
 
 
-def dense(queries: Any, released: Any, variance: Any) -> tuple[Any, Any]:
-    """Generalised least squares with constraints by dense algebra: estimates and variances of all cells."""
+def dense(queries: Any, released: Any, variance: Any, whole: bool = False) -> tuple[Any, Any]:
+    """Generalised least squares with constraints by dense algebra: estimates and (co)variances of all cells."""
     n = queries[0].rows.size
     exact = [q for q in queries if variance[q.name] == 0]
     noisy = [q for q in queries if 0 < variance[q.name] < np.inf]
@@ -64,7 +64,7 @@ def dense(queries: Any, released: Any, variance: Any) -> tuple[Any, Any]:
         _, size, right = np.linalg.svd(fixed)
         free = right[int((size > 1e-10).sum()) :].T
     covariance = free @ np.linalg.inv(free.T @ precision @ free) @ free.T
-    return start + covariance @ (weighted - precision @ start), np.diag(covariance)
+    return start + covariance @ (weighted - precision @ start), covariance if whole else np.diag(covariance)
 
 
 def draw(queries: Any, exact: Any, seed: int, units: int = 1) -> tuple[Any, Any]:
@@ -85,6 +85,27 @@ def test_effective_measurements_are_dense_generalised_least_squares(exact: Any) 
     some = effective_measurements(QUERIES, released, variance, [(1, 2, 0), 7])
     assert some["cell"].values.tolist() == [10, 7]
     np.testing.assert_allclose(some["estimate"][0], mean[[10, 7]], atol=1e-10)
+
+
+@pytest.mark.parametrize("table", [*QUERIES[:4], QUERIES[6], of("g x c", "g", "*", D)], ids=lambda query: query.name)
+@pytest.mark.parametrize("exact", [(), ("total", "h x c")])
+def test_rows_of_any_query_are_estimated_from_all_of_them(table: Query, exact: Any) -> None:
+    released, variance = draw(QUERIES[:6], exact, seed=5)
+    found = effective_measurements(QUERIES[:6], released, variance, of=table)
+    mean, covariance = dense(QUERIES[:6], {name: y[0] for name, y in released.items()}, variance, whole=True)
+    np.testing.assert_allclose(found["estimate"][0], matrix(table) @ mean, atol=1e-10)
+    np.testing.assert_allclose(found["variance"][0], np.diag(matrix(table) @ covariance @ matrix(table).T), atol=1e-10)
+
+
+def test_of_the_2020_budget_all_queries_say_more_of_sums_than_of_cells() -> None:
+    """Variances at the block, people squared: of one detailed cell 10.08 becomes 9.81, of the total 7,951 2,406."""
+    queries, total = pl94_persons(), pl94_persons()[0]
+    variance = np.array([1 / float(PERSONS.rho_star("block", query.name)) for query in queries])
+    cell = linear_weights(queries, variance, np.array([0]))[1][0]
+    assert (variance[-1], cell) == (pytest.approx(10.078, abs=1e-3), pytest.approx(9.809, abs=1e-3))
+    every = linear_weights(queries, variance, np.array([0]), total)[1][0]
+    assert variance[0] == pytest.approx(7951.5, abs=0.1)
+    assert every == pytest.approx(2406.3, abs=0.1)
 
 
 def test_variances_may_differ_from_unit_to_unit_and_queries_may_be_absent() -> None:
@@ -156,6 +177,10 @@ def test_queries_that_do_not_fit_are_refused() -> None:
         (lambda: effective_measurements(TWO[:1], {"total": [[1]]}, {"total": 1.0}, [(0, 2)]), "must lie in"),
         (lambda: effective_measurements(TWO[:1], {"total": [[1]]}, {"total": 1.0}, [4]), "must lie in"),
         (lambda: TWO[0].answer(np.zeros(3)), "must have 4 cells"),
+        (
+            lambda: effective_measurements(TWO[:1], {"total": [[1]]}, {"total": 1.0}, of=QUERIES[0]),
+            "of must be about the histogram",
+        ),
     ]
     for make, words in cases:
         with pytest.raises(ValueError, match=words):

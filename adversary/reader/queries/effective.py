@@ -12,7 +12,11 @@ the 2020 redistricting file. Without groupings this is the closed form with one 
 contrasts, (product of the sizes of the axes a query collapses) / variance, summed over the queries that keep every
 contrast axis.
 
-What is lost: that the other cells are not negative. `sample_histograms` keeps it; the tests compare the two.
+With the 2020 budget the variance of one detailed cell of a block falls from 10.1 to 9.8 only, for nearly all of a
+block's budget is in the detailed query. Rows of other queries gain far more: the total of a block 7,951 to 2,406, the
+total of one race in an optimised block group 1,742 to 8.9.
+
+What is lost: that the other cells are not negative. `sample_histograms` keeps it, and its page says what that costs.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers
 from adversary.reader.queries.answers import check_answers
-from adversary.reader.queries.query import Query, flat_cell
+from adversary.reader.queries.query import Query, detailed, flat_cell
 
 NULL = 1e-11
 """Eigenvalues below this share of the largest are taken for 0."""
@@ -40,6 +44,7 @@ def effective_measurements(
     variance: Mapping[str, ArrayLike],
     cells: Any = "all",
     *,
+    of: Query | None = None,
     units: Any = None,
 ) -> Any:
     """Best linear unbiased estimate of each cell's count from all queries of its unit, and its variance.
@@ -53,6 +58,7 @@ def effective_measurements(
     released : by name of the query, (unit, row) noisy answers; see `check_answers`
     variance : by name of the query, one number or (unit,): 0 exact, infinite not measured
     cells : flat cells, or tuples with an index per axis; "all"
+    of : the query whose rows are the cells, such as the total; the histogram itself unless given
     units : labels of the units
 
     Returns
@@ -83,13 +89,16 @@ def effective_measurements(
 
     given = check_answers(queries, released, variance)
     every = isinstance(cells, str) and cells == "all"
-    chosen = np.arange(given.queries[0].rows.size) if every else _flat(cells, given.shape)
+    table = detailed(given.shape) if of is None else of
+    if table.histogram_shape != given.shape:
+        raise ValueError(f"of must be about the histogram of the queries, {given.shape}, got {table.histogram_shape}")
+    chosen = np.arange(table.size) if every else _flat(cells, table.shape)
     count = given.variance.shape[0]
     estimate, spread = np.full((count, chosen.size), np.nan), np.full((count, chosen.size), np.inf)
     patterns, which = np.unique(given.variance, axis=0, return_inverse=True)
     for i, pattern in enumerate(patterns):
         here = np.flatnonzero(which.ravel() == i)
-        weights, own = linear_weights(given.queries, pattern, chosen)
+        weights, own = linear_weights(given.queries, pattern, chosen, table)
         total = sum(y[here] @ w.T for y, w in zip(given.released, weights, strict=True))
         estimate[here] = np.where(np.isfinite(own), total, np.nan)
         spread[here] = own
@@ -137,7 +146,9 @@ def _axis(groups: Sequence[tuple[int, ...]]) -> _Axis:
     return _Axis(atoms, np.eye(size) - atoms @ atoms.T)
 
 
-def linear_weights(queries: Sequence[Query], variance: Floats, cells: Integers) -> tuple[tuple[Floats, ...], Floats]:
+def linear_weights(
+    queries: Sequence[Query], variance: Floats, cells: Integers, of: Query | None = None
+) -> tuple[tuple[Floats, ...], Floats]:
     """Weights of every answer in the best linear unbiased estimates of some cells, and the estimates' variances.
 
     Parameters
@@ -145,6 +156,7 @@ def linear_weights(queries: Sequence[Query], variance: Floats, cells: Integers) 
     queries : of one histogram
     variance : (query,) of each query's noise; 0 exact, infinite not measured
     cells : (cell,) flat cells
+    of : the query whose rows are the cells; the histogram itself unless given
 
     Returns
     -------
@@ -159,20 +171,22 @@ def linear_weights(queries: Sequence[Query], variance: Floats, cells: Integers) 
     spread = np.zeros(cells.size)
     if not used:
         return tuple(weights), np.full(cells.size, np.inf)
-    index = np.unravel_index(cells, queries[0].histogram_shape)
-    axes = [_axis([queries[i].groups[a] for i in used]) for a in range(len(index))]
+    table = detailed(queries[0].histogram_shape) if of is None else of
+    index = np.unravel_index(cells, table.shape)
+    picks = [np.equal.outer(i, group).astype(np.float64) for i, group in zip(index, table.groups, strict=True)]
+    axes = [_axis([queries[i].groups[a] for i in used]) for a in range(len(picks))]
     for contrast in product(*((False, True) if axis.split else (False,) for axis in axes)):
         seen = [k for k, i in enumerate(used) if _sees(queries[i], contrast)]
         bases = {k: [_seen(g, *of) for g, (_, of) in zip(queries[used[k]].groups, _listed(axes, contrast), strict=True)]
                  for k in seen}  # fmt: skip
-        wanted, norm = _component(axes, contrast, index)
+        wanted, norm = _component(axes, contrast, picks)
         noisy = _normal(bases, contrast, [k for k in seen if variance[used[k]] > 0], variance[used])
         fixed = _normal(bases, contrast, [k for k in seen if variance[used[k]] == 0], np.ones(len(used)))
         w, u, unknown = _solved(noisy, fixed, wanted)
         spread += np.where(unknown & (norm > NULL), np.inf, (w * wanted).sum(axis=1) * norm)
         for k in seen:
             exact = variance[used[k]] == 0
-            part = _spread_out(u if exact else w / variance[used[k]], axes, contrast, index, bases[k])
+            part = _spread_out(u if exact else w / variance[used[k]], axes, contrast, picks, bases[k])
             weights[used[k]] += part.reshape(cells.size, -1)
     noise = variance[np.isfinite(variance) & (variance > 0)]
     spread[spread <= (SETTLED * noise.min() if noise.size else 0.0)] = 0.0
@@ -195,14 +209,14 @@ def _seen(group: tuple[int, ...], axis: _Axis, contrast: bool) -> Floats:
     return member.T if contrast else member.T @ axis.atoms
 
 
-def _component(axes: list[_Axis], contrast: tuple[bool, ...], index: Any) -> tuple[Floats, Floats]:
-    """(cell, atoms) parts of the cells' unit vectors in the atoms, and (cell,) squared norms in the contrasts."""
-    wanted, norm = np.ones((index[0].size, 1)), np.ones(index[0].size)
+def _component(axes: list[_Axis], contrast: tuple[bool, ...], picks: list[Floats]) -> tuple[Floats, Floats]:
+    """(cell, atoms) parts of the cells' indicators in the atoms, and (cell,) squared norms in the contrasts."""
+    wanted, norm = np.ones((len(picks[0]), 1)), np.ones(len(picks[0]))
     for a, (axis, inside) in _listed(axes, contrast):
         if inside:
-            norm = norm * axis.contrast[index[a], index[a]]
+            norm = norm * ((picks[a] @ axis.contrast) ** 2).sum(axis=1)
         else:
-            wanted = (wanted[:, :, None] * axis.atoms[index[a]][:, None, :]).reshape(index[0].size, -1)
+            wanted = (wanted[:, :, None] * (picks[a] @ axis.atoms)[:, None, :]).reshape(len(picks[a]), -1)
     return wanted, norm
 
 
@@ -236,7 +250,7 @@ def _solved(noisy: Any, fixed: Any, wanted: Floats) -> tuple[Floats, Floats, Any
     return w, (wanted - w @ noisy) @ inverse, unknown
 
 
-def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], index: Any, bases: list[Floats]) -> Floats:
+def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], picks: Any, bases: list[Floats]) -> Floats:
     """(cell, *rows) what (cell, atoms) weights times the cells' contrasts are in the rows of a query."""
     count = part.shape[0]
     sizes = [1 if inside else axis.atoms.shape[1] for axis, inside in zip(axes, contrast, strict=True)]
@@ -245,7 +259,7 @@ def _spread_out(part: Floats, axes: list[_Axis], contrast: tuple[bool, ...], ind
         if inside:
             ends = [1] * len(axes)
             ends[a] = -1
-            out = out * (axis.contrast[index[a]] @ bases[a].T).reshape(count, *ends)
+            out = out * (picks[a] @ axis.contrast @ bases[a].T).reshape(count, *ends)
         else:
             out = np.moveaxis(np.tensordot(out, bases[a], axes=(a + 1, 1)), -1, a + 1)
     return out

@@ -142,6 +142,15 @@ def check_queries(queries: Sequence[Query]) -> tuple[int, ...]:
     return queries[0].histogram_shape
 
 
+def detailed(shape: Sequence[int]) -> Query:
+    """The histogram itself as a query: a row for every cell.
+
+    >>> detailed((2, 3)).size
+    6
+    """
+    return Query.of(DETAILED, shape, [DETAILED] * len(shape))
+
+
 def flat_cell(cell: Any, shape: tuple[int, ...], name: str = "cell") -> int:
     """Flat index of a cell given flat or as one index per axis; ValueError where it lies outside the histogram.
 
