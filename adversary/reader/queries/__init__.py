@@ -10,7 +10,7 @@ samples the whole posterior, and measures what that approximation costs.
 >>> released = {query.name: [[0.0] * query.size] for query in queries}
 >>> found = effective_measurements(queries, released, dict.fromkeys(released, 10.0), [(0, 1, 0, 0)])
 >>> found["variance"].round(3).item()
-4.022
+8.778
 """
 
 import lazy_loader

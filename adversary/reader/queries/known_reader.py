@@ -112,7 +112,7 @@ def path_loss(queries: Sequence[Query], noise: Noise, present: Any, absent: Any 
 
     >>> from adversary.privacy.mechanisms import Gaussian
     >>> queries = [Query("total", ((0, 0),)), Query("sex", ((0, 1),))]
-    >>> path_loss(queries, {"total": Gaussian(1.0), "sex": Gaussian(1.0)}, present=0, absent=1).mu.round(4).item()
+    >>> round(path_loss(queries, {"total": Gaussian(1.0), "sex": Gaussian(1.0)}, present=0, absent=1).mu, 4)
     1.4142
     """
     check_queries(queries)
@@ -213,7 +213,7 @@ def known_block_loss(
     >>> from adversary.privacy.mechanisms import Gaussian
     >>> from adversary.reader.plans import Level
     >>> plan, total = Plan([Level("block", Gaussian(2.0))]), Query("total", ((0, 0),))
-    >>> known_block_loss(plan, Adversary(), [total], {"total": Gaussian(2.0)}, present=0).mu.round(4).item()
+    >>> round(known_block_loss(plan, Adversary(), [total], {"total": Gaussian(2.0)}, present=0).mu, 4)
     0.7071
     """
     _check_known(plan, reader)
