@@ -12,7 +12,7 @@ import pytest
 import adversary as adv
 from adversary import models
 from adversary.models.fitting import histogram_gibbs
-from adversary.models.stories import noisy_histograms as stories
+from adversary.models.stories import histogram_model as stories
 from adversary.reader.queries import Query, sample_histograms
 
 GROUP = adv.spine.Tree.of({"g": None, "b1": "g", "b2": "g"})
@@ -59,15 +59,15 @@ def test_lines_sample_the_enumerated_posterior() -> None:
     free = models.noisy_histograms(GROUP, QUERIES, VARIANCE, three, target="b1", present=0, absent=1, target_prior=0.3)
     exact = adv.enumerate_posterior(free, NOISY, ["in", "others"])
     with model:
-        steps = [models.HistogramGibbs(), models.ExactGibbs([model["in"]])]
+        steps = [models.HistogramGibbs(updates=8), models.ExactGibbs([model["in"]])]
         draws = pm.sample(
-            1500, tune=100, chains=2, cores=1, step=steps, random_seed=1, progressbar=False, quiet=True,
+            600, tune=50, chains=2, cores=1, step=steps, random_seed=1, progressbar=False, quiet=True,
             compute_convergence_checks=False,
         )  # fmt: skip
     law = exact["probability[others]"]
     means = (law * law["others"]).sum("others")
-    np.testing.assert_allclose(draws.posterior["others"].mean(("chain", "draw")), means.values, atol=0.08)
-    assert float(draws.posterior["in"].mean()) == pytest.approx(float(exact["posterior[in]"]), abs=0.05)
+    np.testing.assert_allclose(draws.posterior["others"].mean(("chain", "draw")), means.values, atol=0.15)
+    assert float(draws.posterior["in"].mean()) == pytest.approx(float(exact["posterior[in]"]), abs=0.1)
 
 
 @pytest.mark.slow
@@ -83,21 +83,21 @@ def test_lines_and_the_librarys_sampler_agree_with_exact_totals() -> None:
     start = {"others": np.array([[2, 1], [1, 1]])}
     with model:
         draws = pm.sample(
-            1500, tune=100, chains=2, cores=1, step=models.HistogramGibbs(), initvals=start, random_seed=2,
+            600, tune=50, chains=2, cores=1, step=models.HistogramGibbs(updates=8), initvals=start, random_seed=2,
             progressbar=False, quiet=True, compute_convergence_checks=False,
         )  # fmt: skip
     others = draws.posterior["others"]
     assert (others.sum(("leaf", "cell")) == 5).all()
     twin = sample_histograms(GROUP, QUERIES, RELEASED, variance, adv.spine.Poisson(mean), draws=4000, rng=3)
     expected = twin["histogram"].mean(("chain", "draw"))
-    np.testing.assert_allclose(others.mean(("chain", "draw")), expected, atol=0.1)
+    np.testing.assert_allclose(others.mean(("chain", "draw")), expected, atol=0.15)
 
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="target must be a leaf"):
         models.noisy_histograms(GROUP, QUERIES, VARIANCE, target="g", present=0)
     with pytest.raises(ValueError, match="must have the tree's 3 units, got 1"):
-        models.noisy_histograms(GROUP, QUERIES, VARIANCE, released={"total": [[1]], "sex": [[1, 2]]})
+        models.noisy_histograms(GROUP, QUERIES, {"total": 1, "sex": 2}, released={"total": [[1]], "sex": [[1, 2]]})
     with pytest.raises(ValueError, match="target_prior"):
         models.noisy_histograms(GROUP, QUERIES, VARIANCE, target="b1", present=0, target_prior=2.0)
     with pm.Model() as model:

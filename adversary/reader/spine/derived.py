@@ -37,8 +37,8 @@ Units = str | Iterable[str]
 
 FOLDED = 1e-12
 """Probability outside of a window that is small enough."""
-DEVIATIONS = 12.0
-"""Half a window at first, in standard deviations of the sum were its units perfectly correlated."""
+DEVIATIONS = 10.0
+"""Half a window at first, in standard deviations of the sum were its units independent."""
 AT_ONCE = 1 << 22
 """Numbers of one convolution held at once."""
 ROUNDING = 1e-13
@@ -260,7 +260,7 @@ def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> tupl
     ends = np.array([[low, low + numbers.size - 1] for low, numbers in (_window(solution, int(v)) for v in places)])
     across = np.sort(ends * sign[:, None], axis=1).sum(axis=0).astype(np.int64)
     centre = int(np.rint(sign @ solution.mean[places]))
-    spread = float(np.sqrt(solution.variance[places]).sum())
+    spread = float(np.sqrt(solution.variance[places].sum()))
     half = int(np.ceil(DEVIATIONS * spread)) + 4
     while True:
         low, high = max(int(across[0]), centre - half), min(int(across[1]), centre + half)
