@@ -115,6 +115,7 @@ def test_variances_may_differ_from_unit_to_unit_and_queries_may_be_absent() -> N
     variance["total"] = np.array([1.0, 4.0, 0.0, 1.0])
     released["a"][2:] = np.nan
     found = effective_measurements(QUERIES, released, variance, units=["p", "q", "r", "s"])
+    assert found["unit"].values.tolist() == ["p", "q", "r", "s"]
     for u in range(4):
         own = {name: np.nan_to_num(v[u], nan=np.inf) for name, v in variance.items()}
         mean, spread = dense(QUERIES, {name: np.nan_to_num(y[u]) for name, y in released.items()}, own)
@@ -361,3 +362,38 @@ def test_a_spine_reads_estimates_as_gaussian_likelihoods_of_whole_counts() -> No
         spine.posterior(tree, estimate, rho)
     with pytest.raises(ValueError, match="must be a whole number"):
         spine.posterior(tree, estimate, [np.inf, 1, 1], whole=False)
+
+
+def test_a_spine_takes_what_all_queries_of_its_units_say() -> None:
+    """Labelled by unit and cell; unmeasured units are read through the others; pieces agree with the whole."""
+    spine = adv.spine
+    tree = spine.Tree.of({"t": None, "g": "t", "h": "t", "a": "g", "b": "g", "c": "h"})
+    counts = np.array([[9, 4, 2, 5], [5, 3, 1, 4], [4, 1, 1, 1], [3, 1, 0, 2], [2, 2, 1, 2], [4, 1, 1, 1]])
+    rng = np.random.default_rng(4)
+    released = {q.name: q.answer(counts) + rng.integers(-2, 3, (6, q.size)) for q in TWO}
+    variance: Any = dict.fromkeys(released, 2.0)
+    variance["total"] = np.array([0.0, 1.0, np.inf, 3.0, 3.0, 3.0])
+    for name in ("a", "b", D):
+        variance[name] = np.array([2.0, 2.0, np.inf, 2.0, 2.0, 2.0])
+    released["total"][0] = 20
+    order = [3, 0, 5, 2, 1, 4]
+    found = effective_measurements(
+        TWO, {n: y[order] for n, y in released.items()},
+        {n: v[order] if np.ndim(v) else v for n, v in variance.items()}, [(0, 0), (1, 1)], units=tree.names[order],
+    )  # fmt: skip
+    prior = spine.Poisson(2.0)
+    told = spine.posterior(tree, found["estimate"], found["rho"], prior, whole=False)
+    assert told.mean["cell"].values.tolist() == [0, 3]
+    plain = effective_measurements(TWO, released, variance, [0, 3])
+    estimate, rho = plain["estimate"].values, plain["rho"].values
+    assert rho[2].tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(told.mean, spine.posterior(tree, estimate, rho, prior, whole=False).mean, rtol=1e-12)
+    below, top = tree.below("g"), tree.above(1)
+    message = spine.upward_message(tree.subtree("g"), estimate[below], rho[below], prior, whole=False)
+    other = spine.upward_message(tree.subtree("h"), estimate[[2, 5]], rho[[2, 5]], prior, whole=False)
+    above = spine.posterior(top, estimate[:3], rho[:3], prior, messages={"g": message, "h": other}, whole=False)
+    np.testing.assert_allclose(above.mean, told.mean[:3], rtol=1e-9)
+    total = effective_measurements(TWO, released, variance, of=TWO[0])
+    exact = spine.posterior(tree, total["estimate"], total["rho"], prior, whole=False)
+    assert exact.mean[0].item() == 20.0
+    assert exact.sd[0].item() == 0.0

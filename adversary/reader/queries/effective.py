@@ -50,7 +50,8 @@ def effective_measurements(
     """Best linear unbiased estimate of each cell's count from all queries of its unit, and its variance.
 
     Every unit alone: estimates of different units have independent errors, so that they can be the measurements of a
-    tree of one cell, `spine.posterior(tree, found["estimate"], found["rho"], whole=False)`.
+    tree of one cell, `spine.posterior(tree, found["estimate"], found["rho"], whole=False)`, or of its pieces,
+    `spine.upward_message(..., whole=False)`.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def effective_measurements(
     variance : by name of the query, one number or (unit,): 0 exact, infinite not measured
     cells : flat cells, or tuples with an index per axis; "all"
     of : the query whose rows are the cells, such as the total; the histogram itself unless given
-    units : labels of the units
+    units : labels of the units, such as `tree.names`
 
     Returns
     -------
@@ -105,9 +106,9 @@ def effective_measurements(
     _settle(estimate, spread)
     with np.errstate(divide="ignore"):
         rho = 0.5 / spread
-    names = np.arange(count) if units is None else np.asarray(units)
+    coords = {"cell": chosen} if units is None else {"unit": np.asarray(units), "cell": chosen}
     columns = {"estimate": estimate, "variance": spread, "rho": rho}
-    return xr.Dataset({n: (("unit", "cell"), c) for n, c in columns.items()}, {"unit": names, "cell": chosen})
+    return xr.Dataset({n: (("unit", "cell"), c) for n, c in columns.items()}, coords)
 
 
 def _flat(cells: Any, shape: tuple[int, ...]) -> Integers:
