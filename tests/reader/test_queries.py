@@ -397,3 +397,27 @@ def test_a_spine_takes_what_all_queries_of_its_units_say() -> None:
     exact = spine.posterior(tree, total["estimate"], total["rho"], prior, whole=False)
     assert exact.mean[0].item() == 20.0
     assert exact.sd[0].item() == 0.0
+
+
+def test_one_measurement_per_unit_loses_little_to_all_answers_of_a_tree_at_once() -> None:
+    """Cells of a tree by dense algebra with the 2020 budget of four queries: 0.3 % of a block's variance at most.
+
+    Where a block and its group divide their budgets alike, nothing is lost.
+    """
+    spine = adv.spine
+    tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(5)})
+    under = np.vstack([np.ones(5), np.eye(5)])
+    names = {"total": "TOTAL", "a": "VOTINGAGE", "b": "HISPANIC", D: PERSONS.queries[-1]}
+    levels = ["block group", *["block"] * 5]
+    census = {q: np.array([1 / float(PERSONS.rho_star(level, n)) for level in levels]) for q, n in names.items()}
+    alike = {q: np.array([1.0, *[3.0] * 5]) * v for q, v in zip(names, (2.0, 3.0, 5.0, 4.0), strict=True)}
+    for variance, most in ((census, 1.003), (alike, 1.0 + 1e-9)):
+        precision = sum(
+            np.einsum("u,ub,uc,ij->bicj", 1 / variance[q.name], under, under, matrix(q).T @ matrix(q)) for q in TWO
+        )
+        joint = np.linalg.inv(precision.reshape(20, 20)).diagonal().reshape(5, 4)
+        nothing = {q.name: np.zeros((6, q.size)) for q in TWO}
+        found = effective_measurements(TWO, nothing, variance)
+        sd = spine.least_squares(tree, found["estimate"].values, found["rho"].values, whole=False)["sd"].values[1:]
+        assert (sd**2 >= joint * (1 - 1e-12)).all()
+        assert (sd**2 <= joint * most).all(), (sd**2 / joint).max()
