@@ -204,7 +204,7 @@ class SpinePosterior:
         >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
         >>> found = posterior(tree, [4, 2, -1, 3], 0.2, Flat()).sum(["a", "c"])
         >>> found["mean"].round(4).item(), bool(found["error"] < 1e-12)
-        (4.0131, True)
+        (4.1335, True)
         """
         return sum_law(self.tree, self.solutions[cell], units)
 
@@ -228,7 +228,7 @@ class SpinePosterior:
         >>> from adversary.reader.spine import Flat, Tree, posterior
         >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).compare("a", "b")["greater"].round(4).item()
-        0.0
+        0.693
         """
         return difference_law(self.tree, self.solutions[cell], a, b)
 
@@ -253,7 +253,7 @@ class SpinePosterior:
         >>> from adversary.reader.spine import Flat, Tree, posterior
         >>> tree = Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
         >>> posterior(tree, [4, 2, -1, 3], 0.2, Flat()).share("a", of="g")["mean"].round(4).item()
-        0.0
+        0.3606
         """
         return share_law(self.tree, self.solutions[cell], units, of)
 
