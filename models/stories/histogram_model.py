@@ -85,7 +85,7 @@ def noisy_histograms(
     ...     return pm.Binomial(name, n=3, p=np.float64(0.3), dims=dims)
     >>> model = noisy_histograms(tree, [query], {"sex": 2.0}, prior, target="block", present=0)
     >>> round(enumerate_posterior(model, {"noisy[sex]": [[3, 0]]}).posterior.item(), 4)
-    0.0
+    0.6459
     """
     nothing = {query.name: np.zeros((len(tree), query.size)) for query in queries}
     given = check_answers(queries, nothing if released is None else released, variance)

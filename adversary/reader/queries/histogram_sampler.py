@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Integers, call, check_probability, check_whole, diagnose, logit
+from adversary._core import Floats, Integers, call, check_probability, check_whole, diagnose, logit
 from adversary.reader.queries.answers import Answers, check_answers
 from adversary.reader.queries.effective import effective_measurements
 from adversary.reader.queries.query import Query, flat_cell
@@ -165,12 +165,15 @@ def _problem(tree: Tree, given: Answers, prior: LeafPrior, seat: int, places: An
         exact,
         laws.slope.reshape(-1, size),
         laws.start.reshape(-1, size),
-        *rates,
+        rates[0],
+        rates[1],
+        rates[2],
         group,
         sharers,
         fixed,
         seat,
-        *places,
+        places[0],
+        places[1],
         odds,
     )
 
@@ -197,7 +200,8 @@ def _start(tree: Tree, given: Answers) -> Integers:
     released = {query.name: y[tree.leaves] for query, y in zip(given.queries, given.released, strict=True)}
     variance = {query.name: v[tree.leaves] for query, v in zip(given.queries, given.variance.T, strict=True)}
     found = effective_measurements(given.queries, released, variance)
-    return np.rint(np.maximum(np.nan_to_num(found["estimate"].values), 0.0)).astype(np.int64)
+    estimate: Floats = np.nan_to_num(found["estimate"].values)
+    return np.rint(np.maximum(estimate, 0.0)).astype(np.int64)
 
 
 def _chain(tree: Tree, given: Answers, problem: Any, x: Any, draws: int, burn: int, cells: Any, rng: Any) -> Any:

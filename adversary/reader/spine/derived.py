@@ -116,7 +116,8 @@ def _disjoint(tree: Tree, units: Units, what: str) -> Integers:
         v = int(tree.parent[place])
         while v >= 0:
             if v in taken:
-                raise ValueError(f"{what} must name disjoint units, {tree.names[place]!r} lies in {tree.names[v]!r}")
+                inner, outer = str(tree.names[place]), str(tree.names[v])
+                raise ValueError(f"{what} must name disjoint units, {inner!r} lies in {outer!r}")
             v = int(tree.parent[v])
     return places
 
@@ -159,7 +160,7 @@ def _posterior(solution: Solution, v: int) -> Floats:
 
 def _top(tree: Tree, places: Integers) -> int:
     """The lowest unit that holds all others."""
-    here = set(places.tolist())
+    here: set[int] = set(places.tolist())
     while len(here) > 1:
         last = max(here)
         here.discard(last)
@@ -283,8 +284,8 @@ def _outside(tree: Tree, solution: Solution, places: Integers, sign: Floats, end
     worst = 0.0
     for side, end in ((1.0, ends[1] + 1), (-1.0, ends[0] - 1)):
         away = -1j * side * tilts[:, None]
-        shifted = _characteristic(tree, solution, places, sign[:, None], away).real
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifted = _characteristic(tree, solution, places, sign[:, None], away).real
             bound = shifted * np.exp(-side * tilts * (end - sign @ _centre(solution, places)))
         worst += float(np.nan_to_num(bound, nan=1.0).min())
     return worst
