@@ -36,6 +36,7 @@ from .privacy.mechanisms import RandomizedResponse as RandomizedResponse
 from .reader import conditioned as conditioned
 from .reader import counterfactual as counterfactual
 from .reader import postprocessing as postprocessing
+from .reader import queries as queries
 from .reader import risk as risk
 from .reader import spine as spine
 from .reader.beliefs import Belief as Belief

@@ -5,6 +5,7 @@ from .calibration import calibrate as calibrate
 from .calibration import posterior_of as posterior_of
 from .calibration import uniformity as uniformity
 from .fitting import ExactGibbs as ExactGibbs
+from .fitting import HistogramGibbs as HistogramGibbs
 from .fitting import MarginGibbs as MarginGibbs
 from .fitting import batched_gibbs as batched_gibbs
 from .fitting import fit as fit
@@ -22,6 +23,7 @@ from .stories import hierarchical_counts as hierarchical_counts
 from .stories import invariants as invariants
 from .stories import membership as membership
 from .stories import misreport as misreport
+from .stories import noisy_histograms as noisy_histograms
 from .stories import participation as participation
 from .stories import postprocessed as postprocessed
 from .stories import sequential as sequential

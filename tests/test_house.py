@@ -42,6 +42,8 @@ ROOMS = (
     "reader.conditioned",
     "reader.spine.compiled",
     "reader.spine",
+    "reader.queries.compiled",
+    "reader.queries",
     "analyst.bounded.quadrature",
     "analyst.bounded",
     "analyst.bounded.samplers",
@@ -71,7 +73,7 @@ ROOMS = (
 )
 """Imports run from later rooms to earlier ones."""
 
-COMPILED = ("reader.spine.compiled", "models.summaries.compiled")
+COMPILED = ("reader.spine.compiled", "reader.queries.compiled", "models.summaries.compiled")
 """Rooms of compiled functions: they import numba, and are themselves imported inside functions."""
 
 HEAVY = {"pymc", "pytensor", "arviz", "nutpie", "preliz", "matplotlib", "numba", "dask", "zarr", "pyarrow", "jinja2"}

@@ -4,6 +4,7 @@ from .exact_gibbs import published_gibbs_law as published_gibbs_law
 from .fit_release import fit as fit
 from .fit_releases import refit as refit
 from .gibbs_fits import refit_by_gibbs as refit_by_gibbs
+from .histogram_gibbs import HistogramGibbs as HistogramGibbs
 from .margin_gibbs import MarginGibbs as MarginGibbs
 from .marginalised import Marginalised as Marginalised
 from .marginalised import Settings as Settings

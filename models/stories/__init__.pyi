@@ -6,6 +6,7 @@ from .counts import hierarchical_counts as hierarchical_counts
 from .counts import membership as membership
 from .free_cells import FreeCellsRV as FreeCellsRV
 from .free_cells import free_bounds as free_bounds
+from .histogram_model import noisy_histograms as noisy_histograms
 from .invariant_table import invariants as invariants
 from .postprocessed_counts import postprocessed as postprocessed
 from .sequences import sequential as sequential

@@ -1,10 +1,10 @@
 """Every unit of a geographic tree of counts at once: exact inference, by one name.
 
 `Tree` says which unit lies in which, `posterior` reads noisy counts at every level of it, and the `SpinePosterior`
-knows the law of every count, what was left out, and what a reader learns about one person in every leaf. Leaf priors
-are `Flat`, `Poisson`, `NegativeBinomial`, `Pmf` and, the default, `SharedRate`, whose weights `fit_rate_prior` can
-learn. `upward_message` and `SpinePosterior.downward_message` do a tree in pieces; `least_squares` is the linear
-estimator beside it.
+knows the law of every count, what was left out, and what a reader learns about one person in every leaf; its `sum`,
+`compare` and `share` are about several units together. Leaf priors are `Flat`, `Poisson`, `NegativeBinomial`, `Pmf`
+and, the default, `SharedRate`, whose weights `fit_rate_prior` can learn. `upward_message` and
+`SpinePosterior.downward_message` do a tree in pieces; `least_squares` is the linear estimator beside it.
 
 >>> from adversary.reader.spine import Tree, posterior
 >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})

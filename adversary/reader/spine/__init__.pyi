@@ -14,5 +14,6 @@ from .problem import aligned as aligned
 from .problem import plausible as plausible
 from .spine_posterior import SpinePosterior as SpinePosterior
 from .squares import least_squares as least_squares
+from .squares import least_squares_combination as least_squares_combination
 from .tree import Tree as Tree
 from .tree import in_order as in_order

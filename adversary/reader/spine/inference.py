@@ -24,7 +24,7 @@ LONGEST = 1 << 16
 
 
 def likelihoods(
-    tree: Tree, released: Any, rho: Any, noise: Mapping[str, Mechanism] | None
+    tree: Tree, released: Any, rho: Any, noise: Mapping[str, Mechanism] | None, whole: bool = True
 ) -> tuple[list[Likelihood], bool]:
     """One `Likelihood` per cell, and whether there is one cell only.
 
@@ -39,7 +39,7 @@ def likelihoods(
         precision = np.broadcast_to(precision, shape).copy()
         for unit, mechanism in chosen.items():
             precision[unit] = mechanism.rho if _is_discrete_gaussian(mechanism) else 1.0
-    values, precision, single = check_measurements(tree, released, precision)
+    values, precision, single = check_measurements(tree, released, precision, whole)
     alpha = np.zeros_like(values)
     others = {}
     for unit, mechanism in chosen.items():
@@ -108,6 +108,7 @@ def posterior(
     tau: float = TAU,
     workers: int = 1,
     cells: Sequence[Any] | None = None,
+    whole: bool = True,
 ) -> SpinePosterior:
     r"""The exact posterior of every count of a tree, by sum-product on tilted windows.
 
@@ -131,6 +132,8 @@ def posterior(
     tau : share of mass that one trim may drop, at first
     workers : threads; cells are shared out among them
     cells : labels of the cells, those of `released` where not given
+    whole : refuse noisy counts that are not whole; False for estimates, such as `queries.effective_measurements`, whose
+        Gaussian likelihood exp(-rho (released - x)^2) is read at whole counts x
 
     Returns
     -------
@@ -142,7 +145,7 @@ def posterior(
     [1.756, 1.196, 0.56]
     """
     prior = default_prior(tree, messages or {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise)
+    like, single = likelihoods(tree, released, rho, noise, whole)
     if cells is None and "cell" in getattr(released, "coords", ()):
         cells = released.coords["cell"].values.tolist()  # type: ignore[union-attr]
     count = len(like)
@@ -165,6 +168,7 @@ def upward_message(
     *,
     noise: Mapping[str, Any] | None = None,
     tau: float = CHUNK_TAU,
+    whole: bool = True,
 ) -> Any:
     """Upward message of a subtree: the likelihood of its top's count, for the tree in which that top is a leaf.
 
@@ -180,13 +184,14 @@ def upward_message(
     prior : of the leaves; as in `posterior` where not given
     noise : other integer noise by name of level or unit, in place of rho there
     tau : share of mass that one trim of a window may drop
+    whole : refuse noisy counts that are not whole; False for estimates, as in `posterior`
 
     Returns
     -------
     Message, or a tuple of one per cell where `released` has cells
     """
     prior = default_prior(tree, {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise)
+    like, single = likelihoods(tree, released, rho, noise, whole)
     found = tuple(rise_one(tree, one, prior, tau) for one in like)
     return found[0] if single else found
 

@@ -109,11 +109,12 @@ def aligned(tree: Tree, released: Any, rho: Any) -> tuple[Any, Any]:
     return released, rho
 
 
-def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Floats, bool]:
+def check_measurements(tree: Tree, released: Any, rho: Any, whole: bool = True) -> tuple[Floats, Floats, bool]:
     """(unit, cell) noisy counts and rho, and whether there is one cell only; ValueError naming the unit.
 
     rho must be 0 where nothing was measured, infinite where the count is exact, and otherwise of a variance within
-    `VARIANCES`; counts must be whole where they were measured, and not negative where they are exact.
+    `VARIANCES`; counts must be whole where they were measured (if not `whole`, where exact), and not negative where
+    they are exact.
     """
     values, precision = map(as_array, aligned(tree, released, rho))
     if values.ndim not in (1, 2) or values.shape[0] != len(tree):
@@ -133,8 +134,9 @@ def check_measurements(tree: Tree, released: Any, rho: Any) -> tuple[Floats, Flo
     rule = "must be 0 (not measured), infinite (exact), or 1 / (2 variance) of a variance within [{:g}, {:g}]"
     with np.errstate(divide="ignore"):
         _refuse(tree, measured & ~plausible(0.5 / precision), precision, "rho", rule.format(*VARIANCES))
-    whole = np.isfinite(values) & (values == np.rint(values)) & (np.abs(values) <= 2.0**53)
-    _refuse(tree, measured & ~whole, values, "the noisy count", "must be a whole number within +-2^53")
+    within = np.isfinite(values) & (np.abs(values) <= 2.0**53)
+    fits = within & ((values == np.rint(values)) | (np.isfinite(precision) & (not whole)))
+    _refuse(tree, measured & ~fits, values, "the noisy count", "must be a whole number within +-2^53")
     _refuse(tree, np.isinf(precision) & (values < 0), values, "the exact count", "must be at least 0")
     return np.where(measured, values, np.nan), precision, single
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from adversary._core import Floats
+from adversary._core import Floats, check_number
 from adversary.reader.spine.problem import check_measurements
 from adversary.reader.spine.tree import Tree
 
 
-def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
+def least_squares(tree: Tree, released: Any, rho: Any, *, whole: bool = True) -> Any:
     """Best linear unbiased estimates of every unit's count, by generalised least squares on the tree.
 
     The noise is taken to be Gaussian of variance 1 / (2 rho). Estimates may be negative.
@@ -29,6 +29,7 @@ def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
     tree : the spine
     released : (unit,) or (unit, cell) noisy counts, as for `posterior`; NaN where not measured
     rho : the same shape, or one per unit: 1 / (2 variance); 0: not measured, infinite: exact
+    whole : refuse noisy counts that are not whole; False for estimates
 
     Returns
     -------
@@ -41,12 +42,85 @@ def least_squares(tree: Tree, released: Any, rho: Any) -> Any:
     """
     import xarray as xr
 
-    values, precision, single = check_measurements(tree, released, rho)
+    values, precision, single = check_measurements(tree, released, rho, whole)
     mean, variance = two_passes(tree, np.where(precision > 0, values, 0.0), precision)
     coords = {"unit": tree.names, "level": ("unit", np.asarray(tree.levels)[tree.level])}
     dims = ("unit",) if single else ("unit", "cell")
     columns = {"mean": mean, "sd": np.sqrt(np.maximum(variance, 0.0))}
     return xr.Dataset({name: (dims, c[:, 0] if single else c) for name, c in columns.items()}, coords)
+
+
+def least_squares_combination(tree: Tree, released: Any, rho: Any, coefficients: Any, *, whole: bool = True) -> Any:
+    r"""Generalised least squares of a linear combination of units, such as a sum of units or a difference.
+
+    Given its parent, child c is estimated with the share s_c = v_c / V of the parent, and what is left of children
+    with coefficients a has the variance
+
+    .. math:: \sum_c a_c^2 v_c - \Big( \sum_c a_c v_c \Big)^2 / V
+
+    which adds up over the tree, with the combination's own coefficient of the root last.
+
+    Parameters
+    ----------
+    tree : the spine
+    released, rho : as for `least_squares`
+    coefficients : mapping of unit to number; 0 for units not named
+    whole : refuse noisy counts that are not whole; False for estimates
+
+    Returns
+    -------
+    Dataset of `mean` and `sd`, in people, over "cell" where `released` has cells; sd infinite where the measurements do
+    not determine the combination
+
+    Raises
+    ------
+    ValueError : an unknown unit, a coefficient that is not finite, or none
+
+    >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
+    >>> found = least_squares_combination(tree, [4, 2, -1], [0.25, 0.1, 0.1], {"a": 1, "b": -1})
+    >>> found["mean"].round(3).item(), found["sd"].round(3).item()
+    (3.0, 3.162)
+    """
+    import xarray as xr
+
+    values, precision, single = check_measurements(tree, released, rho, whole)
+    if not coefficients:
+        raise ValueError("coefficients must name at least one unit")
+    own = np.zeros(len(tree))
+    own[tree.index(list(coefficients))] = [check_number(f"coefficient of {n!r}", a) for n, a in coefficients.items()]
+    mean, final = two_passes(tree, np.where(precision > 0, values, 0.0), precision)
+    variance = np.empty_like(final[0])
+    for cell in range(variance.size):
+        variance[cell] = _combined_variance(tree, precision[:, cell], final[:, cell], own)
+    estimate = np.where(np.isinf(variance), np.nan, (own[:, None] * mean).sum(axis=0))
+    dims = () if single else ("cell",)
+    columns = {"mean": estimate, "sd": np.sqrt(np.maximum(variance, 0.0))}
+    return xr.Dataset({name: (dims, c[0] if single else c) for name, c in columns.items()})
+
+
+def _combined_variance(tree: Tree, rho: Floats, final: Floats, own: Floats) -> float:
+    """Variance of a linear combination, children before parents; one cell."""
+    upward, weight, left = np.full(len(tree), np.inf), own.copy(), 0.0
+    for v in range(len(tree) - 1, -1, -1):
+        children = slice(int(tree.first_child[v]), int(tree.first_child[v] + tree.children[v]))
+        v_c, a = upward[children], weight[children]
+        with np.errstate(divide="ignore"):
+            below = v_c.sum() if v_c.size else np.inf
+            upward[v] = 1.0 / (1.0 / below + 2.0 * rho[v]) if below > 0 else 0.0
+        endless = np.isinf(v_c)
+        if not v_c.size or below == 0.0:
+            continue
+        if endless.any():
+            share = a[endless][0]
+            if np.ptp(a[endless]) > 0:
+                return np.inf
+            weight[v] += share
+            left += float((v_c[~endless] * (a[~endless] - share) ** 2).sum())
+            continue
+        mean = float(a @ v_c / below)
+        weight[v] += mean
+        left += float(v_c @ (a - mean) ** 2)
+    return left + (weight[0] ** 2 * final[0] if weight[0] else 0.0)
 
 
 def two_passes(tree: Tree, released: Floats, rho: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,223 @@
+"""The sampler of histograms: against enumeration, the spine with one query, and least squares of large counts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, poisson
+
+import adversary as adv
+from adversary.reader.queries import Query, effective_measurements, sample_histograms
+
+spine = adv.spine
+D = "detailed"
+SHAPE = (2, 2)
+QUERIES = tuple(
+    Query.of(name, SHAPE, recodes) for name, recodes in {"total": "**", "a": (D, "*"), "b": ("*", D), D: (D, D)}.items()
+)
+VARIANCE = {"total": 1.0, "a": 2.0, "b": 2.5, D: 4.0}
+GROUP = spine.Tree.of({"g": None, "b1": "g", "b2": "g"})
+
+
+def release(tree: Any, leaves: Any, variance: Any, rng: Any, queries: Any = QUERIES) -> Any:
+    """Noisy answers of all queries in all units, of (leaf, cell) counts."""
+    counts = np.zeros((len(tree), leaves.shape[1]), dtype=np.int64)
+    counts[tree.leaves] = leaves
+    for v in range(len(tree) - 1, 0, -1):
+        counts[tree.parent[v]] += counts[v]
+    answers = {q.name: q.answer(counts) for q in queries}
+    return {
+        name: y if variance[name] == 0 else y + adv.DiscreteGaussian(variance[name] ** 0.5).sample(y * 0, rng)
+        for name, y in answers.items()
+    }
+
+
+def log_likelihood(tree: Any, leaves: Any, released: Any, variance: Any, queries: Any = QUERIES) -> Any:
+    """(state,) log likelihood of (state, leaf, cell) counts."""
+    counts = np.zeros((len(leaves), len(tree), leaves.shape[2]))
+    counts[:, tree.leaves] = leaves
+    for v in range(len(tree) - 1, 0, -1):
+        counts[:, tree.parent[v]] += counts[:, v]
+    total = np.zeros(len(leaves))
+    for q in queries:
+        gap = released[q.name] - q.answer(counts)
+        if variance[q.name] == 0:
+            total = np.where((gap == 0).all(axis=(1, 2)), total, -np.inf)
+        else:
+            total -= 0.5 * (gap**2).sum(axis=(1, 2)) / variance[q.name]
+    return total
+
+
+def states(most: int, entries: int) -> Any:
+    return np.array(list(itertools.product(range(most + 1), repeat=entries)))
+
+
+@pytest.mark.parametrize("absent", [None, (1, 1)])
+@pytest.mark.parametrize("known", [False, True])
+def test_small_blocks_are_enumerated(absent: Any, known: bool) -> None:
+    """Two blocks of up to three people in each of 2 x 2 cells, four queries at both levels, and a target."""
+    mean, target = 0.35, np.zeros((2, 4), dtype=int)
+    out = target.copy()
+    target[1, 0] = 1
+    out[1, 3] = 0 if absent is None else 1
+    every = states(3, 8).reshape(-1, 2, 4)
+    truth = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+    if known:
+        every = every[(every[:, 1] == truth[1]).all(axis=1)]
+    released = release(GROUP, truth + target, VARIANCE, np.random.default_rng(5))
+    log_prior = poisson(mean).logpmf(every).sum(axis=(1, 2))
+    inside, outside = (log_prior + log_likelihood(GROUP, every + seat, released, VARIANCE) for seat in (target, out))
+    top = max(inside.max(), outside.max())
+    weights = [0.3 * np.exp(inside - top), 0.7 * np.exp(outside - top)]
+    posterior = weights[0].sum() / (weights[0].sum() + weights[1].sum())
+    everybody = sum((w[:, None, None] * (every + s)).sum(0) for w, s in zip(weights, (target, out), strict=True))
+    everybody = everybody / sum(w.sum() for w in weights)
+    found = sample_histograms(
+        GROUP, QUERIES, released, VARIANCE, spine.Poisson(mean), target="b2", present=(0, 0), absent=absent,
+        target_prior=0.3, known=truth[1] if known else None, draws=6000, rng=1,
+    )  # fmt: skip
+    assert float(found["r_hat"]) < 1.02
+    assert float(found["posterior"]) == pytest.approx(posterior, abs=5 * float(found["mcse"]) + 2e-3)
+    np.testing.assert_allclose(found["histogram"].mean(("chain", "draw")), everybody, atol=0.03)
+    assert float(found["in"].mean()) == pytest.approx(posterior, abs=0.03)
+    factor = np.log(posterior / (1 - posterior)) - np.log(0.3 / 0.7)
+    assert float(found["log_bayes_factor"]) == pytest.approx(factor, abs=0.1)
+
+
+def test_exact_sums_are_kept_and_enumerated() -> None:
+    """Blocks of exactly three people, and an exact marginal of their group: every draw has them."""
+    variance = {**VARIANCE, "total": 0.0}
+    truth = np.array([[1, 0, 2, 0], [0, 1, 1, 1]])
+    released = release(GROUP, truth, variance, np.random.default_rng(2))
+    varied: Any = {name: np.full(3, v) for name, v in variance.items()}
+    varied["a"] = np.array([0.0, 2.0, 2.0])
+    released["a"][0] = QUERIES[1].answer(truth.sum(axis=0))
+    every = states(3, 8).reshape(-1, 2, 4)
+    keeps = (every.sum(axis=2) == 3).all(axis=1)
+    keeps &= (QUERIES[1].answer(every.sum(axis=1)) == released["a"][0]).all(axis=1)
+    every = every[keeps]
+    log = poisson(0.8).logpmf(every).sum(axis=(1, 2))
+    for q in QUERIES[1:]:
+        for u in range(3):
+            if varied[q.name][u] > 0:
+                answer = q.answer(every.sum(axis=1) if u == 0 else every[:, u - 1])
+                log -= 0.5 * ((released[q.name][u] - answer) ** 2).sum(axis=1) / varied[q.name][u]
+    weight = np.exp(log - log.max())
+    expected = (weight[:, None, None] * every).sum(axis=0) / weight.sum()
+    found = sample_histograms(GROUP, QUERIES, released, varied, spine.Poisson(0.8), draws=6000, rng=4)["histogram"]
+    assert (found.sum("cell") == 3).all()
+    assert (QUERIES[1].answer(found.sum("unit").values) == released["a"][0]).all()
+    np.testing.assert_allclose(found.mean(("chain", "draw")), expected, atol=0.03)
+
+
+@pytest.mark.parametrize(
+    "prior", [spine.Poisson(1.5), spine.NegativeBinomial(0.5, 2.0), spine.Flat(), spine.SharedRate()], ids=repr
+)
+def test_with_one_query_it_is_the_spine(prior: Any) -> None:
+    """Means and standard deviations of counts, and what a reader learns who knows the target's block."""
+    tree = spine.Tree.of({"g": None, "a": "g", "b": "g", "c": "g"})
+    query = Query(D, ((0, 1),))
+    y, v = np.array([[6, 3.0], [2, 0], [-1, 2], [3, 1]]), np.array([2.0, 4, 4, 4])
+    found = sample_histograms(tree, [query], {D: y}, {D: v}, prior, draws=5000, rng=2)["histogram"]
+    exact = spine.posterior(tree, y, 0.5 / v, prior)
+    np.testing.assert_allclose(found.mean(("chain", "draw")), exact.mean[1:], atol=0.06)
+    np.testing.assert_allclose(found.std(("chain", "draw")), exact.sd[1:], atol=0.06)
+    if isinstance(prior, spine.SharedRate):
+        return  # to a reader who knows a block, its counts tell of the others' rate, in the spine they do not
+    told = sample_histograms(
+        tree, [query], {D: y}, {D: v}, prior, target="b", present=0, known=[1, 2], draws=5000, rng=3
+    )
+    expected = float(exact.membership(known=1)["log_bayes_factor"].sel(unit="b")[0])
+    assert float(told["log_bayes_factor"]) == pytest.approx(expected, abs=0.03)
+
+
+def test_large_counts_are_generalised_least_squares() -> None:
+    """One unit, and a tree whose levels share out their budgets alike: then the spine of estimates loses nothing."""
+    counts = np.array([[140, 95, 120, 80], [60, 75, 110, 90]])
+    released = release(GROUP, counts, VARIANCE, np.random.default_rng(8))
+    found = effective_measurements(QUERIES, released, VARIANCE)
+    linear = spine.least_squares(GROUP, found["estimate"].values, found["rho"].values, whole=False)
+    draws = sample_histograms(GROUP, QUERIES, released, VARIANCE, spine.Flat(), draws=8000, burn=500, rng=9)[
+        "histogram"
+    ]
+    np.testing.assert_allclose(draws.mean(("chain", "draw")), linear["mean"][1:], atol=0.08)
+    np.testing.assert_allclose(draws.std(("chain", "draw")), linear["sd"][1:], rtol=0.05)
+    one = spine.Tree.of({"b": None})
+    single = {name: y[1:2] for name, y in released.items()}
+    draws = sample_histograms(one, QUERIES, single, VARIANCE, spine.Flat(), draws=8000, rng=9)["histogram"]
+    np.testing.assert_allclose(draws.mean(("chain", "draw"))[0], found["estimate"][1], atol=0.08)
+    np.testing.assert_allclose(draws.std(("chain", "draw"))[0] ** 2, found["variance"][1], rtol=0.06)
+
+
+def calibration(groups: int, draws: int) -> tuple[Any, Any, Any]:
+    """Ranks of true counts among thinned draws, and posterior probabilities beside who was in."""
+    rng, ranks, chances, truths = np.random.default_rng(300), [], [], []
+    tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(3)})
+    prior = spine.NegativeBinomial(0.6, 1.2)
+    for _ in range(groups):
+        others = rng.poisson(rng.gamma(0.6, 1.2 / 0.6, (3, 4)))
+        inside = bool(rng.random() < 0.4)
+        everybody = others.copy()
+        everybody[0, 0 if inside else 3] += 1
+        released = release(tree, everybody, VARIANCE, rng)
+        found = sample_histograms(
+            tree, QUERIES, released, VARIANCE, prior, target="b0", present=0, absent=3, target_prior=0.4,
+            draws=draws, burn=200, chains=2, rng=rng,
+        )  # fmt: skip
+        kept = found["histogram"][:, ::20].values.reshape(-1, 3, 4)
+        for value, truth in ((kept[:, 1, 2], everybody[1, 2]), (kept[:, 0].sum(axis=1), everybody[0].sum())):
+            below, ties = (value < truth).sum(), (value == truth).sum()
+            ranks.append((below + rng.integers(ties + 1)) / kept.shape[0])
+        chances.append(float(found["posterior"]))
+        truths.append(inside)
+    return np.array(ranks), np.array(chances), np.array(truths)
+
+
+def is_calibrated(ranks: Any, chances: Any, truths: Any) -> None:
+    for column in ranks.reshape(-1, 2).T:
+        counts = np.histogram(column, np.linspace(0, 1 + 1e-9, 6))[0]
+        expected = column.size / 5
+        assert ((counts - expected) ** 2 / expected).sum() < chi2(4).isf(1e-4)
+    gap = truths - chances
+    assert abs(gap.sum()) < 4 * np.sqrt((chances * (1 - chances)).sum())
+    score = np.where(truths, np.log(chances), np.log1p(-chances))
+    prior = np.where(truths, np.log(0.4), np.log(0.6))
+    assert score.mean() > prior.mean() or chances.size < 100
+
+
+def test_synthetic_block_groups_are_calibrated() -> None:
+    is_calibrated(*calibration(30, 600))
+
+
+@pytest.mark.thorough
+def test_300_synthetic_block_groups_are_calibrated() -> None:
+    is_calibrated(*calibration(300, 2000))
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    released = release(GROUP, np.ones((2, 4), dtype=int), VARIANCE, np.random.default_rng(0))
+    clash = {"a": 0.0, "b": 0.0, "total": 1.0, D: 4.0}
+    apart = {**released, "total": np.array([[5.0], [1], [1]])}
+    cases: list[tuple[Any, str]] = [
+        ({"tree": spine.Tree.of({"g": None})}, "must have the tree's 1 units, got 3"),
+        ({"target": "b1"}, "present must be"),
+        ({"target": "g", "present": 0}, "'g' has children"),
+        ({"target": "nobody", "present": 0}, "no unit 'nobody'"),
+        ({"target": "b1", "present": 4}, "present|cell must lie in"),
+        ({"target": "b1", "present": 0, "absent": (0, 0)}, "must be two cells"),
+        ({"target": "b1", "present": 0, "target_prior": 1.5}, "target_prior"),
+        ({"target": "b1", "present": 0, "known": [1, 2]}, "known must be"),
+        ({"known": [1, 2, 0, 0]}, "known must be"),
+        ({"draws": 0}, "draws must be at least 1"),
+        ({"prior": spine.Pmf([0.5, 0.5])}, "prior must be Flat, Poisson, NegativeBinomial or SharedRate"),
+        ({"variance": clash}, "exact queries must be nested, 'a' and 'b' are not"),
+        ({"variance": {**VARIANCE, "total": 0.0}, "released": apart}, "no histogram was found"),
+    ]
+    for options, words in cases:
+        arguments: Any = {"tree": GROUP, "released": released, "variance": VARIANCE, "draws": 2, "burn": 0, "rng": 0}
+        arguments |= options
+        with pytest.raises(ValueError, match=words):
+            sample_histograms(queries=QUERIES, **arguments)
