@@ -24,11 +24,12 @@ LONGEST = 1 << 16
 
 
 def likelihoods(
-    tree: Tree, released: Any, rho: Any, noise: Mapping[str, Mechanism] | None
+    tree: Tree, released: Any, rho: Any, noise: Mapping[str, Mechanism] | None, bounds: Bounded | None = None
 ) -> tuple[list[Likelihood], bool]:
     """One `Likelihood` per cell, and whether there is one cell only.
 
     noise : mechanisms by name of a unit or of a level, in place of rho there; a unit's own comes before its level's
+    bounds : least and largest counts, as `posterior` takes them
     """
     chosen = _by_unit(tree, noise or {})
     released, rho = aligned(tree, released, rho)
@@ -47,12 +48,24 @@ def likelihoods(
             alpha[unit], precision[unit] = mechanism.epsilon, 0.0
         elif not isinstance(mechanism, DiscreteGaussian | Exact):
             others[unit], precision[unit] = mechanism, 0.0
+    limited: dict[tuple[int, int], Floats] = {}
+    if bounds is not None:
+        low, high = (np.broadcast_to(np.asarray(one, float).reshape(len(tree), -1), values.shape) for one in bounds)
+        for unit, cell in np.argwhere(((low > 0) | np.isfinite(high)) & ~np.isinf(precision)):
+            if alpha[unit, cell] > 0 or unit in others:
+                raise ValueError(f"unit {str(tree.names[unit])!r} has bounds, which need discrete Gaussian noise")
+            table = _limited(
+                str(tree.names[unit]), values[unit, cell], precision[unit, cell], low[unit, cell], high[unit, cell]
+            )
+            if table is not None:
+                limited[int(unit), int(cell)], precision[unit, cell] = table, 0.0
     return [
         Likelihood(
             values[:, cell],
             precision[:, cell],
             alpha[:, cell],
-            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())},
+            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())}
+            | {unit: table for (unit, of), table in limited.items() if of == cell},
         )
         for cell in range(values.shape[1])
     ], single
@@ -87,6 +100,29 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
     return log
 
 
+def _limited(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
+    """Log likelihood of the counts up to the largest, none below the least; None where the bounds do not bind.
+
+    Counts beyond `FAR_NATS` of the noise are left out, as in every table.
+    """
+    reach = np.sqrt(FAR_NATS / rho) if rho > 0 else np.inf
+    nearest = np.clip(released, low, high) if rho > 0 else low
+    far = max(nearest, released) + reach if rho > 0 else np.inf
+    if high > far and (low <= 0 or (rho > 0 and low < released - reach)):
+        return None
+    last = min(high, far)
+    if not last - low <= LONGEST or last > LONGEST:
+        raise ValueError(
+            f"the bounds of unit {name!r} leave more than {LONGEST:,} counts possible: [{low:g}, {high:g}]"
+        )
+    counts = np.arange(int(last) + 1, dtype=np.float64)
+    log = -rho * (released - counts) ** 2 if rho > 0 else np.zeros(counts.size)
+    if not low <= high:
+        raise ValueError(f"no count of unit {name!r} lies within its bounds, [{low:g}, {high:g}]")
+    return np.where(counts >= low, log - log[int(low) :].max(), -np.inf)
+
+
+Bounded = tuple[ArrayLike, ArrayLike]
 Messages = Mapping[str, Message | Sequence[Message]]
 
 
@@ -97,6 +133,7 @@ def posterior(
     prior: LeafPrior | None = None,
     *,
     noise: Mapping[str, Any] | None = None,
+    bounds: Bounded | None = None,
     messages: Messages | None = None,
     outside: Message | Sequence[Message] | None = None,
     tolerance: float = 1e-10,
@@ -120,6 +157,7 @@ def posterior(
     prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
         children, and `Flat()` of a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
+    bounds : least and largest counts known without noise, as rho each; (0, infinite) where nothing is
     messages : what subtrees that were cut off say about their tops, leaves of this tree; see `upward_message`
     outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.downward_message`
     tolerance : of the mass dropped; windows are widened up to twice to meet it
@@ -137,7 +175,7 @@ def posterior(
     [1.756, 1.196, 0.56]
     """
     prior = default_prior(tree, messages or {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise)
+    like, single = likelihoods(tree, released, rho, noise, bounds)
     if cells is None and "cell" in getattr(released, "coords", ()):
         cells = released.coords["cell"].values.tolist()  # type: ignore[union-attr]
     count = len(like)
@@ -159,6 +197,7 @@ def upward_message(
     prior: LeafPrior | None = None,
     *,
     noise: Mapping[str, Any] | None = None,
+    bounds: Bounded | None = None,
     tau: float = CHUNK_TAU,
 ) -> Any:
     """Upward message of a subtree: the likelihood of its top's count, for the tree in which that top is a leaf.
@@ -174,6 +213,7 @@ def upward_message(
     rho : the same shape, or one per unit: 1 / (2 variance) of the noise; 0: not measured, infinite: exact
     prior : of the leaves; as in `posterior` where not given
     noise : other integer noise by name of level or unit, in place of rho there
+    bounds : least and largest counts known without noise, as in `posterior`
     tau : share of mass that one trim of a window may drop
 
     Returns
@@ -181,7 +221,7 @@ def upward_message(
     Message, or a tuple of one per cell where `released` has cells
     """
     prior = default_prior(tree, {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise)
+    like, single = likelihoods(tree, released, rho, noise, bounds)
     found = tuple(rise_one(tree, one, prior, tau) for one in like)
     return found[0] if single else found
 
