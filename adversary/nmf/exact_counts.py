@@ -22,7 +22,7 @@ from adversary.nmf.file_layout import AT_LEAST, AT_MOST, bare
 from adversary.nmf.products import Group, Product, Shape
 from adversary.nmf.records import Column
 
-NOISY_TABLES = ("pl94",)
+NOISY_TABLES = ("pl94_con",)
 """Constraints of DHC that the estimates had to meet, and the true counts do not."""
 TOTALS = "state_totals.csv"
 """Beside the folders of a product: its own table of state totals."""

@@ -1,9 +1,9 @@
 """The layout of a Noisy Measurement File as published: product folders, levels, kinds of records, names of queries.
 
-An archive holds product folders, such as `US_Person_PL_PROD`. In each, `<Geolevel>.parquet/DPQuery` holds noisy answers
-and `<Geolevel>.parquet/Constraint` what is known without noise, as Parquet files that lie in partitions `State=044` and,
-for DHC, `County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers, flattened in C
-order over the query's shape, with one variance for all. Units that were bypassed have no record of an answer.
+An archive holds product folders, such as `US_Person_PL_PROD`. In each, `<Geolevel>.parquet/DPQuery` holds noisy
+answers and `<Geolevel>.parquet/Constraint` what is known without noise, as Parquet files that lie in partitions
+`State=044` and, for DHC, `County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers,
+flattened in C order over the query's shape, with one variance for all. Units that were bypassed have no record of one.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def spelled(query: str, names: Iterable[str]) -> str | None:
 def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ()) -> tuple[Integers, bool]:
     """(cell,) flat indices of the cells asked for, and whether one cell was meant rather than a list of them.
 
-    A cell is a flat index, a tuple with an index per axis of the shape, where axes of length one may be left out, or one
-    of the `labels`. `cells` is one, or a list of them, or "all"; None is the only cell there is. ValueError naming
+    A cell is a flat index, a tuple with an index per axis of the shape, where axes of length one may be left out, or
+    one of the `labels`. `cells` is one, or a list of them, or "all"; None is the only cell there is. ValueError naming
     query, cell and shape.
 
     >>> flat_cells([(1, 0), 5], (2, 1, 3), "race")[0].tolist()

@@ -178,19 +178,17 @@ def gather(
     faults: list[str] | None = None, progress: bool = False,
 ) -> Level:  # fmt: skip
     """Records of a level: of one query, or the first cell of every one, and of the constraints that are exact."""
-    found = []
-    for kind in (MEASUREMENTS, CONSTRAINTS):
-        source = Source(folder(path, level, kind), level, kind, "" if level == US else root)
-        queries: dict[str, Any] | None = None
-        if query is not None:
-            names = source.query_names()
-            if kind == MEASUREMENTS:
-                queries = dict.fromkeys([name for name in [spelled(query, names)] if name], cells)
-            else:
-                queries = {name: "all" for name in names if not bare(name).startswith(NOISY_TABLES)}
-        told = f"{level} {kind}" * progress
-        found.append({} if queries == {} else collect(source, product, queries, faults, told))
-    measured, known = found
+    sources = [
+        Source(folder(path, level, kind), level, kind, "" if level == US else root)
+        for kind in (MEASUREMENTS, CONSTRAINTS)
+    ]
+    told = f"{level} " * progress
+    if query is None:
+        measured, known = (collect(one, product, None, [0], faults, told) for one in sources)
+    else:
+        name = spelled(query, sources[0].query_names())
+        measured = collect(sources[0], product, [name], cells, faults, told) if name else {}
+        known = collect(sources[1], product, None, "all", faults, told, NOISY_TABLES)
     codes = [column.geocodes for column in (*measured.values(), *known.values())]
     units = np.unique(np.concatenate([np.zeros(0, dtype=np.str_), *codes]))
     made = Level(level, measured, known, units)
@@ -280,7 +278,8 @@ def _filled(
     shape = (len(tree), asked.cells.size)
     released, rho, high = np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.inf)
     low, published = np.zeros(shape), np.full(shape, np.nan)
-    exact: list[str] = []
+    limiting: dict[str, list[str]] = {}
+    idle: set[str] = set()
     notes: list[str] = []
     starts = np.searchsorted(tree.level, np.arange(len(tree.levels) + 1))
     last = tree.levels[-1]
@@ -295,7 +294,7 @@ def _filled(
             released[here][place] = published[here][place] = column.values[kept]
             with np.errstate(divide="ignore"):
                 rho[here][place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[kept, None]
-        if not (rho[here] > 0).any():
+        if not level.measured:
             notes.append(f"{name}: {asked.query} is not measured at this level")
         rows = {one: _places(units, column) for one, column in level.known.items()}
         least, most, used, unused = limits(product, asked, level.known, units.size, rows)
@@ -307,8 +306,14 @@ def _filled(
         released[here], rho[here] = np.where(fixed, least, released[here]), np.where(fixed, np.inf, rho[here])
         if name == last:
             low[here], high[here] = least, most
-        exact += [f"{name}: {one}" for one in used]
-        notes += [f"{name}: constraint {one} does not limit the cells read" for one in unused]
+        for one in used:
+            limiting.setdefault(one, []).append(name)
+        idle |= set(unused)
+    exact = [f"{one} ({', '.join(levels)})" for one, levels in limiting.items()]
+    if idle := idle - set(limiting):
+        notes.append(f"constraints that do not limit the cells read: {', '.join(sorted(idle))}")
+    if "relgq" in product.axes:
+        notes.append(f"{', '.join(NOISY_TABLES)} has noise in it, and is not used")
     for node in np.flatnonzero(tree.level == tree.levels.index(WHOLE_STATE)) if WHOLE_STATE in tree.levels else ():
         said = _state_total(tree, int(node), product, asked, released, rho, states)
         (exact if said.endswith("residents") else notes).extend([said] * bool(said))

@@ -5,7 +5,7 @@ A batch is dropped once the wanted cells are taken from it: memory grows with un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,18 +72,22 @@ class Column:
 
 
 def collect(
-    source: Source, product: Product, queries: Mapping[str, Any] | None, faults: list[str] | None = None,
-    progress: str = "",
+    source: Source, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
+    progress: str = "", without: Sequence[str] = (),
 ) -> dict[str, Column]:  # fmt: skip
     """The wanted cells of some queries, from every record that has them, in one pass over the files.
 
     Parameters
     ----------
-    queries : cells, as `flat_cells` takes them, by the name that the file has; None: the first cell of every query
+    queries : names that the file has; None for every query but those `without`
+    cells : of these queries, as `flat_cells` takes them
     faults : what is malformed is added here, and its records left out; without it, ValueError for the first
     """
     pa = arrow()
-    condition = None if queries is None else pa.dataset.field("query_name").isin(list(queries))
+    name_field = pa.dataset.field("query_name")
+    condition = name_field.isin(list(queries)) if queries is not None else None
+    if queries is None and without:
+        condition = ~name_field.isin(list(without)) | name_field.is_null()
     wanted = ["geocode", "query_name", "query_shape", "value", "variance", *product.axes]
     if source.kind == CONSTRAINTS:
         wanted[4] = "sign"
@@ -96,9 +100,7 @@ def collect(
                 continue
             column = found.setdefault(name, Column(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name))
-            _Batch(file, column.query, rows, source, product).take(
-                column, [0] if queries is None else queries[name], faults
-            )
+            _Batch(file, column.query, rows, source, product).take(column, cells, faults)
     return {name: column.joined(faults) for name, column in sorted(found.items())}
 
 

@@ -8,6 +8,7 @@ parts hang under one unit that the file has not, the whole state, because its to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def planted(
     """
     parents, faults = [np.array([-1])], []
     start = 0
-    for upper, lower in zip(levels, levels[1:], strict=False):
+    for upper, lower in pairwise(levels):
         above, below = units[upper], units[lower]
         place = parents_of(above, below)
         if (lost := np.flatnonzero(place < 0)).size:
@@ -134,7 +135,7 @@ def name_of(code: str, level: str, states: Mapping[str, State]) -> str:
 
 
 def names_of(tree: Any, states: Mapping[str, State]) -> NDArray[np.object_]:
-    """(unit,) names of a tree's units."""
+    """(unit,) names of a tree's units, None for those without."""
     levels = np.asarray(tree.levels, dtype=object)[tree.level]
-    found = [name_of(code, level, states) for code, level in zip(tree.names.tolist(), levels, strict=True)]
+    found = [name_of(code, level, states) or None for code, level in zip(tree.names.tolist(), levels, strict=True)]
     return np.array(found, dtype=object)

@@ -103,8 +103,8 @@ class Writer:
     """
 
     def __init__(
-        self, directory: str | Path, product: str, *, overwrite: bool = False, metadata: Mapping[str, str] | None = None,
-        readme: str = "",
+        self, directory: str | Path, product: str, *, overwrite: bool = False,
+        metadata: Mapping[str, str] | None = None, readme: str = "",
     ) -> None:  # fmt: skip
         self.directory, self.product = Path(directory), product
         self.metadata, self.readme = dict(metadata or {}), readme

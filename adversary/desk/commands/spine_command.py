@@ -115,8 +115,8 @@ def spine_command(
     cell: Annotated[
         list[str] | None,
         typer.Option(
-            help="A cell of the query: its number, one number per axis such as 0,1,0,2, or in words such as 'Hispanic, 18 "
-            "and over'; may be repeated; all.",
+            help="A cell of the query: its number, one number per axis such as 0,1,0,2, or in words such as "
+            "'Hispanic, 18 and over'; may be repeated; all.",
             show_default="the only one",
         ),
     ] = None,
@@ -124,8 +124,8 @@ def spine_command(
     known: Annotated[
         str | None,
         typer.Option(
-            help="How many others that reader knows to be in the block's cell: a CSV file with columns geocode and known, "
-            "or one number for all blocks.",
+            help="How many others that reader knows to be in the block's cell: a CSV file with columns geocode and "
+            "known, or one number for all blocks.",
             metavar="FILE|N",
             show_default="not known: they follow the prior",
         ),

@@ -193,10 +193,10 @@ def _summary(account: SpinePage, found: Findings) -> Iterator[str]:
         yield "No block has an answer that is proven."
         return
     yield (
-        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, starts at {share(account.prior)}, "
-        f"and knows {account.known}. The release multiplies that by {figure_of(float(ratio.min()))} at least and "
-        f"{figure_of(float(ratio.max()))} at most; in half of the blocks by less than "
-        f"{figure_of(float(np.median(ratio)))}."
+        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, starts at "
+        f"{share(account.prior)}, and knows {account.known}. The release multiplies that by "
+        f"{figure_of(float(ratio.min()))} at least and {figure_of(float(ratio.max()))} at most; in half of the blocks "
+        f"by less than {figure_of(float(np.median(ratio)))}."
     )
     if found.protected.any():
         low, high = found.promised.ratio(account.prior)
@@ -230,8 +230,8 @@ def _warnings(account: SpinePage, found: Findings) -> Iterator[str]:
         )
     if wrong := found.status.get(MISTAKEN, 0):
         yield (
-            f"In {_blocks(wrong)} the release contradicts what the reader is said to know: such counts have a posterior "
-            f"probability below {percent(account.mistaken)}. They are listed apart, and in no other number."
+            f"In {_blocks(wrong)} the release contradicts what the reader is said to know: such counts have a "
+            f"posterior probability below {percent(account.mistaken)}. They are listed apart, and in no other number."
         )
     lost = sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN))
     if lost:
@@ -267,8 +267,8 @@ def _exactly(account: SpinePage, found: Findings) -> Section | None:
         error = figure_of(float(np.sqrt(one.moved / one.replaced))) if one.replaced else "none"
         table.add(name, f"{one.exact:,}", f"{one.bounded:,}", f"{one.replaced:,}", error)
     lines = [
-        "Totals and bounds that were published without noise. Where bounds meet, or the largest is 0, the count is known; "
-        "its noisy count then adds nothing, and was off by the error shown (root mean square)."
+        "Totals and bounds that were published without noise. Where bounds meet, or the largest is 0, the count is "
+        "known; its noisy count then adds nothing, and was off by the error shown (root mean square)."
     ]
     return Section("What is known exactly", lines, table, list(account.exact[:NOTED]))
 
@@ -282,8 +282,8 @@ def _mistaken(account: SpinePage, found: Findings) -> Section | None:
         noisy, mean, known, tail = (float(found.mistaken[one][i]) for one in ("noisy", "mean", "known", "tail"))
         table.add(name, _counted(noisy), f"{mean:,.2f}", _counted(known), share(tail))
     lines = [
-        "What the reader knows cannot be right here: counts as far off, or farther, have the posterior probability shown. "
-        "What such a reader concludes says nothing about the release, and is not given."
+        "What the reader knows cannot be right here: counts as far off, or farther, have the posterior probability "
+        "shown. What such a reader concludes says nothing about the release, and is not given."
     ]
     return Section("Blocks whose readers are mistaken", lines, table)
 

@@ -42,10 +42,11 @@ NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "drop
 
 @dataclass
 class LevelFindings:
-    """Units of a level: how many, how many measured, exact or bounded, least and largest variance; noisy counts, means.
+    """Units of a level: how many, measured, exact or bounded, least and largest variance; noisy counts and means.
 
-    `moved` sums (noisy - exact)^2 over the `replaced` noisy counts of exact units, `squares` sums (noisy - mean)^2 over measured units, `below` counts noisy counts below zero; `points` is a sample,
-    (noisy, mean), of all measured units where there are few.
+    `moved` sums (noisy - exact)^2 over the `replaced` noisy counts of exact units, `squares` sums (noisy - mean)^2 over
+    measured units, `below` counts noisy counts below zero; `points` is a sample, (noisy, mean), of all measured units
+    where there are few.
     """
 
     units: int = 0

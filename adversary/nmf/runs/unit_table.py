@@ -33,7 +33,7 @@ COLUMNS = {
     "log_odds": "of one more person, for the reader of this leaf; null where no leaf",
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
-    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or see adversary.reader.spine.STATUS)",
+    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
     "dropped": "bound on the error of every probability of this posterior",
     "path_rho": "sum of rho = 1 / (2 variance) of a leaf and of all above it, exact counts left out",
     "path_exact": "whether an exact count is among them",

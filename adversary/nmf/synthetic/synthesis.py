@@ -2,8 +2,8 @@
 
 Nobody in these files exists. The noise is real: discrete Gaussian of sigma^2 = 1 / rho, the budget of every query at
 every level that of the 2020 persons tables (`adversary.policy.census`). The layout is the published one: a state in two
-parts, units with one child bypassed to their parents, bounds on group quarters, structural zeros, and beside them a
-table of the state's exact total. The truth lies there too, in `truth.parquet`, for tests of what is inferred without it.
+parts, only children bypassed to their parents, bounds on group quarters, structural zeros, and beside them a
+table of the state's exact total. The truth lies there too, in `truth.parquet`, to test what is inferred without it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ README = """# A synthetic Noisy Measurement File
 with the code 99 does not exist, and no number was taken from, or fitted to, a census.
 
 What is real is the noise: every count was given discrete Gaussian noise of the size that the same query had, at the
-same geographic level, in the redistricting release of the 2020 Census (variance 1 / rho for bounded neighbours). {shape}
+same geographic level, in the redistricting release of the 2020 Census (variance 1 / rho for bounded neighbours).
+{shape}
 
 - `{folder}/<Geolevel>.parquet/DPQuery`: noisy counts, a record for each query of each unit that was measured
 - `{folder}/<Geolevel>.parquet/Constraint`: bounds and counts without noise
@@ -45,7 +46,7 @@ Made by `adversary nmf synth` with {parameters}.
 
 
 class Made(NamedTuple):
-    """Units of one level: geocodes, counts and facilities, the deepest level whose budget each has, and who has none."""
+    """Units of one level: geocodes, counts, facilities, the deepest level whose budget each has, and who has none."""
 
     level: str
     geocodes: list[str]
@@ -204,7 +205,7 @@ def _constraints(recipe: Recipe, units: Made) -> list[Records]:
     return made
 
 
-def _truth_table(units: Sequence[Made], recipe: Recipe, metadata: Mapping[str, str]) -> Any:
+def _truth_table(units: Sequence[Made], recipe: Recipe, metadata: dict[str, str]) -> Any:
     pa = arrow()
     levels = [one.level for one in units for _ in one.geocodes]
     size = int(np.prod(recipe.shape))

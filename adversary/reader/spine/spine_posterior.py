@@ -148,7 +148,8 @@ class SpinePosterior:
         -------
         Dataset over the leaves: `log_bayes_factor`, `log_odds`, `posterior`, `ratio` of posterior to prior, `error`
         (proven bound on the error of log_bayes_factor, rounding apart), `tail` (posterior probability of counts as far
-        off as `known`, which is returned too; small where the reader is mistaken, NaN where nothing is known) and `status`: see `STATUS`.
+        off as `known`, which is returned too; small where the reader is mistaken, NaN where nothing is known) and
+        `status`: see `STATUS`.
 
         >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
         >>> from adversary.reader.spine import Flat, posterior
