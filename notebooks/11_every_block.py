@@ -120,8 +120,9 @@ plt.show()
 # ## What a reader learns in every block
 #
 # One reader for each block: they do not know the others in it, believe of them what the prior says, given everything
-# else that was published, and give one more person a probability of 10 %. Beside the answer stands what the noise promises: a person more or less in a block moves one
-# count at each level, so the promise is zero-concentrated DP with the sum of rho along the path.
+# else that was published, and give one more person a probability of 10 %. Beside the answer stands what the noise
+# guarantees: a person more or less in a block moves one count at each level, so the guarantee is zero-concentrated DP
+# with the sum of rho along the path.
 
 # %%
 others = truth[tree.leaves]

@@ -45,7 +45,7 @@ def contents(directory: str | Path, product: str | None = None, *, progress: boo
         units = units_by_level(names, found, code_lengths(path, levels))
         tree, faults = planted(names, units, lambda level, code: named_in(found, level, code))
         problems += faults
-        problems += [] if faults else _absent(tree, found)
+        problems += _absent(tree, found) if not faults and units[names[0]].size == 1 else []
     problems += _shapes(kind, found)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
     return {

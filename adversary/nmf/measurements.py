@@ -317,6 +317,7 @@ def _filled(
     for node in np.flatnonzero(tree.level == tree.levels.index(WHOLE_STATE)) if WHOLE_STATE in tree.levels else ():
         said = _state_total(tree, int(node), product, asked, released, rho, states)
         (exact if said.endswith("residents") else notes).extend([said] * bool(said))
+    _raise_bounds(tree, rho, low, high)
     rho[np.isnan(released)] = 0.0
     low[rho == np.inf], high[rho == np.inf] = 0.0, np.inf
     arrays = (
@@ -333,6 +334,17 @@ def _filled(
         tree, *arrays, asked.query, asked.shape, asked.cells, labels, tuple(exact), tuple(notes), states, product.name,
         synthetic,
     )  # fmt: skip
+
+
+def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
+    """Bounds of only children, which were bypassed, go to the parents that were measured in their place."""
+    limited = (low > 0) | np.isfinite(high)
+    for unit in np.flatnonzero((limited & (rho == 0)).any(axis=1)):
+        v = int(unit)
+        while v > 0 and tree.children[tree.parent[v]] == 1 and not (rho[v] > 0).any():
+            v = int(tree.parent[v])
+        if v != unit and (rho[v] > 0).all():
+            low[v], high[v], low[unit], high[unit] = low[unit].copy(), high[unit].copy(), 0.0, np.inf
 
 
 def _places(units: Codes, column: Column) -> tuple[Integers, Integers]:

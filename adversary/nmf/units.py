@@ -86,7 +86,7 @@ def planted(
 
     named : file, geocode and query of a unit at a level
     """
-    parents, faults = [np.array([-1])], []
+    parents, faults = [np.full(units[levels[0]].size, -1)], []
     start = 0
     for upper, lower in pairwise(levels):
         above, below = units[upper], units[lower]

@@ -371,10 +371,10 @@ def _across(
     question: Question, read: Measurements, files: Mapping[str, Path]
 ) -> tuple[spine.SpinePosterior, Callable[[str | None], Any]]:
     """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
-    released, rho, _ = _columns(read)
+    released, rho, bounds = _columns(read)
     messages = {name: _messages(file) for name, file in files.items()}
     found = spine.posterior(
-        read.tree, released, rho, question.leaf_prior, messages=messages, tolerance=question.tolerance
+        read.tree, released, rho, question.leaf_prior, bounds=bounds, messages=messages, tolerance=question.tolerance
     )
     total, exact = path_rho(read.tree, rho)
 

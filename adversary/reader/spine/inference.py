@@ -54,9 +54,7 @@ def likelihoods(
         for unit, cell in np.argwhere(((low > 0) | np.isfinite(high)) & ~np.isinf(precision)):
             if alpha[unit, cell] > 0 or unit in others:
                 raise ValueError(f"unit {str(tree.names[unit])!r} has bounds, which need discrete Gaussian noise")
-            table = _limited(
-                str(tree.names[unit]), values[unit, cell], precision[unit, cell], low[unit, cell], high[unit, cell]
-            )
+            table = _limited(str(tree.names[unit]), *(one[unit, cell] for one in (values, precision, low, high)))
             if table is not None:
                 limited[int(unit), int(cell)], precision[unit, cell] = table, 0.0
     return [
@@ -103,22 +101,21 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
 def _limited(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
     """Log likelihood of the counts up to the largest, none below the least; None where the bounds do not bind.
 
-    Counts beyond `FAR_NATS` of the noise are left out, as in every table.
+    Counts beyond `FAR_NATS` of the noise are left out, as in every table. Where nothing was measured, bounds that leave
+    more than `LONGEST` counts possible are none.
     """
+    if not low <= high:
+        raise ValueError(f"no count of unit {name!r} lies within its bounds, [{low:g}, {high:g}]")
     reach = np.sqrt(FAR_NATS / rho) if rho > 0 else np.inf
-    nearest = np.clip(released, low, high) if rho > 0 else low
-    far = max(nearest, released) + reach if rho > 0 else np.inf
-    if high > far and (low <= 0 or (rho > 0 and low < released - reach)):
+    last = high if rho == 0 else min(high, max(released, low) + reach)
+    if (rho == 0 and last > LONGEST) or (last < high and low <= max(released - reach, 0.0)):
         return None
-    last = min(high, far)
-    if not last - low <= LONGEST or last > LONGEST:
+    if last > LONGEST:
         raise ValueError(
             f"the bounds of unit {name!r} leave more than {LONGEST:,} counts possible: [{low:g}, {high:g}]"
         )
     counts = np.arange(int(last) + 1, dtype=np.float64)
     log = -rho * (released - counts) ** 2 if rho > 0 else np.zeros(counts.size)
-    if not low <= high:
-        raise ValueError(f"no count of unit {name!r} lies within its bounds, [{low:g}, {high:g}]")
     return np.where(counts >= low, log - log[int(low) :].max(), -np.inf)
 
 
