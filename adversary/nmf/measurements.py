@@ -32,7 +32,16 @@ from adversary.nmf.file_layout import (
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.products import Product
 from adversary.nmf.records import US, Column, collect, label_of
-from adversary.nmf.units import WHOLE_STATE, Codes, levels_below, planted, root_of, whole_states
+from adversary.nmf.units import (
+    WHOLE_STATE,
+    Codes,
+    in_order,
+    levels_below,
+    places_of,
+    planted,
+    root_of,
+    whole_states,
+)  # fmt: skip
 from adversary.reader.spine import Tree
 
 FARTHEST = 12.0
@@ -148,7 +157,7 @@ def read(
     path = opened(directory, product)
     kind, synthetic = product_of(path)
     every, code = levels_of(path, kind), root_of(root, state, county)
-    lengths = code_lengths(path, every)
+    lengths = code_lengths(path, every, code)
     names = levels_below(code, lengths, every)
     found = {
         name: gather(path, kind, name, code, query, cells, progress=progress) for name in names if name != WHOLE_STATE
@@ -163,11 +172,12 @@ def read(
     return _filled(tree, kind, asked, found, state_totals(totals, path), synthetic)
 
 
-def code_lengths(path: Path, levels: tuple[str, ...]) -> dict[str, int]:
-    """Number of characters of the geocodes of each level, by the first record of it."""
+def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[str, int]:
+    """Number of characters of the geocodes of each level, by the first record in the partitions of a root."""
     found: dict[str, int] = {}
-    for level in levels:
-        codes = (Source(folder(path, level, kind), level, kind).first_geocode() for kind in (MEASUREMENTS, CONSTRAINTS))
+    for level in levels[1:] if root and levels[0] == US else levels:
+        sources = (Source(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
+        codes = (source.first_geocode() for source in sources)
         if (code := next((one for one in codes if one is not None), None)) is not None:
             found[level] = len(code)
     return found
@@ -215,7 +225,7 @@ def units_by_level(names: tuple[str, ...], found: Mapping[str, Level], lengths: 
             units[name] = np.unique(np.concatenate([units[name], above]))
         if name == US and not units[name].size:
             units[name] = np.array([US])
-    return units
+    return {name: in_order(codes) for name, codes in units.items()}
 
 
 def named_in(found: Mapping[str, Level], level: str, code: str) -> str:
@@ -349,8 +359,8 @@ def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
 
 def _places(units: Codes, column: Column) -> tuple[Integers, Integers]:
     """Places of the units among the sorted ones that records are of, and these records."""
-    place = np.minimum(np.searchsorted(units, column.geocodes), max(units.size - 1, 0))
-    kept = np.flatnonzero(units[place] == column.geocodes) if units.size else np.zeros(0, dtype=np.int64)
+    place = places_of(units, column.geocodes)
+    kept = np.flatnonzero(place >= 0)
     return place[kept], kept
 
 

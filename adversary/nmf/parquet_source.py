@@ -81,13 +81,6 @@ class Source:
             return not root or root[-2:] == code[1:3] or root[1:3] == code or root == code
         return code.startswith(root) or root.startswith(code)
 
-    def columns(self, faults: list[str] | None = None) -> list[str]:
-        """Names of the columns of the first file that can be read."""
-        for file in self.files(faults):
-            with _named(file.path):
-                return list(arrow().parquet.read_schema(file.path).names)
-        return []
-
     def batches(
         self, columns: Sequence[str], condition: Any = None, progress: str = "", faults: list[str] | None = None
     ) -> Iterator[tuple[File, Any]]:
@@ -135,9 +128,14 @@ class Source:
         return sorted(names)
 
     def first_geocode(self) -> str | None:
-        """The geocode of some record."""
-        for _, batch in self.batches(["geocode"]):
-            return next((code for code in texts(batch.column(0)).to_pylist() if code is not None), None)
+        """The geocode of some record in the wanted partitions."""
+        for file in self.files():
+            with _named(file.path), arrow().parquet.ParquetFile(file.path) as opened:
+                if "geocode" in opened.schema_arrow.names:
+                    for batch in opened.iter_batches(64, columns=["geocode"]):
+                        found = [code for code in batch.column(0).to_pylist() if isinstance(code, str)]
+                        if found:
+                            return str(found[0])
         return None
 
 

@@ -59,19 +59,38 @@ def levels_below(root: str, lengths: Mapping[str, int], levels: tuple[str, ...])
     return tuple(names[names.index(fits[0]) :])
 
 
+def keys_of(codes: Codes) -> Codes:
+    """Geocodes with the state's digits first, so that their order keeps both parts of a state together.
+
+    >>> keys_of(np.array(["US", "044", "14400100"])).tolist()
+    ['US', '440', '44100100']
+    """
+    keys = [code[1:3] + code[0] + code[3:] if len(code) > STATE_DIGITS else code for code in codes.tolist()]
+    return np.array(keys, dtype=np.str_) if keys else np.zeros(0, dtype=np.str_)
+
+
+def in_order(codes: Codes) -> Codes:
+    """Units by their keys: children of one unit stand side by side, in the order of their parents."""
+    return codes[np.argsort(keys_of(codes), kind="stable")]
+
+
+def places_of(units: Codes, codes: Codes) -> Integers:
+    """Places of codes among units in order; -1 for those that are not there."""
+    if units.size == 0:
+        return np.full(codes.size, -1)
+    known, wanted = keys_of(units), keys_of(codes)
+    place = np.minimum(np.searchsorted(known, wanted), units.size - 1)
+    return np.where(known[place] == wanted, place, -1)
+
+
 def parents_of(above: Codes, below: Codes) -> Integers:
-    """(unit,) place of each unit's parent among the sorted units of the level above; -1 for none."""
-    if above.size == 0:
-        return np.full(below.size, -1)
+    """(unit,) place of each unit's parent among the units of the level above; -1 for none."""
     if above.tolist() == [US]:
         return np.zeros(below.size, dtype=np.int64)
-    width = len(above[0])
-    if width == STATE_DIGITS:
-        begins = np.array([code[1:3] for code in below.tolist()], dtype=np.str_)
-    else:
-        begins = below.astype(f"<U{width}")
-    place = np.minimum(np.searchsorted(above, begins), above.size - 1)
-    return np.where(above[place] == begins, place, -1)
+    keys, known = keys_of(below), keys_of(above)
+    begins = keys.astype(f"<U{len(above[0])}") if above.size else keys
+    place = np.minimum(np.searchsorted(known, begins), max(above.size - 1, 0))
+    return np.where(known[place] == begins, place, -1) if above.size else np.full(below.size, -1)
 
 
 def whole_states(states: Codes) -> Codes:

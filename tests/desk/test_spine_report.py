@@ -100,7 +100,7 @@ def test_the_reader_who_does_not_know_the_others_is_within_the_bounds() -> None:
     ratio = block_results.blocks(fair, "ratio")
     assert ((low <= ratio) & (ratio <= high)).mean() >= 0.95
     text = words(replace(account(), table=fair, known=spine_page.UNKNOWN))
-    assert "knows not how many others there are: they follow the prior of the blocks' counts" in text
+    assert "knows nothing of the others in the block, who follow the prior of the blocks' counts" in text
     assert "Take care" not in text
 
 

@@ -42,7 +42,7 @@ DRAWN = 12
 NOTED = 12
 """Notes on what was read."""
 
-UNKNOWN = "not how many others there are: they follow the prior of the blocks' counts, given everything else"
+UNKNOWN = "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
 
 MEANING = {
     "ok": "found, and proven to the tolerance",

@@ -260,7 +260,7 @@ def _largest(table: Columns) -> dict[str, Any]:
 
 def _most_mistaken(table: Columns) -> dict[str, Any]:
     """Rows of the blocks whose readers are mistaken, those whom the release contradicts most first."""
-    rows = np.flatnonzero(column(table, "status") == MISTAKEN)
+    rows = np.flatnonzero(column(table, "status") == MISTAKEN) if "status" in table else np.zeros(0, dtype=np.int64)
     tail = column(table, "tail")[rows] if "tail" in table else np.zeros(rows.size)
     rows = rows[np.argsort(tail, kind="stable")][:WORST]
     return {name: column(table, name)[rows] for name in KEPT if name in table}
