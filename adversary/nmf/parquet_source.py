@@ -110,32 +110,37 @@ class Source:
                     raise
                 faults.append(str(error))
 
-    def query_names(self, faults: list[str] | None = None, *, every: bool = False) -> list[str]:
-        """Names of the queries in the first file that has any, or in `every` file, as they are written, sorted."""
+    def query_names(self) -> list[str]:
+        """Names of the queries in the first file that has any, as they are written, sorted.
+
+        Where statistics say that a row group has one query, nothing of it is read.
+        """
         names: set[str] = set()
-        last = ""
-        for file, batch in self.batches(["query_name"], faults=faults):
-            if names and not every and file.path != last:
+        for file in self.files():
+            with _named(file.path), arrow().parquet.ParquetFile(file.path) as opened:
+                _check_columns(opened.schema_arrow, ["query_name"], file.path)
+                place = opened.schema_arrow.get_field_index("query_name")
+                for group in range(opened.num_row_groups):
+                    known = opened.metadata.row_group(group).column(place).statistics
+                    if known is not None and known.has_min_max and known.min == known.max:
+                        names.add(known.min)
+                    else:
+                        column = opened.read_row_group(group, columns=["query_name"]).column(0)
+                        names |= set(column.unique().to_pylist())
+            if names := {name for name in names if name and name.strip()}:
                 break
-            last = file.path
-            found = set(batch.column(0).unique().to_pylist())
-            if any(name is None or not name.strip() for name in found):
-                wrong = f"{file.path}: query_name is missing in a record"
-                if faults is None:
-                    raise ValueError(wrong)
-                faults.append(wrong)
-            names |= {name for name in found if name and name.strip()}
         return sorted(names)
 
     def first_geocode(self) -> str | None:
-        """The geocode of some record in the wanted partitions."""
-        for file in self.files():
-            with _named(file.path), arrow().parquet.ParquetFile(file.path) as opened:
-                if "geocode" in opened.schema_arrow.names:
+        """The geocode of some record in the wanted partitions; what cannot be read is passed over, and told later."""
+        for file in self.files([]):
+            try:
+                with arrow().parquet.ParquetFile(file.path) as opened:
                     for batch in opened.iter_batches(64, columns=["geocode"]):
-                        found = [code for code in batch.column(0).to_pylist() if isinstance(code, str)]
-                        if found:
+                        if found := [code for code in batch.column(0).to_pylist() if isinstance(code, str)]:
                             return str(found[0])
+            except (arrow().ArrowException, OSError, UnicodeDecodeError, IndexError):
+                continue
         return None
 
 

@@ -100,7 +100,10 @@ def collect(
                 continue
             column = found.setdefault(name, Column(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name))
-            _Batch(file, column.query, rows, source, product).take(column, cells, faults)
+            try:
+                _Batch(file, column.query, rows, source, product).take(column, cells, faults)
+            except ValueError as error:  # told with geocode and query; whatever else the file has is read
+                _tell(faults, str(error))
     return {name: column.joined(faults) for name, column in sorted(found.items())}
 
 
