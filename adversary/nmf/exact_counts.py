@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
 
 
 def limits(
-    product: Product, asked: Column, known: Mapping[str, Column], units: int, rows: Mapping[str, tuple[object, object]]
+    product: Product, asked: Column, known: Mapping[str, Column], units: int, rows: Mapping[str, tuple[Any, Any]]
 ) -> tuple[Floats, Floats, list[str], list[str]]:
     """(unit, cell) least and largest counts that constraints of a level allow, and names of those used and not used.
 
@@ -89,26 +89,26 @@ def limits(
     assert asked.shape is not None
     low, high = np.zeros((units, asked.cells.size)), np.full((units, asked.cells.size), np.inf)
     wanted = groups_of(product, asked.query, asked.words, asked.shape)
-    used, unused = [], []
+    used: list[str] = []
+    unused: list[str] = []
     for name, column in known.items():
         sets = None if column.shape is None else groups_of(product, name, column.words, column.shape)
-        same = bare(name) == asked.query and column.shape == asked.shape
-        if column.shape is None or (not same and (sets is None or wanted is None)):
+        if column.shape is None or sets is None or wanted is None:
             unused.append(name)
             continue
         here, records = rows[name]
         bound = False
         for i, cell in enumerate(asked.cells):
-            over, within = ([int(cell)],) * 2 if same else _cells(wanted, sets, asked.shape, column.shape, int(cell))  # type: ignore[arg-type]
-            values, signs = column.values[records], column.sign[records]  # type: ignore[index]
+            over, within = _cells(wanted, sets, asked.shape, column.shape, int(cell))
+            values, signs = column.values[records], column.sign[records]
             if over:
                 most = np.where(signs != AT_LEAST, values[:, over].sum(axis=1), np.inf)
                 most = np.where((signs == AT_MOST) & (values[:, over] >= UNLIMITED).any(axis=1), np.inf, most)
-                high[here, i] = np.minimum(high[here, i], most)  # type: ignore[index]
+                high[here, i] = np.minimum(high[here, i], most)
                 bound |= bool(np.isfinite(most).any())
             if within:
                 least = np.where(signs != AT_MOST, values[:, within].sum(axis=1), 0.0)
-                low[here, i] = np.maximum(low[here, i], least)  # type: ignore[index]
+                low[here, i] = np.maximum(low[here, i], least)
                 bound |= bool((least > 0).any())
         (used if bound else unused).append(name)
     return low, high, used, unused

@@ -19,7 +19,6 @@ from adversary.nmf.exact_counts import NOISY_TABLES, State, limits, state_totals
 from adversary.nmf.file_layout import (
     CONSTRAINTS,
     MEASUREMENTS,
-    Shape,
     bare,
     flat_cells,
     folder,
@@ -30,7 +29,7 @@ from adversary.nmf.file_layout import (
     spelled,
 )
 from adversary.nmf.parquet_source import Source
-from adversary.nmf.products import Product
+from adversary.nmf.products import Product, Shape
 from adversary.nmf.records import US, Column, collect, label_of
 from adversary.nmf.units import (
     WHOLE_STATE,
@@ -330,18 +329,14 @@ def _filled(
     _raise_bounds(tree, rho, low, high)
     rho[np.isnan(released)] = 0.0
     low[rho == np.inf], high[rho == np.inf] = 0.0, np.inf
-    arrays = (
-        released,
-        rho,
-        low,
-        high,
-        np.where(np.isnan(published), np.where(np.isinf(rho), released, np.nan), published),
-    )
-    arrays = tuple(one[:, 0] for one in arrays) if asked.single else arrays
+    known = np.where(np.isinf(rho), released, np.nan)
+    every: list[Floats] = [released, rho, low, high, np.where(np.isnan(published), known, published)]
+    if asked.single:
+        every = [one[:, 0] for one in every]
     labels = tuple(label_of(product, asked, int(cell)) for cell in asked.cells)
     assert asked.shape is not None
     return Measurements(
-        tree, *arrays, asked.query, asked.shape, asked.cells, labels, tuple(exact), tuple(notes), states, product.name,
+        tree, *every, asked.query, asked.shape, asked.cells, labels, tuple(exact), tuple(notes), states, product.name,
         synthetic,
     )  # fmt: skip
 

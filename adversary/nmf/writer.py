@@ -20,7 +20,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, Shape, arrow, folder
+from adversary.nmf.file_layout import CONSTRAINTS, EQUAL, MEASUREMENTS, SUFFIX, arrow, folder
+from adversary.nmf.products import Shape
 
 NUMBERS = 2**21
 """Counts in one row group, at most: 16 MiB before they are packed."""

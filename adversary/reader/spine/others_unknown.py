@@ -53,11 +53,8 @@ def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) 
     low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
     outer, lifted = call(one_more, made, solution.theta, solution.tau, messages, low, top)
     windows, units = messages.windows[tree.leaves], made.units[tree.leaves]
-    sizes = windows["size"].astype(np.int64)
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    place = np.repeat(windows["place"] - starts, sizes) + np.arange(ends[-1])
-    count = np.repeat(windows["low"] - starts, sizes) + np.arange(ends[-1])
+    place, count, starts, sizes = _windows(windows)
+    ends = starts + sizes
     slope, start = (np.repeat(units[name], sizes) for name in ("slope", "start"))
     law = np.where(count > 0, count / (slope * np.maximum(count - 1, 0) + start), 0.0)
     mass = np.add.reduceat(messages.data[place] * outer[place], starts)
@@ -125,14 +122,19 @@ def tail_probability(tree: Tree, solution: Solution, known: Any) -> Floats:
 
     The least of P(X <= known + 1) and P(X >= known), nobody's own knowledge used; NaN where nothing is known.
     """
-    windows, messages = solution.messages.windows[tree.leaves], solution.messages
-    sums = np.concatenate([[0.0], np.cumsum(messages.data * solution.outer)])
-
-    def below(count: Any) -> Floats:
-        reach = np.clip(np.nan_to_num(count, nan=0.0) - windows["low"], 0, windows["size"]).astype(np.int64)
-        return np.asarray(sums[windows["place"] + reach] - sums[windows["place"]])
-
-    total = sums[windows["place"] + windows["size"]] - sums[windows["place"]]
+    messages = solution.messages
+    place, count, starts, sizes = _windows(messages.windows[tree.leaves])
+    mass = messages.data[place] * solution.outer[place]
+    own = np.repeat(np.nan_to_num(known), sizes)
+    below, above = (np.add.reduceat(np.where(here, mass, 0.0), starts) for here in (count <= own + 1, count >= own))
     with np.errstate(invalid="ignore", divide="ignore"):
-        least = np.minimum(below(known + 2.0), total - below(known)) / total
-    return np.where(np.isnan(known) | ~np.isfinite(total), np.nan, np.clip(least, 0.0, 1.0))
+        least = np.minimum(below, above) / np.add.reduceat(mass, starts)
+    return np.where(np.isnan(known), np.nan, least)
+
+
+def _windows(windows: Any) -> tuple[Integers, Integers, Integers, Integers]:
+    """Places and counts of all numbers of some units, where each unit's begin, and how many they are."""
+    sizes = windows["size"].astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
+    step = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)
+    return np.repeat(windows["place"], sizes) + step, np.repeat(windows["low"], sizes) + step, starts, sizes
