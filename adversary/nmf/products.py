@@ -1,4 +1,4 @@
-"""The products that Noisy Measurement Files come in: their folders, levels, axes, categories and groups of categories.
+"""The products that Noisy Measurement Files come in: their levels, axes, categories and groups of categories.
 
 As published for the 2020 Census: persons and housing units of the redistricting data (PL 94-171), and persons of the
 Demographic and Housing Characteristics file (DHC). An axis of a query holds "*" (summed over), the axis' own name or
@@ -78,7 +78,6 @@ class Product:
     Parameters
     ----------
     name : in words
-    folders : ends of the names of its folders
     levels : from the top down
     axes : categories of every axis, in the order of the histogram
     total : what the count of everything is called
@@ -86,7 +85,6 @@ class Product:
     """
 
     name: str
-    folders: tuple[str, ...]
     levels: tuple[str, ...]
     axes: dict[str, tuple[str, ...]]
     total: str
@@ -141,17 +139,13 @@ DHC_LEVELS = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subs
 AGES = ("under 1 year", *(f"{age} years" for age in range(1, 115)), "115 and over")
 PL_PERSONS = Product(
     "PL 94-171 persons",
-    ("Person_PL_PROD",),
     PL_LEVELS,
     {"hhgq": QUARTERS, "votingage": ("under 18", "18 and over"), "hispanic": HISPANIC, "cenrace": CENRACE},
     "P1 total",
 )
-PL_UNITS = Product(
-    "PL 94-171 housing units", ("Unit_PL_PROD",), PL_LEVELS, {"h1": ("vacant", "occupied")}, "H1 total", False
-)
+PL_UNITS = Product("PL 94-171 housing units", PL_LEVELS, {"h1": ("vacant", "occupied")}, "H1 total", False)
 DHC_PERSONS = Product(
     "DHC persons",
-    ("DHCP_PROD",),
     DHC_LEVELS,
     {
         "relgq": (*RELATIONS, *FACILITIES),

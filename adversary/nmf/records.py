@@ -94,12 +94,13 @@ def collect(
     found: dict[str, Column] = {}
     for file, batch in source.batches(wanted, condition, progress, faults):
         names = texts(batch.column(1))
-        for name in names.unique().to_pylist():
+        several = names.unique().to_pylist()
+        for name in several:
             if name is None or not name.strip():
                 _tell(faults, f"{file.path}: query_name is missing in a record")
                 continue
             column = found.setdefault(name, Column(bare(name)))
-            rows = batch.filter(pa.compute.equal(names, name))
+            rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
                 _Batch(file, column.query, rows, source, product).take(column, cells, faults)
             except ValueError as error:  # told with geocode and query; whatever else the file has is read
