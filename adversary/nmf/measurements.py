@@ -57,7 +57,7 @@ class Measurements:
     released : (node,) or (node, cell) whole numbers, NaN where not measured; the count itself where it is exact
     rho : as `released`; 1 / (2 variance), 0 where not measured, infinite where the count is known exactly
     low, high : as `released`; least and largest counts that published bounds allow
-    published : as `released`; the noisy counts, also where the count is known exactly
+    published : as `released`; the noisy counts, also where the count is known exactly; NaN where not measured
     query, shape : the query, as the file spells it, and the lengths of its axes
     cells, labels : (cell,) flat indices of the cells in the shape, in C order, and the cells in words
     exact : what was used that has no noise, in words
@@ -329,8 +329,7 @@ def _filled(
     _raise_bounds(tree, rho, low, high)
     rho[np.isnan(released)] = 0.0
     low[rho == np.inf], high[rho == np.inf] = 0.0, np.inf
-    known = np.where(np.isinf(rho), released, np.nan)
-    every: list[Floats] = [released, rho, low, high, np.where(np.isnan(published), known, published)]
+    every: list[Floats] = [released, rho, low, high, published]
     if asked.single:
         every = [one[:, 0] for one in every]
     labels = tuple(label_of(product, asked, int(cell)) for cell in asked.cells)

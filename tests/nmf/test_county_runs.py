@@ -360,7 +360,7 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     for wrong, told in (
         (("--query", "elsewhere"), "query 'elsewhere' is not there"),
         (("--state", "4"), "state must be its FIPS code of 2 digits"),
-        (("--known", "nowhere.csv"), "nowhere.csv"),
+        (("--cell", "1", "--known", "nowhere.csv"), "nowhere.csv"),
         (("--cell", "99"), "cell 99 lies outside query detailed, which has 2 x 2 x 1 x 3 cells"),
         (("--query", "detialed"), "did you mean 'detailed'?"),
         (("--cell", "x"), "query detailed has no cell 'x'"),

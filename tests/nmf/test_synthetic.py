@@ -174,7 +174,7 @@ def test_the_noise_has_that_variance_at_every_level(read: Any, query: str) -> No
 def test_noise_of_different_units_cells_and_queries_is_unrelated(read: Any) -> None:
     found, truth = read("detailed", "all")
     noise = (found.published - truth)[found.tree.level == BLOCK]
-    noise = noise[np.isfinite(noise).all(axis=1)] * np.sqrt(adv.census.rho_star("block", "detailed"))
+    noise = noise[np.isfinite(noise).all(axis=1)] * float(adv.census.rho_star("block", "detailed")) ** 0.5
     rows, columns = noise.shape
     for pairs in (noise[:-1] * noise[1:], noise[:, :-1] * noise[:, 1:]):
         assert abs(pairs.mean()) < 5 / np.sqrt(rows * columns)

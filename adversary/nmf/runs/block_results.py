@@ -58,7 +58,7 @@ def results(
     values = np.asarray(released, dtype=np.float64)
     precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
     nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
-    published = np.where(precision > 0, values, np.nan)
+    published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
     read = Measurements(tree, values, precision, *nothing, published, "", (1,), np.array([cell]), ("",))
     found = unit_columns(posterior, read, prob)
     if membership is None:

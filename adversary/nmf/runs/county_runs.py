@@ -241,6 +241,7 @@ def run(
     if not resume and any(has_chunks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
     found = question.read(progress=progress)
+    others = question.others(found.tree)
     made = [one for one in (target, *target.parents) if not one.exists()]
     there = {one.name for one in target.glob("*")}
     try:
@@ -249,7 +250,7 @@ def run(
             with alone(target):
                 for left in target.rglob(TEMPORARY):
                     left.unlink(missing_ok=True)
-                return _run(question, found, target, resume=resume, scheduler=address, progress=progress)
+                return _run(question, found, others, target, resume=resume, scheduler=address, progress=progress)
     except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
         for name in {UNITS, MESSAGES} - there:
             shutil.rmtree(target / name, ignore_errors=True)
@@ -259,12 +260,12 @@ def run(
         raise
 
 
-def _run(question: Question, found: Measurements, target: Path, **how: Any) -> Run:
+def _run(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The same on the workers of a scheduler, or in this process without one."""
     tree = found.tree
     split = tree.levels.index(question.level) if question.level in tree.levels else 0
     roots = np.flatnonzero(tree.level == split)
-    others, inputs = question.others(tree), _digest(found, question)
+    inputs = _digest(found, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
         parameters = question.parameters | {"stage": stage}
@@ -295,11 +296,10 @@ def _run(question: Question, found: Measurements, target: Path, **how: Any) -> R
     return Run(target, made.files, above, made.kept, (*damaged, *made.damaged), upper)
 
 
-def _digest(found: Measurements, question: Question) -> str:
+def _digest(found: Measurements, others: Floats | None) -> str:
     """Of all that was read."""
     digest = hashlib.sha256(json.dumps([found.query, found.shape, found.tree.levels]).encode())
     arrays = (found.tree.names, found.released, found.rho, found.low, found.high, found.published, found.cells)
-    others = question.others(found.tree)
     for one in (*arrays, np.zeros(0) if others is None else others):
         digest.update(np.ascontiguousarray(one).tobytes())
     return digest.hexdigest()
