@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adversary._core import Floats, check_whole
-from adversary.nmf.file_layout import AT_LEAST, AT_MOST, bare
+from adversary.nmf.file_layout import AT_LEAST, AT_MOST, EQUAL, bare
 from adversary.nmf.products import Group, Product, Shape
 from adversary.nmf.records import Column
 
@@ -77,7 +77,8 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
 
 
 def limits(
-    product: Product, asked: Column, known: Mapping[str, Column], units: int, rows: Mapping[str, tuple[Any, Any]]
+    product: Product, asked: Column, known: Mapping[str, Column], units: int, rows: Mapping[str, tuple[Any, Any]],
+    lowest: bool,
 ) -> tuple[Floats, Floats, list[str], list[str]]:
     """(unit, cell) least and largest counts that constraints of a level allow, and names of those used and not used.
 
@@ -85,6 +86,7 @@ def limits(
     ----------
     asked : the query and its cells; known : constraints by name
     rows : of each constraint, units that have a record, and these records
+    lowest : whether these are the smallest units, of which bounds are kept; of others only what fixes a count is used
     """
     assert asked.shape is not None
     low, high = np.zeros((units, asked.cells.size)), np.full((units, asked.cells.size), np.inf)
@@ -105,11 +107,11 @@ def limits(
                 most = np.where(signs != AT_LEAST, values[:, over].sum(axis=1), np.inf)
                 most = np.where((signs == AT_MOST) & (values[:, over] >= UNLIMITED).any(axis=1), np.inf, most)
                 high[here, i] = np.minimum(high[here, i], most)
-                bound |= bool(np.isfinite(most).any())
+                bound |= bool((most == 0).any() or (lowest and np.isfinite(most).any()))
             if within:
                 least = np.where(signs != AT_MOST, values[:, within].sum(axis=1), 0.0)
                 low[here, i] = np.maximum(low[here, i], least)
-                bound |= bool((least > 0).any())
+                bound |= bool((least > 0).any() and (lowest or (over == within and (signs == EQUAL).any())))
         (used if bound else unused).append(name)
     return low, high, used, unused
 

@@ -306,7 +306,7 @@ def _filled(
         if not level.measured:
             notes.append(f"{name}: {asked.query} is not measured at this level")
         rows = {one: _places(units, column) for one, column in level.known.items()}
-        least, most, used, unused = limits(product, asked, level.known, units.size, rows)
+        least, most, used, unused = limits(product, asked, level.known, units.size, rows, name == last)
         if (wrong := np.argwhere(least > most)).size:
             unit, cell = wrong[0]
             bounds = f"at least {least[unit, cell]:.0f} and at most {most[unit, cell]:.0f}"
