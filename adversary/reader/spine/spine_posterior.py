@@ -155,7 +155,7 @@ class SpinePosterior:
         >>> from adversary.reader.spine import Flat, posterior
         >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
         >>> found.membership(0.5)["log_bayes_factor"].round(4).values.tolist()  # log(1 - P(count = 0))
-        [-0.4241, -0.9261]
+        [-0.344, -0.8659]
         """
         import xarray as xr
 
