@@ -77,7 +77,11 @@ def groups_of(product: Product, query: str, words: tuple[str, ...], shape: Shape
 
 
 def limits(
-    product: Product, asked: Column, known: Mapping[str, Column], units: int, rows: Mapping[str, tuple[Any, Any]],
+    product: Product,
+    asked: Column,
+    known: Mapping[str, Column],
+    units: int,
+    rows: Mapping[str, tuple[Any, Any]],
     lowest: bool,
 ) -> tuple[Floats, Floats, list[str], list[str]]:
     """(unit, cell) least and largest counts that constraints of a level allow, and names of those used and not used.

@@ -329,15 +329,16 @@ def _filled(
     _raise_bounds(tree, rho, low, high)
     rho[np.isnan(released)] = 0.0
     low[rho == np.inf], high[rho == np.inf] = 0.0, np.inf
-    every: list[Floats] = [released, rho, low, high, published]
-    if asked.single:
-        every = [one[:, 0] for one in every]
-    labels = tuple(label_of(product, asked, int(cell)) for cell in asked.cells)
     assert asked.shape is not None
-    return Measurements(
-        tree, *every, asked.query, asked.shape, asked.cells, labels, tuple(exact), tuple(notes), states, product.name,
-        synthetic,
+    made = Measurements(
+        tree, released, rho, low, high, published, asked.query, asked.shape, asked.cells,
+        tuple(label_of(product, asked, int(cell)) for cell in asked.cells), tuple(exact), tuple(notes), states,
+        product.name, synthetic,
     )  # fmt: skip
+    if not asked.single:
+        return made
+    names = ("released", "rho", "low", "high", "published")
+    return replace(made, **{name: getattr(made, name)[:, 0] for name in names})
 
 
 def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:
