@@ -1,7 +1,8 @@
-"""Noisy Measurement Files: directories of Parquet in the layout of the 2020 Census.
+"""Noisy Measurement Files: directories of Parquet as published for the 2020 Census.
 
-`measurements` opens one, `check` reads all of it and lists what is wrong, `writer` writes one. `file_layout` says
-what belongs where, `parquet_source` reads it, `parents` and `record_check` look at units and records.
+`read` opens one: the counts of a query in every unit, their noise, and what is known exactly. `check` goes through all
+of it and lists what is wrong; `synthesise` makes one up. `products` has the tables, axes and categories that are
+published, `file_layout` what lies where, `units` the geocodes, `exact_counts` constraints and state totals.
 """
 
 import lazy_loader

@@ -1,9 +1,6 @@
 from .file_layout import arrow as arrow
 from .measurements import Measurements as Measurements
 from .measurements import read as read
-from .measurements import subtrees as subtrees
 from .synthetic.recipe import Recipe as Recipe
 from .synthetic.synthesis import synthesise as synthesise
 from .synthetic.synthesis import truth_of as truth_of
-from .writer import Answers as Answers
-from .writer import write as write

@@ -1,117 +1,108 @@
-"""What a Noisy Measurement File holds, and everything that is wrong with it: `adversary nmf check`."""
+"""What a Noisy Measurement File holds, and everything that is wrong with it: `adversary nmf check`.
+
+The errors are the reader's own, collected instead of raised; beside them stands where a file departs from what is
+documented of its product.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adversary.nmf.file_layout import (
-    CONSTRAINTS,
-    EQUAL,
-    INEQUALITIES,
-    KINDS,
-    MEASUREMENTS,
-    Shape,
-    bare,
-    folder,
-    levels_of,
-    made_up,
-    opened,
-)
-from adversary.nmf.parents import Units, refuse_strays, refuse_tangles, table_of, units_of
-from adversary.nmf.parquet_source import Source
-from adversary.nmf.record_check import Column, collect, one_shape
+from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, opened, product_of
+from adversary.nmf.measurements import Level, code_lengths, gather, named_in, one_shape, units_by_level
+from adversary.nmf.products import Product
+from adversary.nmf.records import Column
+from adversary.nmf.units import levels_below, planted
+from adversary.reader.spine import Tree
+
+DOCUMENTED = {"State": 3, "County": 8}
+"""Characters of geocodes."""
 
 
-def contents(directory: str | Path, *, progress: bool = False) -> dict[str, Any]:
-    """Levels, units, queries, shapes, variances and problems of a file, all records gone through.
+def contents(directory: str | Path, product: str | None = None, *, progress: bool = False) -> dict[str, Any]:
+    """Levels, units, queries, shapes, variances and problems of a file, all records gone through once.
 
-    Nothing is held but names and one cell of one query at one level at a time. What is missing or malformed is listed
-    in `problems`, with file, geocode and query; only a directory that is no such file at all raises.
+    Nothing is held but names and one cell of each query. What is missing or malformed is listed in `problems`, with
+    file, geocode and query; only a directory that is no such file at all raises.
     """
-    path = opened(directory)
+    path = opened(directory, product)
+    kind, synthetic = product_of(path)
     problems: list[str] = []
-    levels = levels_of(path)
-    units = _units(path, levels, problems)
-    try:
-        refuse_strays(path, list(units.values()))
-    except ValueError as error:
-        problems.append(str(error))
+    levels = levels_of(path, kind)
+    found = {name: gather(path, kind, name, "", None, faults=problems, progress=progress) for name in levels}
+    for level in found.values():
+        if level.units.size and (wrong := DOCUMENTED.get(level.name, len(level.units[0]))) != len(level.units[0]):
+            said = f"its geocode has {len(level.units[0])} characters, documented are {wrong}"
+            problems.append(f"{level.named(str(level.units[0]))}: {said}")
+        if not level.units.size:
+            problems.append(f"{path / level.name}.parquet: there is no record that can be read")
+    if all(level.units.size for level in found.values()):
+        names = levels_below("", {}, levels)
+        units = units_by_level(names, found, code_lengths(path, levels))
+        tree, faults = planted(names, units, lambda level, code: named_in(found, level, code))
+        problems += faults
+        problems += _absent(tree, found) if not faults and units[names[0]].size == 1 else []
+    problems += _shapes(kind, found)
     files = [file for file in path.rglob("*.parquet") if file.is_file()]
-    shapes: dict[str, tuple[Shape, Path]] = {}
     return {
         "directory": str(path),
+        "product": kind.name,
         "bytes": sum(file.stat().st_size for file in files),
         "files": len(files),
-        "synthetic": made_up(path),
-        "parents": "table" if any(table_of(path, level, None) for level in levels[1:]) else "prefix of the geocode",
-        "levels": [_level(path, level, units.get(level), shapes, problems, progress) for level in levels],
+        "synthetic": synthetic,
+        "levels": [
+            {
+                "level": level.name,
+                "units": int(level.units.size),
+                "queries": [
+                    *(_query(column, MEASUREMENTS) for column in level.measured.values()),
+                    *(_query(column, CONSTRAINTS) for column in level.known.values()),
+                ],
+            }
+            for level in found.values()
+        ],
         "problems": list(dict.fromkeys(problems)),
     }
 
 
-def refuse_problems(directory: str | Path, *, progress: bool = False) -> None:
-    """ValueError with the first of the problems, for whoever reads a part of the file only."""
-    problems = contents(directory, progress=progress)["problems"]
-    if problems:
-        more = f" (and {len(problems) - 1} more: see adversary nmf check)" if len(problems) > 1 else ""
-        raise ValueError(problems[0] + more)
+def _absent(tree: Tree, found: dict[str, Level]) -> Iterator[str]:
+    """Units without a record of a query that others of their level have, which only an only child may be."""
+    lone = np.ones(len(tree), dtype=bool)
+    lone[1:] = tree.children[tree.parent[1:]] == 1
+    for level in found.values():
+        here = tree.names[(tree.level == tree.levels.index(level.name)) & ~lone]
+        for column in level.measured.values():
+            if (lost := np.setdiff1d(here, column.geocodes)).size:
+                more = f" ({lost.size} such)" if lost.size > 1 else ""
+                yield f"{level.named(str(lost[0]))}: no record of query {column.query}, and no only child{more}"
 
 
-def _units(path: Path, levels: tuple[str, ...], problems: list[str]) -> dict[str, Units]:
-    """Units by level, down to the first level that is broken."""
-    for depth in range(len(levels), 0, -1):
-        try:
-            found = units_of(path, levels[:depth], {}, None)
-            if depth == len(levels):
-                refuse_tangles(path, found)
-        except (ValueError, OSError) as error:
-            problems[:] = [str(error)]
-        else:
-            return {one.level: one for one in found}
-    return {}
-
-
-def _level(
-    path: Path, level: str, units: Units | None, shapes: dict[str, tuple[Shape, Path]], problems: list[str],
-    progress: bool,
-) -> dict[str, Any]:  # fmt: skip
-    queries = []
-    recorded: set[str] = set()
-    for kind in KINDS:
-        source = Source(folder(path, level, kind), level, kind)
-        for name in source.query_names(problems):
-            try:
-                column = collect(source, name, [0], problems, f"{level} {name}" if progress else "")
-            except ValueError as error:
-                problems.append(str(error))
+def _shapes(product: Product, found: dict[str, Level]) -> Iterator[str]:
+    """Where shapes and axes are not those of the product, or of the same query at another level."""
+    first: dict[str, Column] = {}
+    for level in found.values():
+        for column in (*level.measured.values(), *level.known.values()):
+            if column.shape is None:
                 continue
-            if column.shape is not None:
-                try:
-                    one_shape(column, *shapes.setdefault(column.query, (column.shape, source.path)))
-                except ValueError as error:
-                    problems.append(str(error))
-            _orphans(column, units, problems)
-            queries.append(_query(column, kind, problems))
-            recorded.update(column.geocodes)
-    if queries and units is not None and (silent := [name for name in units.names if name not in recorded]):
-        problems.append(
-            f"{path / (level + '.parquet')}: geocode {silent[0]} has no record that can be read, "
-            f"neither {MEASUREMENTS} nor {CONSTRAINTS} ({len(silent)} such)"
-        )
-    if not queries:
-        problems.append(f"{path / (level + '.parquet')}: there is no record, neither {MEASUREMENTS} nor {CONSTRAINTS}")
-    return {"level": level, "units": None if units is None else int(units.names.size), "queries": queries}
+            try:
+                one_shape(column, first.setdefault(column.query, column))
+            except ValueError as error:
+                yield str(error)
+            for axis, word, length in zip(product.axes, column.words, column.shape, strict=True):
+                full = len(product.axes[axis])
+                expected = 1 if word == "*" else full if word in (axis, "detailed") else length
+                if length != expected or length > full:
+                    said = f"axis {axis} ({word}) has {length} categories, documented are {min(expected, full)}"
+                    yield f"{column.named(0)}: {said}"
 
 
-def _query(column: Column, kind: str, problems: list[str]) -> dict[str, Any]:
+def _query(column: Column, kind: str) -> dict[str, Any]:
     finite = column.variance[np.isfinite(column.variance)]
     exact = kind == CONSTRAINTS
-    strange = [i for i, sign in enumerate(column.sign) if sign not in EQUAL | INEQUALITIES]
-    if strange:
-        problems.append(f"{column.named(strange[0])}: sign must be =, >= or <=, got {column.sign[strange[0]]!r}")
     return {
         "query": bare(column.query),
         "kind": " ".join(["constraint", *sorted(set(map(str, column.sign)))]) if exact else "measurement",
@@ -120,12 +111,3 @@ def _query(column: Column, kind: str, problems: list[str]) -> dict[str, Any]:
         "measured": int(finite.size),
         "variance": None if exact or not finite.size else [float(finite.min()), float(finite.max())],
     }
-
-
-def _orphans(column: Column, units: Units | None, problems: list[str]) -> None:
-    if units is not None:
-        known = set(units.names)
-        lost = [i for i, name in enumerate(column.geocodes) if name not in known]
-        if lost:
-            more = f" ({len(lost)} such)" if len(lost) > 1 else ""
-            problems.append(f"{column.named(lost[0])}: an orphan, it is no unit of level {units.level}{more}")

@@ -1,11 +1,9 @@
-"""The layout of a Noisy Measurement File: its levels, its kinds of records, their columns, queries and cells.
+"""The layout of a Noisy Measurement File as published: product folders, levels, kinds of records, names of queries.
 
-A file is a directory. `<Geolevel>.parquet/DPQuery` holds noisy answers, `<Geolevel>.parquet/Constraint` what is known
-without noise, each a set of Parquet files that may lie in partitions `State=.../County=...`. A record is the answer to
-one query in one unit: a list of whole numbers, flattened in C order over the query's shape, with one variance for all.
-
-Which unit lies in which is data of its own, `Parents.parquet/<Geolevel>` with columns geocode and parent, because the
-geocode of a parent need not begin that of its children (it does in the tabulation spine, not in the optimized one).
+An archive holds product folders, such as `US_Person_PL_PROD`. In each, `<Geolevel>.parquet/DPQuery` holds noisy
+answers and `<Geolevel>.parquet/Constraint` what is known without noise, as Parquet files that lie in partitions
+`State=044` and, for DHC, `County=<geocode>`. A record is the answer to one query in one unit: a list of whole numbers,
+flattened in C order over the query's shape, with one variance for all. Units that were bypassed have no record of one.
 """
 
 from __future__ import annotations
@@ -18,24 +16,19 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Integers, check_whole, missing_extra
-
-SPINES = (
-    ("US", "State", "County", "Tract", "Block_Group", "Block"),
-    ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block"),
-)
-"""Levels from the top down: of the redistricting release, and of the demographic and housing one."""
+from adversary.nmf.products import PRODUCTS, Product, Shape
 
 MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
 KINDS = (MEASUREMENTS, CONSTRAINTS)
 SUFFIX = {MEASUREMENTS: "_dpq", CONSTRAINTS: "_con"}
 """What the name of a query ends with among the records of each kind."""
 
-PARENTS = "Parents"
 PARTITIONS = ("State", "County")
-EQUAL = frozenset({"=", "==", "eq"})
-INEQUALITIES = frozenset({">=", "<=", "ge", "le", ">", "<", "gt", "lt"})
-
-Shape = tuple[int, ...]
+COLUMNS = ("geocode", "query_name", "query_shape", "value", "variance", "plb", "sign", *PARTITIONS)
+"""Of a record; whatever else is text names an axis."""
+EQUAL, AT_LEAST, AT_MOST = "=", ">=", "<="
+SIGNS = {EQUAL: EQUAL, "==": EQUAL, "eq": EQUAL, AT_LEAST: AT_LEAST, "ge": AT_LEAST, AT_MOST: AT_MOST, "le": AT_MOST}
+"""Spellings of the signs of constraints."""
 
 
 def arrow() -> Any:
@@ -50,25 +43,66 @@ def arrow() -> Any:
     return pyarrow
 
 
-def opened(directory: str | Path) -> Path:
-    """The directory of a Noisy Measurement File; FileNotFoundError or NotADirectoryError naming it otherwise."""
+def opened(directory: str | Path, product: str | None = None) -> Path:
+    """The product folder of a Noisy Measurement File: the directory, or one that lies in it.
+
+    Parameters
+    ----------
+    directory : a product folder, or the archive they lie in
+    product : name of the folder, or a part of it; may be left out where there is one only
+
+    Raises
+    ------
+    FileNotFoundError, NotADirectoryError, ValueError : there is none, or there are several
+    """
     path = Path(directory)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such directory")
     if not path.is_dir():
         raise NotADirectoryError(f"{path}: a Noisy Measurement File is a directory, this is a file")
-    return path
+    inside = [one for one in (path, *sorted(path.glob("*/")), *sorted(path.glob("*/*/"))) if present(one)]
+    if not inside:
+        raise ValueError(f"{path}: this is no Noisy Measurement File, it has no <Geolevel>.parquet directory")
+    if inside[0] == path and product is None:
+        return path
+    names = ", ".join(one.name for one in inside)
+    fits = [one for one in inside if product is None or product.casefold() in one.resolve().name.casefold()]
+    if len(fits) != 1:
+        said = f"several products lie in it ({names}): choose one with product" if product is None else ""
+        raise ValueError(f"{path}: {said or f'product {product!r} must name one of {names}'}")
+    return fits[0]
 
 
-def made_up(directory: Path) -> bool:
-    """Whether a file says that its population is made up, as ours do in their metadata."""
-    pa = arrow()
-    first = next((file for file in sorted(directory.glob("*.parquet/**/*.parquet")) if file.is_file()), None)
-    try:
-        metadata = {} if first is None else pa.parquet.read_schema(first).metadata or {}
-    except (pa.ArrowException, OSError):
-        return False
-    return bool(metadata.get(b"synthetic") == b"true")
+def present(directory: Path) -> list[str]:
+    """Names of the levels that a directory has, in no order."""
+    return sorted(path.name.removesuffix(".parquet") for path in directory.glob("*.parquet") if path.is_dir())
+
+
+def folder(directory: Path, level: str, kind: str) -> Path:
+    """Where the records of a kind lie at a level."""
+    return directory / f"{level}.parquet" / kind
+
+
+def product_of(directory: Path) -> tuple[Product, bool]:
+    """The product in a folder, by the axes of its records, and whether the file says that nobody in it exists.
+
+    ValueError naming the axes where no product has them.
+    """
+    pa, axes = arrow(), ()
+    for file in sorted(path for path in directory.glob("*.parquet/*/**/*.parquet") if path.is_file()):
+        try:
+            schema = pa.parquet.read_schema(file)
+        except (pa.ArrowException, OSError):  # told where its records are read
+            continue
+        axes = tuple(name for name in schema.names if name not in COLUMNS)
+        metadata = schema.metadata or {}
+        for product in PRODUCTS:
+            if set(product.axes) == set(axes):
+                shape = metadata.get(b"shape", b"").decode()
+                product = product.cut(tuple(map(int, shape.split("x")))) if shape else product
+                return product, metadata.get(b"synthetic") == b"true"
+    known = "; ".join(f"{one.name}: {', '.join(one.axes)}" for one in PRODUCTS)
+    raise ValueError(f"{directory}: its axes ({', '.join(axes) or 'none'}) are those of no product ({known})")
 
 
 def meant(name: str, known: Iterable[str]) -> str:
@@ -82,79 +116,55 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
-def folder(directory: Path, level: str, kind: str) -> Path:
-    """Where the records of a kind lie at a level; the level's parents for `PARENTS`."""
-    return directory / f"{PARENTS}.parquet" / level if kind == PARENTS else directory / f"{level}.parquet" / kind
+def levels_of(directory: Path, product: Product) -> tuple[str, ...]:
+    """The levels that a folder has, from the top down: neighbours in the product's.
 
-
-def present(directory: Path) -> list[str]:
-    """Names of the levels that the directory has, in no order."""
-    found = (path.name.removesuffix(".parquet") for path in directory.glob("*.parquet") if path.is_dir())
-    return sorted(name for name in found if name != PARENTS)
-
-
-def levels_of(directory: Path, levels: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The levels to read, from the top down.
-
-    Without `levels`, all that are there: they must be neighbours in one of `SPINES`. FileNotFoundError naming a level
-    that is asked for, skipped, or listed among the parents, and has no directory; ValueError for one that is in no
-    spine, or no level at all.
+    ValueError naming one that is not the product's, FileNotFoundError naming one that is skipped.
     """
     there = present(directory)
-    if levels is not None:
-        asked = tuple(levels)
-        if not asked or len(set(asked)) < len(asked):
-            raise ValueError(f"levels must be distinct and at least one, got {list(asked)}")
-        _all_there(directory, asked, there)
-        return asked
-    if not there:
-        raise ValueError(f"{directory}: this is no Noisy Measurement File, it has no <Geolevel>.parquet directory")
-    for spine in SPINES:
-        if set(there) <= set(spine):
-            _all_there(directory, _listed(directory), there)
-            places = [spine.index(name) for name in there]
-            whole = spine[min(places) : max(places) + 1]
-            _all_there(directory, whole, there)
-            return whole
-    known = {name for spine in SPINES for name in spine}
-    strange = [name for name in there if name not in known] or there
-    raise ValueError(
-        f"{directory}: {strange[0]}.parquet is no level of the spines known ({' > '.join(SPINES[0])}; "
-        f"{' > '.join(SPINES[1])}); name the levels, from the top down"
-    )
-
-
-def _listed(directory: Path) -> list[str]:
-    """Levels of the spines of which the file has a table of parents."""
-    tables = directory / f"{PARENTS}.parquet"
-    known = dict.fromkeys(name for spine in SPINES for name in spine)
-    return [name for name in known if (tables / name).is_dir()]
-
-
-def _all_there(directory: Path, wanted: Iterable[str], there: Sequence[str]) -> None:
-    for name in wanted:
+    for name in there:
+        if name not in product.levels:
+            spine = " > ".join(product.levels)
+            raise ValueError(f"{directory}: {name}.parquet is no level of {product.name} ({spine})")
+    places = [product.levels.index(name) for name in there]
+    whole = product.levels[min(places) :]
+    for name in whole:
         if name not in there:
-            told = f"level {name} is absent, there is no directory {name}.parquet{meant(name, there)}"
-            raise FileNotFoundError(f"{directory}: {told}")
+            raise FileNotFoundError(f"{directory}: level {name} is absent, there is no directory {name}.parquet")
+    return whole
 
 
 def bare(query: str) -> str:
-    """A query's name without its suffix, attributes crossed by " * " and in lower case.
+    """A query's name without its suffix, axes crossed by " * "; its case is kept.
 
-    >>> bare("TOTAL"), bare("hispanic*cenrace_dpq")
-    ('total', 'hispanic * cenrace')
+    >>> bare("TOTAL"), bare("hispanic*cenrace_dpq"), bare("popSehsdTargetsRelship_dpq")
+    ('TOTAL', 'hispanic * cenrace', 'popSehsdTargetsRelship')
     """
     name = query.strip()
     for suffix in SUFFIX.values():
         name = name.removesuffix(suffix)
-    return " * ".join(part.strip() for part in name.split("*")).lower()
+    return " * ".join(part.strip() for part in name.split("*"))
 
 
-def flat_cells(cells: Any, shape: Shape, query: str) -> tuple[Integers, bool]:
+def spelled(query: str, names: Iterable[str]) -> str | None:
+    """How a file spells a query that was asked for: letter for letter, or but for case and order of axes.
+
+    >>> spelled("CENRACE*hispanic", ["total_dpq", "hispanic * cenrace_dpq"])
+    'hispanic * cenrace_dpq'
+    """
+    listed = list(names)
+    exact = [name for name in listed if query == name or bare(query) == bare(name)]
+    wanted = sorted(bare(query).casefold().split(" * "))
+    alike = [name for name in listed if sorted(bare(name).casefold().split(" * ")) == wanted]
+    return next(iter(exact or alike), None)
+
+
+def flat_cells(cells: Any, shape: Shape, query: str, labels: Sequence[str] = ()) -> tuple[Integers, bool]:
     """(cell,) flat indices of the cells asked for, and whether one cell was meant rather than a list of them.
 
-    A cell is a flat index, or a tuple with an index per axis of the shape; axes of length one may be left out. `cells`
-    is one, or a list of them, or "all"; None is the only cell there is. ValueError naming query, cell and shape.
+    A cell is a flat index, a tuple with an index per axis of the shape, where axes of length one may be left out, or
+    one of the `labels`. `cells` is one, or a list of them, or "all"; None is the only cell there is. ValueError naming
+    query, cell and shape.
 
     >>> flat_cells([(1, 0), 5], (2, 1, 3), "race")[0].tolist()
     [3, 5]
@@ -165,21 +175,24 @@ def flat_cells(cells: Any, shape: Shape, query: str) -> tuple[Integers, bool]:
         if size != 1:
             raise ValueError(f"query {query} has {across} cells: say which, one or a list of them, or 'all'")
         return np.zeros(1, dtype=np.int64), True
-    if isinstance(cells, str):
-        if cells != "all":
-            raise ValueError(f"cells must be indices or 'all', got {cells!r}")
+    if isinstance(cells, str) and cells == "all":
         return np.arange(size), False
     one = not isinstance(cells, (list, np.ndarray, range))
     listed = [cells] if one else list(cells)
     if not listed:
         raise ValueError(f"cells must name one cell of query {query} at least, got none")
-    found = np.array([_flat(cell, shape, across, query) for cell in listed], dtype=np.int64)
+    found = np.array([_flat(cell, shape, across, query, labels) for cell in listed], dtype=np.int64)
     if np.unique(found).size < found.size:
         raise ValueError(f"cells must be distinct, got {listed}")
     return found, one
 
 
-def _flat(cell: Any, shape: Shape, across: str, query: str) -> int:
+def _flat(cell: Any, shape: Shape, across: str, query: str, labels: Sequence[str]) -> int:
+    if isinstance(cell, str):
+        folded = [label.casefold() for label in labels]
+        if cell.casefold() not in folded:
+            raise ValueError(f"query {query} has no cell {cell!r}{meant(cell, labels)}")
+        return folded.index(cell.casefold())
     index: tuple[int, ...] = (int(check_whole("cell", cell)),) if not isinstance(cell, tuple) else ()
     lengths: tuple[int, ...] = (int(np.prod(shape)),)
     if isinstance(cell, tuple):

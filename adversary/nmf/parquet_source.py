@@ -1,22 +1,20 @@
 """Parquet files of one kind at one level, streamed: only the files, row groups and columns asked for are read.
 
-Files of other partitions are not opened, and row groups are skipped whose names of queries exclude the one asked for.
+Files of other partitions are not opened, and row groups are skipped whose geocodes or names of queries exclude what is
+asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-import numpy as np
-from numpy.typing import NDArray
-
 from adversary._core import track
-from adversary.nmf.file_layout import PARTITIONS, arrow
+from adversary.nmf.file_layout import COLUMNS, PARTITIONS, arrow
 
 BATCH = 4096
 """Records held at once: 66 MB of the detailed histogram's 2,016 cells."""
@@ -24,7 +22,18 @@ BATCH = 4096
 NO_CODES = ("__HIVE_DEFAULT_PARTITION__", "null", "None")
 """What writers of partitions name that of no value."""
 
-Words = NDArray[np.object_]
+LAST = "\U0010ffff"
+
+
+class File(NamedTuple):
+    """A Parquet file and the codes of the partitions it lies in, the deepest first."""
+
+    path: str
+    codes: tuple[str, ...]
+
+    def holds(self, geocode: str) -> bool:
+        """Whether a unit belongs into the file's partitions; `State=44` is short for both branches of a state."""
+        return all(geocode.startswith(code) or (len(code) == 2 and geocode[1:3] == code) for code in self.codes)
 
 
 @dataclass(frozen=True)
@@ -34,128 +43,105 @@ class Source:
     Parameters
     ----------
     path, level, kind : the directory and what it holds
-    where : partitions to read, such as {"State": "44"}; a file that has no such partition or column is read whole
+    root : beginning of the geocodes that are read; two digits are a state, in whichever branch; "" is everything
     """
 
     path: Path
     level: str
     kind: str
-    where: dict[str, str] = field(default_factory=dict)
+    root: str = ""
 
-    def files(self, faults: list[str] | None = None) -> list[tuple[Any, Any]]:
-        """Files of the wanted partitions, each with the condition on its rows that is left (None for none).
+    def files(self, faults: list[str] | None = None) -> list[File]:
+        """Files of the wanted partitions. A folder that is no partition: ValueError, or one of the `faults`."""
+        return sorted(self._walk(self.path, (), faults)) if self.path.is_dir() else []
 
-        ValueError naming a folder that is no partition; with `faults`, that is added there and the folder is left.
-        """
-        pa = arrow()
-        if not self.path.is_dir():
-            return []
-        partitioning = pa.dataset.partitioning(pa.schema([(name, pa.string()) for name in PARTITIONS]), flavor="hive")
-        paths = sorted(str(file) for file in self._walk(self.path, faults))
-        if not paths:
-            return []
-        fragments = pa.dataset.dataset(
-            paths, schema=pa.schema([]), format="parquet", partitioning=partitioning, partition_base_dir=str(self.path)
-        ).get_fragments()
-        return [(one, self._rest(one)) for one in sorted(fragments, key=lambda one: str(one.path))]
-
-    def _walk(self, folder: Path, faults: list[str] | None) -> Iterator[Path]:
-        """Parquet files in a directory; those of partitions that are not wanted are not even listed."""
+    def _walk(self, folder: Path, codes: tuple[str, ...], faults: list[str] | None) -> Iterator[File]:
         for path in folder.iterdir():
             name, equals, value = path.name.partition("=")
-            if path.name.startswith((".", "_")) or (equals and self.where.get(name, unquote(value)) != unquote(value)):
+            code = unquote(value)
+            if path.name.startswith((".", "_")):
                 continue
-            if path.is_dir():
-                if equals and not _is_key(name, value):
-                    wrong = f"{path}: partition {name} must have a code of printable characters, got {value!r}"
-                    if faults is None:
-                        raise ValueError(wrong)
-                    faults.append(wrong)
-                    continue
-                yield from self._walk(path, faults)
-            elif path.suffix == ".parquet":
-                yield path
+            if not path.is_dir():
+                if path.suffix == ".parquet":
+                    yield File(str(path), codes)
+                continue
+            known = name in PARTITIONS and bool(equals)
+            if known and not (code.strip() and code.isprintable() and "\ufffd" not in code and code not in NO_CODES):
+                wrong = f"{path}: partition {name} must have a code of printable characters, got {value!r}"
+                if faults is None:
+                    raise ValueError(wrong)
+                faults.append(wrong)
+            elif not known or self._overlaps(code):
+                yield from self._walk(path, (code, *codes) if known else codes, faults)
 
-    def _rest(self, fragment: Any) -> Any:
-        """The condition left on a file's rows, of a partition that is a column and no directory; None for none."""
-        pa = arrow()
-        keys = pa.dataset.get_partition_keys(fragment.partition_expression)
-        rest = None
-        for name, value in self.where.items():
-            if name not in keys and name in self.schema(fragment).names:
-                term = pa.dataset.field(name) == value
-                rest = term if rest is None else rest & term
-        return rest
-
-    @staticmethod
-    def schema(fragment: Any) -> Any:
-        """Columns of a file; ValueError naming a file that is not Parquet."""
-        with _named(fragment.path):
-            return fragment.physical_schema
+    def _overlaps(self, code: str) -> bool:
+        """Whether a partition may hold a unit that is read."""
+        root = self.root
+        if len(root) < 3 or len(code) < 3:
+            return not root or root[-2:] == code[1:3] or root[1:3] == code or root == code
+        return code.startswith(root) or root.startswith(code)
 
     def batches(
         self, columns: Sequence[str], condition: Any = None, progress: str = "", faults: list[str] | None = None
-    ) -> Iterator[tuple[str, Any]]:
-        """(path, batch) of the columns, in the order of files and rows.
+    ) -> Iterator[tuple[File, Any]]:
+        """(file, batch) of the columns, in the order of files and rows; texts that are not in `COLUMNS` may be absent.
 
         ValueError naming a bad file or column; with `faults`, that is added there and the file is left.
         """
-        for fragment, rest in track(self.files(faults), progress, enabled=bool(progress)):
-            both = condition if rest is None else rest if condition is None else condition & rest
+        pa = arrow()
+        if len(self.root) > 2:
+            code = pa.dataset.field("geocode")
+            inside = (code >= self.root) & (code < self.root + LAST)
+            condition = inside if condition is None else condition & inside
+        for file in track(self.files(faults), progress, enabled=bool(progress)):
             try:
-                yield from self._read(fragment, columns, both)
+                with _named(file.path):
+                    dataset = pa.dataset.dataset(file.path, format="parquet")
+                _check_columns(dataset.schema, columns, file.path)
+                with _named(file.path):
+                    for batch in dataset.to_batches(
+                        columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
+                    ):
+                        if batch.num_rows:
+                            batch.validate(full=True)  # what is no text is found here, where its file is known
+                            yield file, batch
             except ValueError as error:
                 if faults is None:
                     raise
                 faults.append(str(error))
 
-    def _read(self, fragment: Any, columns: Sequence[str], condition: Any) -> Iterator[tuple[str, Any]]:
-        schema = self.schema(fragment)
-        _check_columns(schema, columns, fragment.path)
-        with _named(fragment.path):
-            batches = fragment.to_batches(
-                schema=schema, columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
-            )
-            for batch in batches:
-                if batch.num_rows:
-                    batch.validate(full=True)  # what is no text is found here, where its file is known
-                    yield fragment.path, batch
+    def query_names(self) -> list[str]:
+        """Names of the queries in the first file that has any, as they are written, sorted.
 
-    def query_names(self, faults: list[str] | None = None) -> list[str]:
-        """Names of the queries in the records, as they are written, sorted."""
+        Where statistics say that a row group has one query, nothing of it is read.
+        """
         names: set[str] = set()
-        for path, batch in self.batches(["query_name"], faults=faults):
-            found = set(batch.column(0).unique().to_pylist())
-            if any(name is None or not name.strip() for name in found):
-                wrong = f"{path}: query_name is missing in a record"
-                if faults is None:
-                    raise ValueError(wrong)
-                faults.append(wrong)
-            names |= {name for name in found if name and name.strip()}
+        for file in self.files():
+            with _named(file.path), arrow().parquet.ParquetFile(file.path) as opened:
+                _check_columns(opened.schema_arrow, ["query_name"], file.path)
+                place = opened.schema_arrow.get_field_index("query_name")
+                for group in range(opened.num_row_groups):
+                    known = opened.metadata.row_group(group).column(place).statistics
+                    if known is not None and known.has_min_max and known.min == known.max:
+                        names.add(known.min)
+                    else:
+                        column = opened.read_row_group(group, columns=["query_name"]).column(0)
+                        names |= set(column.unique().to_pylist())
+            if names := {name for name in names if name and name.strip()}:
+                break
         return sorted(names)
 
-    def geocodes_by_partition(self) -> Iterator[tuple[dict[str, str], Any]]:
-        """(partition, units that have any record, each once) of every file."""
-        pa = arrow()
-        for fragment, rest in self.files():
-            _check_columns(self.schema(fragment), ["geocode"], fragment.path)
-            with _named(fragment.path):
-                table = fragment.to_table(schema=fragment.physical_schema, columns=["geocode"], filter=rest)
-                table.validate(full=True)
-            yield pa.dataset.get_partition_keys(fragment.partition_expression), texts(table.column(0)).unique()
-
-    def geocodes(self) -> Any:
-        """Units that have any record, each once, as an Arrow array."""
-        pa = arrow()
-        chunks = [texts(batch.column(0)).unique() for _, batch in self.batches(["geocode"])]
-        return pa.chunked_array(chunks, pa.string()).unique()
-
-
-def _is_key(name: str, value: str) -> bool:
-    """Whether the value of a partition that is read by its value is one, and can be shown."""
-    code = unquote(value)
-    told = bool(code.strip()) and code.isprintable() and "\ufffd" not in code
-    return name not in PARTITIONS or (told and code not in NO_CODES)
+    def first_geocode(self) -> str | None:
+        """The geocode of some record in the wanted partitions; what cannot be read is passed over, and told later."""
+        for file in self.files([]):
+            try:
+                with arrow().parquet.ParquetFile(file.path) as opened:
+                    for batch in opened.iter_batches(64, columns=["geocode"]):
+                        if found := [code for code in batch.column(0).to_pylist() if isinstance(code, str)]:
+                            return str(found[0])
+            except (arrow().ArrowException, OSError, UnicodeDecodeError, IndexError):
+                continue
+        return None
 
 
 def texts(column: Any) -> Any:
@@ -184,7 +170,8 @@ def _check_columns(schema: Any, columns: Sequence[str], path: str) -> None:
     }
     for name in columns:
         if name not in schema.names:
-            raise ValueError(f"{path}: column {name} is absent, there are {', '.join(schema.names)}")
+            what = "column" if name in COLUMNS else "the axis"
+            raise ValueError(f"{path}: {what} {name} is absent, there are {', '.join(schema.names)}")
         what, ok = rules.get(name, ("text", text))
         kind = schema.field(name).type
         if not ok(kind):

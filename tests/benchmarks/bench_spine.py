@@ -124,7 +124,9 @@ def test_two_workers_against_one() -> None:
     for workers in (1, 2):
         run = partial(spine.posterior, tree, noisy, rho, workers=workers)
         found = run()
-        seconds[workers] = median_seconds(lambda found=found, run=run, w=workers: run().membership(workers=w), 3)
+        seconds[workers] = median_seconds(
+            lambda found=found, run=run, w=workers: run().membership(known=0, workers=w), 3
+        )
     print(f"\n8 cells: {seconds[1]:.2f} s with one worker, {seconds[2]:.2f} s with two, {seconds[1] / seconds[2]:.2f} "
           f"times; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")  # fmt: skip
     assert seconds[1] / seconds[2] > 1.7
@@ -156,7 +158,7 @@ def test_one_block_group_against_dense_ffts_and_pymc() -> None:
     rho = np.array([RHO[3], *[RHO[4]] * 30])
     noisy = np.rint(np.concatenate([[counts.sum()], counts]) + rng.normal(0, np.sqrt(0.5 / rho)))
     ours = spine.posterior(tree, noisy, rho, spine.Flat())
-    seconds = median_seconds(lambda: spine.posterior(tree, noisy, rho, spine.Flat()).membership(), 30)
+    seconds = median_seconds(lambda: spine.posterior(tree, noisy, rho, spine.Flat()).membership(known=0), 30)
     dense = median_seconds(lambda: dense_fft(noisy, rho, 80), 10)
     start = perf_counter()
     with pm.Model(), warnings.catch_warnings():

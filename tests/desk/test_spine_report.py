@@ -78,13 +78,37 @@ def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
     assert "beyond the tolerance" in text
 
 
-def test_it_warns_where_readers_are_mistaken_about_the_others() -> None:
+def test_blocks_whose_readers_are_mistaken_are_listed_apart() -> None:
     tree, truth, released, rho, found = county()
-    wrong = block_results.results(released, rho, found, found.membership(0.1, truth[tree.leaves] + 12))
-    ratio = block_results.blocks(wrong, "ratio")
-    assert (ratio < block_results.path_guarantee(wrong).ratio(0.1)[0]).mean() > 0.05
+    members = found.membership(0.1, truth[tree.leaves] + 12)
+    wrong = block_results.results(released, rho, found, members)
+    mistaken = members["tail"].values < 1e-3
+    assert 10 < mistaken.sum() <= 60
+    assert (wrong["status"][tree.leaves] == "mistaken").sum() == mistaken.sum()
     text = words(replace(account(), table=wrong))
-    assert "of blocks are beyond the bounds, more than the 5 % they may fail in" in text
+    assert f"In {mistaken.sum()} blocks the release contradicts what the reader is said to know" in text
+    assert "Blocks whose readers are mistaken" in text
+    codes = set(tree.names[tree.leaves][mistaken])
+    assert not codes & set(run_findings.findings([wrong]).worst.get("geocode", []))
+    assert "Blocks whose readers are mistaken" not in words(account())
+
+
+def test_the_reader_who_does_not_know_the_others_is_within_the_bounds() -> None:
+    _, _, released, rho, found = county()
+    fair = block_results.results(released, rho, found, found.membership(0.1))
+    low, high = block_results.path_guarantee(fair).ratio(0.1)
+    ratio = block_results.blocks(fair, "ratio")
+    assert ((low <= ratio) & (ratio <= high)).mean() >= 0.95
+    text = words(replace(account(), table=fair, known=spine_page.UNKNOWN))
+    assert "knows nothing of the others in the block, who follow the prior of the blocks' counts" in text
+    assert "Take care" not in text
+
+
+def test_what_is_known_exactly_has_a_section() -> None:
+    text = words(replace(account(exact=("hhgq_total_ub_con (block)",)), table=settled()))
+    assert "What is known exactly" in text
+    assert "hhgq_total_ub_con (block)" in text
+    assert "What is known exactly" not in words(account())
 
 
 def test_blocks_without_a_number_are_counted() -> None:
@@ -185,6 +209,6 @@ def test_a_run_over_a_file_has_a_page_for_every_cell(tmp_path: Path, monkeypatch
     text = pages[0].read_text(encoding="utf-8")
     assert "votingage * cenrace, minors" in text.lower()
     assert "This population is made up." in text
-    assert "cell 1, (0, 1) of 2 x 2" in pages[1].read_text(encoding="utf-8")
+    assert "Black alone, under 18" in pages[1].read_text(encoding="utf-8")
     assert "State" in text
     assert PRIOR is not question.leaf_prior

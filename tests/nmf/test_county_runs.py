@@ -21,17 +21,18 @@ from adversary.desk.commands.spine_command import summary
 from adversary.nmf.runs import county_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
+from adversary.nmf.units import geoid, name_of
 from tests import commands
 from tests._core.test_chunks import contents, environment
 
 CELLS = [1, (1, 0, 0, 2)]
-COUNTIES = ("99001", "99003", "99005")
+COUNTIES = ("09910001", "09910002", "19900001")
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A state of three counties; its total is exact, its cells are not."""
-    recipe = nmf.Recipe(70, 3, seed=1, shape=(2, 2, 1, 3), queries=("TOTAL", "DETAILED"))
+    """A state of two counties and an American Indian area; its total is exact, its cells are not."""
+    recipe = nmf.Recipe(70, 3, seed=1, areas=1, shape=(2, 2, 1, 3), queries=("TOTAL", "DETAILED"))
     return nmf.synthesise(tmp_path_factory.mktemp("spine") / "state", recipe)
 
 
@@ -58,8 +59,8 @@ def rows(made: Any) -> dict[tuple[str, int], dict[str, Any]]:
 
 def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: Question) -> None:
     read = nmf.read(asked.directory, asked.query, CELLS)
-    whole = adv.spine.posterior(read.tree, read.released, read.rho)
-    sets, members = whole.hdi(), whole.membership(0.2, 0).set_coords("status")
+    whole = adv.spine.posterior(read.tree, read.released, read.rho, bounds=read.bounds)
+    sets, members = whole.hdi(), whole.membership(0.2).set_coords("status")
     found = rows(done)
     assert len(found) == 2 * len(read.tree)
     assert float(np.max(done.above.dropped)) < 1e-12
@@ -70,7 +71,9 @@ def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: 
             row, near = found[name, cell], 1e-11 + 100 * float(np.max(whole.dropped))
             assert row["dropped"] < 1e-12
             assert row["level"] == read.tree.levels[read.tree.level[v]]
-            assert row["noisy"] == (read.released[v, i] if read.rho[v, i] > 0 else None)
+            assert row["noisy"] == (None if np.isnan(read.published[v, i]) else read.published[v, i])
+            assert row["variance"] == (0.5 / read.rho[v, i] if read.rho[v, i] > 0 else None)
+            assert row["name"] == (name_of(name, row["level"], read.states) or None)
             assert row["mean"] == pytest.approx(float(whole.mean[v, i]), abs=near)
             assert row["sd"] == pytest.approx(float(whole.sd[v, i]), abs=near)
             assert (row["hdi_lower"], row["hdi_upper"]) == (sets["lower"][v, i], sets["upper"][v, i])
@@ -81,31 +84,78 @@ def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: 
                 assert (row["ratio"], row["log_odds"], row["path_rho"]) == (None, None, None)
                 continue
             one = members.isel(unit=leaves.index(v), cell=i)
-            assert row["log_odds"] == pytest.approx(float(one["log_odds"]), abs=1e-6)
+            assert row["log_odds"] == pytest.approx(float(one["log_odds"]), abs=1e-9)
             assert row["posterior"] == pytest.approx(float(one["posterior"]), abs=1e-7)
             assert row["ratio"] == pytest.approx(row["posterior"] / 0.2, rel=1e-12)
-            assert row["status"] in ("ok", "rerun")
+            assert row["status"] == ("certain" if read.rho[v, i] == np.inf and read.released[v, i] == 0 else "ok")
+            assert (row["known"], row["tail"]) == (None, None)
             path = [v]
             while path[-1] > 0:
                 path.append(int(read.tree.parent[path[-1]]))
-            assert row["path_rho"] == pytest.approx(read.rho[path, i].sum(), rel=1e-12)
-            assert row["path_exact"] is False
+            rho = read.rho[path, i]
+            assert row["path_rho"] == pytest.approx(rho[np.isfinite(rho)].sum(), rel=1e-12)
+            assert row["path_exact"] is bool(np.isinf(rho).any())
 
 
 def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> None:
     asked = Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0))
     read = nmf.read(file, "total")
-    whole = adv.spine.posterior(read.tree, read.released, read.rho, asked.leaf_prior)
+    whole = adv.spine.posterior(read.tree, read.released, read.rho, asked.leaf_prior, bounds=read.bounds)
     made = run(asked, tmp_path)
     assert made.above is not None
-    assert made.above.mean.values[0, 0] == read.released[0]
+    assert made.above.mean.sel(unit="99").values.item() == read.released[1]
     found = rows(made)
     for v, name in enumerate(read.tree.names.tolist()):
-        assert found[name, 0]["mean"] == pytest.approx(float(whole.mean[v]), rel=1e-10)
+        assert found[name, 0]["mean"] == pytest.approx(float(whole.mean[v]), rel=1e-9, abs=1e-9)
         assert found[name, 0]["path_exact"] is (v in read.tree.leaves)
+    free = [row["path_rho"] for row in found.values() if row["path_rho"] and row["variance"] != 0.0]
     bound = summary(asked, made)["by_cell"][0]["bound"]
-    assert bound["rho"] == pytest.approx(2 * max(row["path_rho"] or 0.0 for row in found.values()))
+    assert bound["rho"] == pytest.approx(2 * max(free))
     assert bound["note"].startswith("exact counts on the way")
+
+
+def test_what_is_known_exactly_and_what_it_changed_is_told(file: Path, tmp_path: Path) -> None:
+    made = run(Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0)), tmp_path)
+    answer = summary(Question(str(file), "total"), made)
+    assert "Whole_State: made-up state has" in " ".join(answer["exact"])
+    blocks = of_cell(made.files, 0).levels["Block"]
+    assert blocks.exact == blocks.replaced > 0
+    noisy = [row for row in rows(made).values() if row["level"] == "Block" and row["variance"] == 0.0]
+    assert blocks.moved == pytest.approx(sum((row["noisy"] - row["mean"]) ** 2 for row in noisy))
+    assert answer["by_cell"][0]["exact"]["Block"] == blocks.exact
+
+
+def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file: Path, tmp_path: Path) -> None:
+    read = nmf.read(file, "total")
+    blocks = read.tree.names[read.tree.leaves]
+    truth = nmf.truth_of(file, blocks, "total", [0])[:, 0].astype(int)
+    table = tmp_path / "known.csv"
+    lines = [
+        f"{geoid(code) if i % 2 else code},{n}" for i, (code, n) in enumerate(zip(blocks[:-1], truth, strict=False))
+    ]
+    table.write_text("\n".join(["geocode,known", *lines]) + "\n")
+    right = rows(run(Question(str(file), "total", known=str(table)), tmp_path / "right"))
+    for code, n in zip(blocks[:-1], truth, strict=False):
+        assert right[code, 0]["known"] == n
+    assert right[blocks[-1], 0]["known"] is None
+    assert sum(row["status"] == "mistaken" for row in right.values()) <= 3  # 70 readers at 0.001
+    asked = Question(str(file), "total", known=0)
+    wrong = run(asked, tmp_path / "wrong")
+    found = rows(wrong)
+    mistaken = {code for code in blocks if found[code, 0]["status"] == "mistaken"}
+    assert str(blocks[truth.argmax()]) in mistaken
+    assert all(found[code, 0]["tail"] < 1e-3 for code in mistaken)
+    answer = summary(asked, wrong)["by_cell"][0]
+    assert answer["status"]["mistaken"] == len(mistaken)
+    assert not mistaken & {row["geocode"] for row in answer["worst"]}
+    assert {row["geocode"] for row in answer["mistaken"]} <= mistaken
+    bad = tmp_path / "bad.csv"
+    bad.write_text("geocode,known\nx,1\n")
+    with pytest.raises(ValueError, match="none of its 1 geocodes is a block of the file"):
+        run(Question(str(file), "total", known=str(bad)), tmp_path / "no")
+    bad.write_text("geocode,known\nx,0.5\n")
+    with pytest.raises(ValueError, match=r"bad\.csv: row 2 must have columns geocode and known"):
+        run(Question(str(file), "total", known=str(bad)), tmp_path / "no")
 
 
 def test_an_interruption_is_said_in_one_line(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +238,7 @@ def test_a_run_that_is_refused_leaves_nothing_behind(
     solve = county_runs.solve_piece
 
     def refused(question: Question, piece: Any) -> Any:
-        if piece.where["root"] == COUNTIES[1]:
+        if piece.read.tree.names[0] == COUNTIES[1]:
             raise ValueError("no counts are possible")
         return solve(question, piece)
 
@@ -207,16 +257,18 @@ def test_other_questions_and_other_files_are_refused(done: Any, asked: Question,
         run(Question(asked.directory, asked.query, CELLS, prior=0.3), done.out, resume=True)
     with pytest.raises(ValueError, match=r'parameters\.leaf_prior\.kind is "SharedRate" there, and "Flat" now'):
         run(Question(asked.directory, asked.query, CELLS, adv.spine.Flat(), 0.2), done.out, resume=True)
-    other = nmf.synthesise(tmp_path / "other", nmf.Recipe(70, 3, seed=2, shape=(2, 2, 1, 3), queries=("DETAILED",)))
+    other = nmf.synthesise(
+        tmp_path / "other", nmf.Recipe(70, 3, seed=2, areas=1, shape=(2, 2, 1, 3), queries=("DETAILED",))
+    )
     with pytest.raises(ValueError, match=r'inputs is "[0-9a-f]{64}" there, and "[0-9a-f]{64}" now'):
         run(Question(str(other), asked.query, CELLS, prior=0.2), done.out, resume=True)
-    with pytest.raises(ValueError, match="level must be one of State, County, Tract, Block_Group, got 'Block'"):
+    with pytest.raises(ValueError, match="level must be one of US, State, County, Tract, Block_Group, got 'Block'"):
         run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
 
 
 def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Question, file: Path) -> None:
     before = contents(file)
-    for inside in (file, file / "results"):
+    for inside in (file / "US_Person_PL_PROD", file / "US_Person_PL_PROD/results"):
         with pytest.raises(ValueError, match="results must not lie inside of"):
             run(asked, inside)
     assert contents(file) == before
@@ -237,22 +289,24 @@ def test_cells_keep_their_evidence_in_whatever_order_they_are_asked_for(done: An
     assert abs(told[0][1] - told[0][8]) > 1e-3
 
 
-def test_a_row_group_has_one_cell_and_files_keep_the_notes(done: Any, asked: Question) -> None:
+def test_a_row_group_has_one_cell(done: Any, asked: Question) -> None:
     for one in done.files:
         opened = pq.ParquetFile(one)
         assert [set(opened.read_row_group(i)["cell"].to_pylist()) for i in range(opened.num_row_groups)] == [{1}, {8}]
-    found = of_cell(done.files, 8)
-    assert "State: constraint total_con is of another query and not used" in found.notes
-    assert (done.shape, done.synthetic) == ((2, 2, 1, 3), True)
+    assert (done.read.shape, done.read.synthetic) == ((2, 2, 1, 3), True)
 
 
-def test_a_state_is_one_piece_where_it_is_asked_for(done: Any, asked: Question, tmp_path: Path) -> None:
-    made = run(Question(asked.directory, asked.query, CELLS, prior=0.2, level="State"), tmp_path)
-    assert made.above is None
-    expected = rows(done)
-    for key, row in rows(made).items():
-        assert row["mean"] == pytest.approx(expected[key]["mean"], abs=1e-11)
-        assert (row["path_rho"] or 0.0) == pytest.approx(expected[key]["path_rho"] or 0.0, rel=1e-12)
+@pytest.mark.parametrize("where", [{"level": "State"}, {"county": "99001"}, {"root": "199"}, {"state": "99"}])
+def test_a_part_is_asked_for_alone(file: Path, tmp_path: Path, where: dict[str, str]) -> None:
+    asked = Question(str(file), "detailed", CELLS, prior=0.2, **where)  # type: ignore[arg-type]
+    read = nmf.read(file, "detailed", CELLS, **{name: code for name, code in where.items() if name != "level"})
+    whole = adv.spine.posterior(read.tree, read.released, read.rho, bounds=read.bounds)
+    made = run(asked, tmp_path)
+    found = rows(made)
+    assert {name for name, _ in found} == set(read.tree.names.tolist())
+    for v, name in enumerate(read.tree.names.tolist()):
+        for i, cell in enumerate(read.cells.tolist()):
+            assert found[name, cell]["mean"] == pytest.approx(float(whole.mean[v, i]), abs=1e-10)
 
 
 def test_priors_in_words() -> None:
@@ -268,13 +322,14 @@ def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, ask
     answer = summary(asked, done, (1.0, 2.0))
     found = rows(done)
     for one, cell in zip(answer["by_cell"], (1, 8), strict=True):
-        ratios = np.array([row["ratio"] for (_, c), row in found.items() if c == cell and row["ratio"] is not None])
+        here = [row for (_, c), row in found.items() if c == cell and row["ratio"] is not None]
+        ratios = np.array([row["ratio"] for row in here])
         assert one["leaves"] == ratios.size == 70
         assert one["ratio_quantiles"][4] == pytest.approx(np.median(ratios))
         assert [row["share"] for row in one["thresholds"]] == [(ratios > 1).mean(), (ratios > 2).mean()]
         assert one["worst"][0]["ratio"] == ratios.max()
-        rho = max(row["path_rho"] or 0.0 for (_, c), row in found.items() if c == cell)
-        limit = adv.ZeroConcentratedDP(rho).ratio_bounds(0.2, 0.05)[1]
+        free = [row["path_rho"] * (1 + row["path_exact"]) for row in here if row["variance"] != 0.0]
+        limit = adv.ZeroConcentratedDP(max(free)).ratio_bounds(0.2, 0.05)[1]
         assert one["bound"]["ratio"] == pytest.approx(limit)
         assert one["bound"]["share"] <= 0.05
 
@@ -294,13 +349,22 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
     assert "has results already: resume them" in again.stderr
     shown = commands.run(*command, str(out), "--resume", "--threshold", "1.5")
     assert shown.exit_code == 0, shown.stderr
-    for words in ("detailed, cell 8: 70 leaves in 3 pieces", "bound, zCDP, failure 0.05", "threshold"):
+    for words in (
+        "detailed, cell 8 (",
+        "others unknown",
+        "70 leaves in 3 pieces",
+        "bound, zCDP, failure 0.05",
+        "threshold",
+    ):
         assert words in shown.stdout.replace("\u00a0", " ")
     for wrong, told in (
         (("--query", "elsewhere"), "query 'elsewhere' is not there"),
+        (("--state", "4"), "state must be its FIPS code of 2 digits"),
+        (("--cell", "1", "--known", "nowhere.csv"), "nowhere.csv"),
         (("--cell", "99"), "cell 99 lies outside query detailed, which has 2 x 2 x 1 x 3 cells"),
         (("--query", "detialed"), "did you mean 'detailed'?"),
-        (("--cell", "x"), "--cell must be a number"),
+        (("--cell", "x"), "query detailed has no cell 'x'"),
+        (("--cell", "-1"), "--cell must be a number"),
         (("--threshold", "0"), "--threshold must be positive"),
         (("--failure", "2"), "--failure must be in [0, 1], got 2"),
         (("--leaf-prior", "x"), "the prior of leaves must be"),
@@ -329,7 +393,7 @@ from adversary.nmf.runs import county_runs as spine_runs
 solve = spine_runs.solve_piece
 
 def hanging(question, piece):
-    if piece.where["root"] == "99005":
+    if piece.read.tree.names[0] == "19900001":
         print("here", flush=True)
         signal.pause()
     return solve(question, piece)
@@ -350,7 +414,7 @@ def test_a_driver_killed_in_the_last_county_goes_on_from_there(
         assert driver.stdout.readline() == "here\n"
         os.kill(driver.pid, signal.SIGKILL)
     assert driver.returncode == -signal.SIGKILL
-    assert not (tmp_path / county_runs.UNITS / RECORDS / "99005.json").exists()
+    assert not (tmp_path / county_runs.UNITS / RECORDS / "19900001.json").exists()
     assert (tmp_path / county_runs.UNITS / MANIFEST).exists()
     assert run(asked, tmp_path, resume=True).kept == COUNTIES[:2]
     assert contents(tmp_path) == contents(done.out)

@@ -1,141 +1,215 @@
-"""Noisy Measurement Files: what is written is read, only what is asked for is read, in the published layout too."""
+"""Noisy Measurement Files in the published layout: what is there is read, only what is asked for, and nothing twice."""
 
 from __future__ import annotations
 
+import csv
+import shutil
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from adversary import nmf
-from adversary.nmf.file_layout import arrow, bare, flat_cells
-from adversary.nmf.writer import Records, Writer
-from adversary.reader.spine.tree import Tree
+from adversary.nmf import check
+from adversary.nmf.exact_counts import state_totals
+from adversary.nmf.file_layout import arrow, bare, flat_cells, product_of, spelled
+from adversary.nmf.products import DHC_PERSONS, PL_PERSONS, PL_UNITS
+from adversary.nmf.units import geoid, name_of
+from adversary.reader import spine
+from tests.oracles.noisy_measurement_file import Replica, answer, archive
 
-LEVELS = ("State", "County", "Tract")
-PLACES = {"99": None, "99001": "99", "99003": "99", "a": "99001", "b": "99001", "c": "99003"}
-RHO = np.array([np.inf, 0.1, 0.0, 0.2, 0.3, 0.4])
-RACE = np.arange(36.0).reshape(6, 6) - 7
+PERSONS, UNITS, PUERTO_RICO, DHC = "US_Person_PL_PROD", "US_Unit_PL_PROD", "PR_Person_PL_PROD", "US_DHCP_PROD"
 
 
-def tree() -> Tree:
-    """A state, two counties, three tracts; geocodes of tracts tell nothing."""
-    return Tree.of(PLACES, LEVELS)
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Replica]]:
+    """An archive of four products, written by the independent script, and the counts behind it."""
+    folder = tmp_path_factory.mktemp("archive")
+    return folder, archive(folder)
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A file with a total, known exactly at the top and not measured in one county, and a query of 2 x 1 x 3 cells."""
-    answers = {
-        "total": nmf.Answers(np.arange(6), RHO),
-        "race": nmf.Answers(RACE, np.full(6, 0.25), (2, 1, 3)),
-    }
-    return nmf.write(tmp_path / "made", tree(), answers)
+def file(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> Path:
+    """A copy of its persons, to be changed."""
+    return Path(shutil.copytree(published[0] / PERSONS, tmp_path / PERSONS))
 
 
-def parts(directory: Path, level: str, kind: str = "DPQuery") -> list[Path]:
-    """Parquet files of a level."""
-    return sorted((directory / f"{level}.parquet" / kind).rglob("*.parquet"))
+def read(published: tuple[Path, dict[str, Replica]], product: str, query: str, cells: Any = None, **more: Any) -> Any:
+    """One query of the archive, with the totals of its states."""
+    return nmf.read(published[0], query, cells, product=product, **({"totals": published[0] / "totals.csv"} | more))
 
 
-def test_a_total_comes_back_with_its_invariant_and_without_what_was_not_measured(file: Path) -> None:
-    found = nmf.read(file, "total")
-    assert found.tree.names.tolist() == list(PLACES)
-    assert found.tree.levels == LEVELS
-    np.testing.assert_array_equal(found.released, [0, 1, np.nan, 3, 4, 5])
-    np.testing.assert_allclose(found.rho, RHO, rtol=1e-15)
-    assert found.shape == (1,)
-    assert found.cells.tolist() == [0]
-    assert found.query == "total"
-    assert not found.notes
+def records(folder: Path, kind: str, query: str) -> dict[str, Any]:
+    """Value and variance of every record of a query by geocode, read without the package."""
+    found = {}
+    for path in folder.glob(f"*.parquet/{kind}/**/*.parquet"):
+        for row in pq.ParquetFile(path).read().to_pylist():
+            if row["query_name"] == query:
+                found[row["geocode"] or "US"] = np.array(row["value"], float), row["variance"]
+    return found
 
 
-def test_cells_are_flat_or_by_axis_one_or_several(file: Path) -> None:
-    np.testing.assert_array_equal(nmf.read(file, "race", 4).released, RACE[:, 4])
-    np.testing.assert_array_equal(nmf.read(file, "race_dpq", (1, 0, 1)).released, RACE[:, 4])
-    np.testing.assert_array_equal(nmf.read(file, "RACE", (1, 1)).released, RACE[:, 4])
-    found = nmf.read(file, "race", [5, (0, 2)])
-    np.testing.assert_array_equal(found.released, RACE[:, [5, 2]])
-    assert found.rho.shape == (6, 2)
-    assert found.cell(0) == (1, 0, 2)
-    np.testing.assert_array_equal(nmf.read(file, "race", "all").released, RACE)
+QUERIES = [
+    (PERSONS, "total", None),
+    (PERSONS, "votingage * hispanic", "all"),
+    (PERSONS, "detailed", [0, (3, 1, 0, 0), (3, 0, 0, 0), (5, 1, 1, 2)]),
+    (PERSONS, "hhinstlevels", "all"),
+    (UNITS, "detailed", "all"),
+    (PUERTO_RICO, "hhgq", "all"),
+    (DHC, "popSehsdTargetsRelship", "all"),
+    (DHC, "hispanic * sex", "all"),
+]
 
 
-def test_what_is_known_of_other_queries_is_said_to_be_unused(file: Path) -> None:
-    assert nmf.read(file, "race", 0).notes == ("State: constraint total_con is of another query and not used",)
+@pytest.mark.parametrize(("product", "query", "cells"), QUERIES)
+def test_every_product_reads_without_a_warning_and_as_it_was_written(
+    published: tuple[Path, dict[str, Replica]], product: str, query: str, cells: Any
+) -> None:
+    made = published[1][product]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = read(published, product, query, cells)
+    written = records(made.folder, "DPQuery", f"{query}_dpq")
+    tree = found.tree
+    count = found.cells.size
+    rho, released, shown = (x.reshape(len(tree), count) for x in (found.rho, found.released, found.published))
+    low, high = (x.reshape(len(tree), count) for x in found.bounds)
+    assert set(tree.names) - {"44", "04", "72"} == {code or "US" for code in made.truth}
+    assert query == found.query
+    for v, name in enumerate(tree.names.tolist()):
+        if tree.levels[tree.level[v]] == "Whole_State":
+            continue
+        if name in written:
+            np.testing.assert_array_equal(shown[v], written[name][0][found.cells])
+            finite = np.isfinite(rho[v])
+            np.testing.assert_allclose(rho[v][finite], 0.5 / written[name][1], rtol=1e-15)
+            np.testing.assert_array_equal(released[v][finite], shown[v][finite])
+        else:
+            assert name in made.unmeasured
+            assert np.isin(rho[v], (0.0, np.inf)).all()
+    words = next(iter(_words(made.folder, f"{query}_dpq")))
+    for v, name in enumerate(tree.names.tolist()):
+        code = "" if name == "US" else name
+        if code not in made.truth:
+            continue
+        true = answer(made.truth[code], words).ravel()[found.cells]
+        np.testing.assert_array_equal(true[np.isinf(rho[v])], released[v][np.isinf(rho[v])])
+        assert ((low[v] <= true) & (true <= high[v])).all()
+    assert check.contents(made.folder)["problems"] == []
 
 
-def test_a_part_of_the_tree_is_read_by_its_root_or_its_partition(file: Path) -> None:
-    for given_ in ({"root": "99001"}, {"state": "99", "county": "001"}):
-        found = nmf.read(file, "race", 0, levels=("County", "Tract"), **given_)  # type: ignore[arg-type]
-        assert found.tree.names.tolist() == ["99001", "a", "b"]
-        np.testing.assert_array_equal(found.released, RACE[[1, 3, 4], 0])
-    top = nmf.read(file, "race", 0, levels=("State", "County"))
-    assert top.tree.names.tolist() == ["99", "99001", "99003"]
+def _words(folder: Path, query: str) -> Any:
+    for path in folder.glob("*.parquet/DPQuery/**/*.parquet"):
+        for row in pq.ParquetFile(path).read().to_pylist():
+            if row["query_name"] == query:
+                yield {name: row[name] for name in row if name in (*PL_PERSONS.axes, *PL_UNITS.axes, *DHC_PERSONS.axes)}
 
 
-def test_the_subtrees_of_a_level_are_what_read_takes(file: Path) -> None:
-    found = nmf.subtrees(file)
-    assert found == [{"root": f"9900{i}", "state": "99", "county": f"00{i}"} for i in (1, 3)]
-    sizes = [len(nmf.read(file, "total", levels=("County", "Tract"), **one).tree) for one in found]  # type: ignore[arg-type]
-    assert sizes == [3, 2]
+def test_a_parent_is_a_prefix_and_both_parts_of_a_state_have_one(published: tuple[Path, dict[str, Replica]]) -> None:
+    tree = read(published, PERSONS, "total").tree
+    assert tree.levels == ("US", "Whole_State", "State", "County", "Tract", "Block_Group", "Block")
+    above = {str(tree.names[v]): str(tree.names[tree.parent[v]]) for v in range(1, len(tree))}
+    assert (above["004"], above["104"], above["044"], above["44"]) == ("04", "04", "44", "US")
+    below = [name for name in above if len(name) > 3]
+    assert all(name.startswith(above[name]) for name in below)
+    assert read(published, PUERTO_RICO, "total").tree.levels[0] == "State"
 
 
-def test_parents_may_be_a_mapping_a_directory_or_the_file_s_own(file: Path, tmp_path: Path) -> None:
-    mapping = {name: over for name, over in PLACES.items() if over is not None} | {"c": "99001", "b": "99003"}
-    moved = nmf.read(file, "total", parents=mapping)
-    assert [moved.tree.names[moved.tree.parent[moved.tree.index(name)]] for name in "abc"] == [
-        "99001",
-        "99003",
-        "99001",
-    ]
-    assert moved.released[moved.tree.index("c")] == 5
-    elsewhere = (file / "Parents.parquet").rename(tmp_path / "table")
-    assert nmf.read(file, "total", parents=elsewhere).tree.names.tolist() == list(PLACES)
-    with pytest.raises(ValueError, match=r"geocode a of level Tract is an orphan: no parent of it is known"):
-        nmf.read(file, "total")
+def test_the_older_code_of_the_united_states_is_read_too(file: Path) -> None:
+    for path in file.glob("US.parquet/*/*.parquet"):
+        table = pq.ParquetFile(path).read()
+        pq.write_table(table.set_column(0, "geocode", [["0"] * table.num_rows]), path)
+    assert nmf.read(file, "total").tree.names[0] == "US"
+    assert check.contents(file)["problems"] == []
 
 
-def test_row_groups_of_other_queries_are_not_read(file: Path) -> None:
-    path = parts(file, "Tract")[0]
-    spoil(path, query="race_dpq")
-    np.testing.assert_array_equal(nmf.read(file, "total").released, [0, 1, np.nan, 3, 4, 5])
-    with pytest.raises(ValueError, match=f"{path}: cannot be read as Parquet"):
-        nmf.read(file, "race", 0)
+@pytest.mark.parametrize(
+    ("where", "top", "levels"),
+    [
+        ({"state": "04"}, "04", 6), ({"county": "44003"}, "04410003", 4), ({"root": "104"}, "104", 5),
+        ({"root": "00410001001"}, "00410001001", 3),
+    ],
+)  # fmt: skip
+def test_a_part_is_read_alone_as_in_the_whole_file(
+    published: tuple[Path, dict[str, Replica]], where: Any, top: str, levels: int
+) -> None:
+    whole, part = read(published, PERSONS, "total"), read(published, PERSONS, "total", **where)
+    assert part.tree.names[0] == top
+    assert len(part.tree.levels) == levels
+    here = whole.tree.below(top)
+    assert part.tree.names.tolist() == whole.tree.names[here].tolist()
+    for name in ("released", "rho", "low", "high", "published"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[here])
+
+
+@pytest.mark.parametrize(("state", "other"), [("04", "044"), ("44", "004")])
+def test_files_of_other_partitions_are_not_opened(file: Path, state: str, other: str) -> None:
+    for path in file.rglob("*.parquet"):
+        if path.is_file() and (f"State={other}" in str(path) or path.parts[-3] == "US.parquet"):
+            path.write_bytes(b"this is not Parquet")
+    assert nmf.read(file, "total", state=state).tree.names[0] == state
+    with pytest.raises(ValueError, match=r"cannot be read as Parquet"):
+        nmf.read(file, "total", state=other[1:])
+
+
+def test_other_counties_of_dhc_are_not_opened(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:
+    file = Path(shutil.copytree(published[0] / DHC, tmp_path / DHC))
+    for path in file.rglob("County=04410003/*.parquet"):
+        path.write_bytes(b"this is not Parquet")
+    assert nmf.read(file, "hispanic * sex", 0, county="44001").tree.names[0] == "04410001"
+
+
+def test_row_groups_of_other_queries_are_not_read(tmp_path: Path) -> None:
+    file = nmf.synthesise(tmp_path / "s", nmf.Recipe(blocks=50, queries=("TOTAL", "CENRACE")))
+    whole = nmf.read(file, "total")
+    for path in file.glob("*/*.parquet/DPQuery/**/*.parquet"):
+        spoil(path, query="cenrace_dpq")
+    np.testing.assert_array_equal(nmf.read(file, "total").published, whole.published)
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        nmf.read(file, "cenrace", 0)
 
 
 def test_columns_not_asked_for_are_not_read(tmp_path: Path) -> None:
-    nmf.synthesise(tmp_path / "s", nmf.Recipe(blocks=50, queries=("TOTAL", "CENRACE")))
-    whole = nmf.read(tmp_path / "s", "total")
-    for path in parts(tmp_path / "s", "Block"):
-        for column in ("plb", "hhgq", "cenrace"):
-            spoil(path, column=column)
+    file = nmf.synthesise(tmp_path / "s", nmf.Recipe(blocks=50, queries=("TOTAL",)))
+    whole = nmf.read(file, "total")
+    for path in file.glob("*/Block.parquet/DPQuery/**/*.parquet"):
+        spoil(path, column="plb")
         with pytest.raises(OSError, match=r"."):
             pq.read_table(path)
-    np.testing.assert_array_equal(nmf.read(tmp_path / "s", "total").released, whole.released)
+    np.testing.assert_array_equal(nmf.read(file, "total").published, whole.published)
 
 
-def test_files_of_other_partitions_are_not_opened(file: Path) -> None:
-    for level in ("County", "Tract"):
-        for path in parts(file, level):
-            if "County=003" in str(path):
-                path.write_bytes(b"this is not Parquet")
-    found = nmf.read(file, "total", levels=("County", "Tract"), state="99", county="001")
-    np.testing.assert_array_equal(found.released, [1, 3, 4])
-    with pytest.raises(ValueError, match=r"County=003.*cannot be read as Parquet"):
-        nmf.read(file, "total")
+def test_no_record_is_read_twice(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adversary.nmf import parquet_source
+
+    seen: list[Any] = []
+    batches = parquet_source.Source.batches
+
+    def counted(self: Any, columns: Any, *more: Any, **how: Any) -> Any:
+        for found, batch in batches(self, columns, *more, **how):
+            if "value" in columns:
+                names = batch.column(columns.index("query_name")).to_pylist()
+                seen.extend((found.path, *one) for one in zip(batch.column(0).to_pylist(), names, strict=True))
+            yield found, batch
+
+    monkeypatch.setattr(parquet_source.Source, "batches", counted)
+    nmf.read(file, "total")
+    assert len(seen) == len(set(seen)) > 0
+    seen.clear()
+    check.contents(file)
+    rows = sum(pq.ParquetFile(path).metadata.num_rows for path in file.rglob("*.parquet") if path.is_file())
+    assert len(seen) == len(set(seen)) == rows
 
 
 def test_batches_do_not_change_what_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = nmf.read(file, "hhgq", "all")
     monkeypatch.setattr("adversary.nmf.parquet_source.BATCH", 1)
-    np.testing.assert_array_equal(nmf.read(file, "race", "all").released, RACE)
+    np.testing.assert_array_equal(nmf.read(file, "hhgq", "all").released, whole.released)
 
 
 def spoil(path: Path, query: str | None = None, column: str | None = None) -> None:
@@ -152,131 +226,118 @@ def spoil(path: Path, query: str | None = None, column: str | None = None) -> No
     path.write_bytes(raw)
 
 
-@pytest.fixture
-def published(tmp_path: Path) -> Path:
-    """The layout of the published files: no table of parents, partitions by state only, single precision variances,
-    dictionaries of texts, a column for each attribute, constraints with a variance of 0, and bounds among them."""
-    units = {"US": ["0"], "State": ["050", "051"], "County": ["050001", "050003", "051001"]}
-    for level, names in units.items():
-        for name in names:
-            state = {} if level == "US" else {"State": name[1:3]}
-            rows = {
-                "geocode": [name] * 2,
-                "query_name": ["total_dpq", "hispanic * cenrace_dpq"],
-                "hispanic": ["*", "hispanic"],
-                "query_shape": [[1, 1, 1, 1], [1, 1, 2, 3]],
-                "value": [[len(name)], list(range(6))],
-            }
-            variance = pa.array([np.inf if name == "050003" else 4.0, 2.5], pa.float32())
-            table = pa.table(rows).append_column("variance", variance)
-            column = table.schema.get_field_index("geocode")
-            table = table.set_column(column, "geocode", table["geocode"].dictionary_encode())
-            save(table, tmp_path, level, "DPQuery", state, name)
-            known = {
-                "geocode": [name] * 2,
-                "query_name": ["total_con", "hhgq_total_lb_con"],
-                "sign": ["=" if level == "US" else ">=", ">="],
-                "query_shape": [[1, 1, 1, 1], [3, 1, 1, 1]],
-                "value": [[7], [0, 0, 1]],
-                "variance": pa.array([0.0, 0.0], pa.float32()),
-            }
-            save(pa.table(known), tmp_path, level, "Constraint", state, name)
-    return tmp_path
+def test_which_product_is_asked_for_where_there_are_several(published: tuple[Path, dict[str, Replica]]) -> None:
+    with pytest.raises(ValueError, match=r"several products lie in it \(PR_Person_PL_PROD, US_DHCP_PROD, US_Person_PL"):
+        nmf.read(published[0], "total")
+    with pytest.raises(ValueError, match="product 'Person' must name one of"):
+        nmf.read(published[0], "total", product="Person")
+    for name, product in ((PERSONS, PL_PERSONS), (UNITS, PL_UNITS), (PUERTO_RICO, PL_PERSONS), (DHC, DHC_PERSONS)):
+        assert product_of(published[0] / name)[0] == product
 
 
-def save(table: Any, directory: Path, level: str, kind: str, state: dict[str, str], name: str) -> None:
-    """A file of one unit."""
-    folder = directory.joinpath(f"{level}.parquet", kind, *(f"{key}={value}" for key, value in state.items()))
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, folder / f"part-{name}.snappy.parquet")
+def test_names_of_queries_keep_their_case_and_are_found_without_it(published: tuple[Path, dict[str, Replica]]) -> None:
+    assert read(published, DHC, "popsehsdtargetsrelship", 0).query == "popSehsdTargetsRelship"
+    assert read(published, PERSONS, "HISPANIC*VOTINGAGE", 0).query == "votingage * hispanic"
+    assert spelled("total_dpq", ["TOTAL_dpq", "total_dpq"]) == "total_dpq"
+    assert bare("HISPANIC*CENRACE") == "HISPANIC * CENRACE"
+    with pytest.raises(ValueError, match=r"query 'votingag .* is not there; there are .*; did you mean 'votingage"):
+        read(published, PERSONS, "votingag * hispanic")
 
 
-def test_the_published_layout_is_read_by_prefixes(published: Path) -> None:
-    found = nmf.read(published, "total")
-    assert found.tree.levels == ("US", "State", "County")
-    assert above(found.tree) == {
-        "0": "", "050": "0", "051": "0", "050001": "050", "050003": "050", "051001": "051",
-    }  # fmt: skip
-    value, rho = ({name: x[found.tree.index(name)] for name in found.tree.names} for x in (found.released, found.rho))
-    assert value["0"] == 7
-    assert rho["0"] == np.inf
-    assert value["051001"] == 6
-    assert rho["051001"] == 0.125
-    assert np.isnan(value["050003"])
-    assert rho["050003"] == 0
-    assert "State: 2 constraints of total are inequalities, which are not used" in found.notes
-    assert "County: constraint hhgq_total_lb_con is of another query and not used" in found.notes
+def test_cells_have_names(published: tuple[Path, dict[str, Replica]]) -> None:
+    found = read(published, PERSONS, "votingage * hispanic", "all")
+    assert found.labels == (
+        "not Hispanic, under 18", "Hispanic, under 18", "not Hispanic, 18 and over", "Hispanic, 18 and over",
+    )  # fmt: skip
+    assert read(published, PERSONS, "votingage*hispanic", "hispanic, 18 and over").cells.tolist() == [3]
+    assert read(published, PERSONS, "total").labels == ("P1 total",)
+    assert read(published, UNITS, "total").labels == ("H1 total",)
+    assert read(published, UNITS, "detailed", "all").labels == ("vacant", "occupied")
+    assert read(published, DHC, "popSehsdTargetsRelship", 27).labels == ("nursing facilities",)
+    several = read(published, PERSONS, "detailed", (0, 1, 1, 6)).labels[0]
+    assert several == "White and Black, Hispanic, 18 and over, households"
+    assert len(set(PL_PERSONS.axes["cenrace"])) == 63
+    assert PL_PERSONS.shape == (8, 2, 2, 63)
+    assert DHC_PERSONS.shape == (42, 2, 116, 2, 63)
+    assert read(published, PERSONS, "hhinstlevels", "all").labels[1] == "institutions"
 
 
-def test_a_state_of_the_published_layout_is_read_without_the_others(published: Path) -> None:
-    for path in published.rglob("State=51/*.parquet"):
-        path.unlink()
-    found = nmf.read(published, "hispanic*cenrace", (1, 2), levels=("State", "County"), state="50")
-    assert found.tree.names.tolist() == ["050", "050001", "050003"]
-    np.testing.assert_array_equal(found.released, 5.0)
-    np.testing.assert_array_equal(found.rho, 0.2)
+def test_units_have_names(published: tuple[Path, dict[str, Replica]]) -> None:
+    states = state_totals(published[0] / "totals.csv", published[0])
+    tree = read(published, PERSONS, "total").tree
+    block = tree.names[-1]
+    assert geoid(block) == block[-16:-5] + block[-4:]
+    assert len(name_of(block, "Block", states)) == 15
+    assert name_of("44", "Whole_State", states) == "Rhode Island"
+    assert name_of("104", "State", states) == "Arizona, inside American Indian, Alaska Native and Hawaiian areas"
+    assert name_of("04410003", "County", states) == "county 44003, Rhode Island"
+    assert name_of("10400100", "County", states) == "area 0100, Arizona"
+    assert name_of("04410003001", "Tract", states) == ""
 
 
-def test_a_query_measured_at_some_levels_only_is_said_so(tmp_path: Path) -> None:
-    with Writer(tmp_path / "f") as writer:
-        writer.put("State", [Records("total", ["99"], np.array([[5]]), 2.0, (1,))])
-        writer.put("County", [Records("other", ["991", "992"], np.array([[5], [6]]), 2.0, (1,))])
-    found = nmf.read(tmp_path / "f", "total")
-    assert found.rho.tolist() == [0.25, 0, 0]
-    assert found.notes == ("County: total is not measured at this level",)
+def test_state_totals_are_exact_and_bind_both_parts(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:
+    found = read(published, PERSONS, "total", state="04")
+    truth = published[1][PERSONS].truth
+    assert (found.rho[0], found.released[0]) == (np.inf, truth["004"].sum() + truth["104"].sum())
+    posterior = spine.posterior(found.tree, found.released, found.rho, bounds=found.bounds)
+    assert posterior.sd.values[0] == 0.0
+    assert posterior.mean.values[1:3].sum() == pytest.approx(found.released[0], abs=1e-9)
+    far = read(published, PERSONS, "total", state="04", totals=None)
+    assert far.rho[0] == 0
+    assert "Whole_State: the total of Arizona does not fit the noisy counts of its parts and is not used" in far.notes
+    assert read(published, PERSONS, "hhgq", 0, state="04").rho[0] == 0
+    (tmp_path / "bad.csv").write_text("state,name,population\n04,Arizona,many\n")
+    with pytest.raises(ValueError, match=r"bad\.csv: row 2 must have columns state, name and population"):
+        read(published, PERSONS, "total", totals=tmp_path / "bad.csv")
 
 
-@st.composite
-def spines(draw: st.DrawFn) -> tuple[Tree, np.ndarray[Any, Any], np.ndarray[Any, Any], tuple[int, ...]]:
-    """A small tree with geocodes that tell nothing, answers in a random shape, and a rho for every unit."""
-    levels = draw(st.sampled_from([LEVELS, ("County", "Block"), ("US", "State", "County", "Tract")]))
-    parents: dict[str, str | None] = {"root": None}
-    above, number = ["root"], 0
-    for _ in levels[1:]:
-        here = []
-        for over in above:
-            for _ in range(draw(st.integers(1, 3))):
-                number += 1
-                here.append(f"{(number * 37) % 101:03d} é/{number}")
-                parents[here[-1]] = over
-        above = here
-    grown = Tree.of(parents, levels)
-    shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    rho = rng.choice([0.0, 0.125, 0.5, 1 / 3, np.inf], len(grown))
-    released = rng.integers(-5, 10**6, (len(grown), int(np.prod(shape)))).astype(float)
-    released[np.isinf(rho)] = np.abs(released[np.isinf(rho)])
-    return grown, released, rho, shape
+def test_the_shipped_totals_are_those_of_the_2020_census() -> None:
+    with (Path(__file__).parents[2] / "data/state_population_2020.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    totals = state_totals(None, Path("nowhere/product"))
+    assert {row["state"]: (row["name"], int(row["population"])) for row in rows} == totals
+    assert len(totals) == 51
+    assert sum(one.population for one in totals.values()) == 331_449_281  # resident population, 1 April 2020
 
 
-@settings(max_examples=25)
-@given(spines(), st.integers(1, 5))
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, made: Any, batch: int) -> None:
-    grown, released, rho, shape = made
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adversary.nmf.parquet_source.BATCH", batch)
-        patch.setattr("adversary.nmf.writer.NUMBERS", 4)
-        path = tmp_path_factory.mktemp("fuzz") / "file"
-        nmf.write(path, grown, {"q": nmf.Answers(released, rho, shape)})
-        found = nmf.read(path, "q", "all", levels=grown.levels)
-    order = found.tree.order(grown.names)
-    np.testing.assert_array_equal(found.rho, np.repeat(rho[order, None], released.shape[1], axis=1))
-    np.testing.assert_array_equal(found.released, np.where(rho[:, None] > 0, released, np.nan)[order])
-    assert found.shape == shape
-    assert above(found.tree) == above(grown)
+def test_bounds_and_structural_zeros_fix_cells(published: tuple[Path, dict[str, Replica]]) -> None:
+    made = published[1][PERSONS]
+    quarters = read(published, PERSONS, "hhgq", 3)
+    for v, name in enumerate(quarters.tree.names.tolist()):
+        if name in made.facilities and quarters.tree.levels[quarters.tree.level[v]] == "Block":
+            facilities = made.facilities[name][3]
+            assert (quarters.rho[v] == np.inf) == (facilities == 0)
+            assert quarters.low[v] == facilities
+    minors = read(published, PERSONS, "detailed", (3, 0, 1, 4))
+    fixed = [v for v, code in enumerate(minors.tree.names) if len(code) != 2 or code == "US"]
+    assert np.isinf(minors.rho[fixed]).all()
+    assert (minors.released[fixed] == 0).all()
+    total = read(published, PERSONS, "total")
+    blocks = total.tree.leaves
+    least = np.array([made.facilities[name][1:].sum() for name in total.tree.names[blocks]])
+    np.testing.assert_array_equal(total.low[blocks], np.where(np.isinf(total.rho[blocks]), 0, least))
+    units = read(published, UNITS, "total")
+    assert np.isinf(units.rho[units.tree.level > 1]).all()
+    occupied = read(published, UNITS, "detailed", "occupied")
+    known = published[1][UNITS].truth
+    limits = [known[name].sum() for name in occupied.tree.names[occupied.tree.leaves]]
+    free = np.isfinite(occupied.rho[occupied.tree.leaves])
+    np.testing.assert_array_equal(occupied.high[occupied.tree.leaves][free], np.array(limits)[free])
 
 
-def above(grown: Tree) -> dict[str, str]:
-    """Parent of every unit, by name."""
-    parents = ["" if i < 0 else str(grown.names[i]) for i in grown.parent]
-    return dict(zip(grown.names.tolist(), parents, strict=True))
+def test_the_published_table_that_dhc_had_to_meet_is_not_taken_as_exact(
+    published: tuple[Path, dict[str, Replica]],
+) -> None:
+    found = read(published, DHC, "hispanic * sex", "all")
+    assert "pl94_con has noise in it, and is not used" in found.notes
+    assert not any("pl94" in one for one in found.exact)
 
 
-def test_names_of_queries_and_cells_have_one_reading() -> None:
-    assert bare("HISPANIC*CENRACE") == bare("hispanic * cenrace_dpq") == "hispanic * cenrace"
+def test_one_shape_and_one_reading_of_cells() -> None:
     everything = flat_cells("all", (2, 3), "q")[0]
     by_axis = [(i, j) for i in range(2) for j in range(3)]
     assert flat_cells(by_axis, (2, 3), "q")[0].tolist() == everything.tolist() == list(range(6))
+    assert flat_cells(["B"], (2,), "q", ("a", "b"))[0].tolist() == [1]
     assert all(a < b for a, b in pairwise(everything))
 
 
@@ -290,7 +351,7 @@ def test_names_of_queries_and_cells_have_one_reading() -> None:
         (None, "query q has 2 x 3 cells: say which"),
         ([], "cells must name one cell"),
         ([1, (0, 1)], "cells must be distinct"),
-        ("some", "cells must be indices or 'all'"),
+        ("some", "query q has no cell 'some'"),
         (0.5, "cell must be a whole number"),
     ],
 )
@@ -303,14 +364,3 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"adversary\[scale\]"):
         arrow()
-
-
-def test_partitions_that_are_columns_are_filtered_too(tmp_path: Path) -> None:
-    rows = {"query_name": ["total_dpq"] * 3, "query_shape": [[1]] * 3, "value": [[1], [2], [3]], "variance": [1.0] * 3}
-    tops = {"geocode": ["99001", "99003", "98001"], "State": ["99", "99", "98"], "County": ["001", "003", "001"]}
-    save(pa.table(tops | rows), tmp_path, "County", "DPQuery", {}, "all")
-    below = tops | {"geocode": ["99001a", "99003a", "98001a"]}
-    save(pa.table(below | rows), tmp_path, "Tract", "DPQuery", {}, "all")
-    found = nmf.read(tmp_path, "total", state="99", county="003")
-    assert found.tree.names.tolist() == ["99003", "99003a"]
-    np.testing.assert_array_equal(found.released, 2)

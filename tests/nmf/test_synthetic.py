@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,19 +16,26 @@ from scipy import stats
 
 import adversary as adv
 from adversary import nmf
+from adversary.nmf import check
 from adversary.nmf.synthetic.population import settle
 from adversary.nmf.synthetic.recipe import CHUNK, SHAPE
 from adversary.nmf.synthetic.synthesis import made_units
+from adversary.nmf.writer import Records, Writer
 from tests import commands
 
 BLOCKS = 9000
-OF = {"State": "state", "County": "county", "Tract": "tract", "Block_Group": "block group", "Block": "block"}
+OF = {
+    "US": "nation", "State": "state", "County": "county", "Tract": "tract", "Block_Group": "block group",
+    "Block": "block",
+}  # fmt: skip
+LEVELS = ("US", "Whole_State", *tuple(OF)[1:])
+BLOCK = LEVELS.index("Block")
 
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two counties, one of more than one chunk."""
-    return nmf.synthesise(tmp_path_factory.mktemp("synthetic") / "state", nmf.Recipe(BLOCKS, 2, seed=1))
+    """Two counties and an American Indian area, one of them of more than one chunk."""
+    return nmf.synthesise(tmp_path_factory.mktemp("synthetic") / "state", nmf.Recipe(BLOCKS, 3, seed=1, areas=1))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,7 @@ def test_the_same_seed_makes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_chunk_is_made_alone_as_among_the_others(state: Path) -> None:
-    recipe = nmf.Recipe(BLOCKS, 2, seed=1)
+    recipe = nmf.Recipe(BLOCKS, 3, seed=1, areas=1)
     chunks = [chunk for county in recipe.chunks for chunk in county]
     assert len(chunks) > 2
     assert sum(chunk.blocks for chunk in chunks) == BLOCKS
@@ -81,7 +89,7 @@ def test_parents_are_sums_of_children(read: Any) -> None:
         inner = tree.children > 0
         np.testing.assert_array_equal(added[inner], truth[inner])
         assert (tree.level == tree.levels.index("Block")).sum() == BLOCKS
-        assert (tree.children[tree.level < 4] > 0).all()
+        assert (tree.children[tree.level < BLOCK] > 0).all()
 
 
 def test_queries_are_marginals_of_the_histogram(read: Any) -> None:
@@ -102,35 +110,46 @@ def test_the_eight_group_quarters_of_the_release_fall_into_three_kinds(tmp_path:
     np.testing.assert_array_equal(three, np.stack([eight[:, 0], eight[:, 1:5].sum(1), eight[:, 5:].sum(1)], axis=1))
 
 
-def test_the_state_s_total_is_exact_and_nothing_else(read: Any) -> None:
+def test_what_is_exact_is_true(read: Any) -> None:
     found, truth = read("total")
-    assert found.tree.levels == tuple(OF)
-    assert found.rho[0] == np.inf
-    assert found.released[0] == truth[0, 0]
-    assert np.isfinite(found.rho[1:]).all()
-    assert np.isfinite(read("detailed", "all")[0].rho).all()
+    assert found.tree.levels == LEVELS
+    exact = np.isinf(found.rho)
+    assert exact[:2].all()
+    np.testing.assert_array_equal(found.released[exact], truth[exact, 0])
+    assert (found.released[exact][2:] == 0).all()
+    assert ((found.low <= truth[:, 0]) & (truth[:, 0] <= found.high)).all()
+    cells, people = read("detailed", "all")
+    np.testing.assert_array_equal(cells.released[np.isinf(cells.rho)], people[np.isinf(cells.rho)])
+    assert 0.05 < np.isinf(cells.rho[cells.tree.leaves, 0]).mean() < 0.3  # nobody has a home there
+    assert np.isinf(cells.rho[cells.tree.leaves, -1]).mean() > 0.9
 
 
 @pytest.mark.parametrize("query", ["total", "detailed", "hispanic * cenrace"])
-def test_every_variance_is_that_of_2020_and_of_what_lone_parents_leave(read: Any, query: str) -> None:
+def test_every_variance_is_that_of_2020_and_parents_have_that_of_an_only_child(read: Any, query: str) -> None:
     found, _ = read(query, None if query == "total" else "all")
     tree, rho = found.tree, found.rho.reshape(len(found.tree), -1)[:, 0]
-    own = [adv.census.rho_star(OF[level], query.replace(" ", "")) for level in tree.levels]
-    lone = (tree.children == 1) & np.isin(tree.level, [2, 3])
+    own = [Fraction(0) if name == "Whole_State" else adv.census.rho_star(OF[name], query.replace(" ", ""))
+           for name in tree.levels]  # fmt: skip
+    place = tree.levels.index("State")
+    lone = np.zeros(len(tree), dtype=bool)
+    lone[1:] = (tree.children[tree.parent[1:]] == 1) & (tree.level[1:] > place)
     assert lone.any()
-    held: list[Fraction] = []
-    for node in range(len(tree)):
-        level, over = int(tree.level[node]), int(tree.parent[node])
-        held.append(own[level] + (held[over] if over >= 0 and lone[over] else 0))
+    held = [own[level] for level in tree.level]
+    for node in range(len(tree) - 1, 0, -1):
+        if lone[node]:
+            held[tree.parent[node]] += held[node]
     expected = np.where(lone, 0.0, np.array([float(x) for x in held]) / 2)  # sigma^2 = 1 / rho_star
-    measured = slice(1 if query == "total" else 0, None)
-    np.testing.assert_allclose(rho[measured], expected[measured], rtol=1e-14)
+    free = np.isfinite(rho)
+    np.testing.assert_allclose(rho[free], expected[free], rtol=1e-6)  # single precision
+    assert set(np.asarray(tree.levels)[tree.level[lone]]) >= {"Block_Group", "County"}
 
 
 def test_the_noise_is_discrete_gaussian_of_that_size(read: Any) -> None:
     found, truth = read("detailed", "all")
-    blocks = (found.tree.level == 4) & np.isclose(found.rho[:, 0], float(adv.census.rho_star("block", "detailed")) / 2)
-    noise = (found.released - truth)[blocks].ravel()
+    blocks = found.tree.level == BLOCK
+    assert np.isclose(found.rho[blocks][np.isfinite(found.rho[blocks]) & (found.rho[blocks] > 0)],
+                      float(adv.census.rho_star("block", "detailed")) / 2).all()  # fmt: skip
+    noise = (found.published - truth)[blocks].ravel()
     law = adv.DiscreteGaussian.from_rho(adv.census.rho_star("block", "detailed"), cells=2)
     k = np.arange(-8, 9)
     pmf = np.exp(law.log_prob(k, 0))
@@ -144,9 +163,9 @@ def test_the_noise_is_discrete_gaussian_of_that_size(read: Any) -> None:
 @pytest.mark.parametrize("query", ["total", "detailed", "votingage", "hispanic * cenrace"])
 def test_the_noise_has_that_variance_at_every_level(read: Any, query: str) -> None:
     found, truth = read(query, None if query == "total" else "all")
-    released, rho = (x.reshape(truth.shape) for x in (found.released, found.rho))
-    for level in range(1, 5):
-        used = (found.tree.level == level) & (rho[:, 0] > 0)
+    released, rho = (x.reshape(truth.shape) for x in (found.published, found.rho))
+    for level in range(3, BLOCK + 1):
+        used = (found.tree.level == level)[:, None] & (rho > 0) & np.isfinite(rho)
         squares = 2 * rho[used] * (released - truth)[used] ** 2
         chance = stats.chi2.cdf(squares.sum(), squares.size)
         assert 1e-4 < chance < 1 - 1e-4, (query, level)
@@ -154,7 +173,8 @@ def test_the_noise_has_that_variance_at_every_level(read: Any, query: str) -> No
 
 def test_noise_of_different_units_cells_and_queries_is_unrelated(read: Any) -> None:
     found, truth = read("detailed", "all")
-    noise = (found.released - truth)[found.tree.level == 4] * np.sqrt(2 * found.rho[found.tree.level == 4])
+    noise = (found.published - truth)[found.tree.level == BLOCK]
+    noise = noise[np.isfinite(noise).all(axis=1)] * float(adv.census.rho_star("block", "detailed")) ** 0.5
     rows, columns = noise.shape
     for pairs in (noise[:-1] * noise[1:], noise[:, :-1] * noise[:, 1:]):
         assert abs(pairs.mean()) < 5 / np.sqrt(rows * columns)
@@ -162,36 +182,51 @@ def test_noise_of_different_units_cells_and_queries_is_unrelated(read: Any) -> N
 
 def test_many_blocks_are_empty_and_some_are_large(read: Any) -> None:
     found, truth = read("total")
-    blocks = truth[found.tree.level == 4, 0]
+    blocks = truth[found.tree.level == BLOCK, 0]
     assert 0.2 < (blocks == 0).mean() < 0.5
     assert blocks.max() > 30 * np.median(blocks[blocks > 0])
     assert 25 < blocks.mean() < 70
-    detailed = read("detailed", "all")[1][found.tree.level == 4]
+    detailed = read("detailed", "all")[1][found.tree.level == BLOCK]
     assert (detailed == 0).mean() > 0.8
 
 
-def test_geocodes_of_the_optimized_spine_tell_no_parent_those_of_the_tabulation_spine_do(
-    state: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(ValueError, match=r"level Block_Group is an orphan"):
-        nmf.read(state, "total", parents="prefix")
-    path = nmf.synthesise(tmp_path / "t", nmf.Recipe(500, 2, queries=("TOTAL",), spine="tabulation"))
-    own, prefix = nmf.read(path, "total"), nmf.read(path, "total", parents="prefix")
-    assert own.tree.names.tolist() == prefix.tree.names.tolist()
-    assert own.tree.parent.tolist() == prefix.tree.parent.tolist()
-    assert {len(name) for name in own.tree.names[own.tree.level == 4]} == {16}
-    assert (own.rho > 0).all()
+def test_geocodes_are_those_of_the_published_layout(state: Path, read: Any) -> None:
+    tree = read("total")[0].tree
+    names = {level: tree.names[tree.level == i].tolist() for i, level in enumerate(tree.levels)}
+    assert names["US"] == ["US"]
+    assert names["State"] == ["099", "199"]
+    assert names["County"] == ["09910001", "09910002", "19900001"]
+    for code in names["Block"]:
+        assert code[-16:-11] in ("99001", "99002", "99003")
+        assert code[-5] == code[-4]  # the digit of the block group is doubled
+    assert len({code[-16:] for code in names["Block"]}) == BLOCKS
+    folders = {path.name for path in (state / "US_Person_PL_PROD").glob("Block.parquet/DPQuery/*")}
+    assert folders == {"State=099", "State=199"}
+    widths = {
+        pq.read_schema(path).field("value").type.value_type.bit_width
+        for path in state.glob("*/*.parquet/DPQuery/**/*.parquet")
+    }
+    assert len(widths) > 1
+    assert check.contents(state)["problems"] == []
+
+
+def test_bypassed_units_have_no_record_of_an_answer(state: Path, read: Any) -> None:
+    found, _ = read("votingage", "all")
+    tree = found.tree
+    lone = np.flatnonzero((tree.children[np.maximum(tree.parent, 0)] == 1) & (tree.level > 2))
+    assert lone.size
+    assert np.isnan(found.published[lone]).all()
+    assert np.isfinite(found.published[np.setdiff1d(np.flatnonzero(tree.level > 2), lone)]).all()
 
 
 def test_a_county_read_alone_is_its_part_of_the_state(state: Path, read: Any) -> None:
     whole, _ = read("total")
-    for one in nmf.subtrees(state):
-        part = nmf.read(state, "total", levels=("County", "Tract", "Block_Group", "Block"), **one)
-        below = whole.tree.below(one["root"])
-        assert sorted(part.tree.names) == sorted(whole.tree.names[below])
-        place = [whole.tree.index(str(name)) for name in part.tree.names]
-        np.testing.assert_array_equal(part.released, whole.released[place])
-        np.testing.assert_array_equal(part.rho, whole.rho[place])
+    for root in ("09910001", "19900001"):
+        part = nmf.read(state, "total", root=root)
+        below = whole.tree.below(root)
+        assert part.tree.names.tolist() == whole.tree.names[below].tolist()
+        np.testing.assert_array_equal(part.released, whole.released[below])
+        np.testing.assert_array_equal(part.rho, whole.rho[below])
 
 
 def test_every_file_says_that_it_is_synthetic(state: Path) -> None:
@@ -208,7 +243,8 @@ def test_a_settlement_is_whole() -> None:
         assert index[0] == 0
         assert set(np.diff(index)) <= {0, 1}
     assert np.bincount(made.tract).max() <= 9
-    assert made.tract_people.sum() == made.group_people.sum() == made.people.sum()
+    assert made.facilities.shape == (2000, 3)
+    assert (made.people.sum(axis=(2, 3, 4))[made.facilities == 0] == 0).all()
 
 
 def test_truth_is_asked_for_in_vain_where_there_is_none(state: Path, tmp_path: Path) -> None:
@@ -227,7 +263,7 @@ def test_truth_is_asked_for_in_vain_where_there_is_none(state: Path, tmp_path: P
         ({"shape": (2, 2)}, "shape must have a length >= 1 for hhgq"),
         ({"shape": (2, 3, 2, 2)}, "at most two ages"),
         ({"queries": ("AGE",)}, "query must be one of TOTAL"),
-        ({"spine": "spiral"}, "spine must be one of optimized, tabulation"),
+        ({"counties": 2, "areas": 2}, "areas must be fewer than the counties, 2, got 2"),
     ],
 )
 def test_recipes_that_cannot_be_made_are_refused(asked: Any, message: str) -> None:
@@ -253,13 +289,17 @@ def test_the_command_makes_a_file_and_another_checks_it(tmp_path: Path) -> None:
     told = commands.answered("nmf", "check", str(made))
     assert told["problems"] == []
     assert told["synthetic"] is True
-    assert told["parents"] == "table"
+    assert told["product"] == "PL 94-171 persons"
     assert [level["level"] for level in told["levels"]] == list(OF)
     assert told["levels"][-1]["units"] == 120
-    state = {(one["query"], one["kind"]): one for one in told["levels"][0]["queries"]}
-    assert set(state) == {("total", "measurement"), ("detailed", "measurement"), ("total", "constraint =")}
+    state = {(one["query"], one["kind"]): one for one in told["levels"][1]["queries"]}
+    assert set(state) == {
+        ("total", "measurement"), ("detailed", "measurement"), ("hhgq_total_lb", "constraint >="),
+        ("hhgq_total_ub", "constraint <="),
+    }  # fmt: skip
     assert state["detailed", "measurement"]["shape"] == [2, 2, 1, 3]
-    assert state["total", "constraint ="]["variance"] is None
+    assert state["hhgq_total_lb", "constraint >="]["variance"] is None
+    assert ("total", "constraint =") in {(one["query"], one["kind"]) for one in told["levels"][0]["queries"]}
     shown = commands.printed("nmf", "check", str(made))
     assert "SYNTHETIC" in shown
     assert "nothing is missing or malformed" in shown
@@ -278,7 +318,7 @@ def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
     assert bad.exit_code == 2
     assert "--shape must be four numbers such as 8x2x2x63, got 'many'" in bad.stderr
     assert commands.run("nmf", "check", str(tmp_path / "nowhere")).exit_code == 2
-    path = next((made / "Tract.parquet" / "DPQuery").rglob("*.parquet"))
+    path = next(made.glob("*/Block.parquet/DPQuery/**/*.parquet"))
     path.write_bytes(b"rubbish")
     checked = commands.run("nmf", "check", str(made))
     assert checked.exit_code == 1
@@ -294,3 +334,43 @@ def test_without_pyarrow_the_commands_name_the_extra(
     assert result.exit_code == 2
     assert "dp-adversary[scale]" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:
+    recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
+    made = nmf.synthesise(tmp_path / "made", recipe)
+    with pytest.raises(FileExistsError, match="it is not overwritten unless told so"):
+        nmf.synthesise(made, recipe)
+    nmf.synthesise(made, recipe, overwrite=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["made"]
+    (made / "thesis.docx").write_text("five years of work")
+    with pytest.raises(FileExistsError, match=r"not overwritten, thesis\.docx does not belong"):
+        nmf.synthesise(made, recipe, overwrite=True)
+    assert (made / "thesis.docx").exists()
+    with pytest.raises(FileExistsError, match="there is a file of this name"):
+        nmf.synthesise(made / "thesis.docx", recipe)
+
+
+def test_what_fails_while_being_written_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = nmf.Recipe(20, 1, queries=("TOTAL",))
+    made = nmf.synthesise(tmp_path / "made", recipe)
+    before = contents(made)
+
+    def stopped() -> None:
+        with Writer(tmp_path / "other", "US_Person_PL_PROD") as writer:
+            writer.put("State", [Records("total", ["099"], np.array([[1]]), 1.0, (1,))])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        stopped()
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name.startswith(".made.") and not str(source).endswith(".old"):
+            raise OSError(28, "No space left on device")
+        os.rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        nmf.synthesise(made, recipe, overwrite=True)
+    assert [one.name for one in tmp_path.iterdir()] == ["made"]
+    assert contents(made) == before

@@ -268,7 +268,7 @@ def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
         part = spine.posterior(
             tree.subtree("g"), released[at["g"]], rho[at["g"]], prior, outside=upper.downward_message("g")
         )
-        members = part.membership()
+        members = part.membership(known=0)
         for found, units in ((upper, np.arange(3)), (part, at["g"])):
             words.append(found.status)
             assert (found.status == "unresolved") == (not found.dropped <= 1e-6)

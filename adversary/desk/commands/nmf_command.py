@@ -14,7 +14,7 @@ from rich.text import Text
 from adversary.desk.commands.options import SEED, Json, extras, one_line_errors
 from adversary.desk.kit import screen, tell
 from adversary.nmf import arrow, check
-from adversary.nmf.synthetic import AXES, SHAPE, SPINES, Recipe, synthesise
+from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 
 SHOWN = 20
 """Problems on the screen; `--json` has them all."""
@@ -37,7 +37,10 @@ def synth_command(
             help='A query to measure, such as TOTAL or "HISPANIC*CENRACE"; may be repeated.', show_default="all eleven"
         ),
     ] = None,
-    spine: Annotated[str, typer.Option(help=f"How units are nested: {', '.join(SPINES)}.")] = SPINES[0],
+    areas: Annotated[
+        int | None,
+        typer.Option(help="Counties that are American Indian areas.", show_default="one for every four counties"),
+    ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Take the place of a Noisy Measurement File of that name.")
     ] = False,
@@ -46,7 +49,7 @@ def synth_command(
     """A made-up population, with noise as in the redistricting release of 2020; nobody in it exists."""
     with one_line_errors():
         _need_arrow()
-        recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), spine)
+        recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
         began = time.perf_counter()
         made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
         seconds = time.perf_counter() - began
@@ -54,7 +57,7 @@ def synth_command(
     answer = {
         "directory": str(made), "synthetic": True, "blocks": recipe.blocks, "counties": recipe.county_number,
         "seed": recipe.seed, "shape": list(recipe.shape), "queries": [one.file_name for one in recipe.asked],
-        "spine": recipe.spine, "bytes": size, "seconds": round(seconds, 3),
+        "areas": recipe.area_number, "bytes": size, "seconds": round(seconds, 3),
     }  # fmt: skip
     tell(answer, _show, as_json)
 
@@ -62,12 +65,15 @@ def synth_command(
 @nmf_command.command("check", epilog="Example: adversary nmf check county")
 def check_command(
     directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
+    product: Annotated[
+        str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
     with one_line_errors():
         _need_arrow()
-        found = check.contents(directory, progress=True)
+        found = check.contents(directory, product, progress=True)
     tell(found, _show_contents, as_json)
     if found["problems"]:
         print(f"{len(found['problems'])} problems", file=sys.stderr)
@@ -101,9 +107,9 @@ def _show_contents(found: dict[str, Any], console: Console) -> None:
     """Print it."""
     size = f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files"
     made_up = "; SYNTHETIC, its population is made up" if found["synthetic"] else ""
-    console.print(Text(f"{found['directory']}: {size}; parents by {found['parents']}{made_up}"))
+    console.print(Text(f"{found['directory']}: {found['product']}, {size}{made_up}"))
     for level in found["levels"]:
-        units = "unknown number of" if level["units"] is None else f"{level['units']:,}"
+        units = f"{level['units']:,}"
         table = screen.table(
             f"{level['level']}: {units} units", ("query", "kind", "shape"), ("units", "measured", "variance")
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import threading
@@ -42,7 +41,8 @@ def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure
     thresholds : ratios of posterior to prior
     failure : probability with which the guarantee's bound may fail
     """
-    files, above = made.files, made.above
+    files, above, read = made.files, made.above, made.read
+    labels = dict(zip(read.cells.tolist(), read.labels, strict=True))
     return {
         "directory": question.directory,
         "out": str(made.out),
@@ -50,9 +50,12 @@ def summary(question: Question, made: Run, thresholds: Any = THRESHOLDS, failure
         "pieces": len(made.pieces),
         "kept": list(made.kept),
         "damaged": list(made.damaged),
+        "exact": list(read.exact),
+        "notes": list(read.notes),
         "by_cell": [
             {
                 "cell": cell,
+                "label": labels[cell],
                 "log_evidence": None if above is None else finite(np.ravel(above.log_evidence)[i]),
                 **_of_cell(found, question, thresholds),
                 "warnings": warnings(question, made, found, failure),
@@ -87,13 +90,19 @@ def _of_cell(found: Findings, question: Question, thresholds: Any) -> dict[str, 
             "unprotected": found.unprotected,
             "note": EXACT if promised.records > 1 else "",
         },
-        "worst": [
-            {name: str(found.worst[name][i]) for name in ("geocode", "status")}
-            | {name: finite(found.worst[name][i]) for name in ("noisy", "mean", "posterior", "ratio")}
-            for i in range(min(WORST, len(found.worst.get("ratio", ()))))
-        ],
-        "notes": list(found.notes),
+        "worst": _rows(found.worst, ("noisy", "mean", "posterior", "ratio")),
+        "mistaken": _rows(found.mistaken, ("noisy", "mean", "known", "tail")),
+        "exact": {name: one.exact for name, one in found.levels.items() if one.exact},
     }
+
+
+def _rows(table: dict[str, Any], names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Some rows of blocks, ready for JSON."""
+    return [
+        {name: str(table[name][i]) for name in ("geocode", "name", "status") if name in table and table[name][i]}
+        | {name: finite(table[name][i]) for name in names}
+        for i in range(min(WORST, len(table.get("geocode", ()))))
+    ]
 
 
 SUMMARY = "summary.json"
@@ -106,12 +115,38 @@ def spine_command(
     cell: Annotated[
         list[str] | None,
         typer.Option(
-            help="A cell of the query: its number, or one number per attribute such as 0,1,0,2; may be repeated; all.",
+            help="A cell of the query: its number, one number per axis such as 0,1,0,2, or in words such as "
+            "'Hispanic, 18 and over'; may be repeated; all.",
             show_default="the only one",
         ),
     ] = None,
     prior: Annotated[str, typer.Option(help="Prior of a block's reader that one more person is there.")] = "0.1",
-    known: Annotated[int, typer.Option(help="How many others that reader knows to be in the block's cell.")] = 0,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            help="How many others that reader knows to be in the block's cell: a CSV file with columns geocode and "
+            "known, or one number for all blocks.",
+            metavar="FILE|N",
+            show_default="not known: they follow the prior",
+        ),
+    ] = None,
+    mistaken: Annotated[
+        str, typer.Option(help="Posterior probability below which what is known is taken to be wrong.", metavar="P")
+    ] = "0.001",
+    product: Annotated[
+        str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
+    ] = None,
+    state: Annotated[str | None, typer.Option(help="FIPS code of one state, such as 44.", metavar="SS")] = None,
+    county: Annotated[str | None, typer.Option(help="FIPS code of one county, such as 44007.", metavar="SSCCC")] = None,
+    root: Annotated[str | None, typer.Option(help="Geocode of one unit of the file.", metavar="GEOCODE")] = None,
+    totals: Annotated[
+        Path | None,
+        typer.Option(
+            "--state-totals",
+            help="CSV file of exact state totals: columns state, name, population.",
+            show_default="beside the file, or of the 2020 Census",
+        ),
+    ] = None,
     leaves: Annotated[
         str, typer.Option("--leaf-prior", help=f"Of the counts of blocks: {FORMS}.", metavar="PRIOR")
     ] = "shared-rate",
@@ -132,8 +167,10 @@ def spine_command(
     """
     with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
         question = Question(
-            str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), known, level=level
-        )
+            str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _known(known),
+            number("--mistaken", mistaken), level=level, product=product, root=root, state=state, county=county,
+            totals=None if totals is None else str(totals),
+        )  # fmt: skip
         thresholds = check_positive("--threshold", several("--threshold", threshold, THRESHOLDS)).tolist()
         chance = float(check_probability("--failure", number("--failure", failure)))
         with extras():
@@ -161,16 +198,27 @@ def _ended_as_interrupted() -> Iterator[None]:
 
 
 def _cells(texts: list[str] | None) -> Any:
-    """None, "all", or a list of flat indices and of tuples."""
+    """None, "all", or a list of flat indices, of tuples, and of labels."""
     if not texts or texts == ["all"]:
         return texts and "all"
-    try:
-        read = [json.loads(f"[{text}]") for text in texts]
-    except ValueError:
-        read = []
-    if not read or not all(part and all(type(i) is int for i in part) for part in read):
-        raise ValueError(f"--cell must be a number, such as 5, or one per attribute, such as 0,1,0,2, got {texts}")
-    return [part[0] if len(part) == 1 else tuple(part) for part in read]
+    found: list[Any] = []
+    for text in texts:
+        parts = text.strip().split(",")
+        if all(part.strip().isdigit() for part in parts):
+            places = tuple(int(part) for part in parts)
+            found.append(places[0] if len(places) == 1 else places)
+        elif any(letter.isalpha() for letter in text):
+            found.append(text.strip())
+        else:
+            raise ValueError(
+                f"--cell must be a number, such as 5, one per axis, such as 0,1,0,2, or words, got {text!r}"
+            )
+    return found
+
+
+def _known(text: str | None) -> int | str | None:
+    """Nothing, a number, or a file."""
+    return int(text) if text is not None and text.strip().isdigit() else text
 
 
 def _show(answer: dict[str, Any], console: Console) -> None:
@@ -179,12 +227,15 @@ def _show(answer: dict[str, Any], console: Console) -> None:
         console.print(Text(f"{name}: its file was damaged, and was made anew"))
     for one in answer["by_cell"]:
         console.print(
-            Text(f"{answer['query']}, cell {one['cell']}: {one['leaves']:,} leaves in {answer['pieces']} pieces")
+            Text(
+                f"{answer['query']}, cell {one['cell']} ({one['label']}): {one['leaves']:,} leaves in "
+                f"{answer['pieces']} pieces"
+            )
         )
         ledger = f"mass left out at most {one['dropped']:.1e}"
         evidence = one["log_evidence"]
         console.print(Text(ledger if evidence is None else f"log evidence {evidence:.6f}; {ledger}"))
-        title = f"posterior / prior of one more person, prior {answer['prior']:g}, {answer['known']} known"
+        title = f"posterior / prior of one more person, prior {answer['prior']:g}, {_others(answer['known'])}"
         table = screen.table(title, (), [f"{100 * q:g} %" for q in QUANTILES])
         screen.add(table, *(_number(x) for x in one["ratio_quantiles"]))
         screen.put(table, console)
@@ -201,11 +252,25 @@ def _show(answer: dict[str, Any], console: Console) -> None:
         worst = screen.table("largest", ("geocode", "status"), ("noisy", "mean", "posterior", "ratio"))
         for row in one["worst"]:
             numbers = (row[name] for name in ("noisy", "mean", "posterior", "ratio"))
-            screen.add(worst, row["geocode"], row["status"], *(_number(x) for x in numbers))
+            screen.add(worst, row.get("name", row["geocode"]), row["status"], *(_number(x) for x in numbers))
         screen.put(worst, console)
+        if one["mistaken"]:
+            wrong = screen.table("readers mistaken", ("block",), ("noisy", "mean", "known", "probability"))
+            for row in one["mistaken"]:
+                numbers = (row[name] for name in ("noisy", "mean", "known", "tail"))
+                screen.add(wrong, row.get("name", row["geocode"]), *(_number(x) for x in numbers))
+            screen.put(wrong, console)
         status = ", ".join(f"{number:,} {word}" for word, number in one["status"].items())
-        console.print("", Text(f"answers: {status}"), *(Text(f"note: {note}") for note in one["notes"]), sep="\n")
+        exact = ", ".join(f"{number:,} at level {name}" for name, number in one["exact"].items())
+        console.print("", Text(f"answers: {status}"), *[Text(f"exact counts: {exact}")] * bool(exact), sep="\n")
         screen.show_warnings(one["warnings"], console)
+    console.print(*(Text(f"exact: {one}") for one in answer["exact"]), sep="\n")
+    console.print(*(Text(f"note: {note}") for note in answer["notes"]), sep="\n")
+
+
+def _others(known: Any) -> str:
+    """What the reader knows of the others, in a few words."""
+    return "others unknown" if known is None else f"{known} known" if isinstance(known, int) else f"others from {known}"
 
 
 def _apart(unprotected: int) -> str:

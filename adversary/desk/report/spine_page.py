@@ -19,6 +19,7 @@ from adversary._core import __version__, between, figure_of, percent, share
 from adversary.desk.kit import PageSection, PageTable, check_directory, printable, shown
 from adversary.nmf.runs import (
     FAILURE,
+    MISTAKEN,
     PROVEN,
     QUANTILES,
     Columns,
@@ -42,11 +43,14 @@ DRAWN = 12
 NOTED = 12
 """Notes on what was read."""
 
+UNKNOWN = "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
+
 MEANING = {
     "ok": "found, and proven to the tolerance",
     "rerun": "found and proven in a second run, with windows about what the reader knows",
     "certain": "settled by counts that are published exactly; no noise protects it",
     "impossible": "what the reader is said to know contradicts the exact counts",
+    MISTAKEN: "the release contradicts what the reader is said to know; left out of all other numbers",
     "unresolved": "not proven, so that no number is given",
     "loose": "more may have been left out than the tolerance allows",
 }
@@ -62,13 +66,15 @@ class SpinePage:
     table : results by column, see `spine_units.COLUMNS`, of one cell; or what was found in them, as `findings` gives it
     source, query, cell : where the counts came from, the query, and its cell in words
     prior : of the reader about the one person
-    known : whom the reader is taken to know, in words
+    known : what the reader is taken to know of the others in the block, in words
     leaf_prior : what is believed of the other blocks' counts, in words
     dropped, tolerance : the proven bound on what was left out, None where it was not kept; and what was asked for
     failure : with which the bounds of the promise may fail
     thresholds : ratios of posterior to prior to read shares off at
     prob : of the intervals of counts
     errors : `spine_results.errors`, where the truth is known
+    exact : what was used that has no noise, in words
+    mistaken : posterior probability of what the reader knows below which a block is listed apart
     notes : what else to say of what was read
     synthetic : whether nobody in it exists
     """
@@ -78,7 +84,7 @@ class SpinePage:
     query: str
     cell: str = ""
     prior: float = 0.1
-    known: str = "nobody else in the cell"
+    known: str = UNKNOWN
     leaf_prior: str = ""
     dropped: float | None = None
     tolerance: float = 1e-10
@@ -86,6 +92,8 @@ class SpinePage:
     thresholds: Sequence[float] = (1.25, 1.5, 2.0, 3.0)
     prob: float = 0.9
     errors: xr.Dataset | None = None
+    exact: Sequence[str] = ()
+    mistaken: float = 1e-3
     notes: Sequence[str] = ()
     synthetic: bool = False
 
@@ -119,7 +127,7 @@ def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | 
     made = []
     for cell in cells:
         found = of_cell(files, cell, more.get("failure", FAILURE))
-        named = _named(cell, run.shape) if len(cells) > 1 or question.cells is not None else ""
+        named = dict(zip(run.read.cells.tolist(), run.read.labels, strict=True))[cell]
         account = _account(question, run, found, (cell_names or {}).get(cell, named), **more)
         made.append(write_report(account, run.out, NAME if len(cells) == 1 else f"spine-{cell}.html"))
     return made
@@ -134,20 +142,23 @@ def _account(question: Question, run: Run, found: Findings, cell: str, **more: A
     fields: dict[str, Any] = {
         "prior": question.prior,
         "prob": question.prob,
-        "synthetic": run.synthetic,
-        "known": f"{question.known:,} others" if question.known else "nobody else in the cell",
+        "synthetic": run.read.synthetic,
+        "known": known_in_words(question.known),
         "leaf_prior": _told(description(question.leaf_prior)),
         "tolerance": question.tolerance,
         "dropped": found.dropped,
-        "notes": found.notes,
+        "mistaken": question.mistaken,
+        "exact": run.read.exact,
+        "notes": run.read.notes,
     }
-    return SpinePage(found, str(question.directory), question.query, cell, **fields | more)
+    return SpinePage(found, str(question.directory), run.read.query, cell, **fields | more)
 
 
-def _named(cell: int, shape: Sequence[int]) -> str:
-    """A cell's number, and its place on each axis where the query has several of some length."""
-    place = [int(i) for i, n in zip(np.unravel_index(cell, tuple(shape)), shape, strict=True) if n > 1] if shape else []
-    return f"cell {cell}" + (f", {tuple(place)} of {' x '.join(str(n) for n in shape if n > 1)}" * (len(place) > 1))
+def known_in_words(known: Any) -> str:
+    """What the reader of a question knows of the others in a block."""
+    if known is None:
+        return UNKNOWN
+    return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there, from {known}"
 
 
 def _told(prior: Mapping[str, Any]) -> str:
@@ -164,8 +175,9 @@ def render(account: SpinePage) -> str:
     found = account.table
     if not isinstance(found, Findings):
         found = findings([found], account.failure)
-    parts = [_read(account, found), _promised(account, found), _spread(account, found), _worst(account, found)]
-    parts.append(_counts(found))
+    parts = [_read(account, found), _exactly(account, found), _promised(account, found), _spread(account, found)]
+    parts += [_worst(account, found), _mistaken(account, found), _counts(found)]
+    parts = [part for part in parts if part is not None]
     if account.errors is not None:
         parts.append(_errors(account.errors))
     return template("spine_report.html.j2").render(
@@ -183,10 +195,10 @@ def _summary(account: SpinePage, found: Findings) -> Iterator[str]:
         yield "No block has an answer that is proven."
         return
     yield (
-        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, and starts at "
-        f"{share(account.prior)}. The release multiplies that by {figure_of(float(ratio.min()))} at least and "
-        f"{figure_of(float(ratio.max()))} at most; in half of the blocks by less than "
-        f"{figure_of(float(np.median(ratio)))}."
+        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, starts at "
+        f"{share(account.prior)}, and knows {account.known}. The release multiplies that by "
+        f"{figure_of(float(ratio.min()))} at least and {figure_of(float(ratio.max()))} at most; in half of the blocks "
+        f"by less than {figure_of(float(np.median(ratio)))}."
     )
     if found.protected.any():
         low, high = found.promised.ratio(account.prior)
@@ -216,10 +228,14 @@ def _warnings(account: SpinePage, found: Findings) -> Iterator[str]:
     if over > account.failure:
         yield (
             f"{share(over)} of blocks are beyond the bounds, more than the {percent(account.failure)} they may fail "
-            "in. The promise is about a reader who is right about everybody else; this one is taken to know "
-            f"{account.known}, in every block, and is mistaken in many."
+            "in. The guarantee covers readers whose belief about the others is right; that of this one may not be."
         )
-    lost = sum(n for name, n in found.status.items() if name not in PROVEN)
+    if wrong := found.status.get(MISTAKEN, 0):
+        yield (
+            f"In {_blocks(wrong)} the release contradicts what the reader is said to know: such counts have a "
+            f"posterior probability below {percent(account.mistaken)}. They are listed apart, and in no other number."
+        )
+    lost = sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN))
     if lost:
         yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
 
@@ -241,6 +257,47 @@ def _read(account: SpinePage, found: Findings) -> PageSection:
     ]
     notes = [*account.notes[:NOTED], *[f"and {len(account.notes) - NOTED:,} more"] * (len(account.notes) > NOTED)]
     return PageSection("What was read", lines, table, notes)
+
+
+def _exactly(account: SpinePage, found: Findings) -> PageSection | None:
+    """What is known without noise, and what it changed."""
+    fixed = {name: one for name, one in found.levels.items() if one.exact or one.bounded}
+    if not fixed and not account.exact:
+        return None
+    table = PageTable(["level", "exact", "limited by bounds", "noisy counts replaced", "their error, people"])
+    for name, one in fixed.items():
+        error = figure_of(float(np.sqrt(one.moved / one.replaced))) if one.replaced else "none"
+        table.add(name, f"{one.exact:,}", f"{one.bounded:,}", f"{one.replaced:,}", error)
+    lines = [
+        "Totals and bounds that were published without noise. Where bounds meet, or the largest is 0, the count is "
+        "known; its noisy count then adds nothing, and was off by the error shown (root mean square)."
+    ]
+    return PageSection("What is known exactly", lines, table, list(account.exact[:NOTED]))
+
+
+def _mistaken(account: SpinePage, found: Findings) -> PageSection | None:
+    """The blocks where the release contradicts what the reader knows."""
+    if not found.mistaken.get("geocode", np.zeros(0)).size:
+        return None
+    table = PageTable(["block", "noisy count", "posterior mean", "others known", "posterior probability"])
+    for i, name in enumerate(_block_names(found.mistaken)):
+        noisy, mean, known, tail = (float(found.mistaken[one][i]) for one in ("noisy", "mean", "known", "tail"))
+        table.add(name, _counted(noisy), f"{mean:,.2f}", _counted(known), share(tail))
+    lines = [
+        "What the reader knows cannot be right here: counts as far off, or farther, have the posterior probability "
+        "shown. What such a reader concludes says nothing about the release, and is not given."
+    ]
+    return PageSection("Blocks whose readers are mistaken", lines, table)
+
+
+def _block_names(table: Columns) -> list[str]:
+    """GEOIDs of blocks, or their geocodes where they have none."""
+    names = table["name"] if "name" in table else table["geocode"]
+    return [str(name or code) for name, code in zip(names, table["geocode"], strict=True)]
+
+
+def _counted(count: float) -> str:
+    return f"{count:,.0f}" if np.isfinite(count) else "none"
 
 
 def _promised(account: SpinePage, found: Findings) -> PageSection:
@@ -302,20 +359,20 @@ def _worst(account: SpinePage, found: Findings) -> PageSection:
         return section
     heads = ["block", "noisy count", "posterior mean", f"{percent(account.prob)} set", "posterior", "ratio"]
     section.table = PageTable(heads)
-    names = ("geocode", "noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
-    columns = {name: column(found.worst, name) for name in names}
+    given = ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
+    columns = {name: column(found.worst, name) for name in given}
+    names = _block_names(found.worst)
     for i in range(len(columns["ratio"])):
-        noisy, mean, low, high, posterior, ratio = (float(columns[name][i]) for name in names[1:])
-        counted = f"{noisy:,.0f}" if np.isfinite(noisy) else "none"
+        noisy, mean, low, high, posterior, ratio = (float(columns[name][i]) for name in given)
         numbers = (f"{mean:,.2f}", f"{low:,.0f} to {high:,.0f}", share(posterior), figure_of(ratio))
-        section.table.add(str(columns["geocode"][i]), counted, *numbers)
+        section.table.add(names[i], _counted(noisy), *numbers)
     limits = found.promised.ratio(account.prior) if found.protected.any() else None
     draw = partial(spine_figures.worst, found.worst, DRAWN, limits)
     text = "Left: the ratio. Right: the count; the cross is what was published, the bar the set with most probability."
     section.figures = [shown(draw, text)]
     section.notes = [
         "The count and its set come from everything that was published, under the prior of all blocks. The posterior "
-        "of the one person is that of a reader who knows the others in the block."
+        "of the one person is that of this page's reader."
     ]
     return section
 
@@ -353,12 +410,12 @@ def _errors(errors: xr.Dataset) -> PageSection:
 
 def _reading() -> PageSection:
     lines = [
-        "Posterior: the probability that the person is in the block's cell, for a reader who knows everybody else "
-        "there. Ratio: posterior over prior; 1 means that nothing was learned.",
+        "Posterior: the probability that the person is in the block's cell, for a reader of the prior given, who knows "
+        "of the others what is said below. Ratio: posterior over prior; 1 means that nothing was learned.",
         "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
         "the noisy counts of all levels at once.",
         "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most what they may "
-        "fail in, on average over releases, for readers who are right about everybody else.",
+        "fail in, on average over releases, for readers whose belief about the others is right.",
     ]
     return PageSection("How to read the numbers", lines)
 

@@ -1,7 +1,7 @@
 """Inference over every unit of a Noisy Measurement File, in chunks that are stored and resumed.
 
-`run` is the way in. `unit_table` is the tree of units, `block_results` what is stored per leaf, `run_findings` the
-summary of all leaves, and `prior_words` describes the leaf prior.
+`run` is the way in. `unit_table` has a row for every unit, `block_results` the guarantee beside them, and
+`run_findings` the summary of all blocks.
 """
 
 import lazy_loader

@@ -17,3 +17,4 @@ from .run_findings import cells_of as cells_of
 from .run_findings import findings as findings
 from .run_findings import levels_of as levels_of
 from .run_findings import of_cell as of_cell
+from .unit_table import MISTAKEN as MISTAKEN

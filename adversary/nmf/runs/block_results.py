@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adversary._core import Floats, check_non_negative, check_probability, check_whole
+from adversary.nmf.measurements import Measurements
 from adversary.nmf.runs.unit_table import path_rho, unit_columns, with_leaves
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, ZeroConcentratedDP
@@ -31,13 +32,16 @@ CERTAIN = "certain"
 PROVEN = ("ok", "rerun", CERTAIN)
 """What a block's status is where its numbers are given."""
 FAILURE = 0.05
+MISTAKEN_BELOW = 1e-3
+"""Posterior probability of what a reader knows below which that is taken to be wrong."""
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 """Of the ratios of blocks, on screen and on the page."""
 
 
 def results(
-    released: Any, rho: Any, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0
-) -> Columns:
+    released: Any, rho: Any, posterior: Any, membership: Any = None, prob: float = 0.9, cell: int = 0,
+    mistaken: float = MISTAKEN_BELOW,
+) -> Columns:  # fmt: skip
     """Columns of one cell's results, in the order of the tree: `spine_units.COLUMNS`.
 
     Parameters
@@ -47,15 +51,19 @@ def results(
     membership : its `membership`; without it the columns of leaves are empty
     prob : of the highest posterior density sets
     cell : its number in the query, for the column of that name
+    mistaken : posterior probability of what a reader knows below which that is taken to be wrong
     """
     tree = posterior.tree
     released, rho = aligned(tree, released, rho)
-    values = np.asarray(released, dtype=np.float64)[:, None]
-    precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))[:, None]
-    found = unit_columns(posterior, values, precision, prob, [cell])
+    values = np.asarray(released, dtype=np.float64)
+    precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
+    nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
+    published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
+    read = Measurements(tree, values, precision, *nothing, published, "", (1,), np.array([cell]), ("",))
+    found = unit_columns(posterior, read, prob)
     if membership is None:
         return found
-    return with_leaves(found, tree, membership, path_rho(tree, precision))
+    return with_leaves(found, tree, membership, path_rho(tree, precision[:, None]), mistaken)
 
 
 def column(table: Columns, name: str) -> Any:

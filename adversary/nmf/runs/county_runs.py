@@ -1,12 +1,15 @@
 """Every unit of a Noisy Measurement File at once, county by county: up, across the top, and down again.
 
-Each county's tree says what it knows about the county's count (`rise`), the tree above reads all of these together, and
-each county is then solved with what everything outside of it says. Both passes over counties are chunks of `run_chunks`
-and may be interrupted; the tree above is small.
+The file is read once. Each county's tree says what it knows about the county's count (`upward_message`), the tree above
+reads all of these together, and each county is then solved with what everything outside of it says. Both passes over
+counties are chunks of `run_chunks` and may be interrupted; the tree above is small.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -16,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from adversary import nmf
 from adversary._core import (
     MANIFEST,
     NAME,
@@ -26,15 +28,15 @@ from adversary._core import (
     check_probability,
     check_whole,
     dask_address,
-    digest_of_files,
     has_chunks,
     remove_empty,
     run_chunks,
     save_bytes,
 )
-from adversary.nmf.check import refuse_problems
-from adversary.nmf.file_layout import Shape, arrow, levels_of, made_up, meant, opened
-from adversary.nmf.runs.unit_table import NOTES, as_parquet, path_rho, unit_columns, with_leaves
+from adversary.nmf.file_layout import arrow, levels_of, meant, opened, product_of
+from adversary.nmf.measurements import Measurements, read
+from adversary.nmf.runs.unit_table import as_parquet, path_rho, unit_columns, with_leaves
+from adversary.nmf.units import geoid
 from adversary.reader import spine
 from adversary.reader.spine import Flat, LeafPrior, NegativeBinomial, Poisson, SharedRate
 
@@ -112,9 +114,12 @@ class Question:
 
     Parameters
     ----------
-    directory, query, cells : as `nmf.read` takes them
+    directory, query, cells, product, root, state, county, totals : as `nmf.read` takes them
     leaf_prior : of the leaves' counts
-    prior, known : of the reader of every leaf, who knows that so many others are in it, as `membership` takes them
+    prior : of the reader of every leaf
+    known : None: that reader does not know the others; how many others there are in every leaf; or a CSV file with
+        columns geocode (or GEOID of a block) and known, in which blocks may be left out
+    mistaken : posterior probability of what a reader knows below which that is taken to be wrong
     prob : mass of the highest posterior density sets
     tolerance : of the mass dropped
     level : whose units are chunks
@@ -125,22 +130,60 @@ class Question:
     cells: Any = None
     leaf_prior: LeafPrior = field(default_factory=SharedRate)
     prior: float = 0.1
-    known: int = 0
+    known: int | str | Path | None = None
+    mistaken: float = 1e-3
     prob: float = 0.9
     tolerance: float = 1e-10
     level: str = "County"
+    product: str | None = None
+    root: str | None = None
+    state: str | None = None
+    county: str | None = None
+    totals: str | None = None
 
     def __post_init__(self) -> None:
         check_probability("prior", self.prior)
-        check_whole("known", self.known, minimum=0)
+        check_probability("mistaken", self.mistaken)
+        if isinstance(self.known, int):
+            check_whole("known", self.known, minimum=0)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Everything but the directory, as JSON can hold it."""
         cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
-        names = ("query", "prior", "known", "prob", "tolerance", "level")
+        names = ("query", "prior", "mistaken", "prob", "tolerance", "level", "product", "root", "state", "county")
         told = {name: getattr(self, name) for name in names}
-        return told | {"cells": cells, "leaf_prior": description(self.leaf_prior)}
+        known = str(self.known) if isinstance(self.known, Path) else self.known
+        return told | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
+
+    def read(self, *, progress: bool = False) -> Measurements:
+        """What is asked about, from the file."""
+        names = ("product", "root", "state", "county", "totals")
+        where = {name: getattr(self, name) for name in names}
+        return read(self.directory, self.query, self.cells, progress=progress, **where)
+
+    def others(self, tree: spine.Tree) -> Floats | None:
+        """(leaf,) how many others the reader knows to be there, NaN where not known; None: nowhere."""
+        if self.known is None:
+            return None
+        if isinstance(self.known, int):
+            return np.full(tree.leaves.size, float(self.known))
+        counts: dict[str, float] = {}
+        with Path(self.known).open(encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), 2):
+                try:
+                    counts[row["geocode"].strip()] = float(check_whole("known", float(row["known"]), minimum=0))
+                except (KeyError, AttributeError, TypeError, ValueError):
+                    told = f"must have columns geocode and known, a whole number of people, got {dict(row)}"
+                    raise ValueError(f"{self.known}: row {number} {told}") from None
+        codes = tree.names[tree.leaves].tolist()
+        found = np.array([counts.get(code, counts.get(geoid(code), np.nan)) for code in codes])
+        lost = set(counts) - set(codes) - {geoid(code) for code in codes}
+        if len(lost) == len(counts):
+            raise ValueError(
+                f"{self.known}: none of its {len(counts)} geocodes is a block of the file, such as {codes[0]}"
+            )
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +191,7 @@ class Run:
     """What a run made: its directory, a file for each piece, and the posterior of the tree above, if there is one.
 
     `kept` are the pieces that were there already, `damaged` those whose file was not as recorded, and was made anew.
-    `shape` is that of the query, and `synthetic` whether the file says that nobody in it exists.
+    `read` is what was read, its units those above the pieces.
     """
 
     out: Path
@@ -156,8 +199,7 @@ class Run:
     above: spine.SpinePosterior | None
     kept: tuple[str, ...]
     damaged: tuple[str, ...]
-    shape: Shape = ()
-    synthetic: bool = False
+    read: Measurements
 
     @property
     def files(self) -> list[Path]:
@@ -174,7 +216,7 @@ def run(
     workers: int | None = None,
     progress: bool = False,
 ) -> Run:
-    """The posterior of every unit, written to `out`: see `spine_units.COLUMNS`.
+    """The posterior of every unit, written to `out`: see `unit_table.COLUMNS`.
 
     `units/County=<geocode>/part.parquet` has a county with all that lies in it, a row group for every cell,
     `above.parquet` what lies above the counties. Numbers do not depend on workers or interruptions.
@@ -186,12 +228,11 @@ def run(
 
     Raises
     ------
-    ValueError, OSError : the file has a problem of those that `nmf_contents.contents` lists, wherever in it; `out`
-        holds results, or lies inside of the file
+    ValueError, OSError : the file cannot be read, see `nmf.read`; `out` holds results, or lies inside of the file
     """
     arrow()
-    path, target = opened(question.directory), Path(out)
-    levels = levels_of(path)
+    path, target = opened(question.directory, question.product), Path(out)
+    levels = levels_of(path, product_of(path)[0])
     if question.level not in levels[:-1]:
         said = f"level must be one of {', '.join(levels[:-1])}, got {question.level!r}"
         raise ValueError(f"{path}: {said}{meant(question.level, levels[:-1])}")
@@ -199,7 +240,8 @@ def run(
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
     if not resume and any(has_chunks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
-    refuse_problems(path, progress=progress)
+    found = question.read(progress=progress)
+    others = question.others(found.tree)
     made = [one for one in (target, *target.parents) if not one.exists()]
     there = {one.name for one in target.glob("*")}
     try:
@@ -208,7 +250,7 @@ def run(
             with alone(target):
                 for left in target.rglob(TEMPORARY):
                     left.unlink(missing_ok=True)
-                return _run(question, path, levels, target, resume=resume, scheduler=address, progress=progress)
+                return _run(question, found, others, target, resume=resume, scheduler=address, progress=progress)
     except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
         for name in {UNITS, MESSAGES} - there:
             shutil.rmtree(target / name, ignore_errors=True)
@@ -218,11 +260,12 @@ def run(
         raise
 
 
-def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, **how: Any) -> Run:
+def _run(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
     """The same on the workers of a scheduler, or in this process without one."""
-    split = levels.index(question.level)
-    roots = {one["root"]: one for one in nmf.subtrees(path, question.level)}
-    inputs = digest_of_files(path, "*.parquet")
+    tree = found.tree
+    split = tree.levels.index(question.level) if question.level in tree.levels else 0
+    roots = np.flatnonzero(tree.level == split)
+    inputs = _digest(found, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
         parameters = question.parameters | {"stage": stage}
@@ -230,11 +273,10 @@ def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, 
             function, items, out=target / stage, parameters=parameters, inputs=inputs, versions=VERSIONS, **how, **more
         )
 
-    inside = {name: Piece(where, levels[split:]) for name, where in roots.items()}
+    inside = {str(tree.names[node]): _piece(found, others, str(tree.names[node])) for node in roots}
     above: spine.SpinePosterior | None = None
     damaged: list[str] = []
-    top = next(iter(roots.values())) if split == 0 else {}
-    upper = nmf.read(path, question.query, question.cells, levels=levels[: split + 1], **top)  # type: ignore[arg-type]
+    upper = found.part(np.arange(roots[-1] + 1), tree.above(split))
     if split > 0:
         for tau in TAUS:
             raised = go(
@@ -247,51 +289,70 @@ def _run(question: Question, path: Path, levels: tuple[str, ...], target: Path, 
                 break
         inside = {name: replace(piece, **told(name)) for name, piece in inside.items()}
         save_bytes(target / ABOVE, told(None))
-    found = go(
+    made = go(
         partial(solve_piece, question), inside, UNITS, encode=as_parquet,
-        file=f"{question.level}={{}}/part.parquet", description=f"{question.level}: down",
+        file=f"{tree.levels[split]}={{}}/part.parquet", description=f"{tree.levels[split]}: down",
     )  # fmt: skip
-    return Run(target, found.files, above, found.kept, (*damaged, *found.damaged), upper.shape, made_up(path))
+    return Run(target, made.files, above, made.kept, (*damaged, *made.damaged), upper)
+
+
+def _digest(found: Measurements, others: Floats | None) -> str:
+    """Of all that was read."""
+    digest = hashlib.sha256(json.dumps([found.query, found.shape, found.tree.levels]).encode())
+    arrays = (found.tree.names, found.released, found.rho, found.low, found.high, found.published, found.cells)
+    for one in (*arrays, np.zeros(0) if others is None else others):
+        digest.update(np.ascontiguousarray(one).tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A county: where it is read, what all others say about its count, and (2, cell) `path_rho` above it."""
+    """A county: its measurements, how many others readers know to be in its leaves, what all other counties say about
+    its count, and (2, cell) `path_rho` above it.
+    """
 
-    where: dict[str, str]
-    levels: tuple[str, ...]
+    read: Measurements
+    known: Floats | None
     outside: tuple[spine.Message, ...] | None = None
     path: Floats | None = None
 
 
+def _piece(found: Measurements, others: Floats | None, name: str) -> Piece:
+    nodes, tree = found.tree.below(name), found.tree.subtree(name)
+    leaves = nodes[tree.leaves]
+    known = None if others is None else others[np.searchsorted(found.tree.leaves, leaves)]
+    start = found.tree.level[nodes[0]]
+    tree = replace(tree, level=tree.level - start, levels=tree.levels[start:])
+    return Piece(replace(found.part(nodes, tree), exact=(), notes=()), known)
+
+
 def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
     """What a county says about its own count: messages of all cells, as arrays."""
-    read = _read(question, piece)
-    messages = spine.upward_message(read.tree, *_columns(read), question.leaf_prior, tau=tau)
+    released, rho, bounds = _columns(piece.read)
+    messages = spine.upward_message(piece.read.tree, released, rho, question.leaf_prior, bounds=bounds, tau=tau)
     names = ("lowest", "tilt", "log_scale", "dropped", "bounds")
     arrays = {name: np.array([getattr(message, name) for message in messages]) for name in names}
     return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
 
 
 def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
-    """`spine_units.COLUMNS` of a county and of everything in it."""
-    read = _read(question, piece)
-    released, rho = _columns(read)
+    """`unit_table.COLUMNS` of a county and of everything in it."""
+    read = piece.read
+    released, rho, bounds = _columns(read)
     found = spine.posterior(
-        read.tree, released, rho, question.leaf_prior, outside=piece.outside, tolerance=question.tolerance
-    )
-    members = found.membership(question.prior, question.known)
-    columns = unit_columns(found, released, rho, question.prob, read.cells) | {NOTES: read.notes}
-    return with_leaves(columns, read.tree, members, path_rho(read.tree, rho, piece.path))
+        read.tree, released, rho, question.leaf_prior, bounds=bounds, outside=piece.outside,
+        tolerance=question.tolerance,
+    )  # fmt: skip
+    known = None if piece.known is None else np.repeat(piece.known[:, None], rho.shape[1], axis=1)
+    members = found.membership(question.prior, known)
+    columns = unit_columns(found, read, question.prob)
+    return with_leaves(columns, read.tree, members, path_rho(read.tree, rho, piece.path), question.mistaken)
 
 
-def _read(question: Question, piece: Piece) -> nmf.Measurements:
-    return nmf.read(question.directory, question.query, question.cells, levels=piece.levels, **piece.where)  # type: ignore[arg-type]
-
-
-def _columns(read: nmf.Measurements) -> tuple[Floats, Floats]:
-    """(unit, cell) released and rho, of one cell too."""
-    return read.released.reshape(len(read.tree), -1), read.rho.reshape(len(read.tree), -1)
+def _columns(read: Measurements) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+    """(unit, cell) released, rho and bounds, of one cell too."""
+    released, rho, *bounds = (one.reshape(len(read.tree), -1) for one in (read.released, read.rho, *read.bounds))
+    return released, rho, (bounds[0], bounds[1])
 
 
 def _messages(path: Path) -> tuple[spine.Message, ...]:
@@ -307,21 +368,21 @@ def _messages(path: Path) -> tuple[spine.Message, ...]:
 
 
 def _across(
-    question: Question, read: nmf.Measurements, files: Mapping[str, Path]
+    question: Question, read: Measurements, files: Mapping[str, Path]
 ) -> tuple[spine.SpinePosterior, Callable[[str | None], Any]]:
     """The posterior of the tree above, counties its leaves; and what it tells a county, or None: its own rows."""
-    released, rho = _columns(read)
+    released, rho, bounds = _columns(read)
     messages = {name: _messages(file) for name, file in files.items()}
     found = spine.posterior(
-        read.tree, released, rho, question.leaf_prior, messages=messages, tolerance=question.tolerance
+        read.tree, released, rho, question.leaf_prior, bounds=bounds, messages=messages, tolerance=question.tolerance
     )
     total, exact = path_rho(read.tree, rho)
 
     def told(name: str | None) -> Any:
         if name is None:
             upper = np.tile(read.tree.children > 0, rho.shape[1])
-            columns = unit_columns(found, released, rho, question.prob, read.cells)
-            return as_parquet({key: values[upper] for key, values in columns.items()} | {NOTES: read.notes})
+            columns = unit_columns(found, read, question.prob)
+            return as_parquet({key: values[upper] for key, values in columns.items()})
         over = int(read.tree.parent[read.tree.index(name)])
         return {"outside": found.downward_message(name), "path": np.array([total[over], exact[over]])}
 

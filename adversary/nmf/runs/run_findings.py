@@ -6,7 +6,7 @@ eight bytes each; of everything else only sums, extremes, the worst blocks and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,38 +27,46 @@ from adversary.nmf.runs.block_results import (
     unprotected,
     worst_rows,
 )
-from adversary.nmf.runs.county_runs import ABOVE
-from adversary.nmf.runs.unit_table import NOTES
+from adversary.nmf.runs.unit_table import MISTAKEN
 
 WORST = 20
 """Blocks with the largest ratios that are kept."""
 POINTS = 20_000
 """Units of a level that are kept as points, at most; every second is left out until so few are left."""
-KEPT = ("geocode", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio")
+KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
+        "known", "tail")  # fmt: skip
 """Columns of the worst blocks."""
-NEEDED = (*KEPT, "level", "variance", "path_rho", "path_exact", "dropped")
+NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "dropped")
 """Columns that are read."""
 
 
 @dataclass
 class LevelFindings:
-    """Units of a level: how many, how many measured or exact, least and largest variance; and noisy counts and means.
+    """Units of a level: how many, measured, exact or bounded, least and largest variance; noisy counts and means.
 
-    `squares` sums (noisy - mean)^2 over measured units, `below` counts noisy counts below zero; `points` is a sample,
-    (noisy, mean), of all measured units where there are few.
+    `moved` sums (noisy - exact)^2 over the `replaced` noisy counts of exact units, `squares` sums (noisy - mean)^2 over
+    measured units, `below` counts noisy counts below zero; `points` is a sample, (noisy, mean), of all measured units
+    where there are few.
     """
 
     units: int = 0
     measured: int = 0
     exact: int = 0
+    bounded: int = 0
+    replaced: int = 0
+    moved: float = 0.0
     variance: tuple[float, float] = (np.inf, 0.0)
     squares: float = 0.0
     below: int = 0
     points: Floats = field(default_factory=lambda: np.zeros((2, 0)))
 
-    def add(self, noisy: Floats, mean: Floats, variance: Floats) -> None:
+    def add(self, noisy: Floats, mean: Floats, variance: Floats, bounded: Any) -> None:
         """Take in some more units; NaN where there is no measurement."""
         here = np.isfinite(noisy) & ~(variance == 0.0)
+        fixed = np.isfinite(noisy) & (variance == 0.0)
+        self.bounded += int(np.sum(bounded))
+        self.replaced += int(fixed.sum())
+        self.moved += float(((noisy - mean)[fixed] ** 2).sum())
         self.units += noisy.size
         self.exact += int((variance == 0.0).sum())
         self.measured += int(here.sum())
@@ -85,7 +93,7 @@ class Findings:
     worst : the blocks with the largest ratios by column, the largest first
     promised : the weakest promise of the protected blocks
     leaves, dropped : number of blocks, and the largest bound on what was left out (None if it was not kept)
-    notes : what is to be said of what was read
+    mistaken : the blocks whose readers the release contradicts most, by column; they are in none of the others
     """
 
     promised: PathGuarantee
@@ -96,7 +104,7 @@ class Findings:
     worst: dict[str, Any] = field(default_factory=dict)
     leaves: int = 0
     dropped: float | None = None
-    notes: tuple[str, ...] = ()
+    mistaken: dict[str, Any] = field(default_factory=dict)
 
     @property
     def unprotected(self) -> int:
@@ -113,7 +121,7 @@ class Findings:
         return (float((ratios < low).mean()), float((ratios > high).mean())) if ratios.size else (0.0, 0.0)
 
 
-def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterable[str] = ()) -> Findings:
+def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
     """Everything of one cell, from its results by column, one part of the spine after the other.
 
     Parameters
@@ -121,8 +129,8 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterabl
     tables : with the columns `NEEDED`, `sd` and `dropped` where there are any
     failure : with which the promise may fail
     """
-    found = Findings(PathGuarantee(np.inf, 1, failure), notes=tuple(notes))
-    ratios, protected, worst = [], [], []
+    found = Findings(PathGuarantee(np.inf, 1, failure))
+    ratios, protected, worst, wrong = [], [], [], []
     for table in tables:
         promised = path_guarantee(table, failure)
         if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
@@ -134,16 +142,18 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE, notes: Iterabl
             found.leaves += count
         levels_of(table, found.levels)
         worst.append(_largest(table))
+        wrong.append(_most_mistaken(table))
         if "dropped" in table and column(table, "dropped").size:
             largest = float(np.nanmax(column(table, "dropped").astype(np.float64)))
             found.dropped = largest if found.dropped is None else max(found.dropped, largest)
         if len(worst) > 50:
-            worst = [_largest(_joined(worst))]
+            worst, wrong = [_largest(_joined(worst))], [_most_mistaken(_joined(wrong))]
     found.ratios, found.protected = (
         np.concatenate([np.zeros(0), *ratios]),
         np.concatenate([[], *protected]).astype(bool),
     )
     found.worst = _largest(_joined(worst)) if worst else {}
+    found.mistaken = _most_mistaken(_joined(wrong)) if wrong else {}
     found.status = dict(sorted(found.status.items()))
     return found
 
@@ -168,9 +178,10 @@ def levels_of(table: Columns, levels: dict[str, LevelFindings] | None = None) ->
     names, count = column(table, "level"), column(table, "level").size
     noisy, mean = (column(table, name).astype(np.float64) for name in ("noisy", "mean"))
     variance = column(table, "variance").astype(np.float64) if "variance" in table else np.full(count, np.nan)
+    bounded = column(table, "bounded").astype(bool) if "bounded" in table else np.zeros(count, dtype=bool)
     for name in dict.fromkeys(names.tolist()):
         here = names == name
-        found.setdefault(str(name), LevelFindings()).add(noisy[here], mean[here], variance[here])
+        found.setdefault(str(name), LevelFindings()).add(noisy[here], mean[here], variance[here], bounded[here])
     return found
 
 
@@ -209,32 +220,24 @@ def of_cell(files: Iterable[Path], cell: int, failure: float = FAILURE) -> Findi
 
     Returns
     -------
-    Findings, with the notes of the files; a note that not every part has says how many have it.
+    Findings
 
     Raises
     ------
     OSError, ValueError : a file cannot be read, or has not the columns of results
     ImportError : pyarrow is not installed
     """
-    pa, above, within, parts = arrow(), dict[str, int](), dict[str, int](), 0
+    pa = arrow()
 
     def tables() -> Iterator[Columns]:
-        nonlocal parts
         for file in files:
             with pa.parquet.ParquetFile(file) as opened:
                 here = [group for one, group in _groups(opened) if one == cell]
                 table = opened.read_row_groups(here, columns=list(NEEDED))
-                parts += file.name != ABOVE
-                said = above if file.name == ABOVE else within
-                for note in _notes(opened.schema_arrow.metadata):
-                    said[note] = said.get(note, 0) + 1
             if table.num_rows:
                 yield {name: table[name].to_numpy() for name in table.column_names}
 
-    found = findings(tables(), failure)
-    some = (f"{note}{f' (in {n:,} of {parts:,} parts)' * (n < parts)}" for note, n in within.items())
-    found.notes = (*above, *some)
-    return found
+    return findings(tables(), failure)
 
 
 def _groups(opened: Any) -> Iterator[tuple[int, int]]:
@@ -245,11 +248,6 @@ def _groups(opened: Any) -> Iterator[tuple[int, int]]:
         yield int(limits.min), group
 
 
-def _notes(metadata: Mapping[bytes, bytes] | None) -> list[str]:
-    text = (metadata or {}).get(NOTES.encode(), b"").decode()
-    return text.split("\n") if text else []
-
-
 def _joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: np.concatenate([one[name] for one in tables]) for name in tables[0]}
 
@@ -257,4 +255,12 @@ def _joined(tables: list[dict[str, Any]]) -> dict[str, Any]:
 def _largest(table: Columns) -> dict[str, Any]:
     """Rows of the proven blocks with the largest ratios; ties in the order of the table."""
     rows = worst_rows(table, WORST) if given(table, "ratio").any() else []
+    return {name: column(table, name)[rows] for name in KEPT if name in table}
+
+
+def _most_mistaken(table: Columns) -> dict[str, Any]:
+    """Rows of the blocks whose readers are mistaken, those whom the release contradicts most first."""
+    rows = np.flatnonzero(column(table, "status") == MISTAKEN) if "status" in table else np.zeros(0, dtype=np.int64)
+    tail = column(table, "tail")[rows] if "tail" in table else np.zeros(rows.size)
+    rows = rows[np.argsort(tail, kind="stable")][:WORST]
     return {name: column(table, name)[rows] for name in KEPT if name in table}

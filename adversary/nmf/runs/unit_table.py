@@ -10,33 +10,39 @@ import numpy as np
 
 from adversary._core import Floats
 from adversary.nmf.file_layout import arrow
+from adversary.nmf.units import names_of
 from adversary.reader import spine
 from adversary.reader.spine import Tree
 
 COLUMNS = {
     "geocode": "of the unit",
     "level": "of the spine",
+    "name": "what the unit is called: GEOID of a block, name of a state; null where the spine has no name for it",
     "cell": "flat index in the query's shape",
-    "noisy": "published count; null where there is none",
-    "variance": "of its noise; 0 where it is exact, null where there is none",
+    "noisy": "published count, also where the count is known exactly; null where there is none",
+    "variance": "of its noise; 0 where the count is known exactly, null where nothing is known",
+    "bounded": "whether published bounds limit it",
     "mean": "of the posterior, people",
     "sd": "of the posterior, people",
     "hdi_lower": "lowest count of the highest posterior density set",
     "hdi_upper": "highest count of it",
     "hdi_mass": "its probability",
     "p_zero": "posterior probability that nobody is there",
-    "log_odds": "of one more person, for a reader who knows everybody else in this leaf; null where no leaf",
+    "known": "how many others the reader of a leaf knows to be there; null where they are not known",
+    "tail": "posterior probability of counts as far off as that",
+    "log_odds": "of one more person, for the reader of this leaf; null where no leaf",
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
-    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds; see adversary.reader.spine.STATUS",
+    "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
     "dropped": "bound on the error of every probability of this posterior",
     "path_rho": "sum of rho = 1 / (2 variance) of a leaf and of all above it, exact counts left out",
     "path_exact": "whether an exact count is among them",
 }
 """Of every row, with what it means."""
-NOTES = "notes"
-"""What is to be said of what was read: lines of text in a file's metadata."""
-TEXTS, WHOLE = ("geocode", "level", "status"), ("cell", "hdi_lower", "hdi_upper")
+TEXTS, WHOLE = ("geocode", "level", "name", "status"), ("cell", "hdi_lower", "hdi_upper")
+TRUE_OR_NOT = ("path_exact", "bounded")
+MISTAKEN = "mistaken"
+"""Status of a leaf where the release contradicts what the reader knows."""
 
 
 def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats, Any]:
@@ -56,44 +62,56 @@ def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats
     return total, exact
 
 
-def unit_columns(found: spine.SpinePosterior, released: Floats, rho: Floats, prob: float, cells: Any) -> dict[str, Any]:
+def unit_columns(found: spine.SpinePosterior, read: Any, prob: float) -> dict[str, Any]:
     """Columns of all units, cell after cell; those of leaves are empty.
 
-    released, rho : (unit, cell), as the posterior was given them
+    read : `Measurements` of the tree's units
     """
-    tree = found.tree
+    tree, count = found.tree, read.cells.size
+    rho, published, low, high = (
+        getattr(read, name).reshape(len(tree), count) for name in ("rho", "published", "low", "high")
+    )
     sets = found.hdi(prob)
     with np.errstate(divide="ignore"):
         variance = np.where(rho > 0, 0.5 / rho, np.nan)
     units = {
-        "noisy": np.where(rho > 0, released, np.nan),
+        "noisy": published,
         "variance": variance,
-        "mean": found.mean.values,
-        "sd": found.sd.values,
-        "hdi_lower": sets["lower"].values,
-        "hdi_upper": sets["upper"].values,
-        "hdi_mass": sets["mass"].values,
+        "bounded": (low > 0) | np.isfinite(high),
+        "mean": found.mean.values.reshape(rho.shape),
+        "sd": found.sd.values.reshape(rho.shape),
+        "hdi_lower": sets["lower"].values.reshape(rho.shape),
+        "hdi_upper": sets["upper"].values.reshape(rho.shape),
+        "hdi_mass": sets["mass"].values.reshape(rho.shape),
         "p_zero": np.stack([_p_zero(solution) for solution in found.solutions], axis=-1),
         "status": np.broadcast_to(np.asarray(found.status), rho.shape),
     }
     columns = {name: np.ravel(values.T) for name, values in units.items()}
-    count = rho.shape[1]
     columns["geocode"] = np.tile(tree.names.astype(object), count)
     columns["level"] = np.tile(np.asarray(tree.levels, dtype=object)[tree.level], count)
-    columns["cell"] = np.repeat(np.asarray(cells, dtype=np.int64), len(tree))
+    columns["name"] = np.tile(names_of(tree, read.states or {}), count)
+    columns["cell"] = np.repeat(np.asarray(read.cells, dtype=np.int64), len(tree))
     nothing = np.full(columns["cell"].size, np.nan)
     columns["dropped"] = np.repeat(np.atleast_1d(found.dropped), len(tree))
-    columns |= dict.fromkeys(("log_odds", "posterior", "ratio", "path_rho"), nothing)
+    columns |= dict.fromkeys(("known", "tail", "log_odds", "posterior", "ratio", "path_rho"), nothing)
     return columns | {"path_exact": np.zeros(nothing.size, dtype=bool)}
 
 
-def with_leaves(columns: dict[str, Any], tree: Tree, members: Any, path: tuple[Floats, Any]) -> dict[str, Any]:
-    """The same with what a reader learns in every leaf: `SpinePosterior.membership`, and `path_rho`."""
+def with_leaves(
+    columns: dict[str, Any], tree: Tree, members: Any, path: tuple[Floats, Any], mistaken: float = 0.0
+) -> dict[str, Any]:
+    """The same with what a reader learns in every leaf: `SpinePosterior.membership`, and `path_rho`.
+
+    mistaken : posterior probability of what the reader knows below which that is taken to be wrong
+    """
     made = dict(columns)
     rows = np.ravel((np.arange(path[0].shape[1])[:, None] * len(tree)) + tree.leaves)
     words = np.asarray(spine.STATUS, dtype=object)[members["status"].values]
-    answers = {name: members[name].values for name in ("log_odds", "posterior", "ratio")} | {"status": words}
+    shape = path[0][tree.leaves].shape
+    given = ("known", "tail", "log_odds", "posterior", "ratio")
+    answers = {name: members[name].values.reshape(shape) for name in given} | {"status": words.reshape(shape)}
     answers |= {"path_rho": path[0][tree.leaves], "path_exact": path[1][tree.leaves]}
+    answers["status"] = np.where(np.nan_to_num(answers["tail"], nan=1.0) < mistaken, MISTAKEN, answers["status"])
     for name, values in answers.items():
         made[name] = made[name].astype(object) if name == "status" else made[name].copy()
         made[name][rows] = np.ravel(values.T)
@@ -103,7 +121,7 @@ def with_leaves(columns: dict[str, Any], tree: Tree, members: Any, path: tuple[F
 def as_parquet(columns: dict[str, Any]) -> bytes:
     """Columns as a Parquet file, the same bytes for the same columns; NaN becomes null.
 
-    A row group has one cell, so that a reader of one reads nothing of the others. `NOTES`, lines, go into the metadata.
+    A row group has one cell, so that a reader of one reads nothing of the others.
     """
     pa = arrow()
     arrays = [pa.array(columns[name], _kind(pa, name), from_pandas=True) for name in COLUMNS]
@@ -111,7 +129,7 @@ def as_parquet(columns: dict[str, Any]) -> bytes:
         pa.field(name, array.type, metadata={"is": COLUMNS[name]}) for name, array in zip(COLUMNS, arrays, strict=True)
     ]
     buffer = BytesIO()
-    table = pa.table(arrays, schema=pa.schema(fields, metadata={NOTES: "\n".join(columns.get(NOTES, ()))}))
+    table = pa.table(arrays, schema=pa.schema(fields))
     cells = table["cell"].to_numpy()
     with pa.parquet.ParquetWriter(buffer, table.schema, compression="zstd") as file:
         for start, stop in pairwise([*np.flatnonzero(np.diff(cells, prepend=-1)), cells.size]):
@@ -122,7 +140,7 @@ def as_parquet(columns: dict[str, Any]) -> bytes:
 def _kind(pa: Any, name: str) -> Any:
     if name in TEXTS:
         return pa.string()
-    return pa.bool_() if name == "path_exact" else pa.int64() if name in WHOLE else pa.float64()
+    return pa.bool_() if name in TRUE_OR_NOT else pa.int64() if name in WHOLE else pa.float64()
 
 
 def _p_zero(solution: Any) -> Floats:

@@ -1,6 +1,5 @@
 from .recipe import AXES as AXES
 from .recipe import SHAPE as SHAPE
-from .recipe import SPINES as SPINES
 from .recipe import Recipe as Recipe
 from .synthesis import synthesise as synthesise
 from .synthesis import truth_of as truth_of

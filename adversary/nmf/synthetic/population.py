@@ -22,6 +22,9 @@ GROUPS_PER_TRACT = 2.76
 LARGEST_TRACT = 9
 """The number of a block group has one digit."""
 
+NURSING = 3
+"""Nursing facilities among the kinds of group quarters."""
+
 
 @dataclass(frozen=True)
 class Settlement:
@@ -32,21 +35,13 @@ class Settlement:
     group : (block,) index of its block group, never falling
     tract : (group,) index of its tract, never falling
     people : (block, group quarters, age, ethnicity, race) counts
+    facilities : (block, group quarters) housing units, then facilities of each kind; nobody lives where there is none
     """
 
     group: Integers
     tract: Integers
     people: Integers
-
-    @property
-    def group_people(self) -> Integers:
-        """(group, ...) sums over the blocks of each block group."""
-        return sums(self.people, self.group)
-
-    @property
-    def tract_people(self) -> Integers:
-        """(tract, ...) sums over the block groups of each tract."""
-        return sums(self.group_people, self.tract)
+    facilities: Integers
 
 
 def sums(values: Integers, group: Integers) -> Integers:
@@ -68,7 +63,8 @@ def settle(blocks: int, shape: tuple[int, int, int, int], rng: np.random.Generat
     group = _cut(blocks, 1 + rng.poisson(rng.gamma(1.5, (BLOCKS_PER_GROUP - 1) / 1.5, blocks)), LARGEST_GROUP)
     groups = int(group[-1]) + 1
     tract = _cut(groups, 1 + rng.binomial(8, (GROUPS_PER_TRACT - 1) / 8, groups), LARGEST_TRACT)
-    return Settlement(group, tract, _people(group, tract, shape, rng))
+    people, facilities = _people(group, tract, shape, rng)
+    return Settlement(group, tract, people, facilities)
 
 
 def _cut(total: int, sizes: Integers, largest: int) -> Integers:
@@ -76,7 +72,9 @@ def _cut(total: int, sizes: Integers, largest: int) -> Integers:
     return np.repeat(np.arange(sizes.size), np.minimum(sizes, largest))[:total]
 
 
-def _people(group: Integers, tract: Integers, shape: tuple[int, int, int, int], rng: np.random.Generator) -> Integers:
+def _people(
+    group: Integers, tract: Integers, shape: tuple[int, int, int, int], rng: np.random.Generator
+) -> tuple[Integers, Integers]:
     blocks, groups = group.size, tract.size
     town = (rng.normal(0.0, 0.6, int(tract[-1]) + 1)[tract] + rng.normal(0.0, 0.4, groups))[group]
     inhabited = rng.random(blocks) > expit(-0.7 - 0.8 * town)
@@ -84,12 +82,19 @@ def _people(group: Integers, tract: Integers, shape: tuple[int, int, int, int], 
     share = _shares(tract, shape[1:], rng)[group]
     people = np.zeros((blocks, shape[0], *share.shape[1:]), dtype=np.int64)
     people[:, 0] = _spread(households, share, rng)
+    facilities = np.zeros((blocks, shape[0]), dtype=np.int64)
+    facilities[:, 0] = np.where(inhabited, np.ceil(households / 2.4), rng.random(blocks) < 0.5)
     if shape[0] > 1:
         here = np.flatnonzero(rng.random(blocks) < 0.012)
         number = np.minimum(np.ceil(5 + 20 * rng.pareto(1.2, here.size)), 4000)
         kind = 1 + rng.integers(shape[0] - 1, size=here.size)
         people[here, kind] = _spread(number, _grown(share[here]), rng)
-    return people.reshape(blocks, *shape)
+        facilities[here, kind] = 1
+    people = people.reshape(blocks, *shape)
+    if shape[0] > NURSING:  # where minors are a structural zero
+        people[:, NURSING, -1] += people[:, NURSING, :-1].sum(axis=1)
+        people[:, NURSING, :-1] = 0
+    return people, facilities
 
 
 def _shares(tract: Integers, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:

@@ -14,17 +14,18 @@ from typing import NamedTuple
 import numpy as np
 
 from adversary._core import Integers, check_whole, seed_sequence
-from adversary.nmf.file_layout import Shape, bare
+from adversary.nmf.products import PL_PERSONS, Product, Shape
 from adversary.nmf.synthetic.population import county_blocks
 from adversary.policy.census import PERSONS, query_name
 from adversary.privacy.mechanisms import DiscreteGaussian
 
-LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
-AXES = ("hhgq", "votingage", "hispanic", "cenrace")
+LEVELS = PL_PERSONS.levels
+AXES = tuple(PL_PERSONS.axes)
+FOLDER = "US_Person_PL_PROD"
+GROUPED = "hhinstlevels"
 SHAPE = (3, 2, 2, 7)
 """Cells by default; (8, 2, 2, 63) is that of the release, at 24 times the size."""
 
-SPINES = ("optimized", "tabulation")
 STATE = "99"
 """No state has this code."""
 
@@ -58,30 +59,27 @@ class Query:
     @property
     def file_name(self) -> str:
         """As in a file, without suffix: "hispanic * cenrace", "detailed"."""
-        return "detailed" if self.detailed else bare(self.name)
+        return "detailed" if self.detailed else " * ".join(self.attributes) or "total"
+
+    @property
+    def product(self) -> Product:
+        """The persons of the release, with the categories that the histogram has."""
+        return PL_PERSONS.cut(self.histogram)
 
     @property
     def axes(self) -> dict[str, str]:
-        """What each attribute is in the query."""
+        """What each axis is in the query."""
         if self.detailed:
             return dict.fromkeys(AXES, "detailed")
-        inside = dict(zip(AXES, AXES, strict=True)) | {"hhgq": "hhinstlevels" if self._grouped else "hhgq"}
+        inside = dict(zip(AXES, AXES, strict=True)) | ({"hhgq": GROUPED} if GROUPED in self.attributes else {})
         return {axis: inside[axis] if inside[axis] in self.attributes else "*" for axis in AXES}
-
-    @property
-    def _grouped(self) -> bool:
-        return "hhinstlevels" in self.attributes
-
-    @property
-    def _quarters(self) -> list[int]:
-        """Where each group of group quarters begins: households, institutions, others."""
-        kinds = self.histogram[0]
-        return sorted({start for start in (0, 1, 1 + kinds // 2) if start < kinds})
 
     def of(self, people: Integers) -> Integers:
         """(unit, ...) answers, with axes of length one where summed over."""
-        if self._grouped:
-            people = np.add.reduceat(people, self._quarters, axis=1)
+        if GROUPED in self.attributes:
+            groups = (self.product.groups("hhgq", GROUPED, n) for n in (3, 2, 1))
+            starts = [min(one.members) for one in next(found for found in groups if found)]
+            people = np.add.reduceat(people, starts, axis=1)
         over = tuple(1 + i for i, label in enumerate(self.axes.values()) if label == "*")
         return people.sum(axis=over, keepdims=True)
 
@@ -110,9 +108,7 @@ class Recipe:
     seed : the same seed makes the same files
     shape : categories of group quarters, age, ethnicity and race; households are the first of group quarters
     queries : names of queries to measure, all eleven where left out
-    spine : "optimized", where geocodes of block groups tell nothing, and a tract with one block group or a block group
-        with one block is not measured but leaves its budget to it; or "tabulation", where the geocode of each unit
-        begins those of the units in it, and all are measured
+    areas : how many of the counties are American Indian areas; one for every four counties where left out
     """
 
     blocks: int = 5000
@@ -120,13 +116,11 @@ class Recipe:
     seed: int = 2020
     shape: Shape = SHAPE
     queries: tuple[str, ...] = ()
-    spine: str = SPINES[0]
+    areas: int | None = None
 
     def __post_init__(self) -> None:
         check_whole("blocks", self.blocks, minimum=1)
         seed_sequence(self.seed)
-        if self.spine not in SPINES:
-            raise ValueError(f"spine must be one of {', '.join(SPINES)}, got {self.spine!r}")
         if len(self.shape) != len(AXES) or min(self.shape) < 1:
             raise ValueError(f"shape must have a length >= 1 for {', '.join(AXES)}, got {self.shape}")
         if max(self.shape[1:3]) > 2:
@@ -134,6 +128,8 @@ class Recipe:
         asked = int(check_whole("counties", 1 if self.counties is None else self.counties, minimum=1))
         if asked > min(self.blocks, 999):
             raise ValueError(f"counties must be at most the blocks, and 999, got {asked} for {self.blocks} blocks")
+        if int(check_whole("areas", 0 if self.areas is None else self.areas, minimum=0)) >= self.county_number:
+            raise ValueError(f"areas must be fewer than the counties, {self.county_number}, got {self.areas}")
         for name in self.queries:
             query_name(name)
 
@@ -173,14 +169,26 @@ class Recipe:
         """Of the noise of a county's own answers, or of the state's."""
         return _children(self.seeds[0], 2)[1] if county is None else _children(self.seeds[1 + county], 1)[0]
 
-    def noise(self, query: Query, held: int, level: int) -> DiscreteGaussian | None:
-        """Noise of one answer by the budgets of the levels `held` to `level`; None if there is no budget."""
-        rho = sum((PERSONS.rho_star(name, query.name) for name in LEVELS[held : level + 1]), Fraction(0))
+    def noise(self, query: Query, level: int, deepest: int) -> DiscreteGaussian | None:
+        """Noise of one answer by the budgets of the levels from one to the deepest; None if there is no budget."""
+        names = ("nation" if name == "US" else name for name in LEVELS[level : deepest + 1])
+        rho = sum((PERSONS.rho_star(name, query.name) for name in names), Fraction(0))
         return DiscreteGaussian.from_rho(rho, cells=2) if rho else None
 
-    def partition(self, county: int | None) -> dict[str, str]:
-        """Where records of a county lie, or of the state."""
-        return {"State": STATE} | ({} if county is None else {"County": f"{2 * county + 1:03d}"})
+    @property
+    def area_number(self) -> int:
+        """How many of the counties, the last ones, are American Indian areas."""
+        return self.county_number // 4 if self.areas is None else int(self.areas)
+
+    def inside(self, county: int) -> bool:
+        """Whether a county is an American Indian area."""
+        return county >= self.county_number - self.area_number
+
+    def code(self, county: int) -> str:
+        """Geocode of a county, or of an American Indian area."""
+        if self.inside(county):
+            return f"1{STATE}0{county - self.county_number + self.area_number + 1:04d}"
+        return f"0{STATE}10{county + 1:03d}"
 
 
 def _children(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:

@@ -24,11 +24,17 @@ LONGEST = 1 << 16
 
 
 def likelihoods(
-    tree: Tree, released: Any, rho: Any, noise: Mapping[str, Mechanism] | None, whole: bool = True
+    tree: Tree,
+    released: Any,
+    rho: Any,
+    noise: Mapping[str, Mechanism] | None,
+    bounds: Bounded | None = None,
+    whole: bool = True,
 ) -> tuple[list[Likelihood], bool]:
     """One `Likelihood` per cell, and whether there is one cell only.
 
     noise : mechanisms by name of a unit or of a level, in place of rho there; a unit's own comes before its level's
+    bounds : least and largest counts, as `posterior` takes them
     """
     chosen = _by_unit(tree, noise or {})
     released, rho = aligned(tree, released, rho)
@@ -47,12 +53,22 @@ def likelihoods(
             alpha[unit], precision[unit] = mechanism.laplace_rate, 0.0
         elif not _is_discrete_gaussian(mechanism):
             others[unit], precision[unit] = mechanism, 0.0
+    limited: dict[tuple[int, int], Floats] = {}
+    if bounds is not None:
+        low, high = (np.broadcast_to(np.asarray(one, float).reshape(len(tree), -1), values.shape) for one in bounds)
+        for unit, cell in np.argwhere(((low > 0) | np.isfinite(high)) & ~np.isinf(precision)):
+            if alpha[unit, cell] > 0 or unit in others:
+                raise ValueError(f"unit {str(tree.names[unit])!r} has bounds, which need discrete Gaussian noise")
+            table = _limited(str(tree.names[unit]), *(one[unit, cell] for one in (values, precision, low, high)))
+            if table is not None:
+                limited[int(unit), int(cell)], precision[unit, cell] = table, 0.0
     return [
         Likelihood(
             values[:, cell],
             precision[:, cell],
             alpha[:, cell],
-            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())},
+            {unit: _table(str(tree.names[unit]), m, values[unit, cell]) for unit, m in sorted(others.items())}
+            | {unit: table for (unit, of), table in limited.items() if of == cell},
         )
         for cell in range(values.shape[1])
     ], single
@@ -92,6 +108,28 @@ def _table(name: str, mechanism: Mechanism, released: float) -> Floats:
     return log
 
 
+def _limited(name: str, released: float, rho: float, low: float, high: float) -> Floats | None:
+    """Log likelihood of the counts up to the largest, none below the least; None where the bounds do not bind.
+
+    Counts beyond `FAR_NATS` of the noise are left out, as in every table. Where nothing was measured, bounds that leave
+    more than `LONGEST` counts possible are none.
+    """
+    if not low <= high:
+        raise ValueError(f"no count of unit {name!r} lies within its bounds, [{low:g}, {high:g}]")
+    reach = np.sqrt(FAR_NATS / rho) if rho > 0 else np.inf
+    last = high if rho == 0 else min(high, max(released, low) + reach)
+    if (rho == 0 and last > LONGEST) or (last < high and low <= max(released - reach, 0.0)):
+        return None
+    if last > LONGEST:
+        raise ValueError(
+            f"the bounds of unit {name!r} leave more than {LONGEST:,} counts possible: [{low:g}, {high:g}]"
+        )
+    counts = np.arange(int(last) + 1, dtype=np.float64)
+    log = -rho * (released - counts) ** 2 if rho > 0 else np.zeros(counts.size)
+    return np.where(counts >= low, log - log[int(low) :].max(), -np.inf)
+
+
+Bounded = tuple[ArrayLike, ArrayLike]
 Messages = Mapping[str, Message | Sequence[Message]]
 
 
@@ -102,6 +140,7 @@ def posterior(
     prior: LeafPrior | None = None,
     *,
     noise: Mapping[str, Any] | None = None,
+    bounds: Bounded | None = None,
     messages: Messages | None = None,
     outside: Message | Sequence[Message] | None = None,
     tolerance: float = 1e-10,
@@ -126,6 +165,7 @@ def posterior(
     prior : of the leaves; where not given, `SharedRate()`, for the whole tree where leaves stand beside units with
         children, and `Flat()` of a tree of one unit
     noise : other integer noise by name of level or unit: any `Mechanism` of integers (it replaces rho there)
+    bounds : least and largest counts known without noise, as rho each; (0, infinite) where nothing is
     messages : what subtrees that were cut off say about their tops, leaves of this tree; see `upward_message`
     outside : what the rest of a larger tree says about this tree's root; see `SpinePosterior.downward_message`
     tolerance : of the mass dropped; windows are widened up to twice to meet it
@@ -145,7 +185,7 @@ def posterior(
     [1.756, 1.196, 0.56]
     """
     prior = default_prior(tree, messages or {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise, whole)
+    like, single = likelihoods(tree, released, rho, noise, bounds, whole)
     if cells is None and "cell" in getattr(released, "coords", ()):
         cells = released.coords["cell"].values.tolist()  # type: ignore[union-attr]
     count = len(like)
@@ -167,6 +207,7 @@ def upward_message(
     prior: LeafPrior | None = None,
     *,
     noise: Mapping[str, Any] | None = None,
+    bounds: Bounded | None = None,
     tau: float = CHUNK_TAU,
     whole: bool = True,
 ) -> Any:
@@ -183,6 +224,7 @@ def upward_message(
     rho : the same shape, or one per unit: 1 / (2 variance) of the noise; 0: not measured, infinite: exact
     prior : of the leaves; as in `posterior` where not given
     noise : other integer noise by name of level or unit, in place of rho there
+    bounds : least and largest counts known without noise, as in `posterior`
     tau : share of mass that one trim of a window may drop
     whole : refuse noisy counts that are not whole; False for estimates, as in `posterior`
 
@@ -191,7 +233,7 @@ def upward_message(
     Message, or a tuple of one per cell where `released` has cells
     """
     prior = default_prior(tree, {}) if prior is None else prior
-    like, single = likelihoods(tree, released, rho, noise, whole)
+    like, single = likelihoods(tree, released, rho, noise, bounds, whole)
     found = tuple(rise_one(tree, one, prior, tau) for one in like)
     return found[0] if single else found
 

@@ -286,9 +286,10 @@ def layout(
     bounds = feasible(tree, exact, low, high, (0.0, np.inf) if outside is None else outside.bounds)
     sharing = sharing_units(tree, prior, messages) if isinstance(prior, SharedRate) else np.zeros(n, dtype=np.int64)
     table_first, table_size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    for unit, table in like.tables.items():
-        table_first[unit] = sum(t.size for u, t in like.tables.items() if u < unit)
-        table_size[unit] = table.size
+    place = 0
+    for unit, table in sorted(like.tables.items()):
+        table_first[unit], table_size[unit] = place, table.size
+        place += table.size
     measured = (like.rho > 0) | (like.alpha > 0)
     columns = {
         "parent": tree.parent,

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._core import Floats, Integers, as_array, check_probability, check_whole, logit, posterior_ratio
+from adversary._core import Floats, as_array, check_probability, check_whole, logit, posterior_ratio
 from adversary.reader.spine.derived import difference_law, share_law, sum_law
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.membership import STATUS, around, log_bayes_factors
+from adversary.reader.spine.others_unknown import tail_probability, unknown_others
 from adversary.reader.spine.problem import Message
 from adversary.reader.spine.solution import Solution, each
 from adversary.reader.spine.tree import Tree, in_order
@@ -130,39 +131,47 @@ class SpinePosterior:
         p = float(check_probability("prob", prob))
         return call(highest_density, solution.messages, solution.outer, p, counts)
 
-    def membership(
-        self, prior: ArrayLike = 0.5, known: ArrayLike = 0, *, reruns: int = 8, workers: int = 1
-    ) -> xr.Dataset:
-        """What a reader who knows everybody else in a leaf concludes about one more person there, for every leaf.
+    def membership(self, prior: ArrayLike = 0.5, known: Any = None, *, reruns: int = 8, workers: int = 1) -> xr.Dataset:
+        """What a reader concludes about one more person in a leaf, for every leaf.
 
-        The reader's own two-point law, known with 1 - prior and known + 1 with prior, replaces that leaf's prior:
-        posterior = expit(logit prior + log Bayes factor).
+        Without `known` the reader has the leaf's law, given everything else, for the number of others: covered by the
+        guarantee. With it, the reader is certain of that number, and mistaken where the release contradicts it.
 
         Parameters
         ----------
         prior : probability that the person is there; a number, (leaf,) or (leaf, cell) in the order of `tree.leaves`,
             or by name: a mapping, or labelled over "unit"
-        known : how many others are, whole; as prior
+        known : None, or how many others the reader knows to be there, whole; as prior, NaN where they are not known
         reruns : work at most per cell where tilts and windows are laid anew, in passes over the whole tree, or tenths
             of a second where one takes less; a leaf most often takes its parent's part of it only, and shares it
 
         Returns
         -------
         Dataset over the leaves: `log_bayes_factor`, `log_odds`, `posterior`, `ratio` of posterior to prior, `error`
-        (proven bound on the error of log_bayes_factor, rounding apart) and `status`: see `STATUS`.
+        (proven bound on the error of log_bayes_factor, rounding apart), `tail` (posterior probability of counts as far
+        off as `known`, which is returned too; small where the reader is mistaken, NaN where nothing is known) and
+        `status`: see `STATUS`.
+
+        >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
+        >>> from adversary.reader.spine import Flat, posterior
+        >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
+        >>> found.membership(0.5)["log_bayes_factor"].round(4).values.tolist()  # log(1 - P(count = 0))
+        [-0.344, -0.8659]
         """
         import xarray as xr
 
         leaves, count = self.tree.leaves, len(self.solutions)
-        prior, known = (in_order(self.tree.names[leaves], x, n) for n, x in (("prior", prior), ("known", known)))
-        others = np.broadcast_to(check_whole("known", known, minimum=0).T, (count, leaves.size))
+        given = np.nan if known is None else known
+        prior, given = (in_order(self.tree.names[leaves], x, n) for n, x in (("prior", prior), ("known", given)))
+        others = np.broadcast_to(as_array(given).T, (count, leaves.size))
+        check_whole("known", others[~np.isnan(others)], minimum=0)
         p = check_probability("prior", prior)
 
-        def one(task: tuple[Solution, Integers]) -> tuple[Floats, Floats, Integers]:
-            return log_bayes_factors(self.tree, *task, reruns)
+        def one(task: tuple[Solution, Floats]) -> tuple[Any, ...]:
+            return self._one_cell(*task, reruns)
 
         found = each(one, list(zip(self.solutions, others, strict=True)), workers)
-        factor, error, status = (np.stack([f[i] for f in found], axis=-1) for i in range(3))
+        factor, error, status, tail = (np.stack([f[i] for f in found], axis=-1) for i in range(4))
         p = np.broadcast_to(p[:, None] if p.ndim == 1 else p, factor.shape)
         with np.errstate(invalid="ignore"):
             odds = logit(p) + factor
@@ -172,6 +181,8 @@ class SpinePosterior:
                 "posterior": expit(odds),
                 "ratio": posterior_ratio(p, factor),
                 "error": error,
+                "known": np.array(others.T),
+                "tail": tail,
                 "status": status.astype(np.int8),
             }
         dims = ("unit",) if self.single else ("unit", "cell")
@@ -273,6 +284,18 @@ class SpinePosterior:
         further = around(solution, v)
         values = values / values.max() if values.any() else values
         return Message(int(window["low"]), values, tilt, 0.0, solution.dropped, limits, further)
+
+    def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
+        """(leaf,) log Bayes factors, bounds on their errors, statuses, and how probable what is known was."""
+        none = np.isnan(others)
+        found: tuple[Any, ...] = ()
+        if none.any():
+            found = unknown_others(self.tree, self.prior, solution, reruns)
+        if not none.all():
+            certain = np.where(none, 0, others).astype(np.int64)
+            known = log_bayes_factors(self.tree, solution, certain, reruns)
+            found = tuple(np.where(none, *both) for both in zip(found, known, strict=True)) if found else known
+        return *found, tail_probability(self.tree, solution, others)
 
     def rate_weights(self) -> Floats:
         """(unit[, cell], rate) posterior weights of the rates in the units within which one is shared."""

@@ -1,8 +1,8 @@
 """A rooted tree of geographic units, each with one parent: the spine along which counts add up.
 
-Which unit lies in which is data, never read off a geocode: in spines laid out for accuracy the code of a parent need
-not begin that of its children. Units are numbered breadth first, so that the children of a unit stand side by side and
-one loop in rising order goes down the tree, one in falling order up.
+Which unit lies in which is data, not read off names; `adversary.nmf` does so for geocodes of published files. Units are
+numbered breadth first, so that the children of a unit stand side by side and one loop in rising order goes down the
+tree, one in falling order up.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from .leave_one_out import memberships as memberships
 from .messages import downward as downward
 from .messages import joined as joined
 from .messages import upward as upward
+from .one_more import one_more as one_more
 from .tilts import domains as domains
 from .tilts import saddle as saddle
 from .unit_marginals import highest_density as highest_density

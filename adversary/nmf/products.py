@@ -1,0 +1,159 @@
+"""The products that Noisy Measurement Files come in: their levels, axes, categories and groups of categories.
+
+As published for the 2020 Census: persons and housing units of the redistricting data (PL 94-171), and persons of the
+Demographic and Housing Characteristics file (DHC). An axis of a query holds "*" (summed over), the axis' own name or
+"detailed" (every category), or the name of a grouping.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+Shape = tuple[int, ...]
+
+
+class Group(NamedTuple):
+    """Categories of an axis that a query counts together, and their name ("" for all of them)."""
+
+    label: str
+    members: frozenset[int]
+
+
+RACES = ("White", "Black", "American Indian", "Asian", "Pacific Islander", "some other race")
+CENRACE = tuple(
+    f"{' and '.join(found)}{' alone' * (size == 1)}" for size in range(1, 7) for found in combinations(RACES, size)
+)
+HISPANIC = ("not Hispanic", "Hispanic")
+QUARTERS = (
+    "households", "correctional facilities for adults", "juvenile facilities", "nursing facilities",
+    "other institutions", "student housing", "military quarters", "other noninstitutional facilities",
+)  # fmt: skip
+RELATIONS = (
+    "householder living alone", "householder not living alone", "opposite-sex spouse", "opposite-sex unmarried partner",
+    "same-sex spouse", "same-sex unmarried partner", "biological child", "adopted child", "stepchild",
+    "brother or sister", "father or mother", "grandchild", "parent-in-law", "son- or daughter-in-law", "other relative",
+    "housemate or roommate", "foster child", "other nonrelative",
+)  # fmt: skip
+FACILITIES = (
+    "federal detention centers", "federal prisons", "state prisons", "local jails", "correctional residences",
+    "military disciplinary barracks", "group homes for juveniles", "residential treatment centers for juveniles",
+    "correctional facilities for juveniles", "nursing facilities", "mental hospitals", "hospitals",
+    "in-patient hospices", "military treatment facilities", "residential schools", "student housing",
+    "military quarters", "military ships", "shelters", "group homes for adults",
+    "residential treatment centers for adults", "maritime vessels", "workers' quarters", "other noninstitutional",
+)  # fmt: skip
+HOUSEHOLDS = len(RELATIONS)
+EIGHT = (0, 18, 24, 27, 28, 33, 34, 36, 42)
+"""Where each of the eight `QUARTERS` begins among relations and facilities."""
+
+
+def _ranges(starts: tuple[int, ...], labels: tuple[str, ...]) -> tuple[Group, ...]:
+    """Groups of neighbouring categories from where each begins; the last start ends them."""
+    ends = zip(starts, starts[1:], labels, strict=False)
+    return tuple(Group(label, frozenset(range(start, stop))) for start, stop, label in ends)
+
+
+GROUPINGS: dict[str, dict[str, tuple[Group, ...]]] = {
+    "hhgq": {
+        "hhinstlevels": _ranges((0, 1, 5, 8), ("households", "institutions", "noninstitutional group quarters")),
+        "gqNursingTotal": (Group("nursing facilities", frozenset({3})),),
+    },
+    "votingage": {"nonvoting": (Group("under 18", frozenset({0})),)},
+    "relgq": {
+        "hhgq8lev": _ranges(EIGHT, QUARTERS),
+        "gqlevels": _ranges((0, *range(18, 43)), ("households", *FACILITIES)),
+    },
+    "age": {"votingage": _ranges((0, 18, 116), ("under 18", "18 and over"))},
+}
+"""By axis and name; more are read off names such as "relgq7" and "age_lessthan15"."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A published table of noisy counts.
+
+    Parameters
+    ----------
+    name : in words
+    levels : from the top down
+    axes : categories of every axis, in the order of the histogram
+    total : what the count of everything is called
+    residents : whether that is the resident population, which is published exactly for states
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    axes: dict[str, tuple[str, ...]]
+    total: str
+    residents: bool = True
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of the axes."""
+        return tuple(map(len, self.axes.values()))
+
+    def cut(self, shape: Shape) -> Product:
+        """The same with the first categories of each axis only, as made-up files may have it."""
+        return replace(self, axes={name: c[:n] for (name, c), n in zip(self.axes.items(), shape, strict=True)})
+
+    def groups(self, axis: str, word: str, length: int) -> tuple[Group, ...] | None:
+        """Groups of categories that an axis of a query counts; None where its grouping is not known."""
+        categories = self.axes[axis]
+        everything = frozenset(range(len(categories)))
+        if word in ("", "*"):
+            return (Group("", everything),) if length == 1 else None
+        if word in ("detailed", axis) and length == len(categories):
+            return tuple(Group(label, frozenset({i})) for i, label in enumerate(categories))
+        found = GROUPINGS.get(axis, {}).get(word)
+        if found is None and (named := re.fullmatch(rf"{axis}(\d+)", word)) and int(named[1]) in everything:
+            found = (Group(categories[int(named[1])], frozenset({int(named[1])})),)
+        if found is None and (named := re.fullmatch(r"age_(?:lessthan(\d+))?_?(?:greaterthan(\d+))?", word)):
+            low, high = int(named[1] or 0), int(named[2] or len(categories))
+            found = (Group(word.removeprefix("age_"), frozenset(i for i in everything if i < low or i > high)),)
+        inside = tuple(Group(label, members & everything) for label, members in found or ())
+        inside = tuple(one for one in inside if one.members)
+        return inside if len(inside) == length else None
+
+    def label(self, words: tuple[str, ...], shape: Shape, cell: Any) -> str:
+        """A cell of a query in words, the last axis first: "Hispanic, 18 and over".
+
+        Parameters
+        ----------
+        words : what every axis of the query holds
+        shape : lengths of its axes
+        cell : the cell's place on every axis
+        """
+        parts = []
+        for axis, word, length, place in zip(self.axes, words, shape, cell, strict=True):
+            groups = self.groups(axis, word, length)
+            said = f"{axis} {word if word != axis else ''}".strip() + f" {int(place) + 1} of {length}"
+            parts.append(groups[int(place)].label if groups else said)
+        return ", ".join(part for part in reversed(parts) if part) or self.total
+
+
+PL_LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
+DHC_LEVELS = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
+AGES = ("under 1 year", *(f"{age} years" for age in range(1, 115)), "115 and over")
+PL_PERSONS = Product(
+    "PL 94-171 persons",
+    PL_LEVELS,
+    {"hhgq": QUARTERS, "votingage": ("under 18", "18 and over"), "hispanic": HISPANIC, "cenrace": CENRACE},
+    "P1 total",
+)
+PL_UNITS = Product("PL 94-171 housing units", PL_LEVELS, {"h1": ("vacant", "occupied")}, "H1 total", False)
+DHC_PERSONS = Product(
+    "DHC persons",
+    DHC_LEVELS,
+    {
+        "relgq": (*RELATIONS, *FACILITIES),
+        "sex": ("male", "female"),
+        "age": AGES,
+        "hispanic": HISPANIC,
+        "cenrace": CENRACE,
+    },
+    "P1 total",
+)
+PRODUCTS = (PL_PERSONS, PL_UNITS, DHC_PERSONS)
