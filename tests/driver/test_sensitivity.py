@@ -13,7 +13,7 @@ import adversary as adv
 from adversary.driver.sensitivity import MEASURES, base_and_sweeps, extremes, one_at_a_time, sweep
 from adversary.privacy.invariants.canonical import Tulap
 from adversary.reader.risk.averages import prob_correct
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.modified import scaled_plan, total_rho
 
 RHO1, RHO2 = 64 / 25 * 165 / 4099 * 3945 / 4097, 64 / 25 * 1256 / 4099 * 1288 / 4099

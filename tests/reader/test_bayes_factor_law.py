@@ -20,7 +20,7 @@ from adversary.reader import risk
 from adversary.reader.path import windows
 from adversary.reader.path.truth import Truth, opposite, settle_truth
 from adversary.reader.risk import law_of_plan
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.law_parts import DiscretePart
 from adversary.reader.risk.listed_releases import release_table

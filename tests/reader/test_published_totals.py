@@ -11,7 +11,7 @@ import adversary as adv
 from adversary.privacy.invariants import Databases
 from adversary.reader.conditioned.published_totals import exact_totals
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 
 EPSILON = 0.5

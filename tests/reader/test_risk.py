@@ -16,7 +16,7 @@ import adversary as adv
 from adversary.reader import risk
 from adversary.reader.path.truth import settle_truth
 from adversary.reader.risk.averages import risk_summary
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law, invariant_factor
 from adversary.reader.risk.listed_releases import release_table
 from tests.catalogue import BELIEFS, DG, STORIES

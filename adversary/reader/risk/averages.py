@@ -20,7 +20,7 @@ from adversary.privacy.losses import side_of
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary, Truth, opposite, settle_truth
 from adversary.reader.plans import Level, Plan
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_of_plan import bayes_factor_law
 from adversary.reader.risk.listed_releases import DRAWS
 

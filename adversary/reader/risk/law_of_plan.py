@@ -28,7 +28,7 @@ from adversary.reader.beliefs import Others, Point, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.postprocessing import is_continuous
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
 

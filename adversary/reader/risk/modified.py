@@ -12,7 +12,7 @@ import numpy as np
 from adversary._core import logit
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import DiscretePart
 
 GROUPS, SIMULATED_GROUPS = 2000, 200

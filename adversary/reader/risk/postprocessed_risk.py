@@ -37,7 +37,7 @@ from adversary.reader.postprocessing import clamped as clamped
 from adversary.reader.postprocessing import is_continuous as is_continuous
 from adversary.reader.postprocessing import project as project
 from adversary.reader.postprocessing import rounded as rounded
-from adversary.reader.risk.bayes_factor_law import BayesFactorLaw
+from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, DiscretePart
 
 HYPOTHESES = ("out", "in")
