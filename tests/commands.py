@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner, Result
@@ -19,6 +21,33 @@ def answered(*arguments: str, silent: bool = True) -> dict[str, Any]:
     """The one JSON object of a command that succeeds; nothing beside it, unless it is not `silent`."""
     answer: dict[str, Any] = json.loads(_succeeded(*arguments, "--json", silent=silent), parse_constant=_refuse)
     return answer
+
+
+def numbers(answer: dict[str, Any], quantity: str, **labels: Any) -> list[Any]:
+    """Values of all records of a quantity that have these labels, in their order; there is one at least."""
+    found = [
+        record["value"]
+        for record in answer["records"]
+        if record["quantity"] == quantity and all(record.get(name) == label for name, label in labels.items())
+    ]
+    assert found, f"no {quantity} of {labels}"
+    return found
+
+
+def number(answer: dict[str, Any], quantity: str, **labels: Any) -> Any:
+    """The value of the one record of a quantity that has these labels."""
+    (value,) = numbers(answer, quantity, **labels)
+    return value
+
+
+def refused(folder: Path, *arguments: str, words: str) -> None:
+    """The command says these words in one line, ends with code 2, prints nothing and writes nothing into a folder."""
+    before = sorted(folder.iterdir())
+    result = run(*arguments, "--out", str(folder / "out" / "deep"))
+    assert (result.exit_code, result.stdout) == (2, ""), arguments
+    assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
+    assert words in result.stderr
+    assert sorted(folder.iterdir()) == before, arguments
 
 
 def printed(*arguments: str) -> str:

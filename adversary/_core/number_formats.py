@@ -94,11 +94,11 @@ def outward_percent(p: float, upper: bool, digits: int = 4) -> str:
     return next((text for text in shown if p >= 1.0 or float(text) < 100.0), outward(100.0 * p, upper, digits))
 
 
-def between(low: float, high: float, *, percent: bool = False) -> str:
+def between(low: float, high: float, *, percent: bool = False, digits: int = 4) -> str:
     """An interval, rounded outward."""
     if percent:
-        return f"{outward_percent(low, False)} to {outward_percent(high, True)}{PERCENT}"
-    return f"{outward(low, False)} to {outward(high, True)}"
+        return f"{outward_percent(low, False, digits)} to {outward_percent(high, True, digits)}{PERCENT}"
+    return f"{outward(low, False, digits)} to {outward(high, True, digits)}"
 
 
 # As people write them: no powers of ten, no trailing zeros

@@ -6,14 +6,15 @@ null where nothing is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import as_array, blocks, check_probability, percent
-from adversary.desk.kit import Column, Document, Figure, Section, Table
+from adversary._core import PERCENT, as_array, blocks, check_probability, outward, outward_percent, percent, sentence
+from adversary.desk import figures
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -81,12 +82,10 @@ def solve(
     check_probability("level", levels)
     found = beliefs(guarantee, priors, failure)
     above = {"direction": "upper"}
-    within, _ = certain(guarantee, failure)
     jobs: dict[str, Callable[[], Any]] = {
         "f1": lambda: guarantee.f_score(as_array(priors)),
         "power": lambda: guarantee.power(as_array(levels)),
         "epsilon": lambda: [guarantee.epsilon(delta) for delta in deltas],
-        "loss_bound": lambda: within.loss_bound(0.0),
         "advantage": lambda: guarantee.advantage,
         "auc": lambda: guarantee.auc,
         "pbdp_epsilon": lambda: guarantee.pbdp_epsilon(failure),
@@ -101,7 +100,8 @@ def solve(
     found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
     found["summary"] = xr.Dataset({name: ((), x, above) for name, x in done.items() if x is not None})
     tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
-    tree.attrs.update(definition=guarantee.definition, **parameters, failure=_failure(found), pbdp_delta=float(failure))
+    given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
+    tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
     return tree
 
 
@@ -121,6 +121,7 @@ def beliefs(guarantee: Guarantee, priors: Sequence[float], failure: float) -> di
     of_any = {
         "ratio": ("side", np.array(within.ratio_bounds())),
         "difference": ("side", np.array(within.difference_bounds())),
+        "loss_bound": ((), within.loss_bound(0.0), {"direction": "upper"}),
     }
     attributes = {"failure": chance}
     return {
@@ -141,84 +142,121 @@ def certain(guarantee: Guarantee, failure: float) -> tuple[Guarantee, float]:
     return NoPrivacy(), float(failure)
 
 
-def _failure(found: dict[str, xr.Dataset]) -> float:
-    return float(found["beliefs"].attrs["failure"])
-
-
 def _rho(guarantee: Guarantee) -> float | None:
     """The zCDP that follows, where some does: epsilon^2 / 2, mu^2 / 2."""
     if isinstance(guarantee, PureDP | GaussianDP | ZeroConcentratedDP):
-        return (guarantee + ZeroConcentratedDP(0.0)).rho
+        return float((guarantee + ZeroConcentratedDP(0.0)).rho)
     return None
 
 
-def title(tree: xr.DataTree) -> str:
-    """The guarantee of an answer by name, with its parameters."""
-    given = (f"{name} = {tree.attrs[name]:.15g}" for name in ("epsilon", "delta", "rho", "mu") if name in tree.attrs)
-    return ", ".join([tree.attrs["definition"], *given])
+def title(guarantee: Guarantee, parameters: Mapping[str, float]) -> str:
+    """The guarantee by name, with its parameters."""
+    return ", ".join([guarantee.definition, *(f"{name} = {x:.15g}" for name, x in parameters.items())])
 
 
-def document(guarantee: Guarantee, tree: xr.DataTree) -> Document:
+def limit(most: float) -> str:
+    """An upper end in words."""
+    return f"at most {outward(most, True)}" if np.isfinite(most) else "unlimited"
+
+
+LEAD = (
+    "Bounds on any adversary, whatever they know of everybody else and compute from the release. "
+    "Lower ends are rounded down, upper ends up."
+)
+
+
+def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.DataTree) -> Document:
     """The answer of `solve` for people."""
-    priors = [float(p) for p in tree["beliefs"]["prior"].values]
-    drawn = figures(guarantee, title(tree), priors, float(tree.attrs["pbdp_delta"]))
-    tests = tree["tests"].to_dataset()
-    power = Table([Column("false alarms", "probability"), Column("detections at most", "% at most")], name="tests")
+    name, failure = title(guarantee, parameters), float(tree.attrs["pbdp_delta"])
+    rho = float(guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else 0.0
+    same = {"Gaussian noise of that rho": GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}
+    ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if _mu(guarantee) else {}
+    drawn = noise_figures({name: guarantee, **same}, ladder)
+    tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
+    powers = Table([Column("false alarms", "probability"), Column("detections at most", "% at most")], name="tests")
     for level, most in zip(tests["level"].values, tests["power"].values, strict=True):
-        power.add(float(level), float(most))
+        powers.add(float(level), float(most))
+    simple = "simple_epsilon" in epsilon
+    heads = ["epsilon (tight)", "epsilon (simple)"] if simple else ["epsilon"]
+    ladders = Table([Column("delta", "parameter"), *(Column(head, "at most") for head in heads)], name="epsilon")
+    for i, delta in enumerate(epsilon["delta"].values):
+        ladders.add(float(delta), *(float(epsilon[one][i]) for one in epsilon.data_vars))
+    power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
     return Document(
-        title(tree),
+        name,
         tree,
         listed=("beliefs", "any_prior", "tests", "epsilon", "summary"),
-        lead=[
-            "Bounds on any adversary, whatever they know of everybody else and compute from the release. "
-            "Lower ends are rounded down, upper ends up."
-        ],
+        card=card(tree, certain(guarantee, failure), (power[0], power[1]), (at_delta[0], at_delta[1])),
+        lead=[LEAD],
         sections=[
-            belief_section(tree, [drawn["posterior_by_prior"]]),
-            Section("Tests of “in” against “out”", tables=[power], figures=[drawn["trade_off"]]),
+            belief_section(tree),
             Section(
-                "As approximate DP",
-                tables=[_epsilons(tree["epsilon"].to_dataset())],
-                figures=[drawn[name] for name in ("epsilon_ladder",) if name in drawn],
+                "Tests of “in” against “out”",
+                f"With {percent(power[0])} false alarms, no test detects more than {outward_percent(power[1], True)}"
+                f"{PERCENT}.",
+                tables=[powers],
+                figures=[drawn["trade_off"]],
             ),
-            Section("In one number", tables=[_summary(tree)]),
+            Section(
+                "Approximate DP",
+                f"At delta = {ladders.texts[-1][0]}, epsilon is {limit(at_delta[1])}.",
+                tables=[ladders],
+                figures=[drawn[one] for one in ("epsilon_by_delta",) if one in drawn],
+            ),
+            _summary(tree),
         ],
     )
 
 
-def figures(guarantee: Guarantee, name: str, priors: Sequence[float], failure: float) -> dict[str, Figure]:
-    """Trade-off, posterior by prior, and, for zCDP and Gaussian DP, epsilon by delta: drawn when they are asked for."""
-    from adversary.desk.figures import belief_bounds, trade_off_curves
+def _mu(guarantee: Guarantee) -> float:
+    return float(guarantee.mu) if isinstance(guarantee, GaussianDP) else 0.0
 
-    rho = float(guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else 0.0
-    named = {
-        name: guarantee,
-        **({"Gaussian noise of that rho": GaussianDP(float(np.sqrt(2.0 * rho))).worst_pair} if rho else {}),
-    }
+
+def noise_figures(named: Mapping[str, Guarantee], ladder: Mapping[str, Any]) -> dict[str, Figure]:
+    """Trade-off and, where something is given for it, epsilon by delta."""
     found = {
         "trade_off": Figure(
             "trade_off",
-            lambda: trade_off_curves.trade_off(named),
+            lambda: figures.trade_off(named),
             "Most detections that any test has at each false alarm probability.",
-        ),
-        "posterior_by_prior": Figure(
-            "posterior_by_prior",
-            lambda: belief_bounds.posterior_by_prior(*certain(guarantee, failure), priors),
-            "Range of posteriors that the guarantee allows at each prior.",
-        ),
+        )
     }
-    ladder = {"rho": rho} if rho else {"guarantees": named} if getattr(guarantee, "mu", 0.0) else {}
     if ladder:
-        found["epsilon_ladder"] = Figure(
+        found["epsilon_by_delta"] = Figure(
             "epsilon_by_delta",
-            lambda: trade_off_curves.epsilon_ladder(**ladder),
+            lambda: figures.epsilon_ladder(**ladder),
             "Epsilon of approximate DP at each delta.",
         )
     return found
 
 
-def belief_section(tree: xr.DataTree, figures: Sequence[Figure] = ()) -> Section:
+def card(
+    tree: xr.DataTree, within: tuple[Guarantee, float], power: tuple[float, float], epsilon: tuple[float, float]
+) -> Card:
+    """The largest rise of a belief asked for, a test and an epsilon: (false alarms, detections), (delta, epsilon)."""
+    found = tree["beliefs"].to_dataset()
+    priors = [float(p) for p in found["prior"].values]
+    at = int(np.argmax(found["posterior"].sel(side="upper").values - priors))
+    most = outward_percent(float(found["posterior"].sel(side="upper")[at]), True) + PERCENT
+    claim = f"a prior of {percent(priors[at])} can rise to at most {most}"
+
+    return Card(
+        f"{sentence(_chance(within[1]))}, {claim}.",
+        numbers=[
+            (f"posterior at prior {percent(priors[at])}", f"at most {most}"),
+            (f"detections at {percent(power[0])} false alarms", f"at most {outward_percent(power[1], True)}{PERCENT}"),
+            (f"epsilon at delta = {epsilon[0]:.15g}".replace("e-0", "e-"), limit(epsilon[1])),
+        ],
+        figure=Figure(
+            "posterior_by_prior",
+            lambda: figures.posterior_by_prior(*within, priors),
+            "Range of posteriors that the guarantee allows at each prior.",
+            sentence(claim),
+        ),
+    )
+
+
+def belief_section(tree: xr.DataTree) -> Section:
     """The groups that `beliefs` makes, as a section."""
     found, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
     columns = [
@@ -233,9 +271,13 @@ def belief_section(tree: xr.DataTree, figures: Sequence[Figure] = ()) -> Section
         one = found.isel(prior=i)
         cells = [_ends(one["posterior"]), _ends(one["ratio"]), _ends(one["difference"], 1e-15)]
         table.add(float(prior), *cells, *([float(one["largest_f1"])] if scored else []))
-    table.add("any", None, _ends(of_any["ratio"]), _ends(of_any["difference"], 1e-15), *[None] * scored)
+    most = _ends(of_any["difference"], 1e-15)
+    table.add("any", None, _ends(of_any["ratio"]), most, *[None] * scored)
     return Section(
-        f"Beliefs about one person, {_chance(float(found.attrs['failure']))}", tables=[table], figures=list(figures)
+        "Beliefs about one person",
+        f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
+        f"{outward(100.0 * max(map(abs, most)), True)} percentage points.",
+        tables=[table],
     )
 
 
@@ -245,29 +287,23 @@ def _ends(side: xr.DataArray, rounding: float = 0.0) -> tuple[float, float]:
     return low, high
 
 
-def _epsilons(found: xr.Dataset) -> Table:
-    simple = "simple_epsilon" in found
-    heads = ["epsilon (tight)", "epsilon (simple)"] if simple else ["epsilon"]
-    table = Table([Column("delta", "text"), *(Column(head, "at most") for head in heads)], name="epsilon")
-    for i, delta in enumerate(found["delta"].values):
-        table.add(f"{float(delta):.15g}", *(float(found[name][i]) for name in found.data_vars))
-    return table
-
-
-def _summary(tree: xr.DataTree) -> Table:
+def _summary(tree: xr.DataTree) -> Section:
     found, table = tree["summary"].to_dataset(), Table(["bound on", Column("at most", "at most")], name="summary")
-    attrs = tree.attrs
     words = {
-        "loss_bound": f"privacy loss in either direction, {_chance(float(attrs['failure']))}",
-        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {attrs['pbdp_delta']:.15g}",
+        "pbdp_epsilon": f"epsilon of probabilistic-bound DP at delta = {tree.attrs['pbdp_delta']:.15g}",
         "zcdp_rho": "rho of the zCDP it implies",
         "advantage": "detections minus false alarms (advantage)",
         "auc": "area under detections against false alarms (AUC)",
     }
+    loss = tree["any_prior"].to_dataset()["loss_bound"]
+    table.add(f"privacy loss in either direction, {_chance(float(tree.attrs['failure']))}", float(loss))
     for name, text in words.items():
         if name in found:
             table.add(text, float(found[name]))
-    return table
+    points = outward(100.0 * float(found["advantage"]), True)
+    return Section(
+        "Summary measures", f"Detections exceed false alarms by at most {points} percentage points.", tables=[table]
+    )
 
 
 def _chance(failure: float) -> str:

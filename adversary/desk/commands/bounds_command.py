@@ -1,4 +1,4 @@
-"""`adversary bounds`: what a guarantee allows against every reader."""
+"""`adversary bounds`: what a guarantee allows any adversary."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adversary.desk.answers import (
-    bounds_answer,
-)
+from adversary.desk.answers import bounds_answer
 from adversary.desk.commands.options import (
     Failure,
     Form,
@@ -17,12 +15,10 @@ from adversary.desk.commands.options import (
     Out,
     Priors,
     Quiet,
-    directory,
+    answering,
     number,
-    one_line_errors,
     several,
 )
-from adversary.desk.kit import check_form, deliver
 
 
 def bounds_command(
@@ -44,7 +40,7 @@ def bounds_command(
     quiet: Quiet = False,
 ) -> None:
     """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
-    with one_line_errors(), directory(out) as folder:
+    with answering(form, as_json, quiet, out) as answer:
         given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
         parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
         deltas = bounds_answer.deltas_of(parsed["delta"])
@@ -52,4 +48,4 @@ def bounds_command(
         priors = several("--prior", prior, bounds_answer.PRIORS)
         levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
         tree = bounds_answer.solve(guarantee, parameters, priors, levels, deltas, chance)
-        deliver(bounds_answer.document(guarantee, tree), check_form("json" if as_json else form), folder, quiet=quiet)
+        answer(bounds_answer.document(guarantee, parameters, tree))

@@ -81,7 +81,7 @@ def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: flo
         raise ValueError(f"--delta belongs to --epsilon, got it with {others}")
     parts = {name: numbers.get(name) for name in ("epsilon", "rho", "mu", "delta")}
     guarantee, parameters = bounds_answer.guarantee_of(**parts)
-    title = bounds_answer.title({"definition": guarantee.definition, "parameters": parameters})
+    title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
     return explain_answer.answer(title, [subject], ExplainRequest(**options, failure=failure))
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from adversary._core import remove_empty
 from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
-from adversary.desk.kit import FORMS, printable, tell
+from adversary.desk.kit import FORMS, Document, check_form, deliver, printable, tell
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -49,7 +49,12 @@ Truths = Annotated[
     typer.Option("--truth", help='Replace a true count: "block group=10"; may be repeated.', metavar="LEVEL=COUNT"),
 ]
 Failure = Annotated[str, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")]
-Form = Annotated[str, typer.Option("--format", help=f"What is printed: {', '.join(FORMS)}.", metavar="FORM")]
+Form = Annotated[
+    str,
+    typer.Option(
+        "--format", help=f"What is printed: {', '.join(FORMS)}.", metavar="FORM", autocompletion=lambda: list(FORMS)
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, only errors.")]
 Out = Annotated[
     Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
@@ -112,6 +117,25 @@ def whole(option: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
+
+
+@contextmanager
+def answering(
+    form: str,
+    as_json: bool,
+    quiet: bool,
+    out: Path | None = None,
+    *,
+    file: Path | None = None,
+    interrupted: str = "",
+) -> Iterator[Callable[[Document], None]]:
+    """What delivers a document as the common options say; they are checked before anything is computed.
+
+    Errors are one line, as of `one_line_errors`, and leave nothing in the directory `out`.
+    """
+    with one_line_errors(file, interrupted=interrupted), directory(out) as folder:
+        chosen = check_form("json" if as_json else form)
+        yield lambda document: deliver(document, chosen, folder, quiet=quiet)
 
 
 @contextmanager

@@ -1,2 +1,9 @@
+from .accuracy_figures import accuracy as accuracy
+from .belief_bounds import posterior_by_prior as posterior_by_prior
+from .budget_figures import per_release as per_release
+from .budget_figures import tolerated_and_kept as tolerated_and_kept
+from .epsilon_delta import epsilon_ladder as epsilon_ladder
+from .epsilon_map import epsilon_by_reader as epsilon_by_reader
 from .tornado import INPUTS as INPUTS
 from .tornado import input_value as input_value
+from .trade_off_curves import trade_off as trade_off

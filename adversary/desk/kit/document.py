@@ -43,6 +43,7 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "status": (str, 0.0),
     "count": (lambda n: f"{int(n):,}", 0.0),
     "number": (figure_of, 1.0),
+    "parameter": (lambda x: f"{x:.15g}".replace("e-0", "e-"), 1.0),
     "probability": (share, 100.0),
     "points": (lambda d: figure_of(100.0 * d), 100.0),
     "at least": (lambda x: outward(x, False), 1.0),
@@ -50,9 +51,12 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "% at most": (lambda p: outward_percent(p, True) + PERCENT, 100.0),
     "interval": (lambda ends: between(*ends), 1.0),
     "% interval": (lambda ends: between(*ends, percent=True), 100.0),
+    "% certified": (lambda ends: between(*ends, percent=True, digits=8), 100.0),
     "points interval": (lambda ends: between(*(100.0 * end for end in ends)), 100.0),
 }
-"""How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward."""
+"""How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.
+
+A parameter is as it was given; "% certified" is of an interval that is too narrow for four digits."""
 WORDS = ("text", "status")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -17,8 +18,8 @@ FORMS = ("text", "json", "csv", "md")
 def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
     """Write the page, the numbers, a CSV file for every table and an SVG file for every figure.
 
-    All are made in a hidden folder inside this one and moved out when they are whole; the numbers first, since they
-    took long to compute and stay where the page cannot be made.
+    All are made in a hidden folder inside this one and moved out when they are whole. Where the page cannot be made,
+    the numbers stay, since they took long to compute, unless a page of earlier numbers is there.
 
     Parameters
     ----------
@@ -34,22 +35,27 @@ def write(document: Document, folder: Path, *, data: str = DATA) -> list[Path]:
     ------
     OSError : a file cannot be written; it is named
     """
-    with TemporaryDirectory(dir=folder, prefix=".") as hidden:
-        numbers = _put(Path(hidden), folder, data, netcdf(document.data)).replace(folder / data)
+    with TemporaryDirectory(dir=folder, prefix=".") as name:
+        hidden = Path(name)
+        numbers = _put(hidden, folder, data, netcdf(document.data))
         try:
-            made = [_put(Path(hidden), folder, PAGE, to_html(document).encode())]
-            named = safe_names(table.name or table.title or f"table {i + 1}" for i, table in enumerate(document.tables))
-            for name, table in zip(named.values(), document.tables, strict=True):
-                made.append(_put(Path(hidden), folder, f"{name}.csv", to_csv(table).encode()))
-            for name, figure in zip(
-                safe_names(figure.name for figure in document.figures).values(), document.figures, strict=True
-            ):
-                if isinstance(figure.svg, bytes):
-                    made.append(_put(Path(hidden), folder, f"{name}.svg", figure.svg))
+            made = [_put(hidden, folder, file, content) for file, content in _shown(document)]
         except Exception as error:
-            error.add_note(f"(the numbers are in {numbers}, without a page)")
+            if not (folder / PAGE).exists():
+                error.add_note(f"(the numbers are in {numbers.replace(folder / data)}, without a page)")
             raise
-        return [numbers, *(path.replace(folder / path.name) for path in made)]
+        return [path.replace(folder / path.name) for path in (numbers, *made)]
+
+
+def _shown(document: Document) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the page, of the tables and of the figures that could be drawn."""
+    yield PAGE, to_html(document).encode()
+    tables, figures = document.tables, document.figures
+    named = safe_names(table.name or table.title or f"table {i + 1}" for i, table in enumerate(tables))
+    yield from ((f"{name}.csv", to_csv(table).encode()) for name, table in zip(named.values(), tables, strict=True))
+    for name, figure in zip(safe_names(figure.name for figure in figures).values(), figures, strict=True):
+        if isinstance(figure.svg, bytes):
+            yield f"{name}.svg", figure.svg
 
 
 def _put(hidden: Path, folder: Path, name: str, content: bytes) -> Path:

@@ -102,7 +102,9 @@ def to_markdown(document: Document) -> str:
     if document.card:
         lines += [f"**{_plain(document.card.verdict)}**", ""]
         lines += [f"- {_plain(name)}: {_plain(value)}" for name, value in document.card.numbers]
-        lines += ["", _plain(document.card.sentence), ""]
+        lines += [""] * bool(document.card.numbers)
+        lines += [text for figure in [document.card.figure] if figure for text in (_link(figure), "")]
+        lines += [text for line in [document.card.sentence] if line for text in (_plain(line), "")]
     lines += [text for line in document.lead for text in (_plain(line), "")]
     for section in document.sections:
         lines += _section_lines(section, 2)
@@ -123,10 +125,14 @@ def _section_lines(section: Section, depth: int) -> Iterator[str]:
         yield from ("| " + " | ".join(map(_plain, row)) + " |" for row in table.texts)
         yield ""
         yield from (text for note in table.notes for text in (_plain(note), ""))
-    yield from (text for figure in section.figures for text in (f"![{_plain(figure.caption)}]({figure.name}.svg)", ""))
+    yield from (text for figure in section.figures for text in (_link(figure), ""))
     yield from (text for note in section.notes for text in (_plain(note), ""))
     for part in section.parts:
         yield from _section_lines(part, depth + 1)
+
+
+def _link(figure: Figure) -> str:
+    return f"![{_plain(figure.caption)}]({figure.name}.svg)"
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,171 @@
+"""What all commands have in common, each with a small question: records, forms, files, refusals, a light start."""
+
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import pytest
+import xarray as xr
+
+from adversary.desk.kit import FORMS, Figure, output, records
+from tests import commands
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+@dataclass(frozen=True)
+class Question:
+    """Arguments of a command, what computes its answer, and an option that is refused.
+
+    `computes` is a module below `adversary.desk` and a name in it.
+    """
+
+    arguments: tuple[str, ...]
+    computes: tuple[str, str]
+    refused: tuple[str, ...]
+    light: bool = True
+
+
+QUESTIONS = {
+    "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
+}
+every_command = pytest.mark.parametrize("name", QUESTIONS)
+
+
+@cache
+def answered(name: str) -> dict[str, Any]:
+    return commands.answered(*QUESTIONS[name].arguments, silent=False)
+
+
+@pytest.fixture(scope="module", params=QUESTIONS)
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A command and the directory it wrote, which it made."""
+    name = str(request.param)
+    out = tmp_path_factory.mktemp("desk") / "a" / name
+    result = commands.run(*QUESTIONS[name].arguments, "--out", str(out), "--json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr.splitlines()[-1] == f"page, tables, figures and numbers in {out}"
+    assert json.loads(result.stdout) == answered(name)
+    return name, out
+
+
+@every_command
+def test_records_have_the_same_keys_in_every_answer(name: str) -> None:
+    answer = answered(name)
+    assert set(answer) == {"schema", "title", "attributes", "verdict", "warnings", "records"}
+    assert answer["schema"] == 1
+    assert answer["records"]
+    for one in answer["records"]:
+        assert {"group", "quantity", "value", "error", "direction"} <= set(one)
+        assert one["direction"] in ("exact", "estimate", "lower", "upper")
+
+
+def test_the_records_are_the_numbers_of_the_data_file(written: tuple[str, Path]) -> None:
+    name, out = written
+    answer = answered(name)
+    with xr.open_datatree(out / output.DATA, engine="h5netcdf") as tree:
+        groups = dict.fromkeys(one["group"] for one in answer["records"])
+        assert [row for group in groups for row in records(tree[group].to_dataset(), group)] == answer["records"]
+
+
+def test_the_page_is_html_that_needs_nothing_outside_itself(written: tuple[str, Path]) -> None:
+    _, out = written
+    text = (out / output.PAGE).read_text(encoding="utf-8")
+    page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    pictures = list(page.iter("img"))
+    assert len(pictures) == len(list(out.glob("*.svg")))
+    assert all(picture.get("alt") and picture.get("src").startswith("data:image/svg+xml;") for picture in pictures)
+    assert not [part for part in page.iter() if part.tag in ("script", "link", "iframe") or part.get("srcset")]
+    identifiers = [part.get("id") for part in page.iter() if part.get("id")]
+    assert len(set(identifiers)) == len(identifiers)
+    assert {link.get("href") for link in page.iter("a")} <= {f"#{one}" for one in identifiers}
+    assert len(text.encode()) < 1.5e6
+
+
+def test_every_table_is_a_file_of_as_many_columns_in_every_row(written: tuple[str, Path]) -> None:
+    _, out = written
+    tables = sorted(out.glob("*.csv"))
+    assert tables
+    for path in tables:
+        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        assert {len(row) for row in rows} == {len(rows[0])}
+    assert {path.suffix for path in out.iterdir()} <= {".html", ".nc", ".csv", ".svg"}
+
+
+@every_command
+def test_every_form_is_printed(name: str) -> None:
+    arguments = QUESTIONS[name].arguments
+    shown = {form: commands.run(*arguments, "--format", form) for form in FORMS}
+    assert {result.exit_code for result in shown.values()} == {0}
+    title = answered(name)["title"]
+    assert shown["text"].stdout.startswith(title)
+    assert shown["md"].stdout.startswith("# ")
+    assert json.loads(shown["json"].stdout) == answered(name)
+    assert "\n# " in f"\n{shown['csv'].stdout}"
+    assert commands.run(*arguments, "--quiet").stdout == ""
+
+
+@every_command
+def test_refusals_come_before_anything_is_computed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = QUESTIONS[name]
+    module, function = question.computes
+    if question.refused:
+        commands.refused(tmp_path, *question.arguments, *question.refused, words=question.refused[-1])
+    monkeypatch.setattr(
+        import_module(f"adversary.desk.{module}"), function, lambda *_, **__: pytest.fail("computed too early")
+    )
+    commands.refused(tmp_path, *question.arguments, "--format", "xml", words="--format must be one of text, json")
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
+        result = commands.run(*question.arguments, "--out", str(place))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith("error: cannot write into ")
+
+
+def test_a_page_that_fails_leaves_the_directory_as_it_was(
+    written: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, out = written
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    monkeypatch.setattr(Figure, "svg", property(lambda _: None))  # not drawn again
+    put = output._put
+
+    def full(hidden: Path, folder: Path, file: str, content: bytes) -> Path:
+        if file.endswith(".csv"):
+            raise OSError(f"cannot write {folder / file}: no space left on device")
+        return put(hidden, folder, file, content)
+
+    monkeypatch.setattr(output, "_put", full)
+    for place in (out, tmp_path / "new"):
+        result = commands.run(*QUESTIONS[name].arguments, "--out", str(place))
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.splitlines()[-1].startswith(f"error: cannot write {place}/")
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert [path.name for path in (tmp_path / "new").iterdir()] == [output.DATA]
+    assert result.stderr.endswith(f"(the numbers are in {tmp_path / 'new' / output.DATA}, without a page)\n")
+
+
+def test_answers_come_without_pymc_matplotlib_or_jinja2() -> None:
+    asked = [question.arguments for question in QUESTIONS.values() if question.light]
+    code = f"""
+import sys
+sys.modules["dask"] = None  # where it is installed xarray imports it, and it imports Jinja2
+from adversary.desk.commands import app
+for arguments in {asked!r}:
+    for more in ((), ("--json",), ("--format", "md"), ("--help",)):
+        try:
+            app([*arguments, *more], standalone_mode=False)
+        except SystemExit:
+            pass
+heavy = {{"pymc", "pytensor", "arviz", "matplotlib", "jinja2", "numba"}} & set(sys.modules)
+print("HEAVY", sorted(heavy))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.splitlines()[-1] == "HEAVY []"
