@@ -18,6 +18,7 @@ from adversary.desk.kit import FORMS, Figure, output, records
 from tests import commands
 
 DATA = Path(__file__).parents[2] / "data"
+BLOOD, CIRRHOSIS = (str(DATA / f"{name}.toml") for name in ("blood_lead", "cirrhosis_regression"))
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Question:
 
 QUESTIONS = {
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
+    "infer": Question(("infer", BLOOD), ("answers.bounded_answer", "solve"), ("--prior", "jeffreys")),
+    "infer a line": Question(
+        ("infer", CIRRHOSIS), ("answers.regression_answer", "solve"), ("--prior", "flat"), light=False
+    ),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
 
