@@ -22,7 +22,6 @@ from .epsilon_titles import prior as prior
 from .epsilon_titles import short as short
 from .epsilon_titles import sides as sides
 from .epsilon_titles import spent as spent
-from .exact_words import telling as telling
 from .marks import BOUND as BOUND
 from .marks import READING as READING
 from .marks import Guarantees as Guarantees
