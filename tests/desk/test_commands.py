@@ -39,7 +39,7 @@ class Question:
 QUESTIONS = {
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
     "explain": Question(
-        ("explain", "--epsilon", "1"), ("report.explain_answer", "solve"), ("--audience", "judge"), tables=False
+        ("explain", "--epsilon", "1"), ("report.explain_answer", "solve"), ("--audience", "judge"), False, False
     ),
     "infer": Question(("infer", BLOOD), ("answers.bounded_answer", "solve"), ("--prior", "jeffreys")),
     "invariants": Question(("invariants", DISTRICT), ("commands.invariants_command", "audit"), ("--failure", "2")),
