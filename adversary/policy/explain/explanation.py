@@ -7,7 +7,7 @@ outward where they are bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from adversary.policy.budget import (
     telling_failure,
 )
 from adversary.policy.explain import (
-    audit_text,
+    audit_facts,
     budget_facts,
     guarantee_facts,
     outcomes,
@@ -44,12 +44,6 @@ ALSO = {"respondent": "lay", "curator": "technical"}
 
 TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
 OF_GUARANTEES = TOPICS[:3]
-
-AUDITS: dict[str, Callable[[xr.DataTree], Iterator[str]]] = {
-    "lay": audit_text.audit_respondent,
-    "regulator": audit_text.audit_regulator,
-    "technical": audit_text.audit_curator,
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +75,8 @@ class _Options:
                 yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
-                yield from AUDITS[self.audience](_audited(subject))
+                facts = audit_facts.of_audit(_audited(subject), self.audience)
+                yield from paragraphs(self.audience, "audit", facts)
             case _:
                 raise TypeError(
                     "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
