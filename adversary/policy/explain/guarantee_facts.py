@@ -59,8 +59,8 @@ MANY = 1e6
 TINY = 1e-3
 """Worst priors below this are not spelled out."""
 
-APART = "whose beliefs about everybody else do not hang on your data"
-COVERED = "whose beliefs about everybody else do not hang on this person"
+APART = "whose beliefs about everybody else do not depend on your data"
+COVERED = "whose beliefs about everybody else do not depend on this person"
 """Readers whom a promise about one record covers, to the person in the data and to others."""
 GROUPS = (
     "What the release teaches about people in general, or about a group, is not limited: conclusions about a person "
