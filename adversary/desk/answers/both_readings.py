@@ -123,8 +123,8 @@ def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], n
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
     """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
-    at = tree["parameters"]["hdi"].sel(reading=reading or tree.attrs["main"], parameter=parameter)
-    low, high = (float(end) for end in at.values)
+    found = tree["parameters"].to_dataset()["hdi"]
+    low, high = found.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
     return low, high
 
 

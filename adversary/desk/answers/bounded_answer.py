@@ -155,7 +155,7 @@ def _published(file: ReleaseFile) -> list[str]:
     release = file.release
     budget = "epsilon" if release.rho is None else "rho"
     parts = [
-        f"{name} {exactly(float(x))} ({release.noise.capitalize()} noise, {budget} = {spent:g})"
+        f"{name} {exactly(float(as_array(x)))} ({release.noise.capitalize()} noise, {budget} = {spent:g})"
         for name, x, spent in zip(("mean", "variance"), (release.mean, release.variance), release.budgets, strict=True)
         if x is not None
     ]
@@ -170,7 +170,9 @@ def _published(file: ReleaseFile) -> list[str]:
 
 def _unsure(tree: xr.DataTree) -> list[str]:
     """A warning for each posterior whose quadrature has not converged."""
-    errors = {READINGS[str(one["reading"].item())]: float(one) for one in tree["fit"]["quadrature_error"]}
+    fit = tree["fit"].to_dataset()
+    found = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
+    errors = {READINGS[str(name)]: float(error) for name, error in found}
     return [
         f"The numbers {called} are unreliable: their quadrature has not converged (estimated error {error:.0e}). "
         "Prior and release contradict each other, or the release itself."

@@ -204,8 +204,8 @@ def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
     people, limits = found["adversaries"], found["limits"]
     names = [str(one["adversary"].item()) for one in people["given"] if float(one) not in (0.0, 1.0)]
     kept, passed = telling(limits, names)
-    bounded = np.isfinite(limits["single_record_bound"].sel(adversary=names[:1])).all("adversary")
-    every = [name for name in kept if names and bool(bounded.sel(definition=name))]
+    single = limits["single_record_bound"].sel(adversary=names)
+    every = [name for name in kept if names and np.isfinite(single.sel(definition=name).values[0])]
     for definition in (passed or every)[:1]:
         one = limits.sel(definition=definition, adversary=names)
         beyond = one["prob_beyond_single_record"].fillna(0.0)
@@ -232,7 +232,7 @@ def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
         return []
     title = f"{LEARNED}, truth {prefix}" if prefix else LEARNED
     if not found:
-        return [Section(title, *lines[:1], lines[1:])]
+        return [Section(title, lines[0], lines[1:])]
     several = isinstance(scenario.adversary, dict)
     tables = [_steps(found["adversaries"], several, prefix), _limits(found["limits"], several, prefix)]
     return [Section(title, lines[0], lines[1:], tables, figures(scenario, tree, found, prefix), [NOTE])]
@@ -253,7 +253,7 @@ def figures(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datase
 
 
 def _steps(people: xr.Dataset, several: bool, prefix: str) -> Table:
-    columns = [
+    columns: list[Column | str] = [
         *["adversary"] * several,
         Column("prior", "probability"),
         Column("given the totals", "probability"),
@@ -278,7 +278,7 @@ def _known(x: float, cell: Any) -> Any:
 
 def _limits(limits: xr.Dataset, several: bool, prefix: str) -> Table:
     uncertain = bool((limits["failure"] > 0.0).any())
-    columns = [
+    columns: list[Column | str] = [
         *["adversary"] * several,
         "guarantee",
         Column("one record", "at most"),

@@ -269,7 +269,7 @@ def _parameters(one: xr.Dataset) -> str:
 
 def _composition(found: xr.Dataset, releases: int) -> Table:
     epsilons = [Column(f"epsilon at delta {delta:g}", "at most") for delta in DELTAS]
-    columns = ["order", Column("advantage of the best test", "at most"), *epsilons]
+    columns: list[Column | str] = ["order", Column("advantage of the best test", "at most"), *epsilons]
     table = Table(columns, title=f"{releases} releases beside the same totals", name="composition")
     for order, text in ORDERS.items():
         one = found.sel(order=order)

@@ -72,8 +72,8 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Docum
         for (name, one, part), numbers in zip(cases, found, strict=True)
         for section in exact_adversaries.sections(one, part, numbers, files[name])
     ]
-    for name, group in groups.items():
-        tree[name] = xr.DataTree(group)
+    for group, numbers_of in groups.items():
+        tree[group] = xr.DataTree(numbers_of)
     made = _document(scenario, tree, totals, pairs, groups, parts)
     if found[0]:
         made.provenance.append(("Computed by", how(cases[0][2])))
