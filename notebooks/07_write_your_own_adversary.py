@@ -21,7 +21,7 @@
 #
 # The reader: a count of people with some trait is published for a block. The target lives with a *housemate*, and
 # people who live together often share the trait. Nobody else in the block is in question. None of the library's beliefs
-# says this; to them what other people have does not hang on the target.
+# says this; to them what other people have does not depend on the target.
 
 # %%
 import warnings

@@ -356,6 +356,6 @@ print(adv.explain(adv.PureDP(county.epsilon), "lay", topic="composition", releas
 # %% [markdown]
 # ## What this does not say
 #
-# The bound is about one person and a reader whose beliefs about everybody else do not hang on that person; what can be
-# learnt about people in general is neither bounded nor counted as harm. It is for adding or removing a record. And a
-# profile is a choice: the figures show what follows from it, not which one is right.
+# The bound is about one person and a reader whose beliefs about everybody else do not depend on that person; what can
+# be learnt about people in general is neither bounded nor counted as harm. It is for adding or removing a record. And
+# a profile is a choice: the figures show what follows from it, not which one is right.

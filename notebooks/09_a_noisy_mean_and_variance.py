@@ -28,12 +28,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from adversary.desk.kit.bounded_words import span
 
 import adversary as adv
 from adversary.desk.figures import bounded_posterior, coverage_figures
 from adversary.desk.figures.bounded_posterior import joint_density
 from adversary.desk.files.release_file import load_release_file
-from adversary.desk.kit.bounded_words import span
 
 bounded = adv.bounded
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())

@@ -132,7 +132,8 @@ assert frame["passed in"].drop("counted everybody").min() > 0.5
 frame.round(4)
 
 # %%
-exact_figures.odds_moved(exact_adversaries.brief(scenario, tree), exact_adversaries.moves(scenario, tree))
+limits = exact_adversaries.solve(scenario, tree)["limits"]
+exact_figures.odds_moved(limits, exact_adversaries.moves(scenario, tree))
 
 # %% [markdown]
 # How much a total teaches depends on how well a reader knows the others. Let the reader be in doubt about fewer and
@@ -233,7 +234,7 @@ assert list(radii.values()) == [3, 4]
 # %%
 town = load_table_file(data / "town_table.toml")
 costs = adv.invariants.compare_costs(*town.invariants.margins.counts)
-exact_figures.noise_costs(costs, records=3)
+exact_figures.noise_costs(costs.sel(adjacency=3))
 
 # %%
 space = adv.invariants.sensitivity_space(*town.invariants.margins.counts, adjacency=3)

@@ -42,6 +42,7 @@ from .number_formats import holding as holding
 from .number_formats import how_often as how_often
 from .number_formats import in_100 as in_100
 from .number_formats import in_percent as in_percent
+from .number_formats import interval as interval
 from .number_formats import listed as listed
 from .number_formats import numbers as numbers
 from .number_formats import outward as outward

@@ -101,6 +101,27 @@ def between(low: float, high: float, *, percent: bool = False, digits: int = 4) 
     return f"{outward(low, False, digits)} to {outward(high, True, digits)}"
 
 
+def interval(ends: Sequence[float], digits: int = 3) -> str:
+    """An interval, rounded outward to so many significant digits of its length.
+
+    >>> interval([3.0049, 65.601]), interval([0, 0.123456])
+    ('3.0 to 65.7', '0 to 0.124')
+    """
+    low, high = (float(end) for end in ends)
+    length = high - low
+    places = 0 if not 0.0 < length < np.inf else int(np.clip(digits - 1 - np.floor(np.log10(length)), 0, 15))
+    return f"{_to_places(low, places, False)} to {_to_places(high, places, True)}"
+
+
+def _to_places(x: float, places: int, upper: bool) -> str:
+    if x == 0.0 or not np.isfinite(x):
+        return figure_of(x)
+    if abs(x) >= 1e9:  # as elsewhere, by powers of ten; a decimal number has 28 digits
+        return outward(x, upper)
+    rounded = Decimal(repr(x)).quantize(Decimal(1).scaleb(-places), ROUND_CEILING if upper else ROUND_FLOOR)
+    return f"{rounded:f}"
+
+
 # As people write them: no powers of ten, no trailing zeros
 
 DECIMALS = 10

@@ -4,6 +4,7 @@ import re
 from functools import cache, partial
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 import xarray as xr
@@ -35,6 +36,22 @@ run = partial(commands.run, "explain")
 answered = partial(commands.answered, "explain")
 
 
+def texts_of(answer: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """By subject: its title, and its texts by audience."""
+    found: dict[str, dict[str, str]] = {}
+    for one in answer["records"]:
+        found.setdefault(one["subject"], {})[one.get("audience", "title")] = one["value"]
+    return found
+
+
+def told(*arguments: str) -> dict[str, dict[str, str]]:
+    return texts_of(answered(*arguments))
+
+
+def notes(*arguments: str) -> list[str]:
+    return [line for line in answered(*arguments)["attributes"]["notes"].split("\n\n") if line]
+
+
 def refused(*arguments: str) -> str:
     result = run(*arguments)
     assert result.exit_code == 2
@@ -60,10 +77,10 @@ def test_a_promise_is_told_in_the_library_s_words_to_everybody(definition: str) 
     asked, guarantee = KINDS[definition]
     answer = answered(*asked, "--audience", "all")
     assert answer["title"].startswith(definition)
-    (texts,) = answer["texts"].values()
+    (texts,) = texts_of(answer).values()
     for audience in AUDIENCES:
         assert texts[audience] == explain(guarantee, audience)
-    assert (answer["topic"], answer["notes"]) == (None, [])
+    assert (answer["attributes"]["topic"], answer["attributes"]["notes"]) == ("all", "")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +94,7 @@ def test_a_promise_is_told_in_the_library_s_words_to_everybody(definition: str) 
     ],
 )
 def test_an_audience_goes_by_either_name(name: str, audience: str) -> None:
-    texts = answered("--epsilon", "1", "--audience", name)["texts"]["pure DP"]
+    texts = told("--epsilon", "1", "--audience", name)["pure DP"]
     assert texts == {"title": "What pure DP promises", audience: explain(adv.PureDP(1.0), audience)}
 
 
@@ -92,7 +109,7 @@ def test_the_screen_has_the_text_for_the_person_in_the_data_unless_told() -> Non
 def test_priors_failure_and_releases_are_the_ones_asked_for() -> None:
     asked = ("--rho", "0.1", "--prior", "1/5", "--prior", "0.3", "--failure", "0.01", "--releases", "6")
     expected = explain(adv.ZeroConcentratedDP(0.1), "regulator", priors=[0.2, 0.3], failure=0.01, releases=6)
-    assert answered(*asked, "--audience", "regulator")["texts"]["zCDP"]["regulator"] == expected
+    assert told(*asked, "--audience", "regulator")["zCDP"]["regulator"] == expected
 
 
 @pytest.mark.parametrize("topic", ["guarantee", "pure or approximate", "composition"])
@@ -100,12 +117,12 @@ def test_every_topic_of_a_promise(topic: str) -> None:
     more = ("--releases", "3") if topic == "composition" else ()
     asked = ("--epsilon", "1", "--delta", "1e-6", "--topic", topic)
     expected = explain(adv.ApproximateDP(1.0, 1e-6), topic=topic, releases=3)
-    assert answered(*asked, *more)["texts"]["approximate DP"]["lay"] == expected
+    assert told(*asked, *more)["approximate DP"]["lay"] == expected
 
 
 def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() -> None:
     scenario, tree = clinic()
-    texts = answered(str(scenario.path), "--audience", "technical")["texts"]
+    texts = told(str(scenario.path), "--audience", "technical")
     assert list(texts) == ["zCDP", "pure DP", "profile", "verdict", "audit"]
     for name, guarantee in (scenario.guarantee or {}).items():
         assert texts[name]["technical"] == explain(guarantee, "technical")
@@ -121,16 +138,16 @@ def test_a_scenario_is_told_promise_by_promise_with_its_profile_and_its_audit() 
 
 def test_only_what_the_topic_fits_is_told() -> None:
     path = str(DATA / "clinic_patients.toml")
-    assert list(answered(path, "--topic", "guarantee")["texts"]) == ["zCDP", "pure DP"]
-    assert list(answered(path, "--topic", "budget")["texts"]) == ["profile", "verdict"]
-    assert list(answered(path, "--topic", "tolerance")["texts"]) == ["profile"]
-    assert list(answered(path, "--topic", "audit")["texts"]) == ["audit"]
+    assert list(told(path, "--topic", "guarantee")) == ["zCDP", "pure DP"]
+    assert list(told(path, "--topic", "budget")) == ["profile", "verdict"]
+    assert list(told(path, "--topic", "tolerance")) == ["profile"]
+    assert list(told(path, "--topic", "audit")) == ["audit"]
 
 
 def test_a_replaced_count_is_audited() -> None:
     scenario = clinic()[0].with_truth({"clinic": 11})
     tree = adv.audit(scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, rng=SEED)
-    found = answered(str(scenario.path), "--topic", "audit", "--truth", "clinic=11")["texts"]["audit"]["lay"]
+    found = told(str(scenario.path), "--topic", "audit", "--truth", "clinic=11")["audit"]["lay"]
     assert found == explain(tree)
     assert found != explain(clinic()[1])
 
@@ -138,13 +155,13 @@ def test_a_replaced_count_is_audited() -> None:
 def test_the_failure_of_the_file_is_the_one_told_unless_another_is_asked_for(tmp_path: Path) -> None:
     path = str(written(tmp_path, CLINIC.replace("failure = 0.05", "failure = 0.2")))
     for more, failure in ((), 0.2), (("--failure", "0.1"), 0.1):
-        text = answered(path, "--topic", "guarantee", *more)["texts"]["zCDP"]["lay"]
+        text = told(path, "--topic", "guarantee", *more)["zCDP"]["lay"]
         assert text == explain(adv.ZeroConcentratedDP(0.32), failure=failure)
 
 
 def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -> None:
     text = re.sub(r"\[guarantee\].*?\n\n", "", CLINIC, flags=re.S)
-    texts = answered(str(written(tmp_path, text)), "--topic", "guarantee")["texts"]
+    texts = told(str(written(tmp_path, text)), "--topic", "guarantee")
     assert list(texts) == ["privacy loss"]
     assert texts["privacy loss"]["title"] == "What the noise itself delivers"
     assert texts["privacy loss"]["lay"] == explain(clinic()[0].plan.privacy_loss())
@@ -154,7 +171,7 @@ def test_a_scenario_that_promises_nothing_is_told_by_its_noise(tmp_path: Path) -
 def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | None, tmp_path: Path) -> None:
     path = str(written(tmp_path, CLINIC.replace('epsilon = "4/5"', "epsilon = 2")))
     more = () if topic is None else ("--topic", topic, *(("--releases", "3") if topic == "composition" else ()))
-    texts = answered(path, *more, "--audience", "all")["texts"]
+    texts = told(path, *more, "--audience", "all")
     assert texts["pure DP"]["title"] == "What pure DP promises, which the noise does not keep"
     for audience in AUDIENCES:
         assert texts["pure DP"][audience] == explain(adv.PureDP(0.8), audience, kept=False)
@@ -166,7 +183,7 @@ def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | Non
 def test_what_the_noise_does_is_told_by_the_verdict_and_not_by_the_profile(tmp_path: Path) -> None:
     for epsilon in (0.5, 3):
         text = CLINIC.replace('epsilon = "4/5"', f"epsilon = {epsilon}")
-        texts = answered(str(written(tmp_path, text)), "--topic", "budget", "--audience", "all")["texts"]
+        texts = told(str(written(tmp_path, text)), "--topic", "budget", "--audience", "all")
         for audience in AUDIENCES:
             assert not re.search("cannot be exceeded|ends no higher|upper bound", texts["profile"][audience])
         assert ("none of them can be brought beyond it" in texts["verdict"]["lay"]) is (epsilon == 0.5)
@@ -204,30 +221,27 @@ town = "uniform"
 
 def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path) -> None:
     path = str(written(tmp_path, TIED))
-    (note,) = answered(path, "--topic", "guarantee")["notes"]
+    (note,) = notes(path, "--topic", "guarantee")
     assert note.startswith("What reader tied believes of everybody else depends on whether the target is in.")
     assert "stretch over up to 2 people" in note
     assert flat(note) in flat(run(path, "--topic", "guarantee").stdout)
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'
-    assert (
-        answered(str(written(tmp_path, TIED + profile)), "--topic", "budget")["notes"][1]
-        == explain_answer.NOT_OF_PROFILE
-    )
+    assert notes(str(written(tmp_path, TIED + profile)), "--topic", "budget")[1] == explain_answer.NOT_OF_PROFILE
     assert "town = { total = 25 }" in TIED
     free = TIED.replace("town = { total = 25 }", 'town = "uniform"')
-    assert answered(str(written(tmp_path, free)), "--topic", "guarantee")["notes"] == []
+    assert notes(str(written(tmp_path, free)), "--topic", "guarantee") == []
     shipped = str(DATA / "granville_1940_consistent.toml")
-    assert len(answered(shipped, "--topic", "guarantee")["notes"]) == 1
+    assert len(notes(shipped, "--topic", "guarantee")) == 1
 
 
 def test_the_truth_of_an_audit_is_among_the_notes() -> None:
-    found = answered(str(DATA / "clinic_patients.toml"), "--topic", "audit")
-    assert found["notes"] == ["True counts of the cell: clinic 12; in truth the target is “in”."]
+    found = notes(str(DATA / "clinic_patients.toml"), "--topic", "audit")
+    assert found == ["True counts of the cell: clinic 12; in truth the target is “in”."]
 
 
 def test_of_bounded_neighbours_it_is_said_what_a_record_stands_for() -> None:
     path = str(DATA / "dare_1940_bounded.toml")
-    assert answered(path, "--topic", "guarantee")["notes"] == [explain_answer.REPLACED]
+    assert notes(path, "--topic", "guarantee") == [explain_answer.REPLACED]
     assert flat(explain_answer.REPLACED) in flat(run(path, "--topic", "guarantee").stdout)
 
 
@@ -236,12 +250,12 @@ def test_a_profile_file_is_told_profile_by_profile() -> None:
     file = load_profile_file(path)
     answer = answered(str(path), "--audience", "all")
     assert answer["title"] == file.title
-    assert list(answer["texts"]) == list(file.profiles)
-    for texts, profile in zip(answer["texts"].values(), file.profiles.values(), strict=True):
+    assert list(texts_of(answer)) == list(file.profiles)
+    for texts, profile in zip(texts_of(answer).values(), file.profiles.values(), strict=True):
         best = recommend_epsilon(profile, statistic=file.statistic, round_down=file.round_down)
         for audience in AUDIENCES:
             assert texts[audience] == explain(best, audience)
-    guarantee = answered(str(path), "--topic", "guarantee")["texts"]
+    guarantee = told(str(path), "--topic", "guarantee")
     assert all("no higher than" in texts["lay"] for texts in guarantee.values())
 
 
@@ -263,7 +277,7 @@ def promised(name: str, releases: int, failure: float, delta: float) -> dict[str
 def test_releases_failure_and_delta_of_a_profile_file_are_those_of_its_texts(
     more: tuple[str, ...], releases: int, failure: float
 ) -> None:
-    texts = answered(str(DATA / "survey_profile.toml"), *more, "--audience", "all")["texts"]
+    texts = told(str(DATA / "survey_profile.toml"), *more, "--audience", "all")
     expected = promised("survey_profile", releases, failure, 1e-6)
     assert list(texts) == ["profile", *expected]
     for name, made in expected.items():
@@ -275,7 +289,7 @@ def test_releases_failure_and_delta_of_a_profile_file_are_those_of_its_texts(
 
 
 def test_several_releases_of_a_profile_file_compose_what_each_may_have() -> None:
-    texts = answered(str(DATA / "survey_profile.toml"), "--topic", "composition")["texts"]
+    texts = told(str(DATA / "survey_profile.toml"), "--topic", "composition")
     for name, made in promised("survey_profile", 12, 0.01, 1e-6).items():
         assert made.guarantee is not None
         assert texts[name]["lay"] == explain(made.guarantee, topic="composition", releases=12, failure=0.01)
@@ -285,7 +299,7 @@ def test_several_releases_of_a_profile_file_compose_what_each_may_have() -> None
 def test_a_profile_that_rounds_to_nothing_is_told_unrounded(tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
     path.write_text('round_down = 2\n[profile]\nkind = "difference"\nby = 0.001\n', encoding="utf-8")
-    text = answered(str(path))["texts"]["profile"]["lay"]
+    text = told(str(path))["profile"]["lay"]
     assert "would end no higher than" in text
     assert "cannot be kept" not in text
 
@@ -335,10 +349,6 @@ def test_what_is_wrong_is_said_in_one_line(arguments: tuple[str, ...], named: st
 
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
     assert "scenario.toml: not a TOML file" in refused(str(written(tmp_path, "= what")))
-
-
-def test_the_command_is_listed() -> None:
-    assert "explain" in commands.run("--help").stdout
 
 
 def text_of(html: str) -> str:

@@ -1,6 +1,5 @@
 """`adversary infer` of a regression: files read key by key, the library's draws, plain text, figures and data whole."""
 
-import json
 import math
 import re
 from functools import cache, partial
@@ -16,7 +15,7 @@ from adversary.desk.figures import regression_figures
 from adversary.desk.files.regression_file import RegressionFile, load_any_release_file
 from adversary.desk.files.release_file import ReleaseFile
 from tests import commands
-from tests.commands import flat
+from tests.commands import flat, number, numbers
 
 DATA = Path(__file__).parents[2] / "data"
 CIRRHOSIS = DATA / "cirrhosis_regression.toml"
@@ -29,7 +28,6 @@ PRIOR = (
 )
 SHORT = "[posterior]\ndraws = 150\n"
 
-run = partial(commands.run, "infer")
 answered = cache(partial(commands.answered, "infer"))
 
 
@@ -128,86 +126,63 @@ def test_errors_name_file_key_rule_and_value(text: str, words: str, tmp_path: Pa
 # the command
 
 
-def test_the_json_is_the_posterior_of_the_library_both_with_the_bounds_and_without(path: str) -> None:
+def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_without(path: str) -> None:
     answer, file = answered(path), read(path)
     for name in ("constrained", "unconstrained"):
         with np.errstate(all="ignore"):
             tree = reg.gibbs(file.release, None, name == "constrained", draws=150, burn=50, chains=32, rng=2020)
-        drawn, one = tree["posterior"], answer[name]
+        drawn = tree["posterior"]
         values = {"intercept": drawn.intercept, "slope": drawn.slope, "sigma": np.sqrt(drawn.sigma2)}
-        for quantity, draws in values.items():
-            at = one[quantity]
-            assert at["mean"] == pytest.approx(float(draws.mean()), rel=1e-12)
-            assert at["sd"] == pytest.approx(float(draws.std()), rel=1e-9)
-            assert at["eti"] == pytest.approx([float(draws.quantile(q)) for q in (0.025, 0.975)], rel=1e-9)
-            low, high = at["hdi"]
+        for parameter, draws in values.items():
+            at = {"reading": name, "parameter": parameter}
+            assert number(answer, "mean", **at) == pytest.approx(float(draws.mean()), rel=1e-12)
+            assert number(answer, "sd", **at) == pytest.approx(float(draws.std()), rel=1e-9)
+            tails = numbers(answer, "eti", **at)
+            assert tails == pytest.approx([float(draws.quantile(q)) for q in (0.025, 0.975)], rel=1e-9)
+            low, high = numbers(answer, "hdi", **at)
             assert float(((draws >= low) & (draws <= high)).mean()) == pytest.approx(0.95, abs=0.002)
-            assert high - low <= 1.001 * (at["eti"][1] - at["eti"][0])
-        assert one["positive"] == float((drawn.slope > 0).mean())
-        assert one["ess"] == drawn.attrs["ess"]
-    assert answer["constrained"]["infeasible"] == 0.0
-    assert 0.0 < answer["unconstrained"]["infeasible"] < 1.0
-    assert (answer["main"], answer["prior"]) == ("constrained", {"kind": "default"})
+            assert high - low <= 1.001 * (tails[1] - tails[0])
+        assert number(answer, "positive", reading=name) == float((drawn.slope > 0).mean())
+        assert number(answer, "ess", reading=name) == drawn.attrs["ess"]
+    assert number(answer, "infeasible", reading="constrained") == 0.0
+    assert 0.0 < number(answer, "infeasible", reading="unconstrained") < 1.0
     called = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
-    mixed = [words for name, words in called.items() if answer[name]["r_hat"] > 1.01]
-    assert [note.split(" R-hat is ")[0] for note in answer["notes"]] == mixed
-    for note, name in zip(answer["notes"], mixed, strict=True):
-        one = answer["constrained" if name == "using the bounds" else "unconstrained"]
-        assert note.startswith(f"{name} R-hat is {one['r_hat']:.3f}, above 1.01")
-        assert f"worth {one['ess']:,.0f} independent ones" in note
-    assert answer["release"]["sums"] == {"x": 12.1, "xx": 4.9, "y": 18.6, "xy": 6.9, "yy": 7.2}
-    assert answer["release"]["total_epsilon"] == pytest.approx(4.5)
+    hats = {words: number(answer, "r_hat", reading=name) for name, words in called.items()}
+    assert [text.split(" is ")[0] for text in answer["warnings"]] == [f"R-hat {w}" for w, x in hats.items() if x > 1.01]
+    assert [number(answer, "sums", statistic=name) for name in ("x", "xx", "y", "xy", "yy")] == [
+        12.1, 4.9, 18.6, 6.9, 7.2
+    ]  # fmt: skip
+    assert number(answer, "total_epsilon") == pytest.approx(4.5)
+    assert number(answer, "kind") == "default"
 
 
 def test_the_screen_says_what_was_found_in_plain_words(path: str) -> None:
-    text, answer = flat(commands.printed("infer", path)), answered(path)
-    low, high = answer["constrained"]["slope"]["hdi"]
-    said = re.search(r"With probability 95 % the slope is (-?[\d.]+) to (-?[\d.]+);", text)
+    text = flat(commands.printed("infer", path))
+    low, high = numbers(answered(path), "hdi", reading="constrained", parameter="slope")
+    said = re.search(r"The slope is (-?[\d.]+) to (-?[\d.]+) with probability 95 %", text)
     assert said is not None
-    assert low - 0.01 <= float(said[1]) <= low
-    assert high <= float(said[2]) <= high + 0.01
-    assert "Knowing the bounds of both variables costs no privacy and makes that interval" in text
-    assert "using the bounds ignoring the bounds" in text
-    other = answered(path, "--unconstrained", "--prob", "1/2")
+    assert low - 0.01 <= float(said[1]) <= low < high <= float(said[2]) <= high + 0.01
+    assert "Using the fact that both variables are bounded costs no privacy and makes the interval of the slope" in text
+    other = answered(path, "--unconstrained", "--prob", "1/2")["attributes"]
     assert (other["main"], other["prob"]) == ("unconstrained", 0.5)
-    assert other["conclusion"].replace("\u00a0", " ").startswith("With probability 50 % the slope is ")
-    assert "would make that interval" in other["conclusion"]
 
 
-def test_a_reading_that_does_not_exist_is_said_with_its_reason(tmp_path: Path) -> None:
+def test_a_posterior_that_does_not_exist_is_said_with_its_reason(tmp_path: Path) -> None:
     """Under the constraints sigma2 starts from its mean, which a0 <= 1 has not."""
     text = PLAIN + PRIOR.format(scale=500).replace("a0 = 20", "a0 = 0.5") + "[posterior]\ndraws = 150\n"
-    result = run(written(tmp_path, text))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"error: {tmp_path / 'release.toml'}: a0 must be above 1 under the constraints, got 0.5\n"
-    shown = flat(commands.printed("infer", str(tmp_path / "release.toml"), "--unconstrained"))
-    assert "There is no answer using the bounds: a0 must be above 1" in shown
+    path = written(tmp_path, text)
+    commands.refused(tmp_path, "infer", path, words=f"{path}: a0 must be above 1 under the constraints, got 0.5")
+    shown = flat(commands.printed("infer", path, "--unconstrained"))
+    assert "There is no posterior using the bounds: a0 must be above 1" in shown
+    assert number(answered(path, "--unconstrained"), "a0") == 0.5
 
 
-def test_few_draws_are_told_as_a_note_and_a_prior_in_one_word_is_refused(tmp_path: Path) -> None:
+def test_few_draws_are_unreliable_and_a_prior_in_one_word_is_refused(tmp_path: Path) -> None:
     few = written(tmp_path, PLAIN + "[posterior]\ndraws = 8\n")
-    notes = answered(few)["notes"]
-    assert "the draws are unreliable: effective size" in notes[0]
-    assert not any("R-hat is" in note for note in notes)
-    result = run(few, "--prior", "flat", "--out", str(tmp_path / "out"))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "error: --prior is for a mean and a variance: " in result.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_out_writes_the_figures_twice_and_the_data_once(path: str, tmp_path: Path) -> None:
-    out = tmp_path / "a"
-    result = run(path, "--out", str(out), "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout) == answered(path)
-    assert {file.name for file in out.iterdir()} == {
-        "posterior.nc", *(f"{name}.{kind}" for name in ("marginals", "lines") for kind in ("svg", "png"))
-    }  # fmt: skip
-    with xr.open_datatree(out / "posterior.nc", engine="h5netcdf") as tree:
-        assert set(tree.children) == {"posterior", "unconstrained", "release"}
-        assert tree["posterior"]["slope"].dims == ("chain", "draw")
-        assert float(tree["posterior"]["slope"].mean()) == pytest.approx(answered(path)["constrained"]["slope"]["mean"])
-        assert tree["release"]["sums"].sel(statistic="xy") == 6.9
+    warnings = answered(few)["warnings"]
+    assert "the draws are unreliable: effective size" in warnings[0]
+    assert not any(text.startswith("R-hat") for text in warnings)
+    commands.refused(tmp_path, "infer", few, "--prior", "flat", words="--prior is for a mean and a variance: ")
 
 
 # figures
@@ -222,8 +197,8 @@ def made_up(seed: int) -> xr.Dataset:
 
 def test_figures_show_the_draws_and_say_what_they_show() -> None:
     draws = {"using the bounds": made_up(1), "ignoring the bounds": made_up(2)}
-    figure: Any = regression_figures.marginals(draws, 0.9, x="age", y="income")
-    assert " ".join(figure.get_suptitle().split()).startswith("With probability 90 % the slope of income on age is 0.")
+    figure: Any = regression_figures.marginals(draws, 0.9)
+    assert " ".join(figure.get_suptitle().split()).startswith("The slope is 0.")
     steps = {patch.get_gid(): patch for ax in figure.axes for patch in ax.patches}
     heights, edges, _ = steps["slope using the bounds"].get_data()
     assert (heights * np.diff(edges)).sum() == pytest.approx(1.0, abs=0.01)

@@ -252,8 +252,8 @@ def test_limits_are_of_readers_whose_beliefs_of_others_stand_apart_and_of_one_at
     for guarantee in (adv.PureDP(1.0), adv.ZeroConcentratedDP(0.1), adv.GaussianDP(0.5)):
         for topic, releases in (("guarantee", None), ("composition", 3)):
             told = explanations(guarantee, topic=topic, releases=releases, failure=0.05)
-            assert "reader whose beliefs about everybody else do not hang on your data" in told["lay"]
-            assert "reader whose beliefs about everybody else do not hang on this person" in told["regulator"]
+            assert "reader whose beliefs about everybody else do not depend on your data" in told["lay"]
+            assert "reader whose beliefs about everybody else do not depend on this person" in told["regulator"]
             for text in told.values():
                 fails = not isinstance(guarantee, adv.PureDP)
                 assert ("for any one person and reader at a time" in text) is (fails or "but for" in text)
@@ -692,13 +692,13 @@ def test_a_search_without_certificate_is_said_of_promises_and_verdicts_too() -> 
 def test_verdicts() -> None:
     kept = verdict(RiskProfile.difference(0.2), adv.PureDP(0.1))
     assert explain(kept).endswith(
-        "keeps within that every reader whose beliefs about everybody else do not hang on your data; none of them can "
-        "be brought beyond it."
+        "keeps within that every reader whose beliefs about everybody else do not depend on your data; none of them "
+        "can be brought beyond it."
     )
     chance = verdict(RiskProfile.difference(0.5), adv.ZeroConcentratedDP(0.001))
     assert chance.kept
     assert explain(chance).endswith(
-        "do not hang on your data, at least 95 times in 100, for any one person and reader at a time, not for all of "
+        "do not depend on your data, at least 95 times in 100, for any one person and reader at a time, not for all of "
         "them at once."
     )
     for text in explanations(chance).values():

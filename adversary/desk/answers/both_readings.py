@@ -1,19 +1,19 @@
-"""The two readings of a release, with the bounds of the data used and with them ignored, worked out side by side."""
+"""The two posteriors of a release, with the bounds of the data used and with them ignored: what both kinds share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.text import Text
+import xarray as xr
 
-from adversary.desk.kit import IGNORING, USING
+from adversary._core import PERCENT, interval, percent
+from adversary.desk.kit import Card, Column, Document, Section, Table
 
-READINGS = {"constrained": USING, "unconstrained": IGNORING}
-"""The two readings of a release, and their names."""
+READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
+"""The two posteriors of a release, and what they are called."""
+LISTED = ("parameters", "predictive", "fit", "release", "prior")
 
 
 class File(Protocol):
@@ -25,7 +25,7 @@ class File(Protocol):
 
     @property
     def constrained(self) -> bool:
-        """Which reading is asked for."""
+        """Whether the posterior that is asked for uses the bounds."""
 
     @property
     def prob(self) -> float:
@@ -44,79 +44,112 @@ class File(Protocol):
         """Where its numbers are from."""
 
 
-@dataclass(frozen=True)
-class Answer[F: File, P]:
-    """A release file worked out.
+def both[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
+    """The posteriors of a release file by the names of `READINGS`, and of those that do not exist why.
 
-    `posteriors` are by the names of `READINGS`, the one that was asked for first; one that does not exist, because it
-    is improper, is not there, and `refused` says why. `notes` are warnings about the numbers of the file.
-    """
-
-    file: F
-    posteriors: dict[str, P]
-    refused: dict[str, str]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def main(self) -> str:
-        """The reading that was asked for."""
-        return next(iter(self.posteriors))
-
-
-def both[F: File, P](file: F, read: Callable[[F, str], P]) -> Answer[F, P]:
-    """Both readings of a release file, each by its name.
+    The one that was asked for is first.
 
     Raises
     ------
-    ValueError : the reading that was asked for does not exist; the message names the file and says why
+    ValueError : that one does not exist; the message names the file and says why
     """
     names = list(READINGS) if file.constrained else list(READINGS)[::-1]
     found: dict[str, P] = {}
     refused: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = read(file, name)
+            found[name] = read(name)
         except (ValueError, RuntimeError) as error:
             if name == names[0]:
                 raise ValueError(f"{file.path}: {error}") from None
             refused[name] = str(error)
-    return Answer(file, found, refused)
+    return found, refused
 
 
-def summed_up[F: File, P](
-    answer: Answer[F, P],
-    about: Mapping[str, Any],
-    read: Callable[[F, P], Mapping[str, Any]],
-    conclude: Callable[[Mapping[str, Any]], str],
-) -> dict[str, Any]:
-    """The answer as one JSON object: what it is about, each reading under its name, and "main", the one asked for.
-
-    A reading that does not exist has only `refused`, which says why.
-    """
-    file = answer.file
-    found: dict[str, Any] = {
-        "title": file.title or file.path.name, "description": file.description, "source": file.source,
-        **about, "prob": file.prob, "main": answer.main,
-    }  # fmt: skip
-    for name in READINGS:
-        one = answer.posteriors.get(name)
-        found[name] = {"refused": answer.refused[name]} if one is None else {"refused": None, **read(file, one)}
-    return found | {"conclusion": conclude(found), "notes": list(answer.notes)}
+def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
+    """The numbers of an answer, with what the file says as attributes; `main` is the posterior that was asked for."""
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items() if group})
+    tree.attrs.update(
+        title=file.title or file.path.name, source=file.source, prob=file.prob,
+        main="constrained" if file.constrained else "unconstrained",
+        **more, **{f"refused_{name}": why for name, why in refused.items()},
+    )  # fmt: skip
+    return tree
 
 
-def show_first(found: Mapping[str, Any], published: str, console: Console) -> dict[str, Any]:
-    """Of a summary: title, what was published and the conclusion. The readings by what they are called, main first."""
-    console.print(Text(found["title"], style="bold"))
-    console.print(Text(published))
-    console.print(Text(f"\n{found['conclusion']}"))
-    names = sorted(READINGS, key=lambda name: name != found["main"])
-    return {READINGS[name]: found[name] for name in names if not found[name]["refused"]}
+def document(
+    file: File,
+    tree: xr.DataTree,
+    card: Card,
+    released: Sequence[str],
+    sections: Sequence[Section],
+    warnings: Sequence[str],
+) -> Document:
+    """The answer for people: `released` are sentences on what was published and what was believed before."""
+    missing = [
+        f"There is no posterior {READINGS[name]}: {tree.attrs[f'refused_{name}']}."
+        for name in READINGS
+        if f"refused_{name}" in tree.attrs
+    ]
+    lead = [line for line in (file.description, *released, *missing) if line]
+    provenance = [("Source", file.source)] * bool(file.source)
+    listed = [name for name in LISTED if name in tree.children]
+    return Document(tree.attrs["title"], tree, listed, card, lead, [*sections], [*warnings], provenance)
 
 
-def show_rest(found: Mapping[str, Any], console: Console) -> None:
-    """Of a summary: the readings that do not exist, the one that was asked for first, and the notes."""
-    for name in sorted(READINGS, key=lambda name: name != found["main"]):
-        if found[name]["refused"]:
-            console.print(Text(f"\nThere is no answer {READINGS[name]}: {found[name]['refused']}."))
-    for note in found["notes"]:
-        console.print(Text(f"\nNote: {note}{'' if note.endswith('?') else '.'}"))
+def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:
+    """Every parameter of either posterior: single numbers, and both intervals."""
+    found, prob = tree["parameters"].to_dataset(), percent(tree.attrs["prob"])
+    heads = [Column(name, "number") for name in measures]
+    ends = [Column(f"{kind} {prob} interval", "posterior interval") for kind in ("shortest", "equal-tailed")]
+    table = Table(["posterior", "parameter", *heads, *ends], name="parameters")
+    for name in found["reading"].values:
+        for parameter, called in names.items():
+            at = found.sel(reading=name, parameter=parameter)
+            spans = (tuple(at[kind].values.tolist()) for kind in ("hdi", "eti"))
+            table.add(READINGS[str(name)], called, *(float(at[measure]) for measure in measures), *spans)
+    return table
+
+
+def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], name: str) -> Table:
+    """Numbers of a group, a row for either posterior."""
+    found = tree[group].to_dataset()
+    table = Table(["posterior", *columns.values()], name=name)
+    for reading in found["reading"].values:
+        one = found.sel(reading=reading)
+        table.add(READINGS[str(reading)], *(float(one[key]) for key in columns))
+    return table
+
+
+def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:
+    """Ends of the shortest interval of a parameter; of the posterior that was asked for, if none is named."""
+    found = tree["parameters"].to_dataset()["hdi"]
+    low, high = found.sel(reading=reading or tree.attrs["main"], parameter=parameter).values.tolist()
+    return low, high
+
+
+def shown(tree: xr.DataTree, parameter: str, unit: str = "") -> str:
+    """That interval with its unit, if it has one."""
+    return f"{interval(hdi(tree, parameter))} {unit}".rstrip()
+
+
+def gain(tree: xr.DataTree, names: Mapping[str, str], known: str, impossible: str) -> str:
+    """What the bounds give for free: how much shorter they make intervals, and what a posterior without them wastes."""
+    refused = {name: tree.attrs.get(f"refused_{name}") for name in READINGS}
+    if refused["unconstrained"]:
+        return f"Without the fact that {known}, no posterior exists."
+    if refused["constrained"]:
+        return f"The posterior does not use the fact that {known}; with it, no posterior exists."
+    lost = percent(round(float(tree["fit"]["infeasible"].sel(reading="unconstrained")), 3))
+    changes = " and that ".join(f"of the {called} {_shorter(tree, name)}" for name, called in names.items())
+    return (
+        f"Using the fact that {known} costs no privacy and makes the interval {changes}. Ignoring it gives probability "
+        f"{lost} to {impossible}."
+    )
+
+
+def _shorter(tree: xr.DataTree, parameter: str) -> str:
+    """One length against another, in percent."""
+    using, ignoring = (high - low for low, high in (hdi(tree, parameter, name) for name in READINGS))
+    change = round(100.0 * abs(1.0 - using / ignoring)) if ignoring > 0.0 else 0
+    return f"{change}{PERCENT} {'shorter' if using < ignoring else 'longer'}" if change else "no shorter"

@@ -1,207 +1,210 @@
-"""What a release file says of the mean and standard deviation behind it, with the bounds used and with them ignored.
+"""The mean and standard deviation behind noisy ones, with the bounds of the data used and with them ignored.
 
-A `ReleaseFile` is worked out once; JSON, tables, figures and the NetCDF file are readings of the same answer. JSON has
-every number unrounded, and null where there is none.
+Every number is from the quadrature; draws are there for ArviZ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from adversary._core import as_array, blocks, exactly, finite, numbers, percent, share
-from adversary.analyst.bounded import BoundedRelease, Flat
+from adversary._core import as_array, exactly, percent
+from adversary.analyst.bounded import UNSURE, Flat
 from adversary.desk.answers import both_readings
-from adversary.desk.answers.both_readings import READINGS
+from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
-from adversary.desk.kit import add, error_of, nearly, put, table, unsure, with_unit
-from adversary.desk.kit.bounded_words import NAMES, conclusion, span
+from adversary.desk.kit import PARAMETERS, Card, Column, Document, Figure, Section
 
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior
 
 DRAWS, SEED = 4000, 2020
-"""Of the posterior that is written, for ArviZ; every number shown comes from the quadrature instead."""
-
-NO_MEAN = "none"
-"""Of a law whose tails are both too heavy for one."""
-
-type Answer = both_readings.Answer[ReleaseFile, Posterior]
+ENDS = ["lower", "upper"]
 
 
-def work_out(file: ReleaseFile) -> Answer:
-    """Both readings of a release file.
+def solve(file: ReleaseFile) -> tuple[xr.DataTree, dict[str, Posterior]]:
+    """Both posteriors of a release file.
+
+    Returns
+    -------
+    DataTree with groups `parameters` (reading, parameter, end), `predictive` and `fit` (reading), `release`, `prior`,
+    `posterior` (draws of the one asked for) and `density` (marginals on grids); and the posteriors by name.
 
     Raises
     ------
-    ValueError : the reading that was asked for does not exist; the message names the file and says why
+    ValueError : the posterior that was asked for does not exist; the message names the file and says why
     """
-    return both_readings.both(file, _read)
-
-
-def _read(file: ReleaseFile, name: str) -> Posterior:
     from adversary.analyst.bounded import posterior
 
-    constrained = name == "constrained"
-    feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
-    return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap)
+    def read(name: str) -> Posterior:
+        constrained = name == "constrained"
+        feasibility = file.feasibility if constrained else "event"  # without the bounds nothing is infeasible
+        return posterior(file.release, file.prior, constrained, feasibility, cap=file.cap)
+
+    found, refused = both_readings.both(file, read)
+    groups = {**_numbers(found, file.prob), "release": _release(file), "prior": _prior(file)}
+    words = {"quantity": file.quantity, "unit": file.unit, "feasibility": file.feasibility}
+    tree = both_readings.tree_of(file, groups, refused, **words, noise=file.release.noise)
+    tree["posterior"] = next(iter(found.values())).sample(DRAWS, SEED)["posterior"]
+    tree["density"] = xr.DataTree.from_dict({name: one.to_xarray()["density"] for name, one in found.items()})
+    return tree, found
 
 
-def summary(answer: Answer) -> dict[str, Any]:
-    """The answer as one JSON object; each reading under its name, the one that was asked for also as "main"."""
-    file = answer.file
-    about = {
-        "quantity": file.quantity, "unit": file.unit, "release": _release(file.release), "prior": _prior(file),
-        "feasibility": file.feasibility,
+def _numbers(found: Mapping[str, Posterior], prob: float) -> dict[str, xr.Dataset]:
+    """Everything about the posteriors: of their parameters, of a new value, and of how they were found."""
+    every, at = list(found.values()), {"reading": list(found)}
+    single = {
+        key: [[getattr(one, key)(name) for name in PARAMETERS] for one in every] for key in ("mean", "sd", "mode")
+    }
+    spans = {key: [[getattr(one, key)(name, prob) for name in PARAMETERS] for one in every] for key in ("hdi", "eti")}
+    parameters = {
+        **{key: (("reading", "parameter"), as_array(values)) for key, values in single.items()},
+        **{key: (("reading", "parameter", "end"), as_array(values)) for key, values in spans.items()},
+    }
+    new = [one.predictive() for one in every]
+    predictive = {
+        key: ("reading", [float(getattr(one, key)) for one in new])
+        for key in ("mean", "sd", "below", "above", "outside")
+    }
+    fit = {
+        key: ("reading", [float(getattr(one, name)) for one in every])
+        for key, name in {
+            "infeasible": "infeasible", "log_evidence": "log_evidence", "cap": "largest",
+            "quadrature_error": "quadrature_error",
+        }.items()
     }  # fmt: skip
-    found = both_readings.summed_up(answer, about, _reading, conclusion)
-    found["notes"] += unsure({READINGS[name]: found[name] for name in answer.posteriors})
-    return found
-
-
-def _release(release: BoundedRelease) -> dict[str, Any]:
-    numbers_of = {name: getattr(release, name) for name in ("mean", "variance")}
-    budget = "epsilon" if release.rho is None else "rho"
     return {
-        **{name: None if x is None else float(x) for name, x in numbers_of.items()},
-        "n": int(release.size), "noise": release.noise, "bounds": [float(end) for end in release.bounds],
-        budget: [None if x is None else float(x) for x in release.budgets],
+        "parameters": xr.Dataset(parameters, {**at, "parameter": list(PARAMETERS), "end": ENDS}),
+        "predictive": xr.Dataset(predictive, at),
+        "fit": xr.Dataset(fit, at),
+    }
+
+
+def _release(file: ReleaseFile) -> xr.Dataset:
+    release = file.release
+    values = {name: getattr(release, name) for name in ("mean", "variance")}
+    low, high = release.bounds
+    budget = [np.nan if x is None else float(x) for x in release.budgets]
+    return xr.Dataset(
+        {
+            **{name: float(x) for name, x in values.items() if x is not None},
+            "n": int(release.size), "lowest": float(low), "highest": float(high),
+            "epsilon" if release.rho is None else "rho": ("statistic", budget),
+        },
+        {"statistic": list(values)},
+    )  # fmt: skip
+
+
+def _prior(file: ReleaseFile) -> xr.Dataset:
+    flat = isinstance(file.prior, Flat)
+    numbers = {} if flat else {name: float(as_array(getattr(file.prior, name))) for name in HYPERPARAMETERS}
+    return xr.Dataset({"kind": PRIORS[0] if flat else PRIORS[1], **numbers})
+
+
+def document(
+    file: ReleaseFile, tree: xr.DataTree, posteriors: Mapping[str, Posterior], notes: Sequence[str] = ()
+) -> Document:
+    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+    low, high = file.release.bounds
+    prob = percent(file.prob)
+    whose = f" of {file.quantity}" if file.quantity else ""
+    mean, deviation = (shown(tree, name, file.unit) for name in ("mu", "sigma"))
+    known = f"every value is between {low:g} and {high:g}"
+    gain = both_readings.gain(
+        tree, {name: PARAMETERS[name] for name in ("mu", "sigma")}, known,
+        "means and standard deviations that no such data can have",
+    )  # fmt: skip
+    marginals, joint, predictive = figures(file, posteriors)
+    card = Card(
+        f"The mean{whose} is {mean} with probability {prob}.",
+        numbers=[(f"mean, {prob} interval", mean), (f"standard deviation, {prob} interval", deviation)],
+        figure=joint,
+        sentence=gain.partition(". ")[0] + ".",
+    )
+    unit = f"In {file.unit}; the variance in its square." if file.unit else ""
+    fit = {
+        "infeasible": Column("P(impossible)", "probability"),
+        "log_evidence": Column("log marginal likelihood", "number"),
+        "cap": Column("largest variance considered", "number"), "quadrature_error": Column("numerical error", "number"),
     }  # fmt: skip
+    new = {"mean": Column("mean", "number"), "sd": Column("sd", "number")} | {
+        key: Column(f"P({key} {end:g})", "probability") for key, end in (("below", low), ("above", high))
+    }
+    sections = [
+        Section(
+            "Posterior",
+            f"The standard deviation is {deviation} with probability {prob}.",
+            tables=[both_readings.intervals(tree, PARAMETERS, ("mean", "sd", "mode"))],
+            figures=[marginals],
+            notes=[unit] * bool(unit),
+        ),
+        Section("A new value", tables=[side_by_side(tree, "predictive", new, "new_value")], figures=[predictive]),
+        Section(
+            "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
+            notes=["P(impossible): probability of a mean and standard deviation that no data within the bounds have."],
+        ),
+    ]  # fmt: skip
+    return both_readings.document(file, tree, card, _published(file), sections, [*notes, *_unsure(tree)])
 
 
-def _prior(file: ReleaseFile) -> dict[str, Any]:
-    if isinstance(file.prior, Flat):
-        return {"kind": PRIORS[0]}
-    return {"kind": PRIORS[1], **{name: float(as_array(getattr(file.prior, name))) for name in HYPERPARAMETERS}}
-
-
-def _reading(file: ReleaseFile, one: Posterior) -> dict[str, Any]:
-    """Everything about one reading."""
-    prob = file.prob
-    about = {
-        quantity: {
-            "mean": finite(one.mean(quantity)), "sd": finite(one.sd(quantity)), "mode": finite(one.mode(quantity)),
-            "hdi": numbers(one.hdi(quantity, prob)), "eti": numbers(one.eti(quantity, prob)),
-        }
-        for quantity in NAMES
-    }  # fmt: skip
-    new = one.predictive()
-    predicted = {key: finite(getattr(new, key)) for key in ("mean", "sd", "below", "above", "outside")}
-    alone = {"infeasible": finite(one.infeasible), "log_evidence": finite(one.log_evidence)}
-    alone |= {"cap": finite(one.largest), "quadrature_error": finite(one.quadrature_error)}
-    return {**about, "predictive": predicted, **alone}
-
-
-def show(found: dict[str, Any], console: Console) -> None:
-    """A `summary` as tables."""
-    shown = both_readings.show_first(found, _published(found), console)
-    _show_intervals(found, shown, console)
-    _show_beside(found, shown, console)
-    both_readings.show_rest(found, console)
-
-
-def _published(found: Mapping[str, Any]) -> str:
-    """The release and the prior in two lines."""
-    release, prior = found["release"], found["prior"]
-    budget = "epsilon" if "epsilon" in release else "rho"
+def _published(file: ReleaseFile) -> list[str]:
+    """The release and the prior, a sentence each."""
+    release = file.release
+    budget = "epsilon" if release.rho is None else "rho"
     parts = [
-        f"{name} {exactly(release[name])} ({release['noise'].capitalize()} noise, {budget} = {x:g})"
-        for name, x in zip(("mean", "variance"), release[budget], strict=True)
-        if release[name] is not None
+        f"{name} {exactly(float(as_array(x)))} ({release.noise.capitalize()} noise, {budget} = {spent:g})"
+        for name, x, spent in zip(("mean", "variance"), (release.mean, release.variance), release.budgets, strict=True)
+        if x is not None
     ]
-    low, high = release["bounds"]
-    values = with_unit(f"{release['n']} values between {low:g} and {high:g}", found["unit"])
-    numbers_of = ", ".join(f"{name} = {prior[name]:g}" for name in HYPERPARAMETERS if name in prior)
-    return f"Released of {values}: {', '.join(parts)}.\nPrior: {prior['kind']}{f' ({numbers_of})' * bool(numbers_of)}."
+    low, high = release.bounds
+    values = f"{release.size:,} values between {low:g} and {high:g} {file.unit}".rstrip()
+    given = "" if isinstance(file.prior, Flat) else ", ".join(
+        f"{name} = {float(as_array(getattr(file.prior, name))):g}" for name in HYPERPARAMETERS
+    )  # fmt: skip
+    prior = f"{PRIORS[1]} ({given})" if given else PRIORS[0]
+    return [f"Published of {values}: {', '.join(parts)}.", f"Prior: {prior}."]
 
 
-def _show_intervals(found: Mapping[str, Any], shown: Mapping[str, Any], console: Console) -> None:
-    prob = percent(found["prob"])
-    heads = ["estimate", "sd", "mode", f"shortest {prob}", f"equal-tailed {prob}"]
-    unit = f" ({found['unit']}; the variance in its square)" if found["unit"] else ""
-    made = table(f"Posterior, with intervals{unit}", ["", ""], heads)
-    for name, one in shown.items():
-        for i, (quantity, called) in enumerate(NAMES.items()):
-            at = one[quantity]
-            scale = at["hdi"][1] - at["hdi"][0] if at["sd"] is None else at["sd"]
-            mean = NO_MEAN if quantity == "mu" and at["mean"] is None else nearly(_number(at["mean"]), scale)
-            cells = [mean, *(nearly(_number(at[key]), scale) for key in ("sd", "mode"))]
-            add(made, name if i == 0 else "", called, *cells, span(at["hdi"]), span(at["eti"]))
-    put(made, console)
+def _unsure(tree: xr.DataTree) -> list[str]:
+    """A warning for each posterior whose quadrature has not converged."""
+    fit = tree["fit"].to_dataset()
+    found = zip(fit["reading"].values, fit["quadrature_error"].values, strict=True)
+    errors = {READINGS[str(name)]: float(error) for name, error in found}
+    return [
+        f"The numbers {called} are unreliable: their quadrature has not converged (estimated error {error:.0e}). "
+        "Prior and release contradict each other, or the release itself."
+        for called, error in errors.items()
+        if not error <= UNSURE
+    ]
 
 
-def _show_beside(found: Mapping[str, Any], shown: Mapping[str, Any], console: Console) -> None:
-    """What else there is to say, the readings side by side."""
-    low, high = found["release"]["bounds"]
-    made = table("What the bounds change", [""], list(shown))
-    rows = {
-        "length of the interval of the mean": [_length(one["mu"]["hdi"]) for one in shown.values()],
-        "length of the interval of the standard deviation": [_length(one["sigma"]["hdi"]) for one in shown.values()],
-        "probability of a mean and deviation no such data have": [_share(one["infeasible"]) for one in shown.values()],
-        "a new value: mean": [_near(one["predictive"], "mean") for one in shown.values()],
-        "a new value: sd": [_near(one["predictive"], "sd") for one in shown.values()],
-        f"a new value: below {low:g}": [_share(one["predictive"]["below"]) for one in shown.values()],
-        f"a new value: above {high:g}": [_share(one["predictive"]["above"]) for one in shown.values()],
-        "log marginal likelihood": [_evidence(one["log_evidence"]) for one in shown.values()],
-        "largest variance looked at": [_largest(one["cap"]) for one in shown.values()],
-        "numerical error, estimated": [error_of(one["quadrature_error"]) for one in shown.values()],
-    }
-    for what, cells in rows.items():
-        add(made, what, *cells)
-    put(made, console)
+def figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
+    """Marginals, joint density and predictive density: drawn when they are asked for."""
 
+    def drawn(name: str, *more: Any) -> Any:
+        from adversary.desk.figures import bounded_posterior
 
-def _number(x: float | None) -> float:
-    return np.inf if x is None else x
+        named = {READINGS[reading]: one for reading, one in posteriors.items()}
+        return getattr(bounded_posterior, name)(named, *more, quantity=file.quantity, unit=file.unit)
 
-
-def _length(ends: list[float]) -> str:
-    return nearly(ends[1] - ends[0], ends[1] - ends[0])
-
-
-def _share(p: float | None) -> str:
-    return "none" if p is None else share(p)
-
-
-def _near(new: Mapping[str, float | None], key: str) -> str:
-    if key == "mean" and new[key] is None:
-        return NO_MEAN
-    return nearly(_number(new[key]), _number(new["sd"]))
-
-
-def _evidence(log: float | None) -> str:
-    return "none: the prior is improper" if log is None else f"{log:.3f}"
-
-
-def _largest(cap: float | None) -> str:
-    return "any" if cap is None else nearly(cap, cap)
-
-
-def data(answer: Answer) -> xr.DataTree:
-    """The posterior that was asked for, as `Posterior.to_xarray` gives it, with draws; the other under its name."""
-    file = answer.file
-    parts = {name: one.to_xarray() for name, one in answer.posteriors.items()}
-    tree = parts.pop(answer.main)
-    tree["posterior"] = answer.posteriors[answer.main].sample(DRAWS, SEED)["posterior"]
-    for name, other in parts.items():
-        tree[name] = other
-    tree.attrs.update(title=file.title or file.path.name, source=file.source, unit=file.unit, main=answer.main)
-    return tree
-
-
-def figures(answer: Answer) -> dict[str, Any]:
-    """The figures of an answer by name."""
-    from adversary.desk.figures import bounded_posterior
-
-    both = {READINGS[name]: one for name, one in answer.posteriors.items()}
-    words = {"quantity": answer.file.quantity, "unit": answer.file.unit}
-    drawn = {
-        "marginals": lambda: bounded_posterior.marginals(both, answer.file.prob, **words),
-        "joint": lambda: bounded_posterior.joint(both, **words),
-        "predictive": lambda: bounded_posterior.predictive(both, **words),
-    }
-    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}
+    return [
+        Figure(
+            "marginals",
+            lambda: drawn("marginals", file.prob),
+            f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
+        ),
+        Figure(
+            "joint",
+            lambda: drawn("joint"),
+            "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
+            "deviation that the bounds allow, and the published values (cross).",
+        ),
+        Figure(
+            "predictive",
+            lambda: drawn("predictive"),
+            "Density of one more value; grey: values outside the bounds.",
+        ),
+    ]

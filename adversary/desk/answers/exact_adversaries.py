@@ -1,37 +1,53 @@
-"""Readers of a plan with exact totals: what these taught, what the noise added, and which limits hold.
-
-Taken from the tree of an audit, for the command line and for the report.
-"""
+"""What exact totals, then the noisy release, reveal to each adversary, and which bounds hold: of an audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from adversary._core import Floats, figure_of, finite, logit, outward, share
+from adversary._core import Floats, listed, logit, outward, share
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
 from adversary.desk.kit import (
+    Column,
+    Figure,
+    Measured,
     PageSection,
     PageTable,
-    add,
+    Section,
+    Table,
     audit_words,
-    exact_words,
     of_reader,
-    put,
     readers_of,
+    records,
     shown,
-    table,
 )
+from adversary.desk.kit.audit_words import called
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.reader.conditioned import ExactTotals, exact_totals
 
 TITLE = "What publishing totals exactly costs"
+LEARNED = "What the totals and the noisy release reveal"
+LISTED = (*exact_guarantees.LISTED, "adversaries", "limits")
+SAME = 5e-5
+"""Ratios this close to 1 are no change."""
+UNTOLD = (
+    "No level of the plan is exact, so its adversaries do not condition on the margins: what the margins reveal is not "
+    "computed here."
+)
+NOTE = (
+    "Bounds are on the change of the log odds, in nats, after the totals, certain where no failure probability is "
+    "given. One record: the guarantee applied to one record, which is no bound here; P(beyond it): share of releases "
+    "that exceed it; k: records in which the adversary's hypotheses differ."
+)
+CAPTION = (
+    "Share of releases that move an adversary's odds by more than a factor, after the totals. Vertical lines: the "
+    "guarantee for one record, which is no bound here, and for a(t) records."
+)
 
 
 def totals_of(scenario: Scenario) -> ExactTotals | None:
@@ -49,7 +65,7 @@ def published(scenario: Scenario) -> ExactTotals:
 
 
 def releases(scenario: Scenario) -> dict[str, Guarantee]:
-    """What each noisy level promises by itself: pure DP where its loss has a limit, zCDP otherwise."""
+    """What each noisy level guarantees by itself: pure DP where its loss has a limit, zCDP otherwise."""
     moved = 2 if scenario.neighbours == "bounded" else 1
     found: dict[str, Guarantee] = {}
     for level in scenario.plan.levels:
@@ -61,45 +77,45 @@ def releases(scenario: Scenario) -> dict[str, Guarantee]:
     return found
 
 
-def readers(scenario: Scenario, tree: xr.DataTree) -> dict[str, dict[str, Any]]:
-    """Every reader under one truth: the two steps, and every promise with its limits and what is achieved.
+def solve(scenario: Scenario, tree: xr.DataTree) -> dict[str, xr.Dataset]:
+    """Of an audit under one truth: groups `adversaries` (adversary) and `limits` (adversary, definition).
 
-    None where no level is exact, so that no reader was told the totals, or where these fix every record.
+    None where no level is exact, so that no adversary is told the totals, or where these fix every record. An only
+    adversary has the name "".
     """
-    return {name: _reader(scenario, tree, name) for name in readers_of(scenario)} if _told(published(scenario)) else {}
+    totals = published(scenario)
+    if not totals.levels or totals.disclosed:
+        return {}
+    every = readers_of(scenario)
+    found = [_adversary(tree, name, float(one.prior)) for name, one in every.items()]
+    at = {"adversary": list(every)}
+    people = xr.concat([one for one, _ in found], dim="adversary", join="outer").assign_coords(at)
+    limits = xr.concat([one for _, one in found], dim="adversary", join="outer").assign_coords(at)
+    return {"adversaries": people, "limits": limits.assign_attrs(semi_adjacency=totals.semi_adjacency)}
 
 
-def _told(totals: ExactTotals) -> bool:
-    """Whether readers of the plan condition on what is published exactly, and something is left to learn."""
-    return bool(totals.levels) and not totals.disclosed
-
-
-def _reader(scenario: Scenario, tree: xr.DataTree, name: str) -> dict[str, Any]:
+def _adversary(tree: xr.DataTree, name: str, prior: float) -> tuple[xr.Dataset, xr.Dataset]:
     risk, bound = (of_reader(tree[group].to_dataset(), name) for group in ("risk", "bound"))
     failed = audit_words.unreliable(risk)
-    moved, weight = odds_moved(tree, name)
-    rows = {}
-    for definition in bound["definition"].values:
-        one = bound.sel(definition=definition)
-        failure = float(one["failure"])
-        rows[str(definition)] = {
-            "failure": failure,
-            "naive": finite(one["naive_loss_bound"]),
-            "naive_outside": finite(one["naive_outside"]),
-            "naive_broken": bool(one["naive_broken"]),
-            "k": int(one["k"]),
-            "limit": finite(one["loss_bound"]),
-            "semi_limit": finite(one["semi_loss_bound"]),
-            "achieved": None if failed else finite(achieved(moved, weight, failure)),
-            "status": str(one["status"].item()),
-        }
     averages = ("posterior_mean", "ratio_mean")
-    numbers = {key: finite(risk[key]) for key in ("invariant_ratio", *averages) if key in risk}
-    simulated = "mcse" in risk and not failed
-    errors = {key: float(risk["mcse"].sel(measure=key)) if simulated else 0.0 for key in averages}
-    prior = readers_of(scenario)[name].prior
-    steps = {"prior": prior, "given": float(risk["prior"]), "invariant_ratio": 1.0, **numbers}
-    return {**steps, "mcse": errors, "bounds": rows}
+    steps = {key: float(risk[key]) if key in risk else 1.0 for key in ("invariant_ratio", *averages)}
+    errors = [float(risk["mcse"].sel(measure=key)) if "mcse" in risk and not failed else 0.0 for key in averages]
+    one = xr.Dataset(
+        {"prior": prior, "given": float(risk["prior"]), **steps, "mcse": ("measure", errors)},
+        {"measure": list(averages)},
+    )
+    moved, weight = odds_moved(tree, name)
+    names = {
+        "failure": "failure", "single_record_bound": "naive_loss_bound",
+        "prob_beyond_single_record": "naive_outside", "single_record_exceeded": "naive_broken", "k": "k",
+        "loss_bound": "loss_bound", "semi_adjacency_bound": "semi_loss_bound", "status": "status",
+    }  # fmt: skip
+    limits = xr.Dataset({new: (("definition",), bound[old].values) for new, old in names.items()})
+    for key in ("single_record_bound", "loss_bound", "semi_adjacency_bound"):
+        limits[key].attrs["direction"] = "upper"
+    reached = [np.nan if failed else achieved(moved, weight, float(x)) for x in limits["failure"].values]
+    limits["achieved"] = ("definition", reached)
+    return one, limits.assign_coords(definition=bound["definition"].values)
 
 
 def odds_moved(tree: xr.DataTree, name: str) -> tuple[Floats, Floats]:
@@ -123,118 +139,214 @@ def achieved(moved: Floats, weight: Floats, failure: float) -> float:
     return float(size[min(int(np.searchsorted(beyond, failure * (1 + 1e-9) + 1e-15, side="right")), size.size - 1)])
 
 
-def summary(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """What totals published exactly cost, under one truth: promises in full, and readers with their limits."""
-    totals = published(scenario)
-    return {
-        **brief(scenario, tree),
-        "promises": exact_guarantees.of_promises(scenario.guarantee or {}, totals),
-        "composition": exact_guarantees.of_composition(releases(scenario), totals),
-    }
-
-
-def brief(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """The same without composition, promises by their parameters alone."""
-    totals = published(scenario)
-    return {
-        "published": exact_guarantees.of_margins(scenario.invariants, totals),
-        "promises": exact_guarantees.of_promises(scenario.guarantee or {}, totals, exact_guarantees.stated),
-        "violated": _violated(tree),
-        "readers": readers(scenario, tree),
-    }
-
-
-def _violated(tree: xr.DataTree) -> list[str]:
-    """Promises that the plan does not keep, whoever reads."""
-    status = tree["bound"].to_dataset()["status"]
-    return [str(name) for name in status["definition"].values if (status.sel(definition=name) == "violated").any()]
-
-
-def sentences(found: Mapping[str, Any]) -> list[str]:
-    """The answer in words: what it does to the promises, what each reader learns, and which bound is none."""
-    said = [*exact_words.cost(found), *exact_words.untold(found["published"])]
-    said += [exact_words.learned(name, one) for name, one in found["readers"].items()]
-    return [*said, *exact_words.broken(found), *exact_words.naive(found)]
-
-
-def show(found: Mapping[str, Any], console: Console) -> None:
-    """The readers of a summary, as two tables; nothing where there are none."""
-    if not found["readers"]:
-        return
-    made = table(
-        "What it taught alone, and what the noise added",
-        ["reader"],
-        ["prior", "given the totals", "ratio", "expected posterior", "ratio from there"],
-    )
-    for name, one in found["readers"].items():
-        ratio = one["invariant_ratio"]
-        numbers = [
-            share(one["prior"]),
-            share(one["given"]),
-            audit_words.UNRELIABLE if ratio is None else figure_of(ratio),
-        ]
-        add(made, name or "the reader", *numbers, *exact_words.after(one))
-    put(made, console)
-    made = table(LIMITS, ["reader", "promise"], HEADS)
-    for name, one in found["readers"].items():
-        for definition, row in one["bounds"].items():
-            add(made, name or "the reader", audit_words.called(definition), *cells(row))
-    put(made, console)
-
-
-HEADS = ["one record", "beyond it", "k", "limit at k", "at a(t)", "achieved", "may fail in"]
-"""Of one promise of one reader. The first is no bound."""
-LIMITS = "How far a release moves the log odds (nats); a promise read for one record is no bound here"
-
-
-def cells(row: Mapping[str, Any]) -> list[str]:
-    """One promise of one reader, limits rounded up."""
-    naive, limit, semi = (audit_words.outward(np.inf if row[key] is None else row[key], True) for key in _LIMITS)
-    beyond = audit_words.UNRELIABLE if row["naive_outside"] is None else share(row["naive_outside"])
-    reached = audit_words.UNRELIABLE if row["achieved"] is None else outward(row["achieved"], True)
-    return [naive, beyond, str(row["k"]), limit, semi, reached, share(row["failure"])]
-
-
-_LIMITS = ("naive", "limit", "semi_limit")
-
-
-def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
-    """The part of the report; None where nothing is published exactly."""
-    if totals_of(scenario) is None:
-        return None
-    found = brief(scenario, tree)
-    if not found["readers"]:
-        return PageSection(TITLE, sentences(found))
-    several = isinstance(scenario.adversary, dict)
-    grid = PageTable([*["reader"] * several, "promise", *HEADS], texts=1 + several)
-    for name, one in found["readers"].items():
-        for definition, row in one["bounds"].items():
-            grid.add(*[name] * several, audit_words.called(definition), *cells(row))
-    figures = []
-    if not audit_words.unreliable(tree["risk"].to_dataset()):
-        from adversary.desk.figures import exact_figures
-
-        figures = [shown(lambda: exact_figures.odds_moved(found, moves(scenario, tree)), CAPTION)]
-    return PageSection(TITLE, sentences(found), grid, notes=[NOTE], figures=figures)
-
-
-NOTE = (
-    "Columns of numbers are limits of the log of the factor by which the odds move, in nats, from the prior given the "
-    "totals on: of the promise read for one record, which is no bound; the share of releases beyond it; the number k "
-    "of records in which this reader's hypotheses differ, and the limit for so many; the limit for a(t) records; what "
-    "releases reach."
-)
-
-
-CAPTION = (
-    "How often a release moves a reader's odds by more than a factor, from what is published exactly on. Vertical "
-    "lines: the promise read for one record alone, which is no bound, and for as many as have to be let differ."
-)
-
-
 def moves(scenario: Scenario, tree: xr.DataTree) -> dict[str, tuple[Floats, Floats]]:
-    """`odds_moved` of every one of the `readers` who is not sure already."""
-    if not _told(published(scenario)):
+    """`odds_moved` of every adversary of `solve` who is not sure already."""
+    totals = published(scenario)
+    if not totals.levels or totals.disclosed:
         return {}
     found = {name: odds_moved(tree, name) for name in readers_of(scenario)}
     return {name: (moved, weight) for name, (moved, weight) in found.items() if np.any(moved)}
+
+
+def telling(limits: xr.Dataset, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(definitions that the plan satisfies, those of them that releases exceed if applied to one record)."""
+    satisfied = limits.sel(definition=~(limits["status"] == "violated").any("adversary"))
+    exceeded = satisfied["single_record_exceeded"].sel(adversary=list(names)).any("adversary")
+    kept = [str(name) for name in satisfied["definition"].values]
+    return kept, [name for name, passed in zip(kept, exceeded.values, strict=True) if passed]
+
+
+def findings(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """What each step reveals, the most telling first, and which bound is none."""
+    totals = published(scenario)
+    if totals.disclosed:
+        return
+    if not totals.levels:
+        yield UNTOLD
+        return
+    yield from _learned(found["adversaries"])
+    if scenario.invariants is not None and len(scenario.invariants.features) > 1:
+        counts = listed([f"the {name}'s count" for name in totals.levels])
+        yield (
+            f"The adversaries condition on {counts} only; the other margins enter a(t), and what they reveal is not "
+            "computed here."
+        )
+    status = tree["bound"].to_dataset()["status"]
+    for name in status["definition"].values:
+        if bool((status.sel(definition=name) == "violated").any()):
+            yield f"The plan violates {called(str(name))}: its own privacy loss exceeds it, and no bound of it holds."
+    yield from _single_record(found)
+
+
+def _learned(people: xr.Dataset) -> Iterator[str]:
+    """The adversary to whom the totals alone reveal most."""
+    ratio = people["invariant_ratio"].fillna(np.inf)
+    worst = people.isel(adversary=int(np.argmax(np.abs(np.log(np.maximum(ratio.values, 1e-300))))))
+    moved = float(ratio.sel(adversary=worst["adversary"]))
+    if abs(moved - 1.0) < SAME:
+        yield "The exact totals alone reveal nothing to these adversaries."
+        return
+    prior, given = (share(float(worst[key])) for key in ("prior", "given"))
+    certain = " The noise hides nothing from them." if float(worst["given"]) in (0.0, 1.0) else ""
+    yield (
+        f"The exact totals alone take {_who(str(worst['adversary'].item()))} from {prior} to {given}; no guarantee "
+        f"limits this.{certain}"
+    )
+
+
+def _single_record(found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """Whether releases exceed a guarantee that is applied to one record, as if nothing were published exactly.
+
+    Of the first definition that is satisfied and exceeded, or of the first satisfied, the adversary who exceeds it most
+    often.
+    """
+    people, limits = found["adversaries"], found["limits"]
+    names = [str(one["adversary"].item()) for one in people["given"] if float(one) not in (0.0, 1.0)]
+    kept, passed = telling(limits, names)
+    single = limits["single_record_bound"].sel(adversary=names)
+    every = [name for name in kept if names and np.isfinite(single.sel(definition=name).values[0])]
+    for definition in (passed or every)[:1]:
+        one = limits.sel(definition=definition, adversary=names)
+        beyond = one["prob_beyond_single_record"].fillna(0.0)
+        worst = one.isel(adversary=int(np.argmax(beyond.values)))
+        failure = float(worst["failure"])
+        often = f", except in {share(failure)} of releases" if failure else ""
+        said = (
+            f"Applied to one record as if nothing were published exactly, {called(definition)} would keep the odds "
+            f"within a factor exp({outward(float(worst['single_record_bound']), True)}){often}. That is no bound here"
+        )
+        name = str(worst["adversary"].item())
+        passes = f": {share(float(beyond.max()))} of releases take {_who(name)} beyond it."
+        yield said + (passes if passed else ", though no adversary here exceeds it more often.")
+
+
+def _who(name: str) -> str:
+    return f"the adversary “{name}”" if name else "the adversary"
+
+
+def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> list[Section]:
+    """The groups of `solve` under one truth; only findings where there are none. `prefix` names the truth in files."""
+    lines = list(findings(scenario, tree, found))
+    if not lines:
+        return []
+    title = f"{LEARNED}, truth {prefix}" if prefix else LEARNED
+    if not found:
+        return [Section(title, lines[0], lines[1:])]
+    several = isinstance(scenario.adversary, dict)
+    tables = [_steps(found["adversaries"], several, prefix), _limits(found["limits"], several, prefix)]
+    return [Section(title, lines[0], lines[1:], tables, figures(scenario, tree, found, prefix), [NOTE])]
+
+
+def figures(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> list[Figure]:
+    """How far releases move the odds; nothing where every adversary is sure before, or samplers failed."""
+    moved = moves(scenario, tree)
+    if not moved or audit_words.unreliable(tree["risk"].to_dataset()):
+        return []
+
+    def draw() -> Any:
+        from adversary.desk.figures import exact_figures
+
+        return exact_figures.odds_moved(found["limits"], moved)
+
+    return [Figure("_".join(filter(None, [prefix, "odds"])), draw, CAPTION)]
+
+
+def _steps(people: xr.Dataset, several: bool, prefix: str) -> Table:
+    columns: list[Column | str] = [
+        *["adversary"] * several,
+        Column("prior", "probability"),
+        Column("given the totals", "probability"),
+        Column("ratio", "number"),
+        Column("expected posterior", "probability"),
+        Column("ratio given totals", "number"),
+    ]
+    table = Table(columns, name="_".join(filter(None, [prefix, "adversaries"])))
+    for one in (people.sel(adversary=name) for name in people["adversary"].values):
+        means = [
+            _known(float(one[key]), Measured(float(one[key]), float(one["mcse"].sel(measure=key))))
+            for key in ("posterior_mean", "ratio_mean")
+        ]
+        prior, given, ratio = (float(one[key]) for key in ("prior", "given", "invariant_ratio"))
+        table.add(*[str(one["adversary"].item())] * several, prior, given, _known(ratio, ratio), *means)
+    return table
+
+
+def _known(x: float, cell: Any) -> Any:
+    return audit_words.UNRELIABLE if np.isnan(x) else cell
+
+
+def _limits(limits: xr.Dataset, several: bool, prefix: str) -> Table:
+    uncertain = bool((limits["failure"] > 0.0).any())
+    columns: list[Column | str] = [
+        *["adversary"] * several,
+        "guarantee",
+        Column("one record", "at most"),
+        Column("P(beyond it)", "probability"),
+        Column("k", "count"),
+        Column("for k", "at most"),
+        Column("for a(t)", "at most"),
+        Column("reached", "at most"),
+        *[Column("failure probability", "probability")] * uncertain,
+    ]
+    table = Table(columns, name="_".join(filter(None, [prefix, "limits"])))
+    for name in limits["adversary"].values:
+        for definition in limits["definition"].values:
+            one = limits.sel(adversary=name, definition=definition)
+            beyond, reached = (float(one[key]) for key in ("prob_beyond_single_record", "achieved"))
+            bounds = (float(one[key]) for key in ("loss_bound", "semi_adjacency_bound"))
+            single, failure = float(one["single_record_bound"]), float(one["failure"])
+            table.add(
+                *[str(name)] * several, called(str(definition)), single, _known(beyond, beyond), int(one["k"]), *bounds,
+                _known(reached, reached), *[failure] * uncertain,
+            )  # fmt: skip
+    return table
+
+
+def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The part of the audit's page, under one truth; None where nothing is published exactly."""
+    totals = totals_of(scenario)
+    if totals is None:
+        return None
+    lines = list(_every_finding(scenario, tree, totals))
+    inner = sections(scenario, tree, solve(scenario, tree))
+    tables, drawn = [t for one in inner for t in one.tables], [f for one in inner for f in one.figures]
+    return Section(TITLE, lines[0], lines[1:], tables, drawn, [NOTE] * bool(tables))
+
+
+def _every_finding(scenario: Scenario, tree: xr.DataTree, totals: ExactTotals) -> Iterator[str]:
+    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
+    yield from exact_guarantees.findings(scenario.invariants, totals, pairs)
+    yield from findings(scenario, tree, solve(scenario, tree))
+
+
+# For the page and the JSON of an audit as they are now
+
+
+def brief(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
+    """The records of the section."""
+    totals = published(scenario)
+    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
+    groups = exact_guarantees.solve(scenario.invariants, totals, pairs, {}) | solve(scenario, tree)
+    return {
+        "records": [one for name, group in groups.items() for one in records(group, name)],
+        "words": list(_every_finding(scenario, tree, totals)),
+    }
+
+
+def sentences(found: Mapping[str, Any]) -> list[str]:
+    """The findings of `brief`."""
+    return list(found["words"])
+
+
+def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
+    """`exact_section` as the page of an audit takes it now."""
+    made = exact_section(scenario, tree)
+    if made is None:
+        return None
+    grid = None
+    for table in made.tables[-1:]:
+        grid = PageTable([one.head for one in table.typed], texts=sum(one.kind == "text" for one in table.typed))
+        for row in table.texts:
+            grid.add(*row)
+    pictures = [shown(figure.draw, figure.caption) for figure in made.figures]
+    return PageSection(made.title, [made.finding, *made.paragraphs], grid, made.notes, pictures)

@@ -1,20 +1,19 @@
-"""What statistics published exactly do to a promise: semi-adjacency, and every guarantee before them and beside them.
+"""What statistics published exactly do to a guarantee: semi-adjacency, and every guarantee before and after.
 
-As JSON holds it, and as tables. Nothing here depends on a reader. Upper ends are rounded up on the screen.
+Nothing here depends on an adversary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+import xarray as xr
 
-from adversary._core import figure_of, finite
+from adversary._core import exactly, listed
 from adversary.desk.files import Published
-from adversary.desk.kit import above, add, put, table
-from adversary.desk.kit.exact_words import parameter
+from adversary.desk.kit import Column, Figure, Section, Table
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose
@@ -22,153 +21,237 @@ from adversary.reader.conditioned import ONE_FEATURE, ExactTotals
 
 DELTAS = (1e-5, 1e-10)
 """Where epsilon is shown."""
-
 WRITTEN = 15
 """Numbers of databases are written out up to 10 to this."""
+ORDERS = {"extend_then_compose": "each extended, then composed", "compose_then_extend": "composed, then extended"}
+LISTED = ("published", "guarantees", "composition", "releases")
+ABOVE = {"direction": "upper"}
+GONE = "What is published exactly fixes every record: no privacy is left, whatever the noise."
+PROVISO = (
+    "The a(t) bound assumes a prior under which records are independent; for dependent priors use the bound for k "
+    "records, the number in which an adversary's hypotheses differ."
+)
 
 
-def of_margins(published: Published | None, totals: ExactTotals) -> dict[str, Any]:
-    """Both readings of a(t), how many databases conform, and whether they are fixed altogether.
+def solve(
+    published: Published | None,
+    totals: ExactTotals,
+    guarantees: Mapping[str, tuple[Guarantee, Guarantee]],
+    releases: Mapping[str, Guarantee],
+) -> dict[str, xr.Dataset]:
+    """Groups `published`, `guarantees` (guarantee, when, ...), `composition` (order, ...) and `releases` (release).
 
-    Without margins only that one feature is published is known, which settles a(t) but not the number of databases.
+    Parameters
+    ----------
+    published : the margins, where the file has them
+    totals : what is published exactly
+    guarantees : by name, before the totals are published and after
+    releases : guarantees of several releases beside the same totals; fewer than two are not compared
     """
-    if published is None:
-        rows = {name: {"value": ONE_FEATURE, "lowest": ONE_FEATURE, "exact": True} for name in READINGS}
-        counted: dict[str, Any] = {"features": None, "records": None, "databases": None, "log10_databases": None}
-    else:
-        margins = published.margins
-        rows = {}
-        for name in READINGS:
-            low, high = margins.limits(name)
-            rows[name] = {"value": high, "lowest": low, "exact": low == high}
-        log10 = margins.log_databases / np.log(10.0)
-        few = margins.n <= LARGEST_COUNT and log10 < WRITTEN
-        counted = {
-            "features": published.named,
-            "records": margins.n,
-            "databases": margins.databases if few else None,
-            "log10_databases": float(log10) + 0.0,
-        }
-    return {
-        "levels": list(totals.levels), **counted, "semi_adjacency": rows, "reading": totals.reading,
-        "used": totals.semi_adjacency, "records_covered": totals.records, "disclosed": totals.disclosed,
-    }  # fmt: skip
-
-
-def of_guarantee(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee in numbers: its parameters, largest loss, advantage, and epsilon at each delta; null for none."""
-    found = stated(guarantee)
-    found["loss_bound"] = finite(guarantee.loss_bound(0.0))
-    found["advantage"] = finite(guarantee.advantage)
-    found["epsilon"] = [{"delta": delta, "epsilon": finite(guarantee.epsilon(delta))} for delta in DELTAS]
-    if (rho := guarantee.parameters.get("rho")) is not None:
-        found["mu_if_gaussian"] = float(np.sqrt(2.0 * rho))
-        for row in found["epsilon"]:
-            row["simple"] = finite(simple_epsilon(rho, row["delta"]))
+    found = {"published": _published(published, totals)}
+    if guarantees:
+        each = [_described(pair, "when", ["before", "after"]) for pair in guarantees.values()]
+        found["guarantees"] = _tidy(
+            xr.concat(each, dim="guarantee", join="outer").assign_coords(guarantee=[*guarantees])
+        )
+    if len(releases) > 1 and not totals.disclosed:
+        parts = list(releases.values())
+        first, last = extend_then_compose(parts, totals.records), compose_then_extend(parts, totals.records)
+        found["composition"] = _tidy(_described((first, first if _same(first, last) else last), "order", list(ORDERS)))
+        found["releases"] = _tidy(_described(parts, "release", list(releases))[["definition", "parameter"]])
     return found
 
 
-def stated(guarantee: Guarantee) -> dict[str, Any]:
-    """A guarantee by its definition and parameters alone."""
-    return {"definition": guarantee.definition, "parameters": _numbers(guarantee)}
+def _published(published: Published | None, totals: ExactTotals) -> xr.Dataset:
+    """Both definitions of a(t), how many databases conform, and whether they are fixed altogether.
+
+    Without margins only that one feature is published is known, which settles a(t) but not the number of databases.
+    """
+    data: dict[str, Any] = {
+        "used": totals.semi_adjacency, "records_covered": totals.records, "disclosed": totals.disclosed,
+    }  # fmt: skip
+    limits, features = [(ONE_FEATURE, ONE_FEATURE)] * len(READINGS), {}
+    if published is not None:
+        margins, features = published.margins, published.named
+        limits = [margins.limits(name) for name in READINGS]
+        log10 = margins.log_databases / np.log(10.0) + 0.0
+        data |= {"records": margins.n, "log10_databases": float(log10)}
+        if margins.n <= LARGEST_COUNT and log10 < WRITTEN:
+            data["databases"] = margins.databases
+        counts = np.full((len(features), max(map(len, features.values()))), np.nan)
+        for row, given in zip(counts, features.values(), strict=True):
+            row[: len(given)] = given
+        data["margin"] = (("feature", "category"), counts)
+    data["semi_adjacency"] = (("reading", "side"), limits)
+    at = {"reading": list(READINGS), "side": ["lower", "upper"]} | ({"feature": list(features)} if features else {})
+    return xr.Dataset(data, at, {"reading": totals.reading, "levels": ", ".join(totals.levels)})
+
+
+def _described(guarantees: Sequence[Guarantee], dim: str, labels: Sequence[str]) -> xr.Dataset:
+    """Guarantees in numbers: parameters, largest loss, advantage, and epsilon at each delta."""
+    given = [_numbers(one) for one in guarantees]
+    symbols = list(dict.fromkeys(name for one in given for name in one))
+    rho = np.array([one.get("rho", np.nan) for one in given])
+    simple = [[np.nan if np.isnan(r) else simple_epsilon(r, delta) for delta in DELTAS] for r in rho]
+    return xr.Dataset(
+        {
+            "definition": (dim, [one.definition for one in guarantees]),
+            "parameter": ((dim, "symbol"), np.array([[one.get(name, np.nan) for name in symbols] for one in given])),
+            "loss_bound": (dim, [float(one.loss_bound(0.0)) for one in guarantees], ABOVE),
+            "advantage": (dim, [float(one.advantage) for one in guarantees], ABOVE),
+            "epsilon": ((dim, "delta"), [[float(one.epsilon(delta)) for delta in DELTAS] for one in guarantees], ABOVE),
+            "simple_epsilon": ((dim, "delta"), simple, ABOVE),
+            "mu_if_gaussian": (dim, np.sqrt(2.0 * rho)),
+        },
+        {dim: list(labels), "symbol": symbols, "delta": list(DELTAS)},
+    )
+
+
+def _tidy(found: xr.Dataset) -> xr.Dataset:
+    """Without what none of the guarantees has."""
+    return found.drop_vars([name for name, one in found.items() if one.dtype.kind == "f" and bool(one.isnull().all())])
 
 
 def _numbers(guarantee: Guarantee) -> dict[str, float]:
     return {name: float(x) for name, x in guarantee.parameters.items()}
 
 
-def of_promises(
-    promises: Mapping[str, Guarantee],
-    totals: ExactTotals,
-    describe: Callable[[Guarantee], dict[str, Any]] = of_guarantee,
-) -> dict[str, Any]:
-    """Every promise before, for one record, and after: for every pair of conforming databases a(t) apart."""
-    return {
-        name: {"before": describe(one.group(totals.each)), "after": describe(totals.promised(one))}
-        for name, one in promises.items()
-    }
-
-
-def of_composition(parts: Mapping[str, Guarantee], totals: ExactTotals) -> dict[str, Any] | None:
-    """Several releases beside one invariant: each stretched, then composed, against the other way round.
-
-    None of fewer than two releases, or where nothing is left to promise.
-    """
-    if len(parts) < 2 or totals.disclosed:
-        return None
-    listed = list(parts.values())
-    first, last = extend_then_compose(listed, totals.records), compose_then_extend(listed, totals.records)
-    same = _same(first, last)
-    described = of_guarantee(first)
-    return {
-        "releases": {name: stated(one) for name, one in parts.items()},
-        "extend_then_compose": described,
-        "compose_then_extend": described if same else of_guarantee(last),
-        "same": same,
-    }
+def named(parameters_of: Mapping[str, float]) -> str:
+    """Parameters in words."""
+    return ", ".join(f"{name} = {exactly(float(f'{x:.6g}'))}" for name, x in parameters_of.items()) or "no privacy"
 
 
 def _same(first: Guarantee, last: Guarantee) -> bool:
-    """Whether two promises have the same parameters, and no more than these."""
+    """Whether two guarantees have the same parameters, and no more than these."""
     one, other = _numbers(first), _numbers(last)
     alike = type(first) is type(last) and one.keys() == other.keys() and bool(one)
     return alike and bool(np.allclose(list(one.values()), list(other.values()), rtol=1e-12, atol=0.0))
 
 
-def show_margins(found: Mapping[str, Any], console: Console) -> None:
-    """The part of a summary that `of_margins` gives, as a table."""
-    made = table("Records that have to change together: semi-adjacency a(t)", ["reading of the definition"], ["a(t)"])
-    made.add_column("")
-    for name, row in found["semi_adjacency"].items():
-        exact = "exact" if row["exact"] else f"upper bound, at least {row['lowest']}"
-        used = "; used here" if name == found["reading"] else ""
-        add(made, name, str(row["value"]), exact + used)
-    put(made, console)
-    if found["log10_databases"] is not None:
-        console.print(conforming(found))
+def before_and_after(
+    guarantees: Mapping[str, Guarantee] | None, totals: ExactTotals
+) -> dict[str, tuple[Guarantee, Guarantee]]:
+    """Every guarantee for one record, and for every pair of conforming databases a(t) apart."""
+    return {name: (one.group(totals.each), totals.promised(one)) for name, one in (guarantees or {}).items()}
 
 
-def conforming(found: Mapping[str, Any]) -> str:
-    """How many databases conform, in a sentence."""
-    many = found["databases"]
-    said = f"10^{found['log10_databases']:.1f}" if many is None else f"{many:,}"
-    verb = "database conforms" if many == 1 else "databases conform"
-    return f"{said} {verb}, of {found['records']:,} records."
+def verdict(
+    totals: ExactTotals, guarantees: Mapping[str, tuple[Guarantee, Guarantee]], made_for: int | None = None
+) -> str:
+    """What becomes of the first guarantee, in a sentence; `made_for` as of `findings`."""
+    if totals.disclosed:
+        return GONE
+    for name, pair in guarantees.items():
+        before, after = (named(_numbers(one)) for one in pair)
+        if made_for:
+            return _made(name, before, after, made_for, totals)
+        return f"Beside exact totals, {name} with {before} for one record becomes {after} for {totals.records} records."
+    return f"Beside exact totals, up to {totals.semi_adjacency} records have to change together."
 
 
-def show_promises(found: Mapping[str, Any], covered: int, console: Console) -> None:
-    """The part that `of_promises` gives: every promise, before and after."""
-    heads = ["parameter", "largest loss", *(f"epsilon at {delta:g}" for delta in DELTAS)]
-    simple = any("simple" in row for one in found.values() for row in one["before"]["epsilon"])
-    heads += ["simple epsilon at 1e-10", "mu, if Gaussian"] if simple else []
-    made = table("The promise (upper ends rounded up)", ["promise", "for"], heads)
-    for name, one in found.items():
-        first = f"{one['made_for']} records, beside them" if "made_for" in one else "one record, without totals"
-        whom = {"before": first, "after": f"{covered or 'no'} records, beside them"}
-        for when, text in whom.items():
-            add(made, name if when == "before" else "", text, *_cells(one[when], simple))
-    put(made, console)
+def findings(
+    published: Published | None,
+    totals: ExactTotals,
+    guarantees: Mapping[str, tuple[Guarantee, Guarantee]],
+    made_for: int | None = None,
+) -> Iterator[str]:
+    """What is published exactly, and what it does to each guarantee.
 
-
-def _cells(one: Mapping[str, Any], simple: bool) -> list[str]:
-    cells = [parameter(one), above(one["loss_bound"]), *(above(row["epsilon"]) for row in one["epsilon"])]
-    if simple:
-        aid = one.get("mu_if_gaussian")
-        cells += [above(one["epsilon"][-1].get("simple")), "" if aid is None else figure_of(aid)]
-    return cells
-
-
-def show_composition(found: Mapping[str, Any] | None, console: Console) -> None:
-    """The part that `of_composition` gives."""
-    if found is None:
+    `made_for` is the number of records for a change of which the noise was made, where it was made for the margins.
+    """
+    if totals.disclosed:
+        yield GONE
         return
-    names: Sequence[tuple[str, str]] = (
-        ("extend_then_compose", "each stretched, then added up"),
-        ("compose_then_extend", "added up, then stretched"),
+    features = [] if published is None else published.features
+    margins = f"the margins of {listed(features)}" if len(features) > 1 else "the margins"
+    levels = listed([f"the {name}'s count" for name in totals.levels])
+    yield (
+        f"Published exactly: {levels if levels and len(features) < 2 else margins}. Among databases consistent with "
+        f"them, changing one record can require changing up to {totals.semi_adjacency} records in all (semi-adjacency "
+        f"a(t) = {totals.semi_adjacency})."
     )
-    heads = ["advantage of the best test", *(f"epsilon at {delta:g}" for delta in DELTAS)]
-    made = table(f"{len(found['releases'])} releases beside the same totals", ["order"], heads)
-    for key, text in names:
-        one = found[key]
-        add(made, text, above(one["advantage"]), *(above(row["epsilon"]) for row in one["epsilon"]))
-    put(made, console)
+    for name, pair in guarantees.items():
+        before, after = (named(_numbers(one)) for one in pair)
+        if made_for:
+            yield _made(name, before, after, made_for, totals)
+            continue
+        yield (
+            f"{name}: {before} for one record, {after} for {totals.records}. The former holds between consistent "
+            "databases that differ in one record, in what is not counted exactly."
+        )
+    yield PROVISO
+
+
+def _made(name: str, before: str, after: str, made_for: int, totals: ExactTotals) -> str:
+    """Of noise made for the margins: its guarantee for the changes it was made for, and for all."""
+    others = f", and {after} for all changes of {totals.records}" if before != after else ""
+    reach = made_for if others else max(made_for, totals.records)
+    return f"The {name} has {before} for changes of up to {reach} records that keep them{others}."
+
+
+def section(
+    published: Published | None,
+    totals: ExactTotals,
+    found: Mapping[str, xr.Dataset],
+    lines: Sequence[str],
+    figures: Sequence[Figure] = (),
+    made_for: int | None = None,
+) -> Section:
+    """The groups of `solve` as a section that begins with `lines`; `made_for` as of `findings`."""
+    finding, *paragraphs = lines
+    tables = [_semi_adjacency(found["published"], totals)]
+    if "guarantees" in found:
+        tables.append(_guarantees(found["guarantees"], totals, made_for))
+    if "composition" in found:
+        tables.append(_composition(found["composition"], found["releases"].sizes["release"]))
+    notes = []
+    if published is not None:
+        one = found["published"]
+        many = f"{int(one['databases']):,}" if "databases" in one else f"10^{float(one['log10_databases']):.1f}"
+        notes = [f"{many} {'database' if many == '1' else 'databases'} of {int(one['records']):,} records conform."]
+    return Section("What exact totals do to the guarantee", finding, paragraphs, tables, [*figures], notes)
+
+
+def _semi_adjacency(found: xr.Dataset, totals: ExactTotals) -> Table:
+    table = Table(["definition", Column("a(t)", "count"), "known", ""], name="semi_adjacency")
+    for name in found["reading"].values:
+        low, high = (int(end) for end in found["semi_adjacency"].sel(reading=name).values)
+        known = "exactly" if low == high else f"as an upper bound; at least {low}"
+        table.add(str(name), high, known, "used here" if name == totals.reading else "", marked=name == totals.reading)
+    return table
+
+
+def _guarantees(found: xr.Dataset, totals: ExactTotals, made_for: int | None) -> Table:
+    epsilons = [Column(f"epsilon at delta {delta:g}", "at most") for delta in DELTAS]
+    columns: list[Column | str] = ["guarantee", "for", "parameter", Column("largest loss", "at most"), *epsilons]
+    simple = "simple_epsilon" in found
+    more = [Column(f"simple epsilon at delta {DELTAS[-1]:g}", "at most"), Column("mu, if Gaussian", "number")]
+    table = Table([*columns, *more * simple], name="guarantees")
+    for name in found["guarantee"].values:
+        for when, text in (
+            ("before", f"{made_for} records, beside the totals" if made_for else "one record"),
+            ("after", f"{totals.records or 'no'} records, beside the totals"),
+        ):
+            one = found.sel(guarantee=name, when=when)
+            aids = [one["simple_epsilon"][-1], one["mu_if_gaussian"]] if simple else []
+            table.add(str(name), text, _parameters(one), float(one["loss_bound"]), *map(float, one["epsilon"]), *(
+                None if bool(aid.isnull()) else float(aid) for aid in aids
+            ))  # fmt: skip
+    return table
+
+
+def _parameters(one: xr.Dataset) -> str:
+    if "parameter" not in one:
+        return named({})
+    given = {str(at["symbol"].item()): float(at) for at in one["parameter"]}
+    return named({name: x for name, x in given.items() if not np.isnan(x)})
+
+
+def _composition(found: xr.Dataset, releases: int) -> Table:
+    epsilons = [Column(f"epsilon at delta {delta:g}", "at most") for delta in DELTAS]
+    columns: list[Column | str] = ["order", Column("advantage of the best test", "at most"), *epsilons]
+    table = Table(columns, title=f"{releases} releases beside the same totals", name="composition")
+    for order, text in ORDERS.items():
+        one = found.sel(order=order)
+        table.add(text, float(one["advantage"]), *map(float, one["epsilon"]))
+    return table

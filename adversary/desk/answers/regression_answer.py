@@ -1,91 +1,82 @@
-"""What a release file of a regression says of the line behind it, with the bounds used and with them ignored.
+"""The regression line behind noisy sums, with the bounds of the data used and with them ignored.
 
-A `RegressionFile` is sampled once; JSON, tables, figures and the NetCDF file are readings of the same draws. JSON has
-every number unrounded, and null where there is none.
+Every number is of the same draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from adversary._core import Floats, as_array, blocks, finite, numbers, percent
-from adversary.analyst.regression import MOMENTS, SUMS, RegressionRelease, feasible_coefficients, feasible_sums
+from adversary._core import as_array, percent
+from adversary.analyst.regression import LARGEST_RHAT as UNRELIABLE
+from adversary.analyst.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
 from adversary.desk.answers import both_readings
-from adversary.desk.answers.both_readings import READINGS
+from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
 from adversary.desk.files import RegressionFile
-from adversary.desk.kit import add, counted, nearly, put, shortest, table, unmixed
-from adversary.desk.kit.bounded_words import span
-from adversary.desk.kit.regression_words import NAMES, conclusion
+from adversary.desk.kit import COEFFICIENTS, Card, Column, Document, Figure, Section, of_what, shortest
 
 CHAINS, SEED = 32, 2020
+LARGEST_RHAT = 1.01
+"""R-hat above which draws come with a warning; above `UNRELIABLE` the sampler warns by itself."""
 
-type Answer = both_readings.Answer[RegressionFile, xr.Dataset]
 
+def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
+    """Both posteriors of a release file.
 
-def work_out(file: RegressionFile) -> Answer:
-    """Draws of both readings of a release file: intercept, slope, sigma2 and sigma, dims (chain, draw), and sums.
+    Returns
+    -------
+    DataTree with groups `parameters` (reading, parameter, end), `fit` (reading), `release`, `prior`, `posterior` (draws
+    of the one asked for: intercept, slope, sigma2, sigma and sums; chain, draw) and the other's draws under its name;
+    and the draws by name.
 
     Raises
     ------
-    ValueError : the reading that was asked for does not exist; the message names the file and says why
+    ValueError : the posterior that was asked for does not exist; the message names the file and says why
     """
-    return both_readings.both(file, _read)
-
-
-def _read(file: RegressionFile, name: str) -> xr.Dataset:
     from adversary.analyst.regression import gibbs
 
-    tree = gibbs(
-        file.release, file.prior, name == "constrained", file.region,
-        draws=file.draws, burn=file.draws // 3, chains=CHAINS, rng=SEED,
-    )  # fmt: skip
-    drawn = tree["posterior"].to_dataset()
-    return drawn.assign(sigma=np.sqrt(drawn.sigma2))
+    def read(name: str) -> xr.Dataset:
+        drawn = gibbs(
+            file.release, file.prior, name == "constrained", file.region,
+            draws=file.draws, burn=file.draws // 3, chains=CHAINS, rng=SEED,
+        )["posterior"].to_dataset()  # fmt: skip
+        return drawn.assign(sigma=np.sqrt(drawn.sigma2))
 
-
-def summary(answer: Answer) -> dict[str, Any]:
-    """The answer as one JSON object; each reading under its name, the one that was asked for also as "main"."""
-    file = answer.file
-    about = {
-        "x": file.x, "y": file.y, "release": _release(file.release), "prior": _prior(file), "region": file.region,
+    found, refused = both_readings.both(file, read)
+    main, *others = found
+    groups = {
+        **_numbers(file, found), "release": _release(file), "prior": _prior(file),
+        "posterior": found[main], **{name: found[name] for name in others},
     }  # fmt: skip
-    found = both_readings.summed_up(answer, about, _reading, conclusion)
-    found["notes"] += unmixed({READINGS[name]: found[name] for name in answer.posteriors})
-    return found
+    return both_readings.tree_of(file, groups, refused, x=file.x, y=file.y, region=file.region), found
 
 
-def _release(release: RegressionRelease) -> dict[str, Any]:
-    sums = dict(zip(SUMS[1:], numbers(release.noisy_sums[1:]), strict=True))
-    moments = dict(zip(MOMENTS[1:], numbers(release.noisy_moments[1:]), strict=True))
-    bounds = {name: [float(end) for end in getattr(release, name)] for name in ("x_bounds", "y_bounds")}
-    budget = {"epsilon": float(release.epsilon), "total_epsilon": release.total_epsilon}
-    return {"sums": sums, "moments": moments, "n": int(release.n), **budget, **bounds}
-
-
-def _prior(file: RegressionFile) -> dict[str, Any]:
-    if file.prior is None:
-        return {"kind": "default"}
-    law = file.prior
-    shown = {name: as_array(getattr(law, name)).tolist() for name in ("mu0", "Lambda0", "a0", "b0")}
-    return {"kind": "normal-inverse-gamma", **shown}
-
-
-def _reading(file: RegressionFile, one: xr.Dataset) -> dict[str, Any]:
-    """Everything about one reading."""
-    about = {quantity: _measures(np.ravel(one[quantity].values), file.prob) for quantity in NAMES}
-    alone = {"positive": float((one.slope > 0.0).mean()), "infeasible": _infeasible(file, one)}
-    return {**about, **alone, "ess": finite(one.attrs["ess"]), "r_hat": finite(one.attrs["r_hat"])}
-
-
-def _measures(draws: Floats, prob: float) -> dict[str, Any]:
-    tails = np.quantile(draws, [(1.0 - prob) / 2.0, (1.0 + prob) / 2.0])
-    ends = {"hdi": numbers(shortest(draws, prob)), "eti": numbers(tails)}
-    return {"mean": finite(draws.mean()), "sd": finite(draws.std()), **ends}
+def _numbers(file: RegressionFile, found: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
+    """Everything about the draws: of their parameters, and of how they were found."""
+    draws = np.array([[np.ravel(one[name].values) for name in COEFFICIENTS] for one in found.values()])
+    tails = np.quantile(draws, [(1.0 - file.prob) / 2.0, (1.0 + file.prob) / 2.0], axis=-1)
+    dims, estimate = ("reading", "parameter"), {"direction": "estimate"}
+    parameters = {
+        "mean": (dims, draws.mean(-1), estimate),
+        "sd": (dims, draws.std(-1), estimate),
+        "hdi": ((*dims, "end"), [[shortest(one, file.prob) for one in row] for row in draws]),
+        "eti": ((*dims, "end"), np.moveaxis(tails, 0, -1)),
+    }
+    fit = {
+        "positive": [float((one.slope > 0.0).mean()) for one in found.values()],
+        "infeasible": [_infeasible(file, one) for one in found.values()],
+        "ess": [one.attrs["ess"] for one in found.values()],
+        "r_hat": [one.attrs["r_hat"] for one in found.values()],
+    }
+    at = {"reading": list(found)}
+    return {
+        "parameters": xr.Dataset(parameters, {**at, "parameter": list(COEFFICIENTS), "end": ["lower", "upper"]}),
+        "fit": xr.Dataset({key: ("reading", as_array(values), estimate) for key, values in fit.items()}, at),
+    }
 
 
 def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
@@ -97,74 +88,99 @@ def _infeasible(file: RegressionFile, one: xr.Dataset) -> float:
     return float(np.mean(~(line & deviation & feasible_sums(one.sums.values, file.release.n))))
 
 
-def show(found: dict[str, Any], console: Console) -> None:
-    """A `summary` as tables."""
-    shown = both_readings.show_first(found, _published(found), console)
-    _show_intervals(found, shown, console)
-    _show_beside(shown, console)
-    both_readings.show_rest(found, console)
-
-
-def _published(found: Mapping[str, Any]) -> str:
-    """The release and the prior in two lines."""
-    release = found["release"]
-    (left, right), (low, high) = release["x_bounds"], release["y_bounds"]
-    ranges = f"x between {left:g} and {right:g}, y between {low:g} and {high:g}"
-    spent = f"Laplace noise, epsilon = {release['epsilon']:g} each, {release['total_epsilon']:g} together"
-    prior = "that of the rescaled data" if found["prior"]["kind"] == "default" else found["prior"]["kind"]
-    return f"Released of {release['n']} pairs, {ranges}: sums ({spent}).\nPrior: {prior}."
-
-
-def _show_intervals(found: Mapping[str, Any], shown: Mapping[str, Any], console: Console) -> None:
-    prob = percent(found["prob"])
-    made = table("Posterior, with intervals", ["", ""], ["estimate", "sd", f"shortest {prob}", f"equal-tailed {prob}"])
-    for name, one in shown.items():
-        for i, (quantity, called) in enumerate(NAMES.items()):
-            at = one[quantity]
-            cells = [nearly(at[key], at["sd"]) for key in ("mean", "sd")]
-            add(made, name if i == 0 else "", called, *cells, span(at["hdi"]), span(at["eti"]))
-    put(made, console)
-
-
-def _show_beside(shown: Mapping[str, Any], console: Console) -> None:
-    """What else there is to say, the readings side by side."""
-    made = table("What the bounds change", [""], list(shown))
-    rows = {
-        "probability that the slope is above 0": [counted(one["positive"]) for one in shown.values()],
-        "probability of sums or lines no such data have": [counted(one["infeasible"]) for one in shown.values()],
-        "draws, in independent ones": [f"{one['ess']:.0f}" for one in shown.values()],
-        "R-hat": [f"{one['r_hat']:.3f}" for one in shown.values()],
-    }
-    for what, cells in rows.items():
-        add(made, what, *cells)
-    put(made, console)
-
-
-def data(answer: Answer) -> xr.DataTree:
-    """Draws of the posterior that was asked for, those of the other reading under its name, and the release."""
-    file = answer.file
-    release = xr.Dataset(
+def _release(file: RegressionFile) -> xr.Dataset:
+    release = file.release
+    ends = {f"{name}_bounds": ("end", as_array(getattr(release, f"{name}_bounds"))) for name in "xy"}
+    return xr.Dataset(
         {
-            "sums": ("statistic", file.release.noisy_sums[1:]),
-            "moments": ("moment", file.release.noisy_moments[1:]),
+            "sums": ("statistic", as_array(release.noisy_sums[1:])),
+            "moments": ("moment", as_array(release.noisy_moments[1:])),
+            "n": int(release.n), "epsilon": float(release.epsilon), "total_epsilon": release.total_epsilon, **ends,
         },
-        coords={"statistic": list(SUMS[1:]), "moment": list(MOMENTS[1:])},
-        attrs={"n": int(file.release.n), "epsilon": float(file.release.epsilon)},
+        {"statistic": list(SUMS[1:]), "moment": list(MOMENTS[1:]), "end": ["lower", "upper"]},
+    )  # fmt: skip
+
+
+def _prior(file: RegressionFile) -> xr.Dataset:
+    if file.prior is None:
+        return xr.Dataset({"kind": "default"})
+    mu0, precision, a0, b0 = (as_array(getattr(file.prior, name)) for name in ("mu0", "Lambda0", "a0", "b0"))
+    names = list(COEFFICIENTS)[:2]
+    numbers = {"mu0": ("coefficient", mu0), "Lambda0": (("coefficient", "other"), precision), "a0": a0, "b0": b0}
+    return xr.Dataset({"kind": "normal-inverse-gamma", **numbers}, {"coefficient": names, "other": names})
+
+
+def document(
+    file: RegressionFile, tree: xr.DataTree, draws: Mapping[str, xr.Dataset], notes: Sequence[str] = ()
+) -> Document:
+    """The answer of `solve` for people; `notes` are warnings about the numbers of the file."""
+    prob, line = percent(file.prob), f"slope{of_what(file.x, file.y)}"
+    slope = shown(tree, "slope")
+    up = percent(round(float(tree["fit"]["positive"].sel(reading=tree.attrs["main"])), 3))
+    gain = both_readings.gain(
+        tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
     )
-    others = {name: one for name, one in answer.posteriors.items() if name != answer.main}
-    tree = xr.DataTree.from_dict({"posterior": answer.posteriors[answer.main], **others, "release": release})
-    tree.attrs.update(title=file.title or file.path.name, source=file.source, main=answer.main)
-    return tree
+    lines, marginals = figures(file, draws)
+    verdict = f"The {line} is {slope} with probability {prob}."
+    numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", shown(tree, name)) for name in COEFFICIENTS]
+    card = Card(
+        verdict, numbers=[*numbers, ("P(slope above 0)", up)], figure=lines, sentence=gain.partition(". ")[0] + "."
+    )
+    fit = {
+        "infeasible": Column("P(impossible)", "probability"), "positive": Column("P(slope above 0)", "probability"),
+        "ess": Column("effective draws", "count"), "r_hat": Column("R-hat", "number"),
+    }  # fmt: skip
+    sections = [
+        Section(
+            "Posterior", f"The {line} is above 0 with probability {up}.",
+            tables=[both_readings.intervals(tree, COEFFICIENTS, ("mean", "sd"))], figures=[marginals],
+        ),
+        Section(
+            "What the bounds change", gain, tables=[side_by_side(tree, "fit", fit, "fit")],
+            notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
+        ),
+    ]  # fmt: skip
+    return both_readings.document(file, tree, card, _published(file), sections, [*notes, *_unmixed(tree)])
 
 
-def figures(answer: Answer) -> dict[str, Any]:
-    """The figures of an answer by name."""
-    from adversary.desk.figures import regression_figures
+def _published(file: RegressionFile) -> list[str]:
+    """The release and the prior, a sentence each."""
+    release, prior = file.release, "default, of the rescaled data" if file.prior is None else "normal-inverse-gamma"
+    (left, right), (low, high) = release.x_bounds, release.y_bounds
+    ranges = f"x between {left:g} and {right:g}, y between {low:g} and {high:g}"
+    spent = f"Laplace noise, epsilon = {release.epsilon:g} each, {release.total_epsilon:g} in total"
+    return [f"Published of {release.n:,} pairs, {ranges}: sums ({spent}).", f"Prior: {prior}."]
 
-    both, file = {READINGS[name]: one for name, one in answer.posteriors.items()}, answer.file
-    words = {"x": file.x, "y": file.y}
-    drawn = {
-        "marginals": lambda: regression_figures.marginals(both, file.prob, **words),
-        "lines": lambda: regression_figures.lines(both, file.release, file.prob, **words),
-    }
-    return {name: drawn[name]() for name in blocks.track(list(drawn), "drawing")}
+
+def _unmixed(tree: xr.DataTree) -> list[str]:
+    """A warning for each posterior whose chains have not quite mixed."""
+    fit = tree["fit"].to_dataset()
+    return [
+        f"R-hat {READINGS[str(name)]} is {float(fit.r_hat.sel(reading=name)):.3f}, above {LARGEST_RHAT:g}; the "
+        f"effective sample size is {float(fit.ess.sel(reading=name)):,.0f}. Ask for more draws in [posterior]."
+        for name in fit["reading"].values
+        if LARGEST_RHAT < float(fit.r_hat.sel(reading=name)) <= UNRELIABLE
+    ]
+
+
+def figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
+    """The line and the marginals: drawn when they are asked for."""
+
+    def drawn(name: str, *more: Any, **words: str) -> Any:
+        from adversary.desk.figures import regression_figures
+
+        return getattr(regression_figures, name)({READINGS[one]: draws[one] for one in draws}, *more, **words)
+
+    prob = percent(file.prob)
+    return [
+        Figure(
+            "lines",
+            lambda: drawn("lines", file.release, file.prob, x=file.x, y=file.y),
+            f"The regression line: median, and the band that holds each height with probability {prob}.",
+        ),
+        Figure(
+            "marginals",
+            lambda: drawn("marginals", file.prob),
+            f"Densities of the parameters; shaded: shortest {prob} interval.",
+        ),
+    ]

@@ -1,23 +1,18 @@
-"""A table of counts with margins published exactly: what its reader concludes, and what noise for it costs.
-
-A `TableFile` is worked out once; JSON, tables, figures and the NetCDF file are readings of the same answer.
-"""
+"""A table of counts with margins published exactly: what an adversary concludes, and what noise for it costs."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
-from adversary._core import figure_of, finite, numbers, share
+from adversary._core import figure_of, outward, percent
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import MOST_RECORDS, TableFile
-from adversary.desk.kit import above, add, put, table
+from adversary.desk.kit import Column, Figure, Section, Table
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
@@ -25,29 +20,23 @@ from adversary.reader.conditioned import ExactTotals, table_posterior
 
 SEED = 2020
 """Of walks over tables too many to list: a run that is repeated gives the same numbers."""
+MADE = "noise made for the margins"
+LISTED = ("table", "moved", "costs")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A table file worked out.
-
-    `posterior` is that of `table_posterior`; `costs` compares noise made for the margins with the usual kind, or is
-    None where the margins leave nothing to compare.
-    """
-
-    file: TableFile
-    posterior: xr.Dataset
-    costs: xr.Dataset | None
-
-    @property
-    def totals(self) -> ExactTotals:
-        """The margins as what is published exactly."""
-        margins = self.file.invariants.margins
-        return ExactTotals((), margins.semi_adjacency, margins.exact, margins.reading, 1)
+def totals_of(file: TableFile) -> ExactTotals:
+    """The margins as what is published exactly."""
+    margins = file.invariants.margins
+    return ExactTotals((), margins.semi_adjacency, margins.exact, margins.reading, 1)
 
 
-def work_out(file: TableFile) -> Answer:
-    """The posterior of the table, and the cost of noise.
+def solve(file: TableFile) -> dict[str, xr.Dataset]:
+    """The posterior of the table, how far the release moves it, and the cost of noise.
+
+    Returns
+    -------
+    Groups `table` (as `table_posterior` gives it: row, column), `moved`, where there is a release, and `costs`
+    (adjacency, mechanism, baseline), where the margins leave something to compare.
 
     Raises
     ------
@@ -55,8 +44,7 @@ def work_out(file: TableFile) -> Answer:
         the message names the file
     """
     margins, made = file.invariants.margins, file.mechanism
-    promise = next(iter(file.guarantees.values()), None)
-    released = file.released
+    guarantee, released = _first(file), file.released
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -66,26 +54,31 @@ def work_out(file: TableFile) -> Answer:
                 None if released is None else made,
                 file.prior,
                 known=file.known,
-                guarantee=promise,
+                guarantee=guarantee,
                 failure=_failure(file),
                 rng=SEED,
             )
     except ValueError as error:
         raise ValueError(f"{file.path}: {error}") from None
-    return Answer(file, found, _costs(file))
+    plain = {key: int(x) if isinstance(x, bool) else x for key, x in found.attrs.items() if x is not None}
+    counted = {} if "tables" not in plain else {"tables": plain["tables"]}
+    groups = {"table": found.assign_attrs(plain).assign(counted)}
+    if "posterior" in found and "odds_bound" in found:
+        groups["moved"] = _moved(file, found, guarantee)
+    rows, columns = margins.counts
+    if sensitivity_space(rows, columns, 2).rank:
+        groups["costs"] = compare_costs(rows, columns, **_scales(file)).sel(adjacency=[_compared(file)])
+    return groups
+
+
+def _first(file: TableFile) -> Guarantee | None:
+    return next(iter(file.guarantees.values()), None)
 
 
 def _failure(file: TableFile) -> float:
-    """0 where the promise has a bound that holds for certain."""
-    one = next(iter(file.guarantees.values()), None) or file.mechanism.guarantee  # type: ignore[union-attr]
+    """0 where the guarantee has a bound that holds for certain."""
+    one = _first(file) or file.mechanism.guarantee  # type: ignore[union-attr]
     return 0.0 if np.isfinite(one.loss_bound(0.0)) else file.failure
-
-
-def _costs(file: TableFile) -> xr.Dataset | None:
-    rows, columns = file.invariants.margins.counts
-    if sensitivity_space(rows, columns, 2).rank == 0:
-        return None
-    return compare_costs(rows, columns, **_scales(file))
 
 
 def _scales(file: TableFile) -> dict[str, float]:
@@ -96,126 +89,144 @@ def _scales(file: TableFile) -> dict[str, float]:
     return {name: float(given[name]) for given in single for name in ("mu", "epsilon") if name in given}
 
 
-def summary(answer: Answer) -> dict[str, Any]:
-    """The answer as one JSON object."""
-    file, found = answer.file, answer.posterior
-    shown: dict[str, Any] = {name: _grid(found[name]) for name in TABLED if name in found}
-    shown |= {name: finite(found[name]) for name in ("odds_bound", "log_evidence") if name in found}
-    if "radius" in found:
-        shown |= {"radius": int(found["radius"]), "radius_exact": bool(found.attrs["radius_exact"])}
-    shown |= {key: found.attrs.get(key) for key in ("engine", "status", "tables")}
-    if "posterior" in found and "odds_bound" in found:
-        moved = found["log_odds_factor"].values
-        shown["achieved"] = finite(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
-        shown["failure"] = _failure(file)
-        promise = next(iter(file.guarantees.values()), None)
-        shown["naive"] = None if promise is None else finite(promise.loss_bound(shown["failure"]))
-        shown["naive_broken"] = None if shown["naive"] is None else shown["achieved"] > shown["naive"] * (1 + 1e-9)
-    return {
-        "published": exact_guarantees.of_margins(file.invariants, answer.totals),
-        "promises": exact_guarantees.of_promises(file.guarantees, answer.totals) | _made(answer),
-        "composition": exact_guarantees.of_composition(_repeated(file), answer.totals),
-        "table": shown,
-        "costs": None if answer.costs is None else _costed(answer),
-    }
-
-
-def _repeated(file: TableFile) -> dict[str, Guarantee]:
-    """The first promise, of each release of the table."""
-    promise = next(iter(file.guarantees.values()), None)
-    return {} if promise is None else {f"release {k}": promise for k in range(1, file.releases + 1)}
-
-
-TABLED = ("prior", "given", "invariant_ratio", "posterior", "ratio", "mean", "log_odds_factor")
-
-
-def _grid(one: xr.DataArray) -> list[list[float | None]]:
-    return [numbers(row) for row in one.values]
-
-
-def _made(answer: Answer) -> dict[str, Any]:
-    """What noise made for the margins promises: for the changes it was made for, and for all that may happen."""
-    file = answer.file
-    if file.made_for is None or not isinstance(file.mechanism, VectorNoise):
-        return {}
-    reach = min(answer.totals.semi_adjacency, MOST_RECORDS)
-    rows, columns = file.invariants.margins.counts
-    after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
-    before = exact_guarantees.of_guarantee(file.mechanism.guarantee)
-    one = {"made_for": file.made_for, "before": before, "after": exact_guarantees.of_guarantee(after)}
-    return {"noise made for the margins": one}
-
-
-def _costed(answer: Answer) -> dict[str, Any]:
-    """Expected length of the noise, made for the margins and usual, for as many records as a(t)."""
-    assert answer.costs is not None
-    one = answer.costs.sel(adjacency=cost_records(answer))
-    own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
-    usual = {str(name): float(one["naive"].sel(baseline=name)) for name in one["baseline"].values}
-    scales = {key: float(answer.costs.attrs[key]) for key in ("mu", "epsilon")}
-    return {"records": cost_records(answer), **scales, "own": own, "usual": usual, "ratio": float(one["ratio"])}
-
-
-def cost_records(answer: Answer) -> int:
+def _compared(file: TableFile) -> int:
     """Records of the changes whose noise is compared."""
-    return int(np.clip(answer.totals.semi_adjacency, 2, MOST_RECORDS))
+    return int(np.clip(totals_of(file).semi_adjacency, 2, MOST_RECORDS))
 
 
-def show(found: Mapping[str, Any], features: Mapping[str, Any], console: Console) -> None:
-    """The table and the costs of a summary."""
+def _moved(file: TableFile, found: xr.Dataset, guarantee: Guarantee | None) -> xr.Dataset:
+    """How far the release moves the log odds of a cell, against the bounds (nats)."""
+    moved, failure, above = found["log_odds_factor"].values, _failure(file), {"direction": "upper"}
+    achieved = float(np.abs(moved[np.isfinite(moved)]).max(initial=0.0))
+    data: dict[str, Any] = {"achieved": achieved, "failure": failure}
+    if guarantee is not None:
+        single = float(guarantee.loss_bound(failure))
+        exceeded = bool(np.isfinite(single)) and achieved > single * (1 + 1e-9)
+        data |= {"single_record_bound": ((), single, above), "single_record_exceeded": exceeded}
+    return xr.Dataset(data)
+
+
+def guarantees(file: TableFile) -> dict[str, tuple[Guarantee, Guarantee]]:
+    """Every guarantee before and after; of noise made for the margins, for the changes it was made for, and for all."""
+    totals = totals_of(file)
+    found = exact_guarantees.before_and_after(file.guarantees, totals)
+    if file.made_for is not None and isinstance(file.mechanism, VectorNoise):
+        reach = min(totals.semi_adjacency, MOST_RECORDS)
+        rows, columns = file.invariants.margins.counts
+        after = file.mechanism.under(sensitivity_space(rows, columns, max(reach, 1)))
+        found[MADE] = (file.mechanism.guarantee, after)
+    return found
+
+
+def repeated(file: TableFile) -> dict[str, Guarantee]:
+    """The first guarantee, of each release of the table."""
+    one = _first(file)
+    return {} if one is None else {f"release {k}": one for k in range(1, file.releases + 1)}
+
+
+def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """What the margins reveal, what the release adds, and which bound is none."""
     one = found["table"]
-    first, second = features
-    after = "posterior" in one
-    heads = ["before", "given the margins", "ratio", *["after the release", "ratio"] * after, "expected count"]
-    made = table("Where an unknown record is", [first, second], heads)
-    for i, row in enumerate(one["given"]):
-        for j in range(len(row)):
-            steps = ["prior", "given", "invariant_ratio", *["posterior", "ratio"] * after, "mean"]
-            cells = [_cell(one[name][i][j], name) for name in steps]
-            add(made, str(i + 1), str(j + 1), *cells)
-    put(made, console)
-    if "achieved" in one:
-        made = table("How far the release moves the log odds of a cell (nats)", ["what"], ["value"])
-        if one["naive"] is not None:
-            add(made, "promise read for one record: no bound", above(one["naive"]))
-        add(made, f"limit at this reader's k = {one['radius']}", above(one["odds_bound"]))
-        add(made, "this release", above(one["achieved"]))
-        put(made, console)
-    if found["costs"] is not None:
-        costs = found["costs"]
-        called = f"Expected length of noise for changes of {costs['records']} records (people)"
-        made = table(called, ["noise"], ["length"])
-        for kind, text in (("own", "made for the margins"), ("usual", "usual")):
-            for name, value in costs[kind].items():
-                add(made, f"{text}: {name}", figure_of(value))
-        put(made, console)
+    if one.attrs["status"] == UNRELIABLE:
+        yield "The walk over tables did not converge, so no number is given."
+        return
+    ratios = one["invariant_ratio"].values
+    ratios = ratios[np.isfinite(ratios) & (ratios > 0.0)]
+    most = max(ratios.max(), 1.0 / ratios.min())
+    yield (
+        f"The margins alone change the probability that a record is in a cell by a factor of up to {figure_of(most)}; "
+        "no guarantee limits this."
+    )
+    if "moved" not in found:
+        return
+    moved, radius = found["moved"], int(one["radius"])
+    if radius == 0:
+        yield "With what the adversary knows, they settle where the record is: the noise hides nothing."
+        return
+    bound = float(one["odds_bound"])
+    yield (
+        f"The noisy table moves the odds of a cell by a factor of up to exp({figure_of(float(moved['achieved']))}); "
+        f"the guarantee allows exp({outward(bound, True)}), for this adversary's k = {radius} records."
+        if np.isfinite(bound)
+        else "No bound limits how far the noisy table may move the odds of a cell."
+    )
+    single = float(moved.get("single_record_bound", np.inf))
+    if np.isfinite(single):
+        passed = "exceeds" if bool(moved["single_record_exceeded"]) else "does not exceed"
+        yield f"For one record it would allow exp({outward(single, True)}): no bound here; this release {passed} it."
 
 
-def _cell(x: float | None, name: str) -> str:
-    if x is None:
-        return UNRELIABLE if name != "ratio" else "–"
-    return figure_of(x) if name in ("invariant_ratio", "ratio", "mean") else share(x)
+def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
+    """The groups of `solve`."""
+    finding, *more = findings(file, found)
+    drawn = figures(file, found)
+    tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
+    made = [Section("What the margins and the noisy table reveal", finding, more, tables, drawn[:1])]
+    if "costs" in found:
+        costs = found["costs"].isel(adjacency=0)
+        own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
+        said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
+        made.append(Section("What the noise costs", said, tables=[_lengths(costs)], figures=drawn[1:]))
+    return made
 
 
-def figures(answer: Answer) -> dict[str, Any]:
-    """The figures of an answer by name; what there is nothing to draw of is left out."""
-    from adversary.desk.figures import exact_figures
+def _cells(file: TableFile, found: xr.Dataset) -> Table:
+    kinds = {
+        "prior": Column("prior", "probability"),
+        "given": Column("given the margins", "probability"),
+        "invariant_ratio": Column("ratio", "number"),
+        "posterior": Column("after the release", "probability"),
+        "ratio": Column("ratio given margins", "number"),
+        "mean": Column("expected count", "number"),
+    }
+    shown = [name for name in kinds if name in found]
+    columns = [*(Column(name, "count") for name in file.invariants.features), *(kinds[name] for name in shown)]
+    table = Table(columns, title="Where an unknown record is", name="table")
+    for i in range(found.sizes["row"]):
+        for j in range(found.sizes["column"]):
+            values = {name: float(found[name][i, j]) for name in shown}
+            absent = {name: UNRELIABLE if name != "ratio" else "–" for name in shown}
+            table.add(i + 1, j + 1, *(absent[name] if np.isnan(x) else x for name, x in values.items()))
+    return table
 
-    first, second = answer.file.invariants.features
-    drawn: dict[str, Any] = {}
-    if answer.posterior.attrs["status"] != UNRELIABLE:
-        drawn["table"] = exact_figures.table_beliefs(answer.posterior, (first, second))
-    if answer.costs is not None:
-        drawn["noise"] = exact_figures.noise_costs(answer.costs, cost_records(answer))
+
+def _bounds(found: Mapping[str, xr.Dataset]) -> Table:
+    table = Table(["change of the log odds of a cell (nats)", Column("at most", "at most")], name="moved")
+    if "single_record_bound" in found["moved"]:
+        table.add("guarantee applied to one record: no bound here", float(found["moved"]["single_record_bound"]))
+    table.add(f"bound for this adversary's k = {int(found['table']['radius'])}", float(found["table"]["odds_bound"]))
+    table.add("this release", float(found["moved"]["achieved"]))
+    return table
+
+
+def _lengths(costs: xr.Dataset) -> Table:
+    title = f"Expected length of noise for changes of {int(costs['adjacency'])} records (people)"
+    table = Table(["noise", Column("length", "number")], title=title, name="noise")
+    for kind, dim, text in (("own", "mechanism", "made for the margins"), ("naive", "baseline", "usual")):
+        for name in costs[dim].values:
+            table.add(f"{text}: {name}", float(costs[kind].sel({dim: name})))
+    return table
+
+
+def figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
+    """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
+
+    def table() -> Any:
+        from adversary.desk.figures import exact_figures
+
+        if found["table"].attrs["status"] == UNRELIABLE:
+            raise ValueError("the walk over tables did not converge")
+        return exact_figures.table_beliefs(found["table"], file.invariants.features)
+
+    def noise() -> Any:
+        from adversary.desk.figures import exact_figures
+
+        return exact_figures.noise_costs(found["costs"].isel(adjacency=0))
+
+    beliefs = "Probability that an unknown record is in each cell, before and after each step."
+    drawn = [Figure("table", table, beliefs)]
+    if "costs" in found:
+        drawn.append(
+            Figure("noise", noise, "Expected length of the noise made for the margins, and of the usual kinds.")
+        )
     return drawn
-
-
-def data(answer: Answer) -> xr.DataTree:
-    """The posterior, and the costs beside it."""
-    plain = {key: int(value) if isinstance(value, bool) else value for key, value in answer.posterior.attrs.items()}
-    groups = {"table": answer.posterior.assign_attrs(plain)}
-    if answer.costs is not None:
-        groups["costs"] = answer.costs
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
-    tree.attrs.update(title=answer.file.title or answer.file.path.name, source=answer.file.source, seed=SEED)
-    return tree

@@ -1,4 +1,4 @@
-"""`adversary explain`: a promise, a scenario or a tolerated risk in words, for whoever must trust the numbers."""
+"""`adversary explain`: a guarantee, a scenario or a tolerated risk in words, for whoever must trust the numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ import typer
 
 from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import SEED, Json, Truths, number, one_line_errors, read_scenario, whole
+from adversary.desk.commands.options import (
+    SEED,
+    Form,
+    Json,
+    Out,
+    Quiet,
+    Truths,
+    answering,
+    number,
+    read_scenario,
+    whole,
+)
 from adversary.desk.files import Scenario, check_releases, load_profile_file, read_toml
-from adversary.desk.kit import tell
+from adversary.desk.kit import Document, audit_words
 from adversary.desk.report import EVERYONE, ExplainRequest, explain_answer
 from adversary.driver import audit
 from adversary.policy.explain import AUDIENCES, TOPICS
@@ -43,10 +54,13 @@ def explain_command(
         str | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
     ] = None,
     truth: Truths = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """What a promise, a tolerated risk or an audit means, in words."""
-    with one_line_errors(file):
+    """What a guarantee, a tolerated risk or an audit means, in words."""
+    with answering(form, as_json, quiet, out, file=file) as answer:
         given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
         numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
         asked_of = {"priors": prior, "failure": failure, "releases": releases}
@@ -65,16 +79,15 @@ def explain_command(
         if truth and not scenario:
             raise ValueError("--truth replaces a count of a scenario file, and there is none")
         if file is None:
-            answer = _of_promise(numbers, options, chance)
+            answer(_of_guarantee(numbers, options, chance))
         elif scenario:
-            answer = _of_scenario(read_scenario(file, truth), options, chance)
+            answer(_of_scenario(read_scenario(file, truth), options, chance))
         else:
-            answer = _of_profiles(file, options, chance)
-    tell(answer, explain_answer.show, as_json)
+            answer(_of_profiles(file, options, chance))
 
 
-def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> dict[str, Any]:
-    """A promise by its numbers."""
+def _of_guarantee(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> Document:
+    """A guarantee by its numbers."""
     names = [name for name in numbers if name != "delta"]
     if "delta" in numbers and names != ["epsilon"]:
         others = " and ".join(f"--{name}" for name in names if name != "epsilon") or "nothing"
@@ -83,10 +96,11 @@ def _of_promise(numbers: dict[str, float], options: dict[str, Any], failure: flo
     guarantee, parameters = bounds_answer.guarantee_of(**parts)
     title = bounds_answer.title(guarantee, parameters)
     subject = explain_answer.of_guarantee(guarantee, guarantee.definition)
-    return explain_answer.answer(title, [subject], ExplainRequest(**options, failure=failure))
+    asked = ExplainRequest(**options, failure=failure)
+    return explain_answer.document(title, explain_answer.solve([subject], asked))
 
 
-def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
+def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | None) -> Document:
     """A scenario, audited where that is to be told."""
     chance, tree = scenario.failure if failure is None else failure, None
     if options["topic"] in (None, "audit"):
@@ -95,10 +109,12 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
     subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = failure is not None or "failure" in scenario.document
     title, asked = scenario.title or scenario.path.name, ExplainRequest(**options, failure=chance if said else None)
-    return explain_answer.answer(title, subjects, asked, explain_answer.notes(scenario, tree))
+    warnings = [] if tree is None else audit_words.warnings(tree)
+    found = explain_answer.solve(subjects, asked)
+    return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)
 
 
-def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> dict[str, Any]:
+def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> Document:
     """A profile file, with what its releases may each be given, and what may fail, as the file or the options say."""
     read = load_profile_file(file)
     if failure is not None:
@@ -107,7 +123,7 @@ def _of_profiles(file: Path, options: dict[str, Any], failure: float | None) -> 
     others = failure is not None or any(name in read.document for name in ("failure", "delta", "releases"))
     subjects = explain_answer.of_profiles(read, releases=None if releases is None else int(releases), others=others)
     asked = ExplainRequest(**{**options, "releases": None}, failure=failure)
-    return explain_answer.answer(read.title or file.name, subjects, asked)
+    return explain_answer.document(read.title or file.name, explain_answer.solve(subjects, asked))
 
 
 def _is_scenario(file: Path) -> bool:

@@ -1,41 +1,23 @@
-"""The command `adversary invariants`: what statistics published exactly cost, of a scenario or of a table."""
+"""`adversary invariants`: what statistics published exactly cost, of a scenario or of a table."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import xarray as xr
-from rich.console import Console
-from rich.text import Text
 
-from adversary._core import blocks
-from adversary.desk.answers import (
-    exact_adversaries,
-    exact_guarantees,
-    table_answer,
-)
-from adversary.desk.commands.options import SEED, Json, Truths, directory, number, one_line_errors, read_scenario
-from adversary.desk.files import Scenario, load_table_file, read_toml
-from adversary.desk.kit import audit_words, exact_words, safe_names, tell
+from adversary.desk.answers import exact_adversaries, exact_guarantees, table_answer
+from adversary.desk.commands.options import SEED, Form, Json, Out, Quiet, Truths, answering, number, read_scenario
+from adversary.desk.files import load_table_file, read_toml
+from adversary.desk.kit import Card, Document, Figure, Section, audit_words, safe_names
 from adversary.desk.report import how
 from adversary.driver import audit
+from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
-
-
-@dataclass(frozen=True)
-class Worked:
-    """A file worked out: its answer as one JSON object, how to show it, its figures by name, and its data."""
-
-    found: dict[str, Any]
-    show: Callable[[Mapping[str, Any], Console], None]
-    figures: Callable[[], dict[str, Any]]
-    data: xr.DataTree
 
 
 def invariants_command(
@@ -45,26 +27,19 @@ def invariants_command(
             help=r"Scenario file with an exact level or \[invariants], or a table file.", metavar="SCENARIO.toml"
         ),
     ],
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for figures, SVG and PNG, and invariants.nc.", metavar="DIR")
-    ] = None,
+    out: Out = None,
     as_json: Json = False,
     truth: Truths = None,
     failure: Annotated[
         str | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """What exact totals beside a noisy release cost: guarantees before and after, and what readers learn."""
-    with one_line_errors(scenario), directory(out) as folder:
+    """What exact totals beside a noisy release cost: guarantees before and after, and what adversaries learn."""
+    with answering(form, as_json, quiet, out, file=scenario) as answer:
         chance = None if failure is None else number("--failure", failure)
-        worked = _table(scenario, truth, chance) if _is_table(scenario) else _plan(scenario, truth, chance)
-        if folder is not None:
-            from adversary.desk.answers import figure_files
-
-            figure_files.write(worked.figures(), folder, worked.data, "invariants.nc")
-    tell(worked.found, worked.show, as_json)
-    if out is not None:
-        print(f"figures and data in {out}", file=sys.stderr)
+        answer((_table if _is_table(scenario) else _plan)(scenario, truth, chance))
 
 
 def _is_table(path: Path) -> bool:
@@ -74,7 +49,7 @@ def _is_table(path: Path) -> bool:
     return "table" in document
 
 
-def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Worked:
+def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Document:
     """A scenario, audited by the exact engine."""
     scenario = read_scenario(path, changes)
     totals = exact_adversaries.published(scenario)
@@ -83,82 +58,79 @@ def _plan(path: Path, changes: list[str] | None, failure: float | None) -> Worke
     tree = audit(
         *what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED, progress=True
     )
-    every = audit_words.cases(scenario, tree)
-    answers = {name: exact_adversaries.summary(one, part) for name, one, part in every}
-    said = {name: exact_adversaries.sentences(one) for name, one in answers.items()}
-    first = next(iter(answers.values()))
-    common = {key: first[key] for key in ("published", "promises", "composition")}
-    cases = {name: {"readers": one["readers"], "words": said[name]} for name, one in answers.items()}
-    found = {
-        **_about(scenario), "kind": "plan", "engine": how(every[0][2]), **common,
-        **cases.get("", {"truths": cases}),
-        "conclusion": exact_words.verdict(first),
-    }  # fmt: skip
-    tree.attrs.update(title=found["title"], source=scenario.source)
-    return Worked(found, _show_plan, lambda: _figures(scenario, totals, every, answers), tree)
+    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
+    groups = exact_guarantees.solve(scenario.invariants, totals, pairs, exact_adversaries.releases(scenario))
+    cases = audit_words.cases(scenario, tree)
+    found = [exact_adversaries.solve(one, part) for _, one, part in cases]
+    names = [name for name, _, _ in cases]
+    for group in found[0]:
+        each = [one[group] for one in found]
+        groups[group] = xr.concat(each, dim="truth").assign_coords(truth=names) if names[0] else each[0]
+    files = safe_names(names)
+    parts = [
+        section
+        for (name, one, part), numbers in zip(cases, found, strict=True)
+        for section in exact_adversaries.sections(one, part, numbers, files[name])
+    ]
+    for group, numbers_of in groups.items():
+        tree[group] = xr.DataTree(numbers_of)
+    made = _document(scenario, tree, totals, pairs, groups, parts)
+    if found[0]:
+        made.provenance.append(("Computed by", how(cases[0][2])))
+    made.warnings += audit_words.warnings(tree)
+    return made
 
 
-def _about(file: Any) -> dict[str, str]:
-    return {"title": file.title or file.path.name, "description": file.description, "source": file.source}
-
-
-def _show_plan(found: Mapping[str, Any], console: Console) -> None:
-    _show_first(found, console)
-    if any(case["readers"] for case in found.get("truths", {"": found}).values()):
-        console.print(Text(f"What follows: {found['engine']}"))
-    for name, case in found.get("truths", {"": found}).items():
-        if name:
-            console.print(Text(f"\nUnder the truth {name}"))
-        exact_adversaries.show(case, console)
-        console.print()
-        for sentence in case["words"]:
-            console.print(Text(sentence))
-
-
-def _show_first(found: Mapping[str, Any], console: Console) -> None:
-    """What does not depend on a reader."""
-    console.print(Text(found["title"], style="bold"))
-    console.print(Text(found["conclusion"]))
-    exact_guarantees.show_margins(found["published"], console)
-    if found["promises"]:
-        exact_guarantees.show_promises(found["promises"], found["published"]["records_covered"], console)
-    exact_guarantees.show_composition(found["composition"], console)
-
-
-def _figures(scenario: Scenario, totals: ExactTotals, every: list[Any], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """The odds of every truth against their limits, and the first promise before and after."""
-    from adversary.desk.figures import exact_figures, trade_off_curves
-
-    drawn: dict[str, Callable[[], Any]] = {}
-    files = safe_names(name for name, _, _ in every)
-    for name, one, part in every:
-        moves = exact_adversaries.moves(one, part)
-        if moves:
-            drawn["_".join(filter(None, [files[name], "odds"]))] = partial(
-                exact_figures.odds_moved, answers[name], moves
-            )
-    for name, promise in list((scenario.guarantee or {}).items())[:1]:
-        if not totals.disclosed:
-            both = {f"{name}, one record": promise.group(totals.each), f"{name}, beside it": totals.promised(promise)}
-            drawn["promise"] = partial(trade_off_curves.trade_off, both)
-    return {key: drawn[key]() for key in blocks.track(list(drawn), "drawing")}
-
-
-def _table(path: Path, changes: list[str] | None, failure: float | None) -> Worked:
+def _table(path: Path, changes: list[str] | None, failure: float | None) -> Document:
     """A table file."""
     if changes:
         raise ValueError(f"--truth replaces counts of a scenario; {path} is a table file, got {changes[0]!r}")
-    answer = table_answer.work_out(load_table_file(path, failure))
-    file = answer.file
-    summary = table_answer.summary(answer)
-    said = [*exact_words.cost(summary), *exact_words.of_table(summary)]
-    found = {**_about(file), "kind": "table", **summary, "words": said, "conclusion": exact_words.verdict(summary)}
+    file = load_table_file(path, failure)
+    totals, pairs = table_answer.totals_of(file), table_answer.guarantees(file)
+    found = table_answer.solve(file)
+    groups = exact_guarantees.solve(file.invariants, totals, pairs, table_answer.repeated(file)) | found
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
+    return _document(file, tree, totals, pairs, groups, table_answer.sections(file, found), file.made_for)
 
-    def show(found: Mapping[str, Any], console: Console) -> None:
-        _show_first(found, console)
-        table_answer.show(found, file.invariants.named, console)
-        console.print()
-        for sentence in found["words"]:
-            console.print(Text(sentence))
 
-    return Worked(found, show, lambda: table_answer.figures(answer), table_answer.data(answer))
+def _document(
+    file: Any,
+    tree: xr.DataTree,
+    totals: ExactTotals,
+    pairs: Mapping[str, tuple[Guarantee, Guarantee]],
+    groups: Mapping[str, xr.Dataset],
+    parts: Sequence[Section],
+    made_for: int | None = None,
+) -> Document:
+    """The guarantees first, then the other parts; the first finding of these is the sentence of the card."""
+    lines = list(exact_guarantees.findings(file.invariants, totals, pairs, made_for))
+    drawn = [] if totals.disclosed else _trade_off(pairs)
+    first = exact_guarantees.section(file.invariants, totals, groups, lines, drawn, made_for)
+    figure = next((figure for part in parts for figure in part.figures), None)
+    card = Card(exact_guarantees.verdict(totals, pairs, made_for), figure=figure)
+    for part in parts[:1]:
+        card.sentence = part.finding
+        part.figures = [one for one in part.figures if one is not figure]
+    tree.attrs.update(title=file.title or file.path.name, source=file.source)
+    return Document(
+        tree.attrs["title"],
+        tree,
+        list(groups),
+        card,
+        [file.description] * bool(file.description),
+        [first, *parts],
+        provenance=[("Source", file.source)] * bool(file.source),
+    )
+
+
+def _trade_off(pairs: Mapping[str, tuple[Guarantee, Guarantee]]) -> list[Figure]:
+    """The first guarantee before and after."""
+
+    def draw(name: str, before: Guarantee, after: Guarantee) -> Any:
+        from adversary.desk.figures import trade_off
+
+        return trade_off({f"{name}, one record": before, f"{name}, beside totals": after})
+
+    caption = "Most detections that any test of one record has at each false alarm probability, before and after."
+    return [Figure("guarantee", partial(draw, name, *pair), caption) for name, pair in list(pairs.items())[:1]]

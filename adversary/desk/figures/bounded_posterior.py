@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaincc, gammaln, ndtr
 
-from adversary._core import Floats, as_array
+from adversary._core import Floats, as_array, interval, percent
 from adversary.analyst.bounded import Flat, NormalInverseGamma, Prior, largest_variance, mean_range
 
 if TYPE_CHECKING:
     from adversary.analyst.bounded import Posterior
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
 
 from matplotlib.artist import Artist
@@ -25,10 +25,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from adversary._core import percent
 from adversary.analyst.bounded import Posterior
-from adversary.desk.kit import BLUE, BOUND, COLOURS, GREY, INK, LIGHT, panel_title, styled, title
-from adversary.desk.kit.bounded_words import NAMES, span
+from adversary.desk.kit import BLUE, BOUND, COLOURS, GREY, INK, LIGHT, PARAMETERS, panel_title, styled, title
 
 PRIOR_POINTS = 4001
 
@@ -185,8 +183,8 @@ def marginals(
     prior : draw what the first one believed before, dashed, where that is a density
     """
     first = next(iter(posteriors.values()))
-    figure, more = Figure(figsize=(11.0, 4.6), layout="constrained"), dict[str, Artist]()
-    for ax, name in zip(figure.subplots(1, 2), ("mu", "sigma"), strict=True):
+    figure, more = Figure(figsize=(6.8, 6.4), layout="constrained"), dict[str, Artist]()
+    for ax, name in zip(figure.subplots(2, 1), ("mu", "sigma"), strict=True):
         x = np.linspace(*_range(posteriors, name), POINTS)
         lines = {called: as_array(one.density(name, x)) for called, one in posteriors.items()}
         for (called, line), colour in zip(lines.items(), cycle(COLOURS), strict=False):
@@ -201,12 +199,12 @@ def marginals(
         tops = [float(line.max()) for line in lines.values()]
         if _plain_density(ax, first.release.bounds, name, x, min(max(tops), 2.0 * tops[0])):
             more["grey"] = Patch(color=LIGHT, lw=0, label="impossible")
-        ax.set_xlabel(_axis(NAMES[name], quantity, unit))
-        panel_title(ax, f"{NAMES[name]}: {span((low, high))} with probability {percent(prob)}")
-    shaded = Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest interval, {percent(prob)}, {next(iter(posteriors))}")
+        ax.set_xlabel(_axis(PARAMETERS[name], quantity, unit))
+        panel_title(ax, f"{PARAMETERS[name]}: {interval((low, high))}")
+    shaded = Patch(color=BLUE, alpha=0.18, lw=0, label=f"shortest {percent(prob)} interval")
     _key(figure, posteriors, [shaded, *more.values()])
-    ends = [f"{span(one.hdi('mu', prob))} {name}" for name, one in posteriors.items()]
-    title(figure, f"With probability {percent(prob)} the {_of('mean', quantity)} is {', '.join(ends)}")
+    ends = interval(first.hdi("mu", prob))
+    title(figure, f"The {_of('mean', quantity)} is {ends} with probability {percent(prob)}")
     return figure
 
 
@@ -219,7 +217,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     """
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure = Figure(figsize=(9.6, 5.8), layout="constrained")
+    figure = Figure(figsize=(6.8, 5.2), layout="constrained")
     ax = figure.add_subplot()
     means, deviations = _range(posteriors, "mu"), _range(posteriors, "sigma")
     ax.set(xlim=means, ylim=(0.0, deviations[1]))
@@ -242,8 +240,7 @@ def joint(posteriors: Posteriors, *, quantity: str = "", unit: str = "") -> Figu
     ax.set(xlabel=_axis("mean", quantity, unit), ylabel=_axis("standard deviation", quantity, unit))
     dark = Line2D([], [], color=INK, lw=1.4, label="largest that the bounds allow")
     _key(figure, posteriors, [dark, Line2D([], [], color=INK, ls="", marker="x", label="released")])
-    lost = [f"{percent(round(float(one.infeasible), 6))} {name}" for name, one in posteriors.items()]
-    title(figure, f"Means and deviations that no such data have: {', '.join(lost)}")
+    title(figure, _impossible(posteriors, "the posterior", lambda one: one.infeasible))
     panel_title(ax, f"regions with {' and '.join(map(percent, LEVELS))} of the probability")
     return figure
 
@@ -253,7 +250,7 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
     """Density of one more value, the first one filled; grey are values that the bounds rule out."""
     first = next(iter(posteriors.values()))
     a, b = (float(end) for end in first.release.bounds)
-    figure = Figure(figsize=(8.8, 4.6), layout="constrained")
+    figure = Figure(figsize=(6.8, 4.0), layout="constrained")
     ax = figure.add_subplot()
     wide = max(0.0 if one.constrained else 1.2 * float(one.predictive().sd) for one in posteriors.values())
     reach = min(wide, b - a) if np.isfinite(wide) else b - a
@@ -268,9 +265,16 @@ def predictive(posteriors: Posteriors, *, quantity: str = "", unit: str = "") ->
     _plain_density(ax, (a, b), "mu", x, max(tops))
     ax.set_xlabel(_axis("a new value", quantity, unit))
     _key(figure, posteriors, [Patch(color=LIGHT, lw=0, label="impossible")])
-    outside = [f"{percent(float(one.predictive().outside))} {name}" for name, one in posteriors.items()]
-    title(figure, f"New values outside {a:g} to {b:g}: {', '.join(outside)}")
+    title(figure, _impossible(posteriors, "new values", lambda one: one.predictive().outside))
     return figure
+
+
+def _impossible(posteriors: Posteriors, what: str, share: Callable[[Posterior], float]) -> str:
+    """How much of a posterior is impossible where it ignores the bounds."""
+    lost = [float(share(one)) for one in posteriors.values() if not one.constrained]
+    if not lost:
+        return f"The bounds rule out none of {what}"
+    return f"Ignoring the bounds makes {percent(round(max(lost), 6))} of {what} impossible"
 
 
 def _coloured(posteriors: Posteriors) -> Iterator[tuple[tuple[str, Posterior], str]]:
@@ -316,7 +320,7 @@ def _cross(ax: Axes, one: Posterior) -> None:
 
 def _key(figure: Figure, posteriors: Posteriors, more: list[Artist]) -> None:
     lines: list[Artist] = [Line2D([], [], color=colour, label=name) for (name, _), colour in _coloured(posteriors)]
-    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=len(lines) + len(more), frameon=False)
+    figure.legend(handles=[*lines, *more], loc="outside lower center", ncols=3, frameon=False)
 
 
 def _axis(what: str, quantity: str, unit: str) -> str:

@@ -44,8 +44,8 @@ def length(study: xr.Dataset) -> Figure:
     figure, axes = _panels(study)
     for (row, column), ax in np.ndenumerate(axes):
         _curves(ax, study.isel(epsilon=row, truth=column), "length")
-    _finish(figure, axes, study, "mean length", log=True)
-    title(figure, _gain(study, "length", f"the {_interval(study)}"))
+    _finish(figure, axes, study, f"mean length of the interval of {NAMES[study.attrs['parameter']]}", log=True)
+    title(figure, _gain(study, "length", "intervals", "long"))
     return figure
 
 
@@ -59,12 +59,12 @@ def rmse(study: xr.Dataset, estimate: str = "mode") -> Figure:
     """
     if estimate not in study["estimate"].values:
         raise ValueError(f"estimate must be one of {', '.join(map(str, study['estimate'].values))}, got {estimate!r}")
-    chosen, what = study.sel(estimate=estimate), f"RMSE of the posterior {estimate} of {_parameter(study)}"
+    chosen = study.sel(estimate=estimate)
     figure, axes = _panels(study)
     for (row, column), ax in np.ndenumerate(axes):
         _curves(ax, chosen.isel(epsilon=row, truth=column), "rmse")
-    _finish(figure, axes, study, f"RMSE of the posterior {estimate}", log=True)
-    title(figure, _gain(chosen, "rmse", f"the {what}"))
+    _finish(figure, axes, study, f"RMSE of the {estimate} of {NAMES[study.attrs['parameter']]}", log=True)
+    title(figure, _gain(chosen, "rmse", "errors", "large"))
     return figure
 
 
@@ -85,7 +85,7 @@ def coverage(study: xr.Dataset) -> Figure:
         Line2D([], [], color=INK, lw=1.0, label=f"nominal, {percent(nominal)}"),
         Patch(color=LIGHT, label=f"within {ERRORS:g} standard errors of it"),
     ]
-    _finish(figure, axes, study, "coverage", log=False, extra=extra)
+    _finish(figure, axes, study, f"coverage of {NAMES[study.attrs['parameter']]}", log=False, extra=extra)
     title(figure, _covered(study))
     return figure
 
@@ -149,54 +149,21 @@ def _finish(
     )
 
 
-def _gain(study: xr.Dataset, name: str, what: str) -> str:
-    """How much smaller the bounds make a variable: where most, and for the largest data."""
+def _gain(study: xr.Dataset, name: str, what: str, how: str) -> str:
+    """How much larger a variable is without the bounds, at most; its range where only one use of them was studied."""
     if study.sizes["constrained"] < 2:
         low, high = (figure_of(float(end)) for end in (study[name].min(), study[name].max()))
         return f"{what} {USES[bool(study['constrained'])]}: {low} to {high}"
-    times = study[name].sel(constrained=False) / study[name].sel(constrained=True)
-    largest = times.sel(n=times["n"].max())
-    low, high = (f"{float(end):.3g}" for end in (largest.min(), largest.max()))
-    ends = low if low == high else f"{low} to {high}"
-    how = "long" if name == "length" else "large"
-    if times.sizes["n"] == 1:
-        return f"without the bounds {what} is {ends} times as {how} as with them"
-    at, most = _where(study, times, int(np.argmax(times.values))), float(times.max())
-    size = int(times["n"].max())
-    return (
-        f"without the bounds {what} is up to {most:.3g} times as {how} as with them ({at}), and {ends} times at "
-        f"n = {size:,}"
-    )
+    times = float((study[name].sel(constrained=False) / study[name].sel(constrained=True)).max())
+    return f"ignoring the bounds makes {what} up to {times:.3g} times as {how}"
 
 
 def _covered(study: xr.Dataset) -> str:
-    """The least and the largest coverage, and where."""
-    parts = []
-    for end in (np.argmin(study["coverage"].values), np.argmax(study["coverage"].values)):
-        value = percent(float(study["coverage"].values.ravel()[int(end)]))
-        parts.append(f"{value} of data sets ({_where(study, study['coverage'], int(end))})")
-    return f"the {_interval(study)} covers in {parts[0]} to {parts[1]}"
-
-
-def _where(study: xr.Dataset, values: xr.DataArray, index: int) -> str:
-    """The cell of a flat index, by what differs between cells."""
-    at = dict(zip(values.dims, np.unravel_index(index, values.shape), strict=True))
-    words = [f"n = {int(study['n'].values[at['n']]):,}", str(study["truth"].values[at["truth"]])]
-    words += [_epsilon(study, int(at["epsilon"]))] * (study.sizes["epsilon"] > 1)
-    words += [f"prior {study['prior'].values[at['prior']]}"] * (study.sizes["prior"] > 1)
-    if "constrained" in at:
-        words.append(USES[bool(study["constrained"].values[at["constrained"]])])
-    return ", ".join(words).replace(" = ", "\u00a0=\u00a0").replace(" + ", "\u00a0+\u00a0")
+    """The least and the largest coverage."""
+    least, most = (percent(float(end)) for end in (study["coverage"].min(), study["coverage"].max()))
+    return f"{percent(float(study.attrs['prob']))} intervals cover in {least} to {most} of data sets"
 
 
 def _epsilon(study: xr.Dataset, row: int) -> str:
     first, second = (float(study[f"epsilon_{part}"].values[row]) for part in ("mean", "variance"))
     return f"epsilon = {first:g} + {second:g}"
-
-
-def _parameter(study: xr.Dataset) -> str:
-    return NAMES[study.attrs["parameter"]]
-
-
-def _interval(study: xr.Dataset) -> str:
-    return f"{percent(float(study.attrs['prob']))} interval of {_parameter(study)}"

@@ -21,7 +21,6 @@ from adversary.desk.kit import (
     in_percent,
     panel_title,
     styled,
-    telling,
     title,
 )
 from adversary.desk.kit.audit_words import called
@@ -30,48 +29,47 @@ _POINTS = 400
 
 
 @styled
-def odds_moved(found: Mapping[str, Any], moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
-    """How often releases move the odds by more than a factor, against the limits with and without the exact totals.
+def odds_moved(limits: xr.Dataset, moves: Mapping[str, tuple[Floats, Floats]]) -> Figure:
+    """How often releases move the odds by more than a factor, against the bounds with and without the exact totals.
 
     Parameters
     ----------
-    found : the summary of `exact_readers`
-    moves : by reader, how far every release moves the log odds, and its share
+    limits : of `exact_adversaries.solve`
+    moves : by adversary, how far every release moves the log odds, and its share
 
     Raises
     ------
-    ValueError : no reader is left to move
+    ValueError : no adversary is left to move
     """
     if not moves:
-        raise ValueError("every reader is sure before the noise is read")
-    definition = _telling(found, moves)
-    limits = found["readers"][next(iter(moves))]["bounds"][definition]
-    figure = Figure(figsize=(9.6, 4.9), layout="constrained")
+        raise ValueError("every adversary is sure before the noise is read")
+    rows = limits.sel(definition=_telling(limits, list(moves)), adversary=list(moves))
+    ends = {key: float(rows[key][0]) for key in ("single_record_bound", "semi_adjacency_bound")}
+    figure = Figure(figsize=(6.8, 4.6), layout="constrained")
     ax = figure.subplots()
-    ends = [limits[key] for key in ("naive", "semi_limit") if limits[key] is not None]
     reached = (float(np.abs(moved[weight > 1e-6]).max(initial=0.0)) for moved, weight in moves.values())
-    most = 1.15 * max([*ends, *reached])
+    most = 1.15 * max([*(end for end in ends.values() if np.isfinite(end)), *reached])
     at = np.linspace(0.0, most, _POINTS)
     drawn: dict[bytes, tuple[Floats, list[str]]] = {}
     for name, (moved, weight) in moves.items():
         further = _beyond(np.abs(moved), weight, at)
         drawn.setdefault(np.round(further, 9).tobytes(), (further, []))[1].append(name)
     for (further, names), colour in zip(drawn.values(), COLOURS * len(drawn), strict=False):
-        text = ",\n".join(name or "the reader" for name in names)
+        text = ",\n".join(name or "the adversary" for name in names)
         ax.plot(at, further, color=colour, drawstyle="steps-post", label=text, gid=f"moved {names[0]}")
     ax.set(xlim=(0.0, most), ylim=(0.0, 1.12))
-    after = f"a(t) = {found['published']['used']} records"
-    for key, text, colour in (("naive", "one record: no bound", BOUND_COLOURS[0]), ("semi_limit", after, INK)):
-        if limits[key] is not None:
-            ax.axvline(limits[key], color=colour, lw=1.6, ls=BOUND, gid=key)
+    texts = {"single_record_bound": "one record", "semi_adjacency_bound": f"a(t) = {limits.attrs['semi_adjacency']}"}
+    for (key, text), colour in zip(texts.items(), (BOUND_COLOURS[0], INK), strict=True):
+        if np.isfinite(ends[key]):
+            ax.axvline(ends[key], color=colour, lw=1.6, ls=BOUND, gid=key)
             place: Any = {"xytext": (5, 0), "textcoords": "offset points", "va": "top", "fontsize": 9.5}
-            ax.annotate(text, (limits[key], 1.1), color=colour, **place)
+            ax.annotate(text, (ends[key], 1.1), color=colour, **place)
     if list(moves) != [""]:
-        ax.legend(loc="center right", framealpha=1.0, edgecolor="none", fontsize=9.5)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9.5)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda e, _: f"{e:g}\n×{_factor(e)}"))
     in_percent(ax.yaxis)
     ax.set(xlabel="change of the log odds, and of the odds, after the totals", ylabel="releases that move them further")
-    title(figure, _moved_title(found, moves, definition))
+    title(figure, _moved_title(rows))
     return figure
 
 
@@ -81,12 +79,12 @@ def _factor(e: float) -> str:
     return f"{factor:,.0f}" if 1e3 <= factor < 1e7 else f"{factor:g}"
 
 
-def _telling(found: Mapping[str, Any], moves: Mapping[str, Any]) -> str:
-    """The first promise that releases pass when it is read for one record; else the kept one with the lowest limit."""
-    kept, passed = telling(found, moves)
-    first = found["readers"][next(iter(moves))]["bounds"]
-    limits: dict[str, float] = {key: first[key]["semi_limit"] or np.inf for key in kept}
-    return passed[0] if passed else min(limits, key=limits.__getitem__)
+def _telling(limits: xr.Dataset, names: list[str]) -> str:
+    """The first definition that releases exceed if it is applied to one record; else the one with the lowest bound."""
+    kept = limits.sel(adversary=names, definition=~(limits["status"] == "violated").any("adversary"))
+    passed = kept["single_record_exceeded"].any("adversary")
+    order = kept["semi_adjacency_bound"].isel(adversary=0).where(~passed, -np.inf)
+    return str(kept["definition"].values[int(np.argmin(order.values))])
 
 
 def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
@@ -96,24 +94,22 @@ def _beyond(size: Floats, weight: Floats, at: Floats) -> Floats:
     return np.asarray(above[np.searchsorted(size[order], at * (1 + 1e-9) + 1e-12, side="right")])
 
 
-def _moved_title(found: Mapping[str, Any], moves: Mapping[str, Any], definition: str) -> str:
-    rows = {name: found["readers"][name]["bounds"][definition] for name in moves}
-    worst = max(rows.values(), key=lambda row: row["naive_outside"] or 0.0)
-    if worst["naive"] is None:
-        return f"{called(definition)} sets no limit that holds for certain"
-    said = f"Beside exact totals {called(definition)} for one record is no bound"
-    if not worst["naive_broken"]:
-        return f"{said}, though releases pass it no more often than it may fail"
-    return f"{said}: {share(worst['naive_outside'])} of releases lead beyond it"
+def _moved_title(rows: xr.Dataset) -> str:
+    name, beyond = called(str(rows["definition"].item())), rows["prob_beyond_single_record"].fillna(0.0)
+    if not np.isfinite(rows["single_record_bound"][0]):
+        return f"{name} sets no bound that is certain"
+    if not bool(rows["single_record_exceeded"].any()):
+        return f"No adversary exceeds {name} for one record"
+    return f"{share(float(beyond.max()))} of releases exceed {name} for one record"
 
 
 @styled
 def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     """Where a record is believed to be: before anything, given the margins, after the release, with its limits."""
     cells = [(i, j) for i in range(found.sizes["row"]) for j in range(found.sizes["column"])]
-    figure = Figure(figsize=(9.6, 1.6 + 0.42 * len(cells)), layout="constrained")
+    figure = Figure(figsize=(6.8, 1.6 + 0.42 * len(cells)), layout="constrained")
     ax = figure.subplots()
-    steps = {"prior": ("before anything", GREY), "given": ("given the margins", COLOURS[1])}
+    steps = {"prior": ("prior", GREY), "given": ("given the margins", COLOURS[1])}
     steps |= {"posterior": ("after the release", BLUE)} if "posterior" in found else {}
     place = np.arange(len(cells))[::-1]
     if "posterior" in found and "odds_bound" in found and np.isfinite(float(found["odds_bound"])):
@@ -126,9 +122,7 @@ def table_beliefs(found: xr.Dataset, features: tuple[str, str]) -> Figure:
     in_percent(ax.xaxis)
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(steps), frameon=False, fontsize=9.5)
     largest = float(np.nanmax(np.abs(np.log(found["invariant_ratio"].values[found["given"].values > 0]))))
-    bars = "; bars: as far as the promise lets the release move it" if "posterior" in found else ""
-    factor = figure_of(float(np.exp(largest)))
-    title(figure, f"The margins alone change a cell's probability by a factor of up to {factor}{bars}")
+    title(figure, f"Margins alone change a cell's probability up to {figure_of(float(np.exp(largest)))}-fold")
     return figure
 
 
@@ -140,18 +134,17 @@ def _limits(found: xr.Dataset) -> tuple[Floats, Floats]:
 
 
 @styled
-def noise_costs(costs: xr.Dataset, records: int) -> Figure:
-    """Expected length of the noise made for the margins against the usual one, for changes of so many records."""
-    one = costs.sel(adjacency=records)
+def noise_costs(one: xr.Dataset) -> Figure:
+    """Expected length of the noise made for the margins against the usual one, for changes of one number of records."""
     own = {str(name): float(one["own"].sel(mechanism=name)) for name in one["mechanism"].values}
     usual = {str(name): float(one["naive"].sel(baseline=name)) for name in one["baseline"].values}
     pure, norms = ([name for name in names if name != "gaussian"] for names in (own, usual))
     panels = [
-        (f"Gaussian DP, mu = {costs.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
-        (f"Pure DP, epsilon = {costs.attrs['epsilon']:g}", pure, norms),
+        (f"Gaussian DP, mu = {one.attrs['mu']:g}", ["gaussian"], ["gaussian"]),
+        (f"Pure DP, epsilon = {one.attrs['epsilon']:g}", pure, norms),
     ]
-    figure = Figure(figsize=(9.6, 3.9), layout="constrained")
-    for ax, (name, ours, theirs) in zip(figure.subplots(1, 2), panels, strict=True):
+    figure = Figure(figsize=(6.8, 5.6), layout="constrained")
+    for ax, (name, ours, theirs) in zip(figure.subplots(2, 1), panels, strict=True):
         values = [*(own[k] for k in ours), *(usual[k] for k in theirs)]
         texts = [*(f"made for the margins\n({k})" for k in ours), *(f"usual ({k})" for k in theirs)]
         colours = [BLUE] * len(ours) + [GREY] * len(theirs)
@@ -164,8 +157,5 @@ def noise_costs(costs: xr.Dataset, records: int) -> Figure:
         ax.set(xlim=(0.0, 1.18 * max(values)), xlabel="expected length of the noise (people)")
         panel_title(ax, name)
     shorter = percent(1.0 - own["gaussian"] / usual["gaussian"])
-    title(
-        figure,
-        f"For changes of {records} records Gaussian noise made for the margins is {shorter} shorter than the usual",
-    )
+    title(figure, f"Gaussian noise made for the margins is {shorter} shorter")
     return figure

@@ -16,11 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from adversary._core import Floats, percent
+from adversary._core import Floats, interval, percent
 from adversary.analyst.regression import RegressionRelease
-from adversary.desk.kit import BLUE, BOUND, COLOURS, LIGHT, of_what, panel_title, shortest, styled, title
-from adversary.desk.kit.bounded_words import span
-from adversary.desk.kit.regression_words import NAMES
+from adversary.desk.kit import BLUE, BOUND, COEFFICIENTS, COLOURS, LIGHT, panel_title, shortest, styled, title
 
 Draws = Mapping[str, xr.Dataset]
 CELLS = 70
@@ -30,17 +28,16 @@ POINTS = 61
 
 
 @styled
-def marginals(draws: Draws, prob: float = 0.95, *, x: str = "", y: str = "") -> Figure:
+def marginals(draws: Draws, prob: float = 0.95) -> Figure:
     """Densities of intercept, slope and residual deviation; of the first reading, the shortest interval shaded.
 
     Parameters
     ----------
     draws : by name; intercept, slope and sigma, dims (chain, draw)
     prob : of the shaded interval
-    x, y : what the variables are, for words
     """
-    figure = Figure(figsize=(12.0, 4.2), layout="constrained")
-    for ax, name in zip(figure.subplots(1, 3), NAMES, strict=True):
+    figure = Figure(figsize=(6.8, 7.6), layout="constrained")
+    for ax, name in zip(figure.subplots(3, 1), COEFFICIENTS, strict=True):
         values = {called: np.ravel(one[name].values) for called, one in draws.items()}
         edges = np.linspace(*_range(list(values.values())), CELLS + 1)
         low, high = shortest(next(iter(values.values())), prob)
@@ -48,12 +45,12 @@ def marginals(draws: Draws, prob: float = 0.95, *, x: str = "", y: str = "") -> 
         for (called, drawn), colour in zip(values.items(), cycle(COLOURS), strict=False):
             height, _ = np.histogram(drawn, edges)
             ax.stairs(height / (drawn.size * np.diff(edges)), edges, color=colour, lw=1.8, gid=f"{name} {called}")
-        ax.set(xlim=(edges[0], edges[-1]), yticks=[], ylabel="density", xlabel=NAMES[name])
+        ax.set(xlim=(edges[0], edges[-1]), yticks=[], ylabel="density")
         ax.spines["left"].set_visible(False)
-        panel_title(ax, f"{span((low, high))} with probability {percent(prob)}")
+        panel_title(ax, f"{COEFFICIENTS[name]}: {interval((low, high))}")
     _key(figure, draws, [Patch(color=BLUE, alpha=0.12, lw=0, label=f"shortest interval, {percent(prob)}")])
-    ends = [f"{span(shortest(np.ravel(one.slope.values), prob))} {name}" for name, one in draws.items()]
-    title(figure, f"With probability {percent(prob)} the slope{of_what(x, y)} is {', '.join(ends)}")
+    ends = interval(shortest(np.ravel(next(iter(draws.values())).slope.values), prob))
+    title(figure, f"The slope is {ends} with probability {percent(prob)}")
     return figure
 
 
@@ -63,7 +60,7 @@ def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: st
 
     Grey is beyond the bounds of y.
     """
-    figure = Figure(figsize=(8.8, 5.0), layout="constrained")
+    figure = Figure(figsize=(6.8, 4.8), layout="constrained")
     ax = figure.add_subplot()
     at, (low, high) = np.linspace(*release.x_bounds, POINTS), release.y_bounds
     tails = np.array([(1.0 - prob) / 2.0, 0.5, (1.0 + prob) / 2.0])
@@ -86,8 +83,8 @@ def lines(draws: Draws, release: RegressionRelease, prob: float = 0.95, *, x: st
     for name, colour in zip(list(draws)[1:], cycle(COLOURS[1:]), strict=False):
         more.append(Line2D([], [], color=colour, lw=1.2, ls=BOUND, label=f"band {name}"))
     _key(figure, draws, [*more, Patch(color=LIGHT, lw=0, label="beyond the bounds")])
-    up = [f"{percent(round(float((one.slope > 0.0).mean()), 2))} {name}" for name, one in draws.items()]
-    title(figure, f"Probability that the line{of_what(x, y)} rises: {', '.join(up)}")
+    up = float((next(iter(draws.values())).slope > 0.0).mean())
+    title(figure, f"The line rises with probability {percent(round(up, 2))}")
     return figure
 
 
@@ -99,5 +96,4 @@ def _range(values: list[Floats]) -> tuple[float, float]:
 
 def _key(figure: Figure, draws: Draws, more: list[Any]) -> None:
     shown = [Line2D([], [], color=colour, label=name) for name, colour in zip(draws, cycle(COLOURS), strict=False)]
-    columns = min(len(shown) + len(more), int(figure.get_figwidth() / 2.6))
-    figure.legend(handles=[*shown, *more], loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(handles=[*shown, *more], loc="outside lower center", ncols=2, frameon=False)

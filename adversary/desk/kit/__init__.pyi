@@ -4,12 +4,6 @@ from .audit_words import of_reader as of_reader
 from .audit_words import readers_of as readers_of
 from .audit_words import stated as stated
 from .audit_words import unreliable as unreliable
-from .bounded_words import IGNORING as IGNORING
-from .bounded_words import USING as USING
-from .bounded_words import error_of as error_of
-from .bounded_words import nearly as nearly
-from .bounded_words import unsure as unsure
-from .bounded_words import with_unit as with_unit
 from .document import Card as Card
 from .document import Column as Column
 from .document import Document as Document
@@ -18,7 +12,6 @@ from .document import Measured as Measured
 from .document import Section as Section
 from .document import Table as Table
 from .document import records as records
-from .exact_words import telling as telling
 from .marks import BOUND as BOUND
 from .marks import READING as READING
 from .marks import Guarantees as Guarantees
@@ -36,10 +29,10 @@ from .output import check_directory as check_directory
 from .output import check_form as check_form
 from .output import deliver as deliver
 from .output import write as write
-from .regression_words import counted as counted
-from .regression_words import of_what as of_what
-from .regression_words import shortest as shortest
-from .regression_words import unmixed as unmixed
+from .posterior_words import COEFFICIENTS as COEFFICIENTS
+from .posterior_words import PARAMETERS as PARAMETERS
+from .posterior_words import of_what as of_what
+from .posterior_words import shortest as shortest
 from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
 from .rendering import to_json as to_json

@@ -22,6 +22,7 @@ from adversary._core import (
     figure_of,
     finite,
     give_or_take,
+    interval,
     outward,
     outward_percent,
     share,
@@ -53,6 +54,7 @@ FORMATS: dict[str, tuple[Callable[[Any], str], float]] = {
     "interval": (lambda ends: between(*ends), 1.0),
     "% interval": (lambda ends: between(*ends, percent=True), 100.0),
     "% certified": (lambda ends: between(*ends, percent=True, digits=8), 100.0),
+    "posterior interval": (interval, 1.0),
     "points interval": (lambda ends: between(*(100.0 * end for end in ends)), 100.0),
 }
 """How a value of each kind of column is written, and the unit in which its standard error is; bounds round outward.

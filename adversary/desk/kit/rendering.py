@@ -63,9 +63,10 @@ def _show_section(section: Section, screen: Console) -> None:
     if not section.on_screen:
         return
     screen.print("", Text(section.title, style="bold"), sep="\n")
+    apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)  # a text to be read, not lines about a table
     for line in (section.finding, *section.paragraphs):
         if line:
-            screen.print(Text(line))
+            screen.print(Text(line + apart))
     for table in section.tables:
         if table.title:
             screen.print(Text(table.title))

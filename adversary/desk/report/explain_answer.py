@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import xarray as xr
-from rich.console import Console
-from rich.text import Text
 
 from adversary.desk.answers import profile_verdict
 from adversary.desk.files import ProfileFile, Scenario
-from adversary.desk.kit import audit_words
+from adversary.desk.kit import Document, Section, audit_words
 from adversary.desk.report import descriptions
 from adversary.driver import OWN
 from adversary.policy.budget import (
@@ -201,7 +200,6 @@ def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
         if scenario.profile is not None:
             found.append(NOT_OF_PROFILE)
     if tree is not None:
-        found += audit_words.warnings(tree)
         for name, one, _ in audit_words.cases(scenario, tree):
             target = settle_truth(one.plan, next(iter(audit_words.readers_of(one).values())), one.truth).target
             found.append(f"{f'Under truth “{name}”: ' if name else ''}{descriptions.truth(one, target)}")
@@ -218,12 +216,12 @@ REPLACED = (
 )
 
 
-def answer(title: str, subjects: Sequence[Subject], asked: ExplainRequest, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Every text as one JSON object, by subject and audience; of those subjects that the topic fits.
+def solve(subjects: Sequence[Subject], asked: ExplainRequest) -> xr.DataTree:
+    """Every text, of those subjects that the topic fits.
 
-    Parameters
-    ----------
-    notes : what holds for all of them
+    Returns
+    -------
+    DataTree with group `texts`: `title` (subject) and `text` (subject, audience), paragraphs with blank lines between.
 
     Raises
     ------
@@ -236,15 +234,31 @@ def answer(title: str, subjects: Sequence[Subject], asked: ExplainRequest, notes
         check_word("topic", asked.topic, tuple(dict.fromkeys(topic for one in subjects for topic in one.topics)))
         fitting = [one for one in subjects if asked.topic in one.topics]
     _all_used(fitting, asked)
-    return {
-        "title": title,
-        "topic": asked.topic,
-        "notes": list(notes),
-        "texts": {
-            one.name: {"title": one.title, **{audience: asked.text(one, audience) for audience in asked.audiences}}
-            for one in fitting
-        },
-    }
+    audiences = asked.audiences
+    texts = np.array([[asked.text(one, audience) for audience in audiences] for one in fitting], dtype=object)
+    found = xr.Dataset(
+        {"title": ("subject", [one.title for one in fitting]), "text": (("subject", "audience"), texts)},
+        {"subject": [one.name for one in fitting], "audience": list(audiences)},
+    )
+    return xr.DataTree.from_dict({"/": xr.Dataset(attrs={"topic": asked.topic or "all"}), "texts": found})
+
+
+def document(title: str, tree: xr.DataTree, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Document:
+    """The texts under the names of what they are about and for whom they are; `notes` hold for all of them."""
+    found = tree["texts"].to_dataset()
+    sections = []
+    for name in found["subject"].values:
+        one = found.sel(subject=name)
+        head = str(one["title"].item())
+        texts = {str(who): str(one["text"].sel(audience=who).item()).split("\n\n") for who in one["audience"].values}
+        if len(texts) == 1:
+            ((who, paragraphs),) = texts.items()
+            sections.append(Section(f"{head}. {FOR[who]}", paragraphs=paragraphs))
+        else:
+            parts = [Section(FOR[who], paragraphs=paragraphs) for who, paragraphs in texts.items()]
+            sections.append(Section(head, parts=parts))
+    tree.attrs.update(title=title, notes="\n\n".join(notes))
+    return Document(title, tree, ["texts"], lead=list(notes), sections=sections, warnings=list(warnings))
 
 
 def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
@@ -258,19 +272,6 @@ def _all_used(subjects: Sequence[Subject], asked: ExplainRequest) -> None:
 
 NAMES = {"priors": "prior"}
 """Options that go by another name on the command line."""
-
-
-def show(found: dict[str, Any], console: Console) -> None:
-    """The texts of an `answer`, under the names of what they are about and for whom they are."""
-    console.print(Text(found["title"], style="bold"))
-    for note in found["notes"]:
-        console.print(Text(note))
-    for texts in found["texts"].values():
-        for audience in (one for one in AUDIENCES if one in texts):
-            console.print()
-            console.print(Text(f"{texts['title']}. {FOR[audience]}", style="bold"))
-            for paragraph in texts[audience].split("\n\n"):
-                console.print(Text(f"\n{paragraph}"))
 
 
 def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """A privacy budget in words, for a respondent, a regulator and a curator.
 
-`explanation` is the way in and `outcomes` the numbers; one module per audience, and one each for an epsilon and for
-an audit.
+`explanation` is the way in; `guarantee_facts`, `budget_facts` and `audit_facts` are the numbers as they are written,
+and `templates` the words, one file for each audience.
 """
 
 import lazy_loader

@@ -7,9 +7,8 @@ outward where they are bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,12 @@ from adversary.policy.budget import (
     telling_failure,
 )
 from adversary.policy.explain import (
-    audit_text,
-    curator_text,
-    epsilon_text,
+    audit_facts,
+    budget_facts,
+    guarantee_facts,
     outcomes,
-    regulator_text,
-    respondent_text,
 )
+from adversary.policy.explain.guarantee_facts import paragraphs
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP
 
@@ -46,29 +44,6 @@ ALSO = {"respondent": "lay", "curator": "technical"}
 
 TOPICS = ("guarantee", "pure or approximate", "composition", "audit", "budget", "tolerance")
 OF_GUARANTEES = TOPICS[:3]
-
-SPEAKERS: dict[str, ModuleType] = {"lay": respondent_text, "regulator": regulator_text, "technical": curator_text}
-
-AUDITS: dict[str, Callable[[xr.DataTree], Iterator[str]]] = {
-    "lay": audit_text.audit_respondent,
-    "regulator": audit_text.audit_regulator,
-    "technical": audit_text.audit_curator,
-}
-BUDGETS: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
-    "lay": epsilon_text.budget_respondent,
-    "regulator": epsilon_text.budget_regulator,
-    "technical": epsilon_text.budget_curator,
-}
-TOLERANCES: dict[str, Callable[[Recommendation, Sequence[float] | None], Iterator[str]]] = {
-    "lay": epsilon_text.decided_respondent,
-    "regulator": epsilon_text.decided_regulator,
-    "technical": epsilon_text.decided_curator,
-}
-PROMISES: dict[str, Callable[[ReleaseBudget, Sequence[float] | None], Iterator[str]]] = {
-    "lay": epsilon_text.promise_respondent,
-    "regulator": epsilon_text.promise_regulator,
-    "technical": epsilon_text.promise_curator,
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +56,7 @@ class _Options:
     threshold: float
     kept: bool
 
-    def paragraphs(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
+    def texts(self, subject: Any, topic: str | None, releases: int | None) -> Iterator[str]:
         """The text of a subject, paragraph by paragraph."""
         match subject:
             case Guarantee():
@@ -90,16 +65,18 @@ class _Options:
                 yield from self._of_guarantee(_recommended(subject), topic, releases)
             case Recommendation():
                 _fitting(topic, ("budget", "tolerance", *OF_GUARANTEES), "a recommendation")
-                yield from (TOLERANCES if topic == "tolerance" else BUDGETS)[self.audience](subject, self.priors)
+                facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
+                yield from paragraphs(self.audience, topic or "budget", facts)
             case ReleaseBudget():
                 _fitting(topic, ("budget", *OF_GUARANTEES), "a promise")
                 yield from self._of_promise(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
-                yield from SPEAKERS[self.audience].verdict_told(subject)
+                yield from paragraphs(self.audience, "verdict", guarantee_facts.of_verdict(subject))
             case xr.DataTree():
                 _fitting(topic, ("audit",), "an audit")
-                yield from AUDITS[self.audience](_audited(subject))
+                facts = audit_facts.of_audit(_audited(subject), self.audience)
+                yield from paragraphs(self.audience, "audit", facts)
             case _:
                 raise TypeError(
                     "subject must be a Guarantee, a Recommendation, a RiskProfile, a ReleaseBudget, a Verdict or the "
@@ -107,23 +84,22 @@ class _Options:
                 )
 
     def _of_guarantee(self, guarantee: Guarantee, topic: str | None, releases: int | None) -> Iterator[str]:
-        speaker = SPEAKERS[self.audience]
         if topic == "composition" and releases is None:
             raise ValueError("composition needs releases, the number of releases with this guarantee each")
+        who = self.audience
         if not self.kept:
-            yield from speaker.not_kept(guarantee)
+            yield from paragraphs(who, "not kept", guarantee_facts.of_promise_not_kept(guarantee))
             return
         if topic != "composition":
             limits = limits_of(guarantee, self._failure(guarantee))
-            if topic == "pure or approximate":
-                yield from speaker.certainty_told(guarantee, limits)
-            else:
-                yield from speaker.guarantee_told(guarantee, limits, self.priors)
+            facts = guarantee_facts.of_guarantee(guarantee, who, limits, self.priors)
+            yield from paragraphs(who, topic or "guarantee", facts)
         if topic == "composition" or (topic is None and releases is not None):
             number = int(check_whole("releases", releases, minimum=1))
             prior = self.priors[0] if self.priors else 0.5
             failure = self._failure(guarantee, number)
-            yield from speaker.composition_told(guarantee, number, failure, prior, self.threshold)
+            facts = guarantee_facts.of_composition(guarantee, who, number, failure, prior, self.threshold)
+            yield from paragraphs(who, "composition", facts)
 
     def _failure(self, guarantee: Guarantee, releases: int = 1) -> float:
         """The failure asked for, or one that suits the guarantee."""
@@ -134,7 +110,8 @@ class _Options:
         if releases not in (None, made.releases):
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
-            yield from PROMISES[self.audience](made, self.priors)
+            facts = budget_facts.of_release_budget(made, self.audience, self.priors)
+            yield from paragraphs(self.audience, "release budget", facts)
             return
         one = outcomes.kept_by(made)
         if one.guarantee is None:
@@ -197,7 +174,7 @@ def explain(
     check_statistic(statistic)
     if isinstance(subject, RiskProfile):
         subject = recommend_epsilon(subject, statistic=statistic)
-    return "\n\n".join(options.paragraphs(subject, topic, releases))
+    return "\n\n".join(options.texts(subject, topic, releases))
 
 
 def explanations(subject: Any, **options: Any) -> dict[str, str]:

@@ -20,7 +20,7 @@ from adversary.policy.budget import (
     allocate,
     equivalent_epsilon,
 )
-from adversary.policy.explain.regulator_text import PRIORS
+from adversary.policy.explain.guarantee_facts import PRIORS
 
 SAME = 1e-12
 """What is reached and what is tolerated count as equal within this relative difference: they were solved for."""

@@ -1,0 +1,28 @@
+"""What the parameters of a posterior are called, and the shortest interval of draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adversary._core import Floats
+
+PARAMETERS = {"mu": "mean", "sigma": "standard deviation", "sigma2": "variance"}
+COEFFICIENTS = {"intercept": "intercept", "slope": "slope", "sigma": "residual standard deviation"}
+
+
+def shortest(draws: Floats, prob: float) -> tuple[float, float]:
+    """The shortest interval with so much of the draws."""
+    from arviz_stats.base import array_stats as typed  # type: ignore[attr-defined]
+
+    array_stats: Any = typed
+    low, high = array_stats.hdi(draws, prob, axis=0)
+    return float(low), float(high)
+
+
+def of_what(x: str, y: str) -> str:
+    """Of what on what, as far as it is known.
+
+    >>> "slope" + of_what("age", "income"), "slope" + of_what("", "")
+    ('slope of income on age', 'slope')
+    """
+    return f"{f' of {y}' * bool(y)}{f' on {x}' * bool(x)}"

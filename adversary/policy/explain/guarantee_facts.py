@@ -1,0 +1,227 @@
+"""What texts about a guarantee or a verdict are fed with: numbers as they are written, rounded outward.
+
+The words are in `templates`, one file for each audience. A limit, an interval or a ratio is a bound: upper ends are
+rounded up, lower ends down.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adversary._core import (
+    AT_A_TIME,
+    PERCENT,
+    decimals_for,
+    ends,
+    exactly,
+    failing,
+    holding,
+    in_100,
+    listed,
+    outward,
+    outward_percent,
+    percentage,
+    plain,
+    points,
+    sentence,
+    tidy,
+)
+from adversary.driver import OWN
+from adversary.policy.budget import (
+    Limit,
+    Verdict,
+    composed,
+    limits_after,
+    limits_of,
+    releases_within,
+    stricter,
+    usual_limit,
+)
+from adversary.policy.explain.guarantee_names import of_the_release, stands_for, wider
+from adversary.privacy import Guarantee
+from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.privacy.losses import PrivacyLoss
+
+PRIORS = (0.01, 0.1, 0.5)
+"""Where readers start, unless told: two base rates, and one who finds both as likely."""
+STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
+"""The same, by audience."""
+DIGITS = {"lay": 2, "regulator": 3, "technical": 4}
+MANY = 1e6
+"""Ratios above this are not spelled out."""
+TINY = 1e-3
+"""Worst priors below this are not spelled out."""
+
+APART = "whose beliefs about everybody else do not depend on your data"
+COVERED = "whose beliefs about everybody else do not depend on this person"
+"""Readers whom a promise about one record covers, to the person in the data and to others."""
+GROUPS = (
+    "What the release teaches about people in general, or about a group, is not limited: conclusions about a person "
+    "that would be drawn just as well without their record."
+)
+SHARED = {"APART": APART, "COVERED": COVERED, "GROUPS": GROUPS, "AT_A_TIME": AT_A_TIME, "PERCENT": PERCENT}
+
+
+def paragraphs(audience: str, topic: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    """The text of a topic for an audience: one line for each paragraph of its template."""
+    text = _template(audience).render(topic=topic, **SHARED, **facts)
+    yield from (found for part in re.split(r"\n[ \t]*\n", text) if (found := re.sub(r"[ \t\n]+", " ", part).strip(" ")))
+
+
+@cache
+def _template(audience: str) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters.update(listed=lambda items: listed(list(items)), sentence=sentence)
+    return made.get_template(f"{audience}.j2")
+
+
+def belief(p: float, finer: int = 0) -> str:
+    """A belief in percent, to the nearest: where a reader starts."""
+    return in_100(p, finer) + PERCENT
+
+
+def of_guarantee(
+    guarantee: Guarantee, audience: str, limits: Sequence[Limit], priors: Sequence[float] | None
+) -> dict[str, Any]:
+    """A guarantee, its limit (that asked for, else the usual one) and further ones that may fail."""
+    found, starts = limits[0], priors or STARTS.get(audience, PRIORS)
+    other = None if found.exists else usual_limit(guarantee)
+    limit = found if found.exists else other
+    facts = {**_names(guarantee), "asked": _limit(found, audience, ()), "more": [], "limit": None}
+    facts["may_fail"] = any(not one.certain for one in limits)
+    if limit is not None:
+        facts |= {"limit": _limit(limit, audience, starts), "household": _household(guarantee, limit)}
+        facts["more"] = [_limit(one, audience, starts) for one in limits[1:]]
+        facts["stricter"] = _stricter(guarantee, limit, audience)
+    return facts
+
+
+def _names(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "named": guarantee.describe(), "stands_for": stands_for(guarantee), "meaning": guarantee.meaning,
+        "wider": wider(guarantee), "of_the_release": of_the_release(guarantee), "pure": isinstance(guarantee, PureDP),
+        "vacuous": isinstance(guarantee, NoPrivacy), "loss": isinstance(guarantee, PrivacyLoss),
+    }  # fmt: skip
+
+
+def of_promise_not_kept(guarantee: Guarantee) -> dict[str, Any]:
+    """A guarantee that the noise does not keep, by name."""
+    return _names(guarantee)
+
+
+def _limit(limit: Limit, audience: str, starts: Sequence[float]) -> dict[str, Any]:
+    """A limit: how it may fail, how far a belief moves from any start and from each of `starts`."""
+    may_fail: dict[str, Any] = {"exists": limit.exists, "certain": limit.certain}
+    if not limit.certain:
+        may_fail |= {"holding": holding(limit.failure), "failing": failing(limit.failure)}
+        may_fail |= {"share": percentage(limit.failure, True), "failure": exactly(limit.failure)}
+    if not limit.exists:
+        return may_fail
+    digits, most = DIGITS[audience], limit.difference
+    many = plain(limit.ratio(), True, 3 + limit.finer) if limit.ratio() <= MANY else ""
+    return {
+        **may_fail,
+        "unmoved": limit.loss == 0.0,
+        "points": points(most, digits),
+        "loss": outward(limit.loss, True),
+        "difference": outward(most, True),
+        "ratio": outward(limit.ratio(), True, digits + limit.finer),
+        "useful_ratio": many,
+        "worst": _worst(limit) if limit.loss > 0.0 else {},
+        "starts": [_start(limit, p, digits) for p in starts],
+    }
+
+
+def _start(limit: Limit, p: float, digits: int) -> dict[str, Any]:
+    """Where a belief that starts at p may end, as a share of 100 and, for the technical text, as X."""
+    low, high = ends(p, *limit.posterior_as_read(p), digits=digits)
+    least, most = (float(end) for end in limit.posterior(p))
+    fine = DIGITS["technical"] + limit.finer
+    ratio = plain(limit.ratio_as_read(p), True, 3 + limit.finer) if 0.0 < p < 1.0 and limit.ratio(p) <= MANY else ""
+    return {
+        "sure": p in (0.0, 1.0), "p": exactly(p), "start": in_100(p, limit.finer), "low": low, "high": high,
+        "least": outward_percent(least, False, fine), "most": outward_percent(most, True, fine),
+        "ratio": outward(limit.ratio(p), True, fine), "useful_ratio": ratio,
+    }  # fmt: skip
+
+
+def _worst(limit: Limit) -> dict[str, Any]:
+    """The start that moves most, as it is written, and the bound there."""
+    shown = (100 * Decimal(repr(limit.worst_prior))).quantize(Decimal(1).scaleb(-decimals_for(limit.worst_prior)))
+    start = float(shown / 100)
+    return {
+        "all": points(limit.difference) == "100", "tiny": start < TINY, "points": points(limit.difference),
+        "rise": tidy(shown), "fall": tidy(100 - shown),
+        "high": "" if start < TINY else ends(start, *limit.posterior(start))[1],
+        "low": "" if start < TINY else ends(1.0 - start, *limit.posterior(1.0 - start))[0],
+        "p": f"{limit.worst_prior:.4g}", "q": f"{1.0 - limit.worst_prior:.4g}",
+    }  # fmt: skip
+
+
+def _household(guarantee: Guarantee, limit: Limit) -> str | None:
+    """Loss of two records that change together; none of a computed loss, of which the plan knows better."""
+    if isinstance(guarantee, PrivacyLoss):
+        return None
+    e = float(guarantee.group(2).loss_bound(limit.failure))
+    return outward(e, True) if np.isfinite(e) else ""
+
+
+def _stricter(guarantee: Guarantee, limit: Limit, audience: str) -> list[dict[str, Any]]:
+    """A limit that may fail and those at smaller failures, of limits that read alike the last."""
+    if limit.certain:
+        return []
+    key = "loss" if audience == "technical" else "points"
+    if audience == "lay":
+        told = [limits_of(guarantee, limit.failure / 100.0)[0]]
+        return [_limit(one, audience, ()) for one in told if one.exists]
+    every = [_limit(one, audience, ()) for one in stricter(guarantee, limit)]
+    return list({one[key]: one for one in every}.values())
+
+
+def of_composition(
+    guarantee: Guarantee, audience: str, releases: int, failure: float, prior: float, threshold: float
+) -> dict[str, Any]:
+    """Several releases with independent noise: limits on them together and on one, how many stay below a threshold."""
+    together = composed(guarantee, releases, failure)
+    facts: dict[str, Any] = {**_names(guarantee), "releases": f"{releases:,}", "together": [], "until": None}
+    for chance, limits in zip((failure, together.failure), together.told, strict=False):
+        alone = _limit(limits_of(guarantee, chance)[0], audience, ())
+        facts["together"].append({"limits": [_limit(one, audience, (prior,)) for one in limits], "alone": alone})
+    if together.told:
+        facts |= {"unmoved": together.unmoved, "may_fail": together.may_fail}
+        if not (together.unmoved or prior >= threshold):
+            facts["until"] = _until(guarantee, audience, together.failure, prior, threshold)
+    return facts
+
+
+def _until(guarantee: Guarantee, audience: str, failure: float, prior: float, threshold: float) -> dict[str, Any]:
+    kept, final = releases_within(guarantee, prior, threshold, failure)
+    limit = limits_of(guarantee, failure)[-1] if kept == 0 else limits_after(guarantee, kept, failure)[-1]
+    return {
+        "kept": kept, "final": final, "shown": f"{kept:,}", "next": f"{kept + 1:,}",
+        "limit": _limit(limit, audience, ()),
+        "start": in_100(prior), "threshold": in_100(threshold), "p": exactly(prior), "x": exactly(threshold),
+        "failure": exactly(failure),
+    }  # fmt: skip
+
+
+def of_verdict(found: Verdict) -> dict[str, Any]:
+    """Whether a profile is kept, by what, how surely, and for whom."""
+    certain = found.failure == 0.0
+    return {
+        "status": found.status, "own": found.definition == OWN, "definition": found.definition,
+        "unbounded": found.neighbours == "unbounded", "searched": found.searched, "certain": certain,
+        "holding": "" if certain else holding(found.failure), "failing": "" if certain else failing(found.failure),
+        "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
+        "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
+    }  # fmt: skip
