@@ -81,7 +81,7 @@ def _slices(one: Recommendation, *, every: bool) -> list[Slice]:
     names = (free,) if free is not None else ("value", "inclusion") if every else ("value",)
     own = {"inclusion": one.inclusion, "value": one.value}
     fixed = {"inclusion": one.value, "value": one.inclusion}
-    x = np.geomspace(RARE, 1.0, 401)
+    x = np.geomspace(RARE, 1.0, 401 if every else 151)
     ends = {"inclusion": one.profile.domain[0], "value": one.profile.domain[1]}
     return [Slice(name, fixed[name], np.union1d(x, np.maximum((own[name], *ends[name]), RARE))) for name in names]
 

@@ -196,7 +196,7 @@ def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") 
 def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
     """Readers of a profile along one prior, evenly on a log axis."""
     low, high = profile.domain[0 if along == "inclusion" else 1]
-    return Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 2001).clip(low, high))
+    return Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 601).clip(low, high))
 
 
 def _epsilon(profile: RiskProfile, cut: Slice, statistic: str) -> Floats:
