@@ -368,7 +368,7 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
         (("--threshold", "0"), "--threshold must be positive"),
         (("--failure", "2"), "--failure must be in [0, 1], got 2"),
         (("--leaf-prior", "x"), "the prior of leaves must be"),
-        (("--scheduler", "tcp://x:1", "--workers", "2"), "give one of the two"),
+        (("--cell", "1", "--scheduler", "tcp://x:1", "--workers", "2"), "give one of the two"),
     ):
         result = commands.run("spine", str(file), "--query", "detailed", "--out", str(tmp_path / "no"), *wrong)
         assert result.exit_code == 2
