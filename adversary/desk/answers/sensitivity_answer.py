@@ -51,7 +51,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
             f"{scenario.path}: sensitivity: is required to go over anything (a table with prior, rho, siblings or "
             "beliefs), and missing"
         )
-    reader, groups = next(iter(readers_of(scenario).values())), {}
+    reader, groups = next(iter(readers_of(scenario).values())), dict[str, xr.Dataset]()
     every = truths(scenario)
     for name, one in every.items():
         given = scenario.sensitivity.given
@@ -67,7 +67,7 @@ def solve(scenario: Scenario) -> xr.DataTree:
 def document(scenario: Scenario, tree: xr.DataTree) -> Document:
     """The sweeps for people."""
     every = truths(scenario)
-    sections = [_section(one, tree[group_name(name)] if name else tree, name) for name, one in every.items()]
+    sections = [_section(one, tree.children[group_name(name)] if name else tree, name) for name, one in every.items()]
     return Document(
         scenario.title or scenario.path.name,
         tree,
@@ -80,7 +80,7 @@ def document(scenario: Scenario, tree: xr.DataTree) -> Document:
 
 def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """Part of an audit of one truth; None where the file asks for no sweep."""
-    return _section(scenario, tree["sensitivity"]) if "sensitivity" in tree.children else None
+    return _section(scenario, tree.children["sensitivity"]) if "sensitivity" in tree.children else None
 
 
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:

@@ -65,7 +65,9 @@ def cases(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, Scenario, xr
             return [("", scenario, tree)]
         groups = {group: node.to_dataset() for group, node in tree.children.items()}
         parts = {group: data.sel(truth=name) if "truth" in data.dims else data for group, data in groups.items()}
-        swept = {"sensitivity": tree[f"sensitivity/{group_name(name)}"]} if "sensitivity" in tree.children else {}
+        swept = {}
+        if "sensitivity" in tree.children:
+            swept["sensitivity"] = tree.children["sensitivity"].children[group_name(name)]
         part = xr.DataTree.from_dict({group: xr.DataTree(data) for group, data in parts.items()} | swept)
         part.attrs.update(tree.attrs)
         found.append((name, one, part))

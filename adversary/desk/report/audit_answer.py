@@ -118,7 +118,7 @@ def _words(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
     """The verdict, and three numbers about the adversary who learns most under the first truth."""
-    statuses = {str(status) for status in tree["bound"]["status"].values.ravel()} - {""}
+    statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
     worst = max(statuses, key=RANK.index)
     verdict = [VERDICTS[worst]]
     status = worst

@@ -22,7 +22,7 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         return None
     heads = [Column("count"), *head(scenario), Column("releases", "count")]
     table = Table([*heads, *RISK], name="repeated releases")
-    for level in tree["repeated"]["count"].values:
+    for level in tree["repeated"].to_dataset()["count"].values:
         for name in readers_of(scenario):
             found = group(tree, "repeated", name)
             assert found is not None
@@ -56,7 +56,7 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 
 def _runs(tree: xr.DataTree) -> dict[str, int]:
     """How often each count is published."""
-    mean = tree["repeated"]["posterior_mean"]
+    mean = tree["repeated"].to_dataset()["posterior_mean"]
     known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
     return {level: int(one["releases"].max()) for level, one in known.items()}
 

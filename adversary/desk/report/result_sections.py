@@ -141,7 +141,7 @@ def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
 
 
 def _attrs(tree: xr.DataTree, name: str) -> dict[str, Any]:
-    return dict(tree[name].attrs) if name in tree.children else {}
+    return {str(key): one for key, one in tree[name].attrs.items()} if name in tree.children else {}
 
 
 def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
