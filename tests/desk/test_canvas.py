@@ -16,7 +16,6 @@ from matplotlib.text import Text
 
 import adversary as adv
 from adversary.desk import kit
-from adversary.desk.answers import figure_files
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import section, style
 from adversary.desk.kit.style import plain_log_axis, styled
@@ -90,7 +89,6 @@ def test_a_cut_text_and_an_overlap_are_noticed() -> None:
 def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
     monkeypatch.setattr(section, "inline", lambda figure: drawn.append(figure) or "")
-    monkeypatch.setattr(figure_files, "write", lambda made, *_: drawn.extend(made.values()))
     monkeypatch.setattr(kit.Figure, "svg", property(partial(_drawn_once, drawn)))
     name, *rest = command.split()
     files = [str(DATA / f"{one}.toml") if (DATA / f"{one}.toml").exists() else one for one in rest]

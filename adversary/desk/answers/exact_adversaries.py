@@ -15,15 +15,11 @@ from adversary.desk.kit import (
     Column,
     Figure,
     Measured,
-    PageSection,
-    PageTable,
     Section,
     Table,
     audit_words,
     of_reader,
     readers_of,
-    records,
-    shown,
 )
 from adversary.desk.kit.audit_words import called
 from adversary.privacy import Guarantee
@@ -317,36 +313,3 @@ def _every_finding(scenario: Scenario, tree: xr.DataTree, totals: ExactTotals) -
     pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
     yield from exact_guarantees.findings(scenario.invariants, totals, pairs)
     yield from findings(scenario, tree, solve(scenario, tree))
-
-
-# For the page and the JSON of an audit as they are now
-
-
-def brief(scenario: Scenario, tree: xr.DataTree) -> dict[str, Any]:
-    """The records of the section."""
-    totals = published(scenario)
-    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
-    groups = exact_guarantees.solve(scenario.invariants, totals, pairs, {}) | solve(scenario, tree)
-    return {
-        "records": [one for name, group in groups.items() for one in records(group, name)],
-        "words": list(_every_finding(scenario, tree, totals)),
-    }
-
-
-def sentences(found: Mapping[str, Any]) -> list[str]:
-    """The findings of `brief`."""
-    return list(found["words"])
-
-
-def section(scenario: Scenario, tree: xr.DataTree) -> PageSection | None:
-    """`exact_section` as the page of an audit takes it now."""
-    made = exact_section(scenario, tree)
-    if made is None:
-        return None
-    grid = None
-    for table in made.tables[-1:]:
-        grid = PageTable([one.head for one in table.typed], texts=sum(one.kind == "text" for one in table.typed))
-        for row in table.texts:
-            grid.add(*row)
-    pictures = [shown(figure.draw, figure.caption) for figure in made.figures]
-    return PageSection(made.title, [made.finding, *made.paragraphs], grid, made.notes, pictures)

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from adversary._core import remove_empty
 from adversary.desk.answers import LEVELS, PRIORS
 from adversary.desk.files import Scenario, load_scenario
-from adversary.desk.kit import FORMS, Document, check_form, deliver, printable, tell
+from adversary.desk.kit import FORMS, Document, check_form, deliver, printable
 
 SEED = 2020
 """Where none is given: a run that is repeated, or resumed, gives the same numbers."""
@@ -59,7 +58,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no answer, onl
 Out = Annotated[
     Path | None, typer.Option(help="Directory for report.html, data.nc, tables as CSV and figures.", metavar="DIR")
 ]
-Figures = Annotated[Path | None, typer.Option(help="Directory for figures, SVG and PNG.", metavar="DIR")]
 Cells = Annotated[str, typer.Option(help="Cells of a query in which two neighbours differ.", metavar="N")]
 Workers = Annotated[int | None, typer.Option(help="Processes on this machine.", show_default="1")]
 Scheduler = Annotated[
@@ -179,10 +177,3 @@ def _count(text: str) -> tuple[str, Any]:
     if not sign or not name.strip() or not numbers:
         raise ValueError(f"--truth must be LEVEL=COUNT, such as 'block group=10', got {text!r}")
     return name.strip(), numbers if len(numbers) > 1 else numbers[0]
-
-
-def print_answer(answer: Any, show: Callable[[Any, Console], None], out: Path | None, as_json: bool) -> None:
-    """The answer on the screen, and where its figures are."""
-    tell(answer, show, as_json)
-    if out is not None:
-        print(f"figures in {out}", file=sys.stderr)

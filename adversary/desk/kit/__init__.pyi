@@ -42,14 +42,10 @@ from .safe_text import naming as naming
 from .safe_text import netcdf as netcdf
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
-from .screen import above as above
 from .screen import add as add
-from .screen import between as between
 from .screen import console as console
 from .screen import json_text as json_text
-from .screen import points as points
 from .screen import put as put
-from .screen import share_above as share_above
 from .screen import show_warnings as show_warnings
 from .screen import table as table
 from .screen import tell as tell

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,8 +12,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from adversary._core import PERCENT, outward
-from adversary._core import between as bounded
 from adversary.desk.kit.safe_text import printable
 
 WIDTH = 120
@@ -74,24 +71,3 @@ def tell(answer: Any, show: Callable[[Any, Console], None], as_json: bool) -> No
 def json_text(answer: Any) -> str:
     """One JSON object, without NaN or infinity."""
     return json.dumps(answer, indent=2, allow_nan=False)
-
-
-def above(x: float | None, digits: int = 4) -> str:
-    """An upper end, rounded up; None is no limit."""
-    return outward(math.inf if x is None else x, True, digits)
-
-
-def share_above(x: float | None, digits: int = 4) -> str:
-    """A probability that is an upper end, in percent and rounded up."""
-    return above(None if x is None else 100.0 * x, digits) + PERCENT
-
-
-def between(ends: Sequence[float | None], unit: float = 1.0) -> str:
-    """An interval, rounded outward."""
-    low, high = (math.inf if end is None else unit * end for end in ends)
-    return bounded(low, high)
-
-
-def points(ends: Sequence[float | None]) -> str:
-    """An interval of differences in percentage points; what is only rounding error of a subtraction is 0."""
-    return between([None if end is None else end * (abs(end) > 1e-15) for end in ends], 100.0)

@@ -154,7 +154,7 @@ def levels(scenario: Scenario) -> Table:
         siblings = "–" if level.siblings is None else level.siblings
         cells = [float(level.mechanism.rho), float(np.sqrt(level.mechanism.variance)), siblings]
         often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
-        table.add(name, descriptions.noise(level.mechanism), *cells, *often)
+        table.add(name, level.mechanism.describe(), *cells, *often)
     return table
 
 

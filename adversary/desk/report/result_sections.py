@@ -68,7 +68,7 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     """Everything about one truth."""
     first = next(iter(readers_of(scenario).values()))
     target = settle_truth(scenario.plan, first, scenario.truth).target
-    parts = [bounds(scenario, tree), both_truths(scenario, tree), totals(scenario, tree)]
+    parts = [bounds(scenario, tree), both_truths(scenario, tree), exact_adversaries.exact_section(scenario, tree)]
     parts += [profile_section.of_readers(scenario, tree)]
     parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
     parts += [sensitivity_answer.section(scenario, tree), diagnostics_section.section(scenario, tree)]
@@ -228,34 +228,6 @@ TESTS = (
     "Detections of the best tests at each rate of false alarms. Curves: what each guarantee allows (dashed), and this "
     "noise to those who know everybody else (solid). Dots: tests of the adversaries of this scenario."
 )
-
-
-def totals(scenario: Scenario, tree: xr.DataTree) -> Section | None:
-    """What totals published exactly cost."""
-    found: Any = exact_adversaries.section(scenario, tree)
-    if found is None or isinstance(found, Section):
-        return found
-    table = [] if found.table is None else [as_text(found.table)]
-    drawn = []
-    if found.figures and not unreliable(tree["risk"].to_dataset()):
-        summary = exact_adversaries.brief(scenario, tree)
-        moves = exact_adversaries.moves(scenario, tree)
-        drawn = [Figure("exact_totals", lambda: _exact(summary, moves), exact_adversaries.CAPTION)]
-    return Section(found.title, found.lines[0], found.lines[1:], table, drawn, found.notes)
-
-
-def _exact(summary: Any, moves: Any) -> Any:
-    from adversary.desk.figures import exact_figures
-
-    return exact_figures.odds_moved(summary, moves)
-
-
-def as_text(table: Any) -> Table:
-    """A table of words of the older pages."""
-    made = Table([Column(one) for one in table.heads], name="exact totals")
-    for row in table.rows:
-        made.add(*row["cells"])
-    return made
 
 
 def figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
