@@ -96,8 +96,9 @@ class Source:
         for file in track(self.files(faults), progress, enabled=bool(progress)):
             try:
                 with _named(file.path):
-                    dataset = pa.dataset.dataset(file.path, format="parquet")
-                _check_columns(dataset.schema, columns, file.path)
+                    schema = pa.parquet.read_schema(file.path)
+                    dataset = pa.dataset.dataset(file.path, schema=schema, format="parquet")
+                _check_columns(schema, columns, file.path)
                 with _named(file.path):
                     for batch in dataset.to_batches(
                         columns=list(columns), filter=condition, batch_size=BATCH, batch_readahead=2
