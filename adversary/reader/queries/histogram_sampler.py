@@ -22,8 +22,9 @@ cell
 10          0.002, 0.005                0.005, 0.016                0.015, 0.062                0.029, 0.091
 ==========  ==========================  ==========================  ==========================  =====================
 
-Effective measurements recover a quarter to a half of what one query misses, and up to seven tenths in large cells; what
-they miss, that other cells are not negative, is worth more than 10 points where a cell holds less than one person.
+Effective measurements recover between a tenth and seven tenths of what one query misses, most often a third to a half.
+What they miss, that other cells are not negative, can be worth more than 10 points where a cell holds less than one
+person on average.
 """
 
 from __future__ import annotations
