@@ -221,3 +221,46 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         arguments |= options
         with pytest.raises(ValueError, match=words):
             sample_histograms(queries=QUERIES, **arguments)
+
+
+def risk_errors(mean: float, groups: int, draws: int) -> tuple[Any, Any]:
+    """Error in risk at prior 0.5 of effective measurements, and of the detailed query alone; budgets in equal parts.
+
+    Under Poisson counts the Bayes factor of one person more in a cell is its posterior mean count over the prior's.
+    """
+    rng = np.random.default_rng(24)
+    tree = spine.Tree.of({"g": None} | {f"b{i}": "g" for i in range(4)})
+    variance = {q.name: np.array([5.1, *[38.82] * 4]) for q in QUERIES}
+    noise = [adv.DiscreteGaussian(5.1**0.5), *[adv.DiscreteGaussian(38.82**0.5)] * 4]
+    errors: list[Any] = []
+    for _ in range(groups):
+        leaves = rng.poisson(mean, (4, 4))
+        counts = np.vstack([leaves.sum(axis=0), leaves])
+        released = {
+            q.name: q.answer(counts) + np.array([m.sample(np.zeros(q.size, dtype=int), rng) for m in noise])
+            for q in QUERIES
+        }
+        prior = spine.Poisson(mean)
+        every = effective_measurements(QUERIES, released, variance)
+        one = effective_measurements(QUERIES[3:], {D: released[D]}, {D: variance[D]})
+        draw = sample_histograms(tree, QUERIES, released, variance, prior, draws=draws, burn=200, chains=2, rng=rng)
+        exact = draw["histogram"].mean(("chain", "draw")).values
+        read = [spine.posterior(tree, f["estimate"].values, f["rho"].values, prior, whole=False) for f in (every, one)]
+        risks = [m / (m + mean) for m in (exact, *(found.mean.values[1:] for found in read))]
+        errors.append([risks[1] - risks[0], risks[2] - risks[0]])
+    both = np.abs(np.array(errors))
+    return both[:, 0], both[:, 1]
+
+
+def test_effective_measurements_err_less_than_one_query_and_most_in_sparse_cells() -> None:
+    sparse, dense = (risk_errors(mean, groups=3, draws=1500) for mean in (0.3, 10.0))
+    assert sparse[0].mean() < sparse[1].mean()
+    assert dense[0].mean() < dense[1].mean()
+    assert dense[0].mean() < 0.03 < sparse[0].mean()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("mean", "expected"), [(0.1, (0.086, 0.116)), (1.0, (0.030, 0.054)), (10.0, (0.015, 0.029))])
+def test_the_table_of_errors_in_risk(mean: float, expected: Any) -> None:
+    for error, value in zip(risk_errors(mean, groups=24, draws=4000), expected, strict=True):
+        assert error.mean() == pytest.approx(value, rel=0.3)
