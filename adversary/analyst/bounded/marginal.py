@@ -163,7 +163,7 @@ class Marginal:
         found[:, 1] = np.where((found[:, 0] <= ts[:, 0]) & ~several, above, found[:, 1])
         found[:, 0] = np.where((found[:, 1] >= ts[:, -1]) & ~several, below, found[:, 0])
         for i in np.flatnonzero(several):
-            found[i] = self._shortest(i, prob)
+            found[i] = self.rows(np.array([i]))._polished(np.array([self._shortest(i, prob)]), prob)[0]
         return self.x(found)
 
     def _level(self, prob: float) -> Floats:
