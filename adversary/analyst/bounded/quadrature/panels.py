@@ -53,8 +53,8 @@ def backward(kind: str, a: Any, b: Any, x: Any) -> Floats:
     with np.errstate(divide="ignore"):
         root = np.sqrt(np.maximum(x, 0.0))
         if kind == "cosh":
-            return -np.arccosh(np.maximum(0.5 / root, 1.0))
-        return np.log(root)
+            return np.asarray(-np.arccosh(np.maximum(0.5 / root, 1.0)))
+        return np.asarray(np.log(root))
 
 
 def bare(kind: str, a: Any, b: Any, t: Floats) -> Floats:
