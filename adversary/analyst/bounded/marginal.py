@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -86,7 +85,7 @@ class Marginal:
         for k in range(ORDER - 1, 0, -1):
             now, after = series[k] + (2.0 * k + 1.0) / (k + 1.0) * x * now - (k + 1.0) / (k + 2.0) * after, now
         logs = series[0] + x * now - 0.5 * after
-        return np.asarray(np.exp(np.minimum(logs, 600.0)) * bare(self.kind, self.a[:, None], self.b[:, None], t))
+        return np.exp(np.minimum(logs, 600.0)) * bare(self.kind, self.a[:, None], self.b[:, None], t)
 
     def _value(self, t: Floats) -> Floats:
         """Density of t; 0 outside."""
@@ -164,7 +163,7 @@ class Marginal:
         found[:, 1] = np.where((found[:, 0] <= ts[:, 0]) & ~several, above, found[:, 1])
         found[:, 0] = np.where((found[:, 1] >= ts[:, -1]) & ~several, below, found[:, 0])
         for i in np.flatnonzero(several):
-            found[i] = self.rows(np.array([i]))._polished(np.array([self._shortest(i, prob)]), prob)[0]
+            found[i] = self._shortest(i, prob)
         return self.x(found)
 
     def _level(self, prob: float) -> Floats:
@@ -207,7 +206,7 @@ class Marginal:
                     break
         return found
 
-    def _shortest(self, i: Any, prob: float) -> tuple[float, float]:
+    def _shortest(self, i: int, prob: float) -> tuple[float, float]:
         """The shortest interval of x of one row, over the steps: for several stretches of highest density."""
         ts, _, masses = (x[i] for x in self._steps)
         starts = np.flatnonzero(masses + prob * masses[-1] <= masses[-1])
@@ -294,7 +293,7 @@ class Marginal:
         """How far the polynomials, integrated on half panels, are from the masses of the panels, relative to all."""
         whole = self._masses[:, -1]
         middle = 0.5 * (self.edges[:, 1:] + self.edges[:, :-1])
-        parts: Any = 0.0
+        parts = 0.0
         panel = np.broadcast_to(np.repeat(np.arange(middle.shape[1]), ORDER), (len(whole), middle.shape[1] * ORDER))
         for lo, hi in ((self.edges[:, :-1], middle), (middle, self.edges[:, 1:])):
             half = 0.5 * (hi - lo)[:, :, None]

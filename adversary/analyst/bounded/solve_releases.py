@@ -68,7 +68,7 @@ class Solution:
 
     def log_likelihood(self, i: int, mu: Floats, v: Floats) -> Floats:
         """Log density of the released numbers of one row at every (mu, sigma2), on [0, 1], shape (mu, sigma2)."""
-        return np.asarray(self.question.rows(np.array([i])).log_likelihood(mu[None], v[None])[0])
+        return self.question.rows(np.array([i])).log_likelihood(mu[None], v[None])[0]
 
     def joint(self, i: int, *, limit: bool = False) -> tuple[Floats, Floats, Floats]:
         """mu (..., 1), sigma2 (...,) and weights (mu, sigma2) of one row; with `limit`, only of its part in the region.
@@ -101,7 +101,7 @@ def _cut(edges: Floats, turn: float | None = None) -> Floats:
         below = found[found < turn]
         graded = turn - (turn - below[-1]) * 0.2 ** np.arange(7)
         found = np.concatenate([below[:-1], graded, [turn], found[found > turn]])
-    return np.asarray(found[None])
+    return found[None]
 
 
 def solve_all(question: Question) -> Solution:

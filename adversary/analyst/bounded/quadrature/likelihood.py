@@ -99,7 +99,7 @@ def _log_normal_between(mu: Floats, sd: Floats, low: Floats, high: Floats) -> Fl
     a, b = np.where(flip, -b, a), np.where(flip, -a, b)
     top = log_ndtr(b)
     with np.errstate(divide="ignore"):
-        return np.asarray(top + np.log(-np.expm1(np.minimum(log_ndtr(a) - top, 0.0))))
+        return top + np.log(-np.expm1(np.minimum(log_ndtr(a) - top, 0.0)))
 
 
 def log_likelihood(seen: Seen, v: Floats, mu: Floats, constrained: bool) -> Floats:
@@ -130,8 +130,7 @@ class _Product:
         seen, law = self.seen, self.law
         n, scale = seen.n[:, None], seen.mean_scale[:, None]
         w = np.minimum(np.log(n / (n - 1.0) * y * (1.0 - y)), law.peak)
-        noise = energy(seen.kinds[0], seen.mean[:, None] - y, scale)
-        return np.asarray(law.log(w) - noise - 0.5 * ((y - self.mu) / self.sd) ** 2)
+        return law.log(w) - energy(seen.kinds[0], seen.mean[:, None] - y, scale) - 0.5 * ((y - self.mu) / self.sd) ** 2
 
     def mode(self) -> Floats:
         """By looking closer and closer, in the logit of y."""
@@ -183,19 +182,19 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
     sharp = last - first > _SHARP * np.minimum(seen.mean_scale, seen.variance_scale)[both]
     logs = np.full((both.size, mu.shape[1]), -np.inf)
     for power, narrow in product(range(_LEVELS), (False, True)):
-        zones = np.flatnonzero((first < last) & (level == power) & (sharp == narrow))
-        if zones.size:
-            here, turned = seen.take(both[zones]), mirrored[zones]
+        some = np.flatnonzero((first < last) & (level == power) & (sharp == narrow))
+        if some.size:
+            here, turned = seen.take(both[some]), mirrored[some]
             here = replace(here, mean=np.where(turned, 1.0 - here.mean, here.mean))
-            means = np.where(turned[:, None], 1.0 - mu[both[zones]], mu[both[zones]])
-            spread = sd[both[zones]]
-            ends = first[zones], last[zones]
-            y, heights = _zone(law.take(both[zones]), here, spread, ends, _MORE**power, narrow)
-            rows, columns = np.nonzero(given[both[zones]])
+            means = np.where(turned[:, None], 1.0 - mu[both[some]], mu[both[some]])
+            spread = sd[both[some]]
+            ends = first[some], last[some]
+            y, heights = _zone(law.take(both[some]), here, spread, ends, _MORE**power, narrow)
+            rows, columns = np.nonzero(given[both[some]])
             size = max(1, _AT_ONCE // y.shape[1])
             for start in range(0, rows.size, size):
                 row, column = rows[start : start + size], columns[start : start + size]
-                logs[zones[row], column] = _convolved(y, heights, spread, row, means[row, column])
+                logs[some[row], column] = _convolved(y, heights, spread, row, means[row, column])
     found = np.logaddexp(found, np.logaddexp(*np.split(logs, 2))) + law.constant[:, None]
     return np.where(np.isnan(mu), -np.inf, found)
 

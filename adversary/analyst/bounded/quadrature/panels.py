@@ -53,8 +53,8 @@ def backward(kind: str, a: Any, b: Any, x: Any) -> Floats:
     with np.errstate(divide="ignore"):
         root = np.sqrt(np.maximum(x, 0.0))
         if kind == "cosh":
-            return np.asarray(-np.arccosh(np.maximum(0.5 / root, 1.0)))
-        return np.asarray(np.log(root))
+            return -np.arccosh(np.maximum(0.5 / root, 1.0))
+        return np.log(root)
 
 
 def bare(kind: str, a: Any, b: Any, t: Floats) -> Floats:
@@ -119,7 +119,7 @@ def lay(edges: Floats, logs: Floats, low: Floats, high: Floats, depth: float, pa
     length = points[rows, last] - points[rows, first]
     for turn, end, limit, at in ((-1.0, 0, low, (1, 4)), (1.0, count - 1, high, (count - 2, count - 5))):
         beyond = (logs[:, at[0]] > _SPARE - depth) & (turn * (limit - points[:, end]) > 0.0)
-        reach = np.where(logs[:, at[0]] > -_CLOSE, 2.0 * (edges[:, -1] - edges[:, 0]), 0.5 * length)
+        reach = np.where(logs[:, at[0]] > -_CLOSE, 2.0, 0.5) * length
         moved = points[:, end] + turn * np.minimum(reach, turn * (limit - points[:, end]))
         rise = (logs[:, at[0]] - logs[:, at[1]]) / (points[:, at[0]] - points[:, at[1]])
         guess = np.minimum(np.maximum(logs[:, at[0]] + rise * (moved - points[:, at[0]]), -_FLAT), 20.0)
