@@ -180,22 +180,11 @@ def _closed_in(question: Question) -> tuple[Floats, Floats]:
         fresh = _laid(some, edges, values, _WIDE, DEPTHS[0])
         mean[open_], variance[open_] = fresh
         kept = [_share_kept(a, b) for a, b in zip(edges, fresh, strict=True)]
-        moving = (np.minimum(*kept) < _SETTLED) | _short(some, edges, values)
+        moving = np.minimum(*kept) < _SETTLED
         open_ = open_[moving]
         if not open_.size:
             break
     return mean, variance
-
-
-def _short(question: Question, edges: tuple[Floats, Floats], values: tuple[Floats, Floats]) -> Any:
-    """Whether a density is still high where its panels end, although its line does not end there."""
-    low, high, deepest, top = _limits(question)
-    found = np.zeros(len(low), bool)
-    for place, value, start, stop in ((edges[0], values[0], low, high), (edges[1], values[1], deepest, top)):
-        level, spare = value.max(-1) * np.exp(-11.0), 1e-6 * (place[:, -1] - place[:, 0])
-        found |= (value[:, 0] > level) & (place[:, 0] > start + spare)
-        found |= (value[:, -1] > level) & (place[:, -1] < stop - spare)
-    return found
 
 
 def _share_kept(before: Floats, after: Floats) -> Floats:
@@ -288,7 +277,12 @@ def _on_panels(
     mean = Marginal(lines.mean, lines.centre, lines.spread, edges[0], values[0])
     variance = Marginal(lines.variance, none, none, edges[1], values[1])
     error = np.maximum(error, np.maximum(mean.unresolved(), variance.unresolved()))
-    error = np.where(_short(question, edges, values), np.maximum(error, 1.0), error)
+    low, high, deepest, top = _limits(question)
+    for one, start, stop in ((mean, low, high), (variance, deepest, top)):
+        level, spare = one.values.max(-1) * np.exp(-11.0), 1e-6 * (one.edges[:, -1] - one.edges[:, 0])
+        short = (one.values[:, 0] > level) & (one.edges[:, 0] > start + spare)
+        short |= (one.values[:, -1] > level) & (one.edges[:, -1] < stop - spare)
+        error = np.where(short, np.maximum(error, 1.0), error)
     return Solution(question, mean, variance, log_mass, error)
 
 

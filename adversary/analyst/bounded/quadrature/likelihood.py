@@ -44,7 +44,7 @@ _AWAY = np.concatenate([np.zeros(1), np.geomspace(1e-9, 1.0, 24)])
 _FINER = np.linspace(0.0, 1.0, 7)
 _X, _W = np.polynomial.legendre.leggauss(9)
 _SHARP, _GRADES = 40.0, (-60.0, -12.0, 12.0, 60.0)
-"""Noise scales in a zone beyond which it has panels that end so many scales about the released numbers."""
+"""Noise scales of the released mean in a zone beyond which it has panels of so many scales about the mean."""
 _FALLS = 5.0
 """Length of a zone in units of the distance over which a product falls, beyond which it has more panels."""
 _MORE, _LEVELS = 3, 5
@@ -179,7 +179,7 @@ def _feasible(seen: Seen, v: Floats, mu: Floats) -> Floats:
     last = np.minimum(last, flat[both])
     ratio = np.maximum(last - first, 0.0) / np.minimum(_LONG * sd, _FALLS * fall)[both]
     level = np.clip(np.ceil(np.log(np.maximum(ratio, 0.5)) / np.log(_MORE)), 0.0, _LEVELS - 1.0)
-    sharp = last - first > _SHARP * np.minimum(seen.mean_scale, seen.variance_scale)[both]
+    sharp = last - first > _SHARP * seen.mean_scale[both]
     logs = np.full((both.size, mu.shape[1]), -np.inf)
     for power, narrow in product(range(_LEVELS), (False, True)):
         some = np.flatnonzero((first < last) & (level == power) & (sharp == narrow))
@@ -230,7 +230,7 @@ def _zone(
 ) -> tuple[Floats, Floats]:
     """Points between two ends, where Z rises, and log of weight Z(u(y)) q1(Y* - y) there.
 
-    On four times `cuts` panels, and more about the released numbers where noise is `sharp`, narrow beside the zone.
+    On four times `cuts` panels, and more about the released mean where its noise is `sharp`, narrow beside the zone.
     """
     n, (first, last) = seen.n, ends
     first = np.maximum(first, 1e-16)
@@ -239,9 +239,7 @@ def _zone(
     spare = (first + third, last - third, 0.5 * (first + last))
     inner = [np.where((c > first) & (c < last), c, e) for c, e in zip((*corners, seen.mean), spare, strict=True)]
     if sharp:
-        for times in _GRADES:
-            inner.append(np.clip(seen.mean + times * seen.mean_scale, first, last))
-            inner.append(np.clip(_side(np.maximum(seen.variance + times * seen.variance_scale, 0.0), n), first, last))
+        inner += [np.clip(seen.mean + times * seen.mean_scale, first, last) for times in _GRADES]
     edges = np.sort(np.stack([first, *inner, last], -1), -1)
     edges = (edges[:, :-1, None] + np.diff(edges)[:, :, None] * np.arange(cuts) / cuts).reshape(len(edges), -1)
     y, weights = panel_points(np.append(edges, last[:, None], -1), _X, _W)

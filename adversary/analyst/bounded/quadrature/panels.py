@@ -19,10 +19,9 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
 _AT_NODES = np.polynomial.legendre.legvander(NODES, ORDER - 1)
 TO_SERIES = (_AT_NODES * WEIGHTS[:, None]).T * (np.arange(ORDER)[:, None] + 0.5)
 """Legendre coefficients of the polynomial through values at the points of a panel."""
-_FLAT, _TEMPER, _SPARE, _FURTHER, _CLOSE = 36.0, 6.0, 4.0, 1.5, 3.0
+_FLAT, _TEMPER, _SPARE = 36.0, 6.0, 4.0
 """Nats below the top under which a density counts as level where panels are laid; the power by which it is tempered;
-nats that panels may end short of their depth before they are laid further out; times their depth that they may go; nats
-below the top at an end that is far from the end of the density."""
+nats that panels may end short of their depth before they are laid further out."""
 
 
 def forward(kind: str, a: Any, b: Any, t: Floats) -> Floats:
@@ -110,17 +109,10 @@ def lay(edges: Floats, logs: Floats, low: Floats, high: Floats, depth: float, pa
     inside = logs > -depth
     first = np.maximum(np.argmax(inside, -1) - 1, 0)
     last = np.minimum(count - np.argmax(inside[:, ::-1], -1), count - 1)
-    for end, step in ((first, 1), (last, -1)):  # a point far below would leave a panel with nothing in it
-        inner = np.clip(end + step, 0, count - 1)
-        fall = np.maximum(logs[rows, inner] - logs[rows, end], 1e-300)
-        share = np.clip((logs[rows, inner] + _FURTHER * depth) / fall, 0.0, 1.0)
-        points[rows, end] = points[rows, inner] + share * (points[rows, end] - points[rows, inner])
-        logs[rows, end] = np.maximum(logs[rows, end], -_FURTHER * depth)
     length = points[rows, last] - points[rows, first]
     for turn, end, limit, at in ((-1.0, 0, low, (1, 4)), (1.0, count - 1, high, (count - 2, count - 5))):
         beyond = (logs[:, at[0]] > _SPARE - depth) & (turn * (limit - points[:, end]) > 0.0)
-        reach = np.where(logs[:, at[0]] > -_CLOSE, 2.0, 0.5) * length
-        moved = points[:, end] + turn * np.minimum(reach, turn * (limit - points[:, end]))
+        moved = points[:, end] + turn * np.minimum(0.5 * length, turn * (limit - points[:, end]))
         rise = (logs[:, at[0]] - logs[:, at[1]]) / (points[:, at[0]] - points[:, at[1]])
         guess = np.minimum(np.maximum(logs[:, at[0]] + rise * (moved - points[:, at[0]]), -_FLAT), 20.0)
         points[:, end] = np.where(beyond, moved, points[:, end])
