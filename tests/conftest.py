@@ -17,7 +17,7 @@ FIRST = (
     "tests/reader/test_spine.py",
     "tests/test_notebooks.py",
 )
-"""Long files, and those that have the spine compiled: it compiles once."""
+"""Files that have the quadrature and the spine compiled, and beside them what needs those late: they compile once."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

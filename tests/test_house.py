@@ -73,7 +73,12 @@ ROOMS = (
 )
 """Imports run from later rooms to earlier ones."""
 
-COMPILED = ("reader.spine.compiled", "reader.queries.compiled", "models.summaries.compiled")
+COMPILED = (
+    "reader.spine.compiled",
+    "reader.queries.compiled",
+    "analyst.bounded.quadrature",
+    "models.summaries.compiled",
+)
 """Rooms of compiled functions: they import numba, and are themselves imported inside functions."""
 
 HEAVY = {"pymc", "pytensor", "arviz", "nutpie", "preliz", "matplotlib", "numba", "dask", "zarr", "pyarrow", "jinja2"}

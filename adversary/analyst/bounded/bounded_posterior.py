@@ -30,8 +30,7 @@ from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.marginal import Marginal
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior, together
 from adversary.analyst.bounded.propriety import check_proper, largest_looked_at
-from adversary.analyst.bounded.question import Question
-from adversary.analyst.bounded.solve_releases import Solution, solve_all
+from adversary.analyst.bounded.solve_releases import Question, Solution, solve_all
 
 if TYPE_CHECKING:
     import xarray as xr

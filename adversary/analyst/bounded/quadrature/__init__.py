@@ -1,7 +1,8 @@
-"""The likelihood of a noisy mean and variance by quadrature, and panels for integrals over its parameters.
+"""The posterior of a noisy mean and variance by quadrature, in compiled loops.
 
-`likelihood` integrates over the exact sample mean, `variance_law` over the exact sample variance; `panels` lays
-Gauss-Legendre panels where a density is.
+`solve` is the way in. `panels` and `panel_edges` place the nodes, `convolution_panels`, `mean_panels` and
+`variance_panels` integrate over the exact statistics, `sample_variance` and `log_z_table` hold the law of a truncated
+normal sample's statistics, and `parameter_lines`, `levels` and `kernels` integrate over mean and standard deviation.
 """
 
 import lazy_loader

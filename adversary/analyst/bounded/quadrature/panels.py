@@ -1,139 +1,230 @@
-r"""Densities on lines, one a row, as their values at Gauss-Legendre points of panels; where panels should lie.
+r"""Compiled: a density on a line, as its values at Gauss-Legendre points of panels, and what is read off it.
 
-A panel holds ORDER points; between them the logarithm of the density is their polynomial. The line is t; the quantity
-itself is x = map(t):
+A panel holds ORDER points; between them the logarithm of the density is their polynomial, so that probabilities and the
+level sets of highest density follow without further evaluations. The line is t; the quantity itself is x = map(t):
 
-    sinh x = a + b sinh(t)    within the same, in [0, 1]    cosh x = 1 / (4 cosh(t)^2), t <= 0    exp x = exp(2 t)
+    SINH x = a + b sinh(t)    WITHIN the same, in [0, 1]    COSH x = 1 / (4 cosh(t)^2), t <= 0    EXP x = exp(2 t)
+
+Imported inside functions only, because it brings numba.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import legendre
 
-from adversary._core import Floats
+from adversary.analyst.bounded.quadrature.decorator import compiled
 
+SINH, COSH, EXP, WITHIN = 0, 1, 2, 3
 ORDER = 10
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
-_AT_NODES = np.polynomial.legendre.legvander(NODES, ORDER - 1)
-TO_SERIES = (_AT_NODES * WEIGHTS[:, None]).T * (np.arange(ORDER)[:, None] + 0.5)
-"""Legendre coefficients of the polynomial through values at the points of a panel."""
-_FLAT, _TEMPER, _SPARE = 36.0, 6.0, 4.0
-"""Nats below the top under which a density counts as level where panels are laid; the power by which it is tempered;
-nats that panels may end short of their depth before they are laid further out."""
+GOLDEN = 0.6180339887498949
+TOLERANCE = 2e-5
+"""Mismatch above which panels are laid again, and then multiplied."""
+
+_FLOOR = 60.0
+
+NODES, WEIGHTS = legendre.leggauss(ORDER)
+_AT_NODES = legendre.legvander(NODES, ORDER - 1)
+_TO_SERIES = (_AT_NODES * WEIGHTS[:, None]).T * (np.arange(ORDER)[:, None] + 0.5)
 
 
-def forward(kind: str, a: Any, b: Any, t: Floats) -> Floats:
+class Density(NamedTuple):
+    """A density of t on panels: the kind of map and its numbers, edges, series of logarithms, mass below each edge."""
+
+    kind: int
+    a: float
+    b: float
+    edges: Any
+    series: Any
+    masses: Any
+
+
+@compiled
+def forward(kind, a, b, t):
     """x of t."""
-    if kind in ("sinh", "within"):
-        return np.asarray(a + b * np.sinh(t))
-    if kind == "cosh":
-        e = np.exp(-2.0 * np.abs(t))
-        return np.asarray(e / (1.0 + e) ** 2)
-    return np.exp(2.0 * t)
+    if kind in (SINH, WITHIN):
+        return a + b * math.sinh(t)
+    if kind == COSH:
+        e = math.exp(-2.0 * abs(t))
+        return e / (1.0 + e) ** 2
+    return math.exp(2.0 * t)
 
 
-def slope(kind: str, b: Any, t: Floats) -> Floats:
+@compiled
+def jacobian(kind, b, t):
     """dx / dt."""
-    if kind in ("sinh", "within"):
-        return np.asarray(b * np.cosh(t))
-    if kind == "cosh":
-        e = np.exp(-2.0 * np.abs(t))
-        return np.asarray(2.0 * e / (1.0 + e) ** 2 * np.tanh(np.abs(t)))
-    return 2.0 * np.exp(2.0 * t)
+    if kind in (SINH, WITHIN):
+        return b * math.cosh(t)
+    if kind == COSH:
+        e = math.exp(-2.0 * abs(t))
+        return 2.0 * e / (1.0 + e) ** 2 * math.tanh(abs(t))
+    return 2.0 * math.exp(2.0 * t)
 
 
-def backward(kind: str, a: Any, b: Any, x: Any) -> Floats:
+@compiled
+def backward(kind, a, b, x):
     """t of x; ends of the line beyond its range."""
-    x = np.asarray(x, dtype=np.float64)
-    if kind in ("sinh", "within"):
-        return np.asarray(np.arcsinh((x - a) / b))
-    with np.errstate(divide="ignore"):
-        root = np.sqrt(np.maximum(x, 0.0))
-        if kind == "cosh":
-            return -np.arccosh(np.maximum(0.5 / root, 1.0))
-        return np.log(root)
+    if kind in (SINH, WITHIN):
+        return math.asinh((x - a) / b)
+    if x <= 0.0:
+        return -np.inf
+    if kind == COSH:
+        return -math.acosh(0.5 / math.sqrt(x)) if x < 0.25 else 0.0
+    return 0.5 * math.log(x)
 
 
-def bare(kind: str, a: Any, b: Any, t: Floats) -> Floats:
+@compiled
+def placed(edges):
+    """Points of all panels, and their weights."""
+    panels = edges.size - 1
+    nodes, weights = np.empty(panels * ORDER), np.empty(panels * ORDER)
+    for p in range(panels):
+        half, middle = 0.5 * (edges[p + 1] - edges[p]), 0.5 * (edges[p + 1] + edges[p])
+        for i in range(ORDER):
+            nodes[p * ORDER + i] = middle + half * NODES[i]
+            weights[p * ORDER + i] = half * WEIGHTS[i]
+    return nodes, weights
+
+
+@compiled
+def weights_up_to(x, out):
+    """Weights at the nodes of [-1, 1] of the integral from -1 to x: the node polynomials integrated."""
+    before, now = 1.0, x
+    total = x + 1.0
+    for i in range(ORDER):
+        out[i] = total
+    for degree in range(1, ORDER):
+        after = ((2.0 * degree + 1.0) * x * now - degree * before) / (degree + 1.0)
+        rise = after - before
+        for i in range(ORDER):
+            out[i] += _AT_NODES[i, degree] * rise
+        before, now = now, after
+    for i in range(ORDER):
+        out[i] *= 0.5 * WEIGHTS[i]
+
+
+@compiled
+def add_weights(edges, start, stop, out, work):
+    """Weights at all nodes of the integral over [start, stop]."""
+    for p in range(edges.size - 1):
+        lo, hi = edges[p], edges[p + 1]
+        half = 0.5 * (hi - lo)
+        base = p * ORDER
+        for i in range(ORDER):
+            out[base + i] = 0.0
+        if stop <= lo or start >= hi:
+            continue
+        if stop >= hi:
+            for i in range(ORDER):
+                out[base + i] = half * WEIGHTS[i]
+        else:
+            weights_up_to((stop - lo) / half - 1.0, work)
+            for i in range(ORDER):
+                out[base + i] = half * work[i]
+        if start > lo:
+            weights_up_to((start - lo) / half - 1.0, work)
+            for i in range(ORDER):
+                out[base + i] -= half * work[i]
+
+
+@compiled
+def bare(kind, a, b, t):
     """What a density of t goes to zero with, at the edge of what is feasible: taken off before its logarithm is."""
-    if kind == "cosh":
-        return np.tanh(t) ** 2
-    if kind == "within":
+    if kind == COSH:
+        return math.tanh(t) ** 2
+    if kind == WITHIN:
         x = forward(kind, a, b, t)
-        return np.maximum(x * (1.0 - x), 1e-300)
-    return np.ones(t.shape)
+        return max(x * (1.0 - x), 1e-300)
+    return 1.0
 
 
-def placed(edges: Floats) -> tuple[Floats, Floats]:
-    """Points of all panels between edges (row, edge), and their weights, (row, point) each."""
-    half, middle = 0.5 * np.diff(edges)[..., None], 0.5 * (edges[:, 1:] + edges[:, :-1])[..., None]
-    return (middle + half * NODES).reshape(len(edges), -1), (half * WEIGHTS).reshape(len(edges), -1)
+@compiled
+def density_of(kind, a, b, edges, values):
+    """The density of one row: its logarithm, less that of `bare`, as a series on each panel, and the panels' masses."""
+    panels = edges.size - 1
+    nodes, weights = placed(edges)
+    top = values.max()
+    logs = np.empty(values.size)
+    for i in range(values.size):
+        floor = top * math.exp(-_FLOOR)
+        logs[i] = math.log(max(values[i], floor) / max(bare(kind, a, b, nodes[i]), 1e-300))
+    series, masses = np.empty((panels, ORDER)), np.zeros(panels + 1)
+    for p in range(panels):
+        for degree in range(ORDER):
+            total = 0.0
+            for i in range(ORDER):
+                total += _TO_SERIES[degree, i] * logs[p * ORDER + i]
+            series[p, degree] = total
+        mass = 0.0
+        for i in range(p * ORDER, (p + 1) * ORDER):
+            mass += weights[i] * values[i]
+        masses[p + 1] = masses[p] + mass
+    return Density(kind, a, b, edges, series, masses)
 
 
-def legendre(x: Floats, count: int) -> Floats:
-    """Legendre polynomials of degree 0 to count - 1, along a last axis."""
-    found = np.empty((*x.shape, count))
-    found[..., 0], found[..., 1] = 1.0, x
-    for k in range(1, count - 1):
-        found[..., k + 1] = ((2.0 * k + 1.0) * x * found[..., k] - k * found[..., k - 1]) / (k + 1.0)
-    return found
+@compiled
+def value_in(law, p, t):
+    """The density at t, which lies in panel p."""
+    x = 2.0 * (t - law.edges[p]) / (law.edges[p + 1] - law.edges[p]) - 1.0
+    before, now = 1.0, x
+    total = law.series[p, 0] + law.series[p, 1] * x
+    for degree in range(1, ORDER - 1):
+        after = ((2.0 * degree + 1.0) * x * now - degree * before) / (degree + 1.0)
+        total += law.series[p, degree + 1] * after
+        before, now = now, after
+    return math.exp(min(total, 600.0)) * bare(law.kind, law.a, law.b, t)
 
 
-def weights_up_to(edges: Floats, stop: Floats) -> Floats:
-    """Weights at all points of the integral up to `stop` (row, place) of panels: (row, place, point)."""
-    half = 0.5 * np.diff(edges)[:, None, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        x = np.clip((stop[:, :, None] - edges[:, None, :-1]) / half - 1.0, -1.0, 1.0)
-    x = np.where(half > 0.0, x, -1.0)
-    rises = legendre(x, ORDER + 1)
-    parts = np.empty((*x.shape, ORDER))
-    parts[..., 0] = x + 1.0
-    parts[..., 1:] = rises[..., 2:] - rises[..., :-2]
-    found = np.einsum("rsqk,jk->rsqj", parts, _AT_NODES) * (0.5 * WEIGHTS) * half[..., None]
-    return np.asarray(found.reshape(*stop.shape, -1))
+@compiled
+def panel_of(law, t):
+    """Index of the panel that holds t."""
+    p = 0
+    while p < law.edges.size - 2 and t > law.edges[p + 1]:
+        p += 1
+    return p
 
 
-def lay(edges: Floats, logs: Floats, low: Floats, high: Floats, depth: float, panels: int) -> Floats:
-    """New edges, (row, panels + 1), from log densities (row, point) at the points of panels.
-
-    Closer where the density lies, further out where it goes on; `low` and `high` are where the line ends, and panels
-    end `depth` nats below the top. Each has the same share of a monitor of the density to the power 1 / _TEMPER: how
-    far it rises and falls, and a little of its mass, so that panels are short where it turns.
-    """
-    points = np.concatenate([edges[:, :1], placed(edges)[0], edges[:, -1:]], -1)
-    logs = np.maximum(logs - logs.max(-1, keepdims=True), -1e3)
-    logs = np.concatenate([logs[:, :1], logs, logs[:, -1:]], -1)
-    count, rows = points.shape[1], np.arange(len(points))
-    inside = logs > -depth
-    first = np.maximum(np.argmax(inside, -1) - 1, 0)
-    last = np.minimum(count - np.argmax(inside[:, ::-1], -1), count - 1)
-    length = points[rows, last] - points[rows, first]
-    for turn, end, limit, at in ((-1.0, 0, low, (1, 4)), (1.0, count - 1, high, (count - 2, count - 5))):
-        beyond = (logs[:, at[0]] > _SPARE - depth) & (turn * (limit - points[:, end]) > 0.0)
-        moved = points[:, end] + turn * np.minimum(0.5 * length, turn * (limit - points[:, end]))
-        rise = (logs[:, at[0]] - logs[:, at[1]]) / (points[:, at[0]] - points[:, at[1]])
-        guess = np.minimum(np.maximum(logs[:, at[0]] + rise * (moved - points[:, at[0]]), -_FLAT), 20.0)
-        points[:, end] = np.where(beyond, moved, points[:, end])
-        logs[:, end] = np.where(beyond, guess, logs[:, end])
-    tempered = np.exp(np.maximum(logs, -_FLAT) / _TEMPER)
-    steps = np.diff(points)
-    shares = np.abs(np.diff(tempered)) + 0.5 * (tempered[:, 1:] + tempered[:, :-1]) * steps / length[:, None]
-    place = np.arange(count - 1)
-    shares = np.where((place >= first[:, None]) & (place < last[:, None]), shares + 1e-12, 0.0)
-    running = np.concatenate([np.zeros((len(points), 1)), np.cumsum(shares, -1)], -1)
-    targets = running[:, -1:] * np.arange(1, panels) / panels
-    at_ = np.clip((running[:, None, :] < targets[:, :, None]).sum(-1), 1, count - 1)
-    before, after = (np.take_along_axis(running, i, -1) for i in (at_ - 1, at_))
-    start, stop = (np.take_along_axis(points, i, -1) for i in (at_ - 1, at_))
-    inner = start + (targets - before) / np.maximum(after - before, 1e-300) * (stop - start)
-    return np.concatenate([points[rows, first][:, None], inner, points[rows, last][:, None]], -1)
+@compiled
+def value_at(law, t):
+    """The density at t; 0 outside."""
+    if t < law.edges[0] or t > law.edges[law.edges.size - 1]:
+        return 0.0
+    return value_in(law, panel_of(law, t), t)
 
 
-def snap(edges: Floats, corner: Floats) -> None:
-    """Move the inner edge nearest to a corner (row,), if it lies between the outer ones, onto it."""
-    if edges.shape[1] < 3:
-        return
-    rows = np.flatnonzero((corner > edges[:, 0]) & (corner < edges[:, -1]))
-    edges[rows, 1 + np.argmin(np.abs(edges[rows, 1:-1] - corner[rows, None]), -1)] = corner[rows]
+@compiled
+def mass_between(law, p, start, stop):
+    """The integral of the density over a stretch of panel p, by Gauss-Legendre."""
+    half, middle = 0.5 * (stop - start), 0.5 * (stop + start)
+    total = 0.0
+    for i in range(ORDER):
+        total += WEIGHTS[i] * value_in(law, p, middle + half * NODES[i])
+    return half * total
+
+
+@compiled
+def mass_up_to(law, t):
+    """The integral of the density up to t: from the nearer end of its panel."""
+    last = law.edges.size - 1
+    if t <= law.edges[0]:
+        return 0.0
+    if t >= law.edges[last]:
+        return law.masses[last]
+    p = panel_of(law, t)
+    if 2.0 * t < law.edges[p] + law.edges[p + 1]:
+        return law.masses[p] + mass_between(law, p, law.edges[p], t)
+    return law.masses[p + 1] - mass_between(law, p, t, law.edges[p + 1])
+
+
+@compiled
+def unresolved(law):
+    """How far the series, integrated on half panels, are from the masses of the panels, relative to all."""
+    lost = 0.0
+    for p in range(law.edges.size - 1):
+        middle = 0.5 * (law.edges[p] + law.edges[p + 1])
+        mass = mass_between(law, p, law.edges[p], middle) + mass_between(law, p, middle, law.edges[p + 1])
+        lost += abs(mass - (law.masses[p + 1] - law.masses[p]))
+    return lost / law.masses[law.masses.size - 1]

@@ -1,41 +1,17 @@
-"""The likelihood against plain sums over fine panels in y and x, also where the release contradicts the data.
+"""The compiled likelihood against plain sums over fine panels in y and x, also where the release contradicts the data.
 
 Nothing is shared with the code: both integrals are done on panels made from all scales there are, in logs.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit, gammaln, logsumexp
 
-from adversary.analyst.bounded.quadrature import Seen, log_likelihood
-
 X, W = np.polynomial.legendre.leggauss(5)
-
-
-KINDS = ("none", "laplace", "gaussian")
-
-
-class Setting(NamedTuple):
-    """How many values; the kind of noise, its scale and the released number of the mean, then of the variance."""
-
-    n: float
-    mean_noise: int
-    mean_scale: float
-    mean: float
-    variance_noise: int
-    variance_scale: float
-    variance: float
-
-    @property
-    def columns(self) -> Seen:
-        """The same as one column."""
-        numbers = (self.n, self.mean_scale, self.mean, self.variance_scale, self.variance)
-        arrays = (np.array([x]) for x in numbers)
-        return Seen((KINDS[self.mean_noise], KINDS[self.variance_noise]), *arrays)
 
 
 def log_noise(kind: int, gap: Any, scale: float) -> Any:
@@ -53,7 +29,7 @@ def points_in(breaks: Any) -> tuple[Any, Any]:
     return (0.5 * (hi + lo) + 0.5 * (hi - lo) * X).ravel(), (0.5 * (hi - lo) * W).ravel()
 
 
-def log_g(mu: float, v: float, seen: Setting) -> float:
+def log_g(mu: float, v: float, seen: Any) -> float:
     """Log of the integral over y of N(y; mu, v / n) q1(Y - y) Z(u(y); v)."""
     n, sd, steps = seen.n, np.sqrt(v / seen.n), np.linspace(-40.0, 40.0, 641)
     x = seen.variance + seen.variance_scale * steps
@@ -80,7 +56,7 @@ def log_g(mu: float, v: float, seen: Setting) -> float:
     return float(logsumexp(product, b=weights) - np.log(sd) - 0.5 * np.log(2.0 * np.pi))
 
 
-def settings() -> list[Setting]:
+def settings() -> list[Any]:
     """Sizes, budgets and releases of all kinds, half of them outside of what data can have."""
     rng = np.random.default_rng(7)
     found = []
@@ -89,21 +65,25 @@ def settings() -> list[Setting]:
         scales = 1.0 / (n * 10 ** rng.uniform(-2.0, 1.0, 2))
         kinds = (1 + i % 2, 1 + i % 2) if i % 6 < 4 else ((1, 0) if i % 6 == 4 else (0, 1))
         mean = rng.uniform(-0.2, 1.2) if i % 3 else rng.beta(0.5, 0.5)
-        found.append(Setting(n, kinds[0], scales[0], mean, kinds[1], scales[1], rng.uniform(-0.1, 0.4)))
+        found.append((n, kinds[0], scales[0], mean, kinds[1], scales[1], rng.uniform(-0.1, 0.4)))
     return found
 
 
 @pytest.mark.parametrize("row", range(20))
 def test_the_likelihood_is_its_double_integral(row: int) -> None:
     """Within 2e-4 nats wherever it is not 40 nats below its largest; within 1e-4 of itself below exp(-1e5)."""
-    seen = settings()[row]
+    from adversary.analyst.bounded.quadrature.kernels import fill_grid
+    from adversary.analyst.bounded.quadrature.sample_variance import Seen
+
+    seen = Seen(*settings()[row])
     rng = np.random.default_rng(row)
     variances = 0.25 * rng.beta(0.5, 1.5, 3)
     for v in variances:
         half = np.sqrt(0.25 - v)
         means = np.sort(np.append(rng.uniform(0.5 - half, 0.5 + half, 3), np.clip(seen.mean, 0.5 - half, 0.5 + half)))
-        logs = log_likelihood(seen.columns, np.array([v]), means[None], True)[0]
+        logs = np.empty((means.size, 1))
+        fill_grid(logs, means, np.array([v]), seen, True)
         exact = np.array([log_g(mu, v, seen) for mu in means])
         near = exact > exact.max() - 40.0
         loose = 1e-4 if exact.max() < -1e5 else 0.0
-        np.testing.assert_allclose(logs[near], exact[near], rtol=loose, atol=2e-4)
+        np.testing.assert_allclose(logs[near, 0], exact[near], rtol=loose, atol=2e-4)
