@@ -1,3 +1,4 @@
+from .baseline import unused_record as unused_record
 from .posterior_to_posterior import known_rest_tail as known_rest_tail
 from .posterior_to_posterior import ratio_tail as ratio_tail
 from .posterior_to_posterior import semantics as semantics
@@ -7,7 +8,6 @@ from .ratio_bounds import known_rest_bound as known_rest_bound
 from .ratio_bounds import known_rest_epsilon as known_rest_epsilon
 from .ratio_bounds import true_record_bound as true_record_bound
 from .ratio_bounds import true_record_epsilon as true_record_epsilon
-from .unused_record import unused_record as unused_record
 from .worlds import compare_worlds as compare_worlds
 from .worlds import interval_likelihood as interval_likelihood
 from .worlds import labelled_array as labelled_array
