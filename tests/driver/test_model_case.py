@@ -552,7 +552,7 @@ def test_the_gibbs_step_agrees_with_enumeration() -> None:
     assert float(risk["prior"]) == pytest.approx(0.3, abs=1e-12)
     for name in ("posterior_mean", "ratio_mean", "prob_correct"):
         assert abs(float(risk[name] - exact["risk"][name])) < 4 * float(error.sel(measure=name))
-    assert {"posterior", "prior", "estimate", "release", "risk", "bound"} == set(tree.children)
+    assert {"posterior", "prior", "estimate", "release", "risk", "bound", "diagnostics"} == set(tree.children)
     noisy = tree["release"]["noisy"].values
     assert len(np.unique(np.column_stack([noisy, tree["release"]["sibling_sum"].values[:, 0]]), axis=0)) == len(noisy)
     assert float(tree["release"]["weight"].sum()) == pytest.approx(1.0, abs=1e-12)

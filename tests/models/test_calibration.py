@@ -142,7 +142,8 @@ def overall(tree: xr.DataTree) -> float:
 
 
 def test_every_exported_model_is_calibrated_here() -> None:
-    assert builders() == {name.split(",")[0] for name in (*CASES, *SAMPLED)}
+    elsewhere = {"noisy_histograms"}  # with the sampler of its step method
+    assert builders() - elsewhere == {name.split(",")[0] for name in (*CASES, *SAMPLED)}
 
 
 @pytest.mark.slow

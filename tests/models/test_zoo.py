@@ -374,7 +374,15 @@ def called_by(make: Callable[[], pm.Model]) -> str:
     return name
 
 
-ELSEWHERE = {"uncertain_rates", "actual_world", "counterfactual_world", "bounded", "regression", "invariants"}
+ELSEWHERE = {
+    "uncertain_rates",
+    "actual_world",
+    "counterfactual_world",
+    "bounded",
+    "regression",
+    "invariants",
+    "noisy_histograms",
+}
 """Models with a continuous latent or a target that is no membership, whose oracles stand further below or apart."""
 
 

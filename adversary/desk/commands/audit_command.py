@@ -75,7 +75,7 @@ def audit_command(
 
         def run(store: Path | None) -> xr.DataTree:
             with extras():
-                return audit_answer.solve(read, failure=chance, store=store, **how)
+                return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
 
         def show(tree: xr.DataTree, folder: Path | None) -> None:
             deliver(audit_answer.document(read, tree), shown, folder, quiet=quiet)

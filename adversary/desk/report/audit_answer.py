@@ -15,7 +15,7 @@ from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
 from adversary.desk.kit.audit_words import cases, of_reader, readers_of
 from adversary.desk.report import explain_answer, method_sections, profile_section, result_sections
-from adversary.driver import EVERYTHING, OWN, audit
+from adversary.driver import ALSO, EVERYTHING, OWN, audit
 from adversary.reader.path import MEANINGS
 
 LISTED = (
@@ -26,13 +26,14 @@ LISTED = (
 RANK = ("holds", "exceeded", "unreliable", "violated")
 
 
-def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr.DataTree:
+def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = True, **how: Any) -> xr.DataTree:
     """The audit of a scenario with everything the document says.
 
     Parameters
     ----------
     scenario : as read
     failure : in place of the file's
+    whole : all that the page shows; else what an audit has without being asked, which the screen and JSON show at once
     **how : engine, draws, rng, store, scheduler and workers of `adversary.audit`
 
     Returns
@@ -40,7 +41,7 @@ def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr
     DataTree of `adversary.audit`, and group `profile` where the scenario has one. Attribute `not_applicable` says which
     other meanings of the budget there are none of, and why.
     """
-    others, refused = method_sections.readings(scenario)
+    others, refused = method_sections.readings(scenario) if whole else ({}, {})
     tree = audit(
         scenario.plan,
         scenario.adversary,
@@ -48,10 +49,10 @@ def solve(scenario: Scenario, *, failure: float | None = None, **how: Any) -> xr
         guarantee=scenario.guarantee,
         invariants=scenario.margins,
         failure=scenario.failure if failure is None else failure,
-        also=EVERYTHING,
+        also=EVERYTHING if whole else ALSO,
         alternatives={name: (one.plan, one.adversary, one.truth) for name, one in others.items()},
         profile=scenario.profile,
-        sensitivity=scenario.sensitivity.given if scenario.sensitivity else None,
+        sensitivity=scenario.sensitivity.given if whole and scenario.sensitivity else None,
         **how,
     )
     tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
