@@ -114,6 +114,7 @@ def test_the_marginal_model_has_the_density_of_prior_and_likelihood(i: int) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["marginal", "joint"])
 def test_both_models_sampled_agree_with_the_quadrature(form: str) -> None:
     """Three settings with the bounds and a flat prior: n is 5, 100 and 10."""

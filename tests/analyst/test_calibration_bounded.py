@@ -70,7 +70,9 @@ CASES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", ["flat, event", *(pytest.param(one, marks=pytest.mark.thorough) for one in [*CASES][1:])]
+)
 def test_the_posterior_is_calibrated(case: str) -> None:
     found = ranks(worlds(*CASES[case], np.random.default_rng(40)), *CASES[case])
     for name, rank in found.items():

@@ -28,7 +28,6 @@ from tests.desk.test_spine_figures import county, table
 DATA = Path(__file__).parents[2] / "data"
 COMMANDS = (
     "bounds --rho 2.63",
-    "bounds --mu 0.5 --prior 0.001",
     "census scenario A",
     "epsilon durham_infant_mortality",
     "epsilon survey_profile",
@@ -37,8 +36,6 @@ COMMANDS = (
     "invariants districts_1940_total",
     "invariants town_table",
     "sensitivity clinic_visits",
-    "audit dare_1940",
-    "audit clinic_patients",
     "audit granville_1940",
     "audit districts_1940_total",
 )

@@ -178,6 +178,7 @@ def test_the_exact_reader_of_unknown_rates_is_calibrated(belief: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_draws_of_continuous_latents_are_calibrated() -> None:
     tree = calibrate(SAMPLED["uncertain_rates"](), simulations=150, rng=23, progress=False)
     assert tree.attrs["engine"] == "nutpie"

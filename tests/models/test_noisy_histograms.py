@@ -71,6 +71,7 @@ def test_lines_sample_the_enumerated_posterior() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_lines_and_the_librarys_sampler_agree_with_exact_totals() -> None:
     """Poisson counts whose group total is exact, and a rate with a law of its own is one more latent."""
     variance: Any = {"total": np.array([0.0, 1.0, np.inf]), "sex": 2.0}

@@ -156,6 +156,7 @@ def weighted_prior(count: int, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_draws_agree_with_importance_sampling_and_no_chain_is_stuck() -> None:
     values, weight = weighted_prior(400_000, np.random.default_rng(6))
     weight = weight / weight.sum()
