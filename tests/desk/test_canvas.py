@@ -37,7 +37,6 @@ COMMANDS = (
     "invariants town_table",
     "sensitivity clinic_visits",
     "audit granville_1940",
-    "audit districts_1940_total",
 )
 """Between them they draw every figure of the commands but those of a spine and of a study."""
 

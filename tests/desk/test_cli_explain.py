@@ -222,7 +222,7 @@ town = "uniform"
 def test_readers_whose_beliefs_hang_on_the_target_are_told_apart(tmp_path: Path) -> None:
     path = str(written(tmp_path, TIED))
     (note,) = notes(path, "--topic", "guarantee")
-    assert note.startswith("What reader tied believes of everybody else depends on whether the target is in.")
+    assert note.startswith("What adversary tied believes of everybody else depends on whether the target is in.")
     assert "stretch over up to 2 people" in note
     assert flat(note) in flat(run(path, "--topic", "guarantee").stdout)
     profile = '[profile]\nkind = "ratio or absolute"\nratio = 2\nabsolute = "1/4"\nvalue = 1\n'

@@ -82,7 +82,8 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     result = commands.run(*QUESTIONS[name].arguments, "--out", str(out), "--json")
     assert result.exit_code == 0, result.stderr
     assert result.stderr.splitlines()[-1] == f"page, tables, figures and numbers in {out}"
-    assert json.loads(result.stdout) == answered(name)
+    found = json.loads(result.stdout)["records"]  # of an audit, more than it says without a page
+    assert all(one in found for one in answered(name)["records"])
     return name, out
 
 

@@ -232,7 +232,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(
-        "probability of “in”: before (orange), after (dot: average; band: nine releases in ten), bound (line)"
+        "probability of “in”\norange: before; dot: after, on average; band: nine releases in ten; line: bound"
     )
     least, most = (share(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
     ends = least if least == most else f"{least} to {most}"
