@@ -279,7 +279,7 @@ def ratio_by_prior(scenario: Scenario, tree: xr.DataTree) -> Figure:
     ax.set_ylabel("ratio: posterior / prior")
     edge_labels(ax, labels, prior[0], offset=-8.0)
     allowed = f"; a bound allows {outward(tightest, True, 3)}" if np.isfinite(tightest) else ""
-    finding(figure, f"At any prior the expected ratio is {expected.max():.2f} at most{allowed}")
+    finding(figure, f"Expected ratio at most {expected.max():.2f} at any prior{allowed}")
     return figure
 
 
