@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import pytest
 from adversary._core import blocks as runner
 from adversary._core.blocks import RECORDS
 from adversary.desk.kit import Figure, output
-from adversary.desk.report import audit_answer
+from adversary.desk.report import audit_answer, method_sections
+from adversary.driver import ALSO
 from tests import commands
 from tests.desk.test_cli import SIMULATED
 
@@ -47,27 +49,43 @@ def blocks_of(out: Path) -> list[Path]:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that takes no time: these tests are about what comes before it."""
-    monkeypatch.setattr(output, "to_html", lambda _: "page")
-    monkeypatch.setattr(Figure, "svg", "")
+    """A page that takes no time, and nothing computed for it alone: these tests are about what comes before it."""
+    _hurry(monkeypatch)
 
 
-@pytest.fixture
-def whole(scenario: str, tmp_path: Path, page: None) -> tuple[str, bytes]:
-    """What a run without interruption prints and writes."""
-    done = audited(scenario, tmp_path / "whole")
-    assert done.exit_code == 0, done.stderr
-    return done.stdout, (tmp_path / "whole" / "data.nc").read_bytes()
+def _hurry(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(output, "to_html", lambda _: "page")
+    patch.setattr(Figure, "svg", "")
+    patch.setattr(audit_answer, "EVERYTHING", ALSO)
+    patch.setattr(method_sections, "readings", lambda _: ({}, {}))
 
 
-@pytest.fixture
-def stopped(scenario: str, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all blocks of an audit whose results could not be written."""
-    with monkeypatch.context() as patch:
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes, Path]:
+    """What a run without interruption prints and writes; and the folder of one whose results could not be written."""
+    folder = tmp_path_factory.mktemp("once")
+    path = folder / "simulated.toml"
+    path.write_text(POISSON, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        _hurry(patch)
+        done = audited(str(path), folder / "whole")
+        assert done.exit_code == 0, done.stderr
         patch.setattr(output, "netcdf", _full)
-        assert audited(scenario, tmp_path / "out").exit_code == 2
-    assert len(blocks_of(tmp_path / "out")) >= 12  # of two readers under both truths, and more
-    return tmp_path / "out"
+        assert audited(str(path), folder / "out").exit_code == 2
+    assert len(blocks_of(folder / "out")) >= 12  # of two readers under both truths, and more
+    return done.stdout, (folder / "whole" / "data.nc").read_bytes(), folder / "out"
+
+
+@pytest.fixture
+def whole(once: tuple[str, bytes, Path], page: None) -> tuple[str, bytes]:
+    """What a run without interruption prints and writes."""
+    return once[:2]
+
+
+@pytest.fixture
+def stopped(once: tuple[str, bytes, Path], page: None, tmp_path: Path) -> Path:
+    """A folder with all blocks of an audit whose results could not be written."""
+    return Path(shutil.copytree(once[2], tmp_path / "out"))
 
 
 def _full(*_: Any, **__: Any) -> None:

@@ -1,12 +1,12 @@
 from .layout import RATE as RATE
 from .layout import UNIT as UNIT
 from .layout import Layout as Layout
+from .leaf_others import one_more as one_more
 from .leave_one_out import RootMessage as RootMessage
 from .leave_one_out import memberships as memberships
 from .messages import downward as downward
 from .messages import joined as joined
 from .messages import upward as upward
-from .one_more import one_more as one_more
 from .tilts import domains as domains
 from .tilts import saddle as saddle
 from .unit_marginals import highest_density as highest_density
