@@ -311,7 +311,7 @@ def risk_by_budget(scenario: Scenario, tree: xr.DataTree) -> Figure:
     first = of_reader(found, names[0])["posterior_mean"]
     low, high = percent(float(first[0])), percent(float(first[-1]))
     whose = f" of {names[0]}" if len(names) > 1 else ""
-    finding(figure, f"A tenth of the budget gives a posterior{whose} of {low}, ten times {high}")
+    finding(figure, f"Budget times 1/10: posterior{whose} {low}; times 10: {high}")
     return figure
 
 
