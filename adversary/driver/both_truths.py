@@ -103,7 +103,10 @@ def _since(law: BayesFactorLaw, invariant: float) -> BayesFactorLaw:
 
 
 def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
-    """The smallest e with P(|log Bayes factor| > e) <= failure under every truth, and its standard error."""
+    """The smallest e with P(|log Bayes factor| > e) <= failure under every truth, and its standard error.
+
+    The error is NaN where an epsilon is infinite.
+    """
     simulated = any(law.simulated for law in laws)
     found = xr.Dataset(
         {"epsilon": ((), empirical_epsilon_of(laws, failure), {"direction": "estimate" if simulated else "exact"})},
@@ -112,7 +115,7 @@ def _epsilon(laws: Sequence[BayesFactorLaw], failure: float) -> xr.Dataset:
     if not simulated:
         return found
     parts = [empirical_epsilon_of([_part(law, k) for law in laws], failure) for k in range(PARTS)]
-    error = float(np.std(parts, ddof=1) / np.sqrt(PARTS))
+    error = float(np.std(parts, ddof=1) / np.sqrt(PARTS)) if np.isfinite(parts).all() else np.nan
     return found.assign(mcse=("measure", [error])).assign_coords(measure=["epsilon"])
 
 

@@ -74,6 +74,15 @@ def test_each_law_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == beliefs * (sides + budgets - 1) + 2 * sides  # the budget itself is one of the multiples
 
 
+def test_an_infinite_epsilon_of_simulated_releases_has_no_error() -> None:
+    noises = DiscreteGaussian.from_rho(0.1), DiscreteGaussian.from_rho(0.1), Geometric(0.1)
+    plan = Plan([Level(name, noise, None if name == "c" else 0) for name, noise in zip("abc", noises, strict=True)])
+    reader = adv.Adversary(0.5, 0, {"a": adv.Uniform(upper=0)}, attack="characteristics")
+    found = adv.audit(plan, reader, dict.fromkeys("abc", 0), draws=50, rng=1, progress=False)["empirical"]
+    assert np.isinf(found["epsilon"]).all()
+    assert np.isnan(found["mcse"]).all()
+
+
 def test_a_record_that_is_not_used_teaches_what_other_records_say() -> None:
     noise = DiscreteGaussian.from_rho(0.3)
     plan = Plan([Level("block", noise, siblings=3), Level("tract", DiscreteGaussian.from_rho(0.2))])
