@@ -188,19 +188,7 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
         lead=[LEAD],
         sections=[
             belief_section(tree),
-            Section(
-                "Tests of “in” against “out”",
-                f"With {percent(power[0])} false alarms, no test detects more than {outward_percent(power[1], True)}"
-                f"{PERCENT}.",
-                tables=[powers],
-                figures=[drawn["trade_off"]],
-            ),
-            Section(
-                "Approximate DP",
-                f"At delta = {ladders.texts[-1][0]}, epsilon is {limit(at_delta[1])}.",
-                tables=[ladders],
-                figures=[drawn[one] for one in ("epsilon_by_delta",) if one in drawn],
-            ),
+            *noise_sections(powers, ladders, (power[0], power[1]), drawn),
             _summary(tree),
         ],
     )
@@ -248,6 +236,39 @@ def card(
             sentence(claim),
         ),
     )
+
+
+def noise_sections(
+    powers: Table,
+    epsilons: Table,
+    test: tuple[float, float],
+    drawn: Mapping[str, Figure],
+    beside: Sequence[str] = ("", ""),
+) -> list[Section]:
+    """What tests can do and what epsilon is, each with its finding, to which `beside` adds what else allows how much.
+
+    Parameters
+    ----------
+    powers, epsilons : detections by false alarms; epsilon by delta, which comes first in every row
+    test : false alarm probability of the finding, and the most detections
+    drawn : from `noise_figures`
+    """
+    at, most = test
+    return [
+        Section(
+            "Tests of “in” against “out”",
+            f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}{PERCENT}"
+            f"{beside[0]}.",
+            tables=[powers],
+            figures=[drawn["trade_off"]],
+        ),
+        Section(
+            "Approximate DP",
+            f"At delta = {epsilons.texts[-1][0]}, epsilon is {limit(epsilons.rows[-1][1])}{beside[1]}.",
+            tables=[epsilons],
+            figures=[drawn[one] for one in ("epsilon_by_delta",) if one in drawn],
+        ),
+    ]
 
 
 def belief_section(tree: xr.DataTree) -> Section:

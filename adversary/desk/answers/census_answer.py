@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT, as_array, blocks, check_probability, outward_percent, percent
+from adversary._core import PERCENT, as_array, blocks, check_probability, outward_percent
 from adversary.desk.answers.bounds_answer import (
     DELTAS,
     FAILURE,
@@ -25,8 +25,8 @@ from adversary.desk.answers.bounds_answer import (
     beliefs,
     card,
     certain,
-    limit,
     noise_figures,
+    noise_sections,
 )
 from adversary.desk.kit import Column, Document, Section, Table
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
@@ -164,30 +164,20 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     drawn = noise_figures({"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}, ladder)
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
     powers, epsilons = _power_table(tests), _epsilon_table(epsilon)
-    level, delta = len(powers.rows) // 2, len(epsilons.rows) - 1
-    at, (_, most), _, allowed = powers.rows[level]
+    at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
+    beside = (
+        f"; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}",
+        f"; the tight conversion of zCDP gives {epsilons.texts[-1][3]}",
+    )
     return Document(
         f"{'Scenario ' * (made.name in SCENARIOS)}{made.name}: {made.concern}",
         tree,
         listed=("scenarios", "queries", "tests", "epsilon", "beliefs", "any_prior"),
-        card=card(tree, certain(made.loss, chance), (at, most), tuple(epsilons.rows[delta][:2])),
+        card=card(tree, certain(made.loss, chance), (at, most), tuple(epsilons.rows[-1][:2])),
         lead=[_cost(tree), LEAD],
         sections=[
             belief_section(tree),
-            Section(
-                "Tests of “in” against “out”",
-                f"With {percent(at)} false alarms, no test detects more than {outward_percent(most, True)}"
-                f"{PERCENT}; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}.",
-                tables=[powers],
-                figures=[drawn["trade_off"]],
-            ),
-            Section(
-                "Approximate DP",
-                f"At delta = {epsilons.texts[delta][0]}, epsilon is {limit(epsilons.rows[delta][1])}; "
-                f"the tight conversion of zCDP gives {epsilons.texts[delta][3]}.",
-                tables=[epsilons],
-                figures=[drawn["epsilon_by_delta"]],
-            ),
+            *noise_sections(powers, epsilons, (at, most), drawn, beside),
             _query_section(made),
         ],
     )

@@ -303,13 +303,8 @@ def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     totals = totals_of(scenario)
     if totals is None:
         return None
-    lines = list(_every_finding(scenario, tree, totals))
-    inner = sections(scenario, tree, solve(scenario, tree))
+    found, pairs = solve(scenario, tree), exact_guarantees.before_and_after(scenario.guarantee, totals)
+    lines = [*exact_guarantees.findings(scenario.invariants, totals, pairs), *findings(scenario, tree, found)]
+    inner = sections(scenario, tree, found)
     tables, drawn = [t for one in inner for t in one.tables], [f for one in inner for f in one.figures]
     return Section(TITLE, lines[0], lines[1:], tables, drawn, [NOTE] * bool(tables))
-
-
-def _every_finding(scenario: Scenario, tree: xr.DataTree, totals: ExactTotals) -> Iterator[str]:
-    pairs = exact_guarantees.before_and_after(scenario.guarantee, totals)
-    yield from exact_guarantees.findings(scenario.invariants, totals, pairs)
-    yield from findings(scenario, tree, solve(scenario, tree))

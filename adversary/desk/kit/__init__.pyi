@@ -33,6 +33,8 @@ from .posterior_words import COEFFICIENTS as COEFFICIENTS
 from .posterior_words import PARAMETERS as PARAMETERS
 from .posterior_words import of_what as of_what
 from .posterior_words import shortest as shortest
+from .rendering import json_text as json_text
+from .rendering import page_template as page_template
 from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
 from .rendering import to_json as to_json
@@ -43,8 +45,6 @@ from .safe_text import netcdf as netcdf
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
 from .screen import add as add
-from .screen import console as console
-from .screen import json_text as json_text
 from .screen import put as put
 from .screen import show_warnings as show_warnings
 from .screen import table as table

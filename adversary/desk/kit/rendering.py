@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.segment import Segment
@@ -22,6 +22,9 @@ from rich.text import Text
 
 from adversary.desk.kit.document import WORDS, Card, Document, Figure, Measured, Section, Table
 from adversary.desk.kit.safe_text import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
@@ -37,9 +40,14 @@ class Screen(Console):
             yield Segment(printable(text), style, control)
 
 
+def console() -> Console:
+    """Standard output, as wide as the terminal."""
+    return Screen(width=None if sys.stdout.isatty() else WIDTH)
+
+
 def show(document: Document) -> None:
     """Print a document; figures are left out."""
-    screen = Screen(width=None if sys.stdout.isatty() else WIDTH)
+    screen = console()
     screen.print(Text(document.title, style="bold"))
     if document.card:
         _show_card(document.card, screen)
@@ -93,8 +101,13 @@ def _grid(table: Table) -> Grid:
 
 
 def to_json(document: Document) -> str:
+    """The document's records, and what stands beside them, as one JSON object."""
+    return json_text(document.as_json())
+
+
+def json_text(answer: Any) -> str:
     """One JSON object, without NaN or infinity."""
-    return json.dumps(document.as_json(), indent=2, allow_nan=False)
+    return json.dumps(answer, indent=2, allow_nan=False)
 
 
 def to_markdown(document: Document) -> str:
@@ -168,12 +181,18 @@ def _inert(text: str) -> str:
 
 
 def to_html(document: Document) -> str:
-    """The document as one HTML page; everything from a file is escaped."""
+    """The document as one HTML page."""
+    page = page_template(Path(__file__).parent / "templates", "document.html.j2", trim_blocks=True)
+    return page.render(document=document, words=WORDS, inline=inline)
+
+
+def page_template(folder: Path, name: str, **options: Any) -> Template:
+    """A template of a page; everything put into it is escaped and made safe to show, nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True)
-    return made.get_template("document.html.j2").render(document=document, words=WORDS, inline=inline)
+    loader = FileSystemLoader(folder)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, **options)
+    return made.get_template(name)
 
 
 def inline(figure: Figure) -> str:

@@ -1,35 +1,15 @@
-"""What every command prints with: tables for the screen, and numbers as JSON can hold them."""
+"""Tables for the screen of the commands that are no documents yet."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from adversary.desk.kit.safe_text import printable
-
-WIDTH = 120
-"""Of what is not printed on a terminal."""
-
-
-class Screen(Console):
-    """A console on which texts of other people move no cursor and turn no line."""
-
-    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
-        """Every piece of text, as it is about to be written."""
-        for text, style, control in super().render(renderable, options):
-            yield Segment(printable(text), style, control)
-
-
-def console() -> Console:
-    """Standard output, as wide as the terminal."""
-    return Screen(width=None if sys.stdout.isatty() else WIDTH)
+from adversary.desk.kit.rendering import console, json_text
 
 
 def table(title: str, texts: Sequence[str], numbers: Sequence[str] = ()) -> Table:
@@ -66,8 +46,3 @@ def tell(answer: Any, show: Callable[[Any, Console], None], as_json: bool) -> No
         print(json_text(answer))
     else:
         show(answer, console())
-
-
-def json_text(answer: Any) -> str:
-    """One JSON object, without NaN or infinity."""
-    return json.dumps(answer, indent=2, allow_nan=False)

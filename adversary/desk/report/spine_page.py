@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adversary._core import __version__, between, figure_of, percent, share
-from adversary.desk.kit import PageSection, PageTable, check_directory, printable, shown
+from adversary.desk.kit import PageSection, PageTable, check_directory, page_template, shown
 from adversary.nmf.runs import (
     FAILURE,
     MISTAKEN,
@@ -35,7 +35,6 @@ from adversary.nmf.runs import (
 
 if TYPE_CHECKING:
     import xarray as xr
-    from jinja2 import Template
 
 NAME = "spine.html"
 DRAWN = 12
@@ -180,7 +179,7 @@ def render(account: SpinePage) -> str:
     parts = [part for part in parts if part is not None]
     if account.errors is not None:
         parts.append(_errors(account.errors))
-    return template("spine_report.html.j2").render(
+    return page_template(Path(__file__).parent / "templates", "spine_report.html.j2").render(
         title=f"Every block: {account.query}{f', {account.cell}' if account.cell else ''}",
         summary=list(_summary(account, found)),
         warnings=list(_warnings(account, found)),
@@ -434,17 +433,3 @@ def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:
             f"{account.tolerance:.1e}; it bounds the error of every probability above",
         )
     yield "adversary", __version__
-
-
-def template(name: str) -> Template:
-    """One of the page templates in `templates`; everything put into it is escaped, nothing may be missing."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(Path(__file__).parent / "templates")
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
-    return made.get_template(name)
-
-
-def _shown(value: Any) -> Any:
-    """What is put into a page; what a macro made of such values is there already."""
-    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -6,7 +6,6 @@ from .averages import prob_correct as prob_correct
 from .averages import risk_summary as risk_summary
 from .averages import sequential as sequential
 from .averages import unique_target as unique_target
-from .bayes_factors import AuditedPosterior as AuditedPosterior
 from .bayes_factors import BayesFactorLaw as BayesFactorLaw
 from .improper_beliefs import cautions as cautions
 from .law_of_plan import bayes_factor_law as bayes_factor_law

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._core import Floats, as_array, check_probability, logit, scalar_or_array, solve_decreasing
-from adversary.privacy.losses import PosteriorOf, side_of
+from adversary._core import Floats, as_array, check_probability, solve_decreasing
 from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, tails, weighed
 
 TIE = 1e-9
@@ -207,42 +205,6 @@ class BayesFactorLaw:
         while missing(low) <= 0 and low > -1e12:
             low *= 2.0
         return solve_decreasing(missing, low, 1.0)
-
-
-@dataclass(frozen=True)
-class AuditedPosterior(PosteriorOf):
-    """Law of an audited reader's posterior, everybody else as they truly are: the target in, and the target out.
-
-    Parameters
-    ----------
-    laws : of the log Bayes factor under "in" and under "out"
-    """
-
-    laws: tuple[BayesFactorLaw, BayesFactorLaw]
-
-    @property
-    def prior(self) -> float:
-        """Prior probability of "in"."""
-        return self.laws[0].prior
-
-    def mean(self, truth: str) -> float:
-        return self.laws[side_of(truth)].posterior_mean()[0]
-
-    def cdf(self, x: ArrayLike, truth: str) -> Any:
-        return scalar_or_array(1.0 - self._above(x, truth))
-
-    def quantile(self, q: ArrayLike, truth: str) -> Any:
-        law = self.laws[side_of(truth)]
-        return scalar_or_array(expit(law.log_odds + law.quantiles(np.ravel(as_array(q)))).reshape(np.shape(q)))
-
-    def decisions(self, least: ArrayLike) -> tuple[Any, Any]:
-        """(level, power) of deciding "in" where the posterior exceeds `least`."""
-        return scalar_or_array(self._above(least, "out")), scalar_or_array(self._above(least, "in"))
-
-    def _above(self, x: ArrayLike, truth: str) -> Floats:
-        law = self.laws[side_of(truth)]
-        threshold = logit(check_probability("x", x)) - law.log_odds
-        return np.clip(law.sf(threshold), 0.0, 1.0).reshape(np.shape(x))
 
 
 def _gap(threshold: float, values: Floats) -> Floats:

@@ -17,7 +17,7 @@ import numpy as np
 from adversary.reader.spine.compiled.count_windows import combine, correlate, largest_of, numbers_of
 from adversary.reader.spine.compiled.decorator import compiled, inner
 from adversary.reader.spine.compiled.layout import log_factor, log_rates, tilt_above
-from adversary.reader.spine.compiled.messages import room_for
+from adversary.reader.spine.compiled.messages import room_for, told_to_root
 
 
 @inner
@@ -57,12 +57,8 @@ def one_more(L, theta, tau, messages, top_low, top):
     -------
     (outer, lifted): numbers laid out as `messages.data`, on the same windows; equal where no rate is shared above
     """
-    outer, raised = np.zeros(messages.data.size), np.zeros(messages.data.size)
-    root = messages.windows[0]
-    for k in range(root.size):
-        i = root.low + k - top_low
-        outer[root.place + k] = 1.0 if top.size == 0 else (top[i] if 0 <= i < top.size else 0.0)
-        raised[root.place + k] = outer[root.place + k]
+    outer = told_to_root(messages, top_low, top)
+    raised = outer.copy()
     room = room_for(L)
     told, lifted = np.empty(4096), np.empty(4096)
     for v in range(L.units.size):

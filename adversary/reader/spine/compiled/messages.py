@@ -260,6 +260,17 @@ def scale_to_one(values):
     return top
 
 
+@inner
+def told_to_root(messages, top_low, top):
+    """Zeros laid out as `messages.data`, with the message to the root in its place: ones if nothing is outside."""
+    outer = np.zeros(messages.data.size)
+    root = messages.windows[0]
+    for k in range(root.size):
+        i = root.low + k - top_low
+        outer[root.place + k] = 1.0 if top.size == 0 else (top[i] if 0 <= i < top.size else 0.0)
+    return outer
+
+
 @compiled
 def downward(L, theta, tau, messages, top_low, top):
     """Downward pass: messages O from above to every unit, each scaled to at most 1.
@@ -277,11 +288,7 @@ def downward(L, theta, tau, messages, top_low, top):
     -------
     Numbers laid out as `messages.data`, on the same windows
     """
-    outer = np.zeros(messages.data.size)
-    root = messages.windows[0]
-    for k in range(root.size):
-        i = root.low + k - top_low
-        outer[root.place + k] = 1.0 if top.size == 0 else (top[i] if 0 <= i < top.size else 0.0)
+    outer = told_to_root(messages, top_low, top)
     room = room_for(L)
     told, logs = np.empty(4096), np.empty(4096)
     for v in range(L.units.size):
