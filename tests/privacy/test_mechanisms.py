@@ -82,7 +82,7 @@ def test_the_tail_falls_at_its_rate(noise: Any) -> None:
     assert noise.tail_rate == (np.inf if beyond > 1.9 * near else pytest.approx(beyond, rel=1e-3))
 
 
-@over({name: m for name, m in MECHANISMS.items() if m.summands[1] == 1})
+@over({name: m for name, m in MECHANISMS.items() if name != "laplace, sum of 3"})  # whose loss is not derived
 def test_the_nominal_guarantee_is_true(noise: adv.Mechanism) -> None:
     assert noise.nominal_guarantee.is_satisfied_by(noise.privacy_loss(1, 1))
 

@@ -25,6 +25,8 @@ from adversary._core import (
     log_theta,
     one_number,
 )
+from adversary.privacy.definitions import ZeroConcentratedDP
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms.additive import IntegerNoise, summed_tail
@@ -172,8 +174,13 @@ class DiscreteGaussianSum(Calibrated, IntegerNoise):
 
     @property
     def rho(self) -> float:
-        """Curvature of the log pmf over whole periods, rho of one summand over count; the sum's zCDP."""
+        """Curvature of the log pmf over whole periods, rho of one summand over count; zCDP only of wide noise."""
         return 0.5 / float(self.sigma2 or 0.0) / self.count
+
+    @property
+    def nominal_guarantee(self) -> Guarantee:
+        """zCDP of `rho` where the log pmf is a parabola, else its own privacy loss, which `rho` understates."""
+        return ZeroConcentratedDP(self.rho) if self.is_quadratic() else self.privacy_loss(1, 1)
 
     @property
     def variance(self) -> float:
