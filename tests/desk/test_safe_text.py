@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adversary as adv
-from adversary.desk.kit import screen as tables
-from adversary.desk.kit import style, to_html
+from adversary.desk.kit import rendering, style, to_html
 from adversary.desk.kit.safe_text import FOR_GROUPS, printable, safe_names
 from adversary.desk.report import audit_answer
 from tests.commands import answered, flat, printed, rows, run
@@ -132,8 +131,8 @@ def test_features_of_invariants_are_no_markup(tmp_path: Path) -> None:
 
 def test_the_screen_keeps_its_own_styles() -> None:
     shown = StringIO()
-    screen = tables.Screen(file=shown, force_terminal=True, color_system="standard")
-    screen.print(tables.Text("a\x1b[31mb", style="bold"))
+    screen = rendering.Screen(file=shown, force_terminal=True, color_system="standard")
+    screen.print(rendering.Text("a\x1b[31mb", style="bold"))
     assert shown.getvalue() == "\x1b[1ma[31mb\x1b[0m\n"
 
 
