@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, levels_of, opened, product_of
-from adversary.nmf.measurements import Level, code_lengths, gather, named_in, one_shape, units_by_level
+from adversary.nmf.level_records import Level, code_lengths, gather, named_in, one_shape, units_by_level
 from adversary.nmf.products import Product
 from adversary.nmf.records import Column
 from adversary.nmf.units import levels_below, planted

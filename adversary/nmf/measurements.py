@@ -1,8 +1,8 @@
 """Noisy Measurement Files: the published counts of every unit of a geographic spine, and the noise in them.
 
-`read` turns the answers to one query into what the exact engine takes: a tree of units, whole released counts, rho of
-each, so that the likelihood of a count x is exp(-rho (released - x)^2), and what is known exactly. Nothing is loaded
-whole, and no record is read twice.
+`read` turns the answers to a query, or to all queries together, into what the exact engine takes: a tree of units,
+released counts and rho of each, so that the likelihood of a count x is exp(-rho (released - x)^2), and what is known
+exactly. Nothing is loaded whole, and no record is read twice.
 """
 
 from __future__ import annotations
@@ -15,55 +15,52 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, Integers
+from adversary.nmf.estimates import Estimates, combined
 from adversary.nmf.exact_counts import NOISY_TABLES, State, limits, state_totals
-from adversary.nmf.file_layout import (
-    CONSTRAINTS,
-    MEASUREMENTS,
-    bare,
-    flat_cells,
-    folder,
-    levels_of,
-    meant,
-    opened,
-    product_of,
-    spelled,
+from adversary.nmf.file_layout import EQUAL, levels_of, opened, product_of
+from adversary.nmf.level_records import (
+    Level,
+    asked_column,
+    code_lengths,
+    gather,
+    named_in,
+    one_shape,
+    own_column,
+    twofold,
+    units_by_level,
 )
-from adversary.nmf.parquet_source import Source
 from adversary.nmf.products import Product, Shape
-from adversary.nmf.records import US, Column, collect, label_of
-from adversary.nmf.units import (
-    WHOLE_STATE,
-    Codes,
-    in_order,
-    levels_below,
-    places_of,
-    planted,
-    root_of,
-    whole_states,
-)  # fmt: skip
+from adversary.nmf.records import Column, label_of
+from adversary.nmf.units import WHOLE_STATE, Codes, levels_below, places_of, planted, root_of
 from adversary.reader.spine import Tree
 
+ARRAYS = ("released", "rho", "low", "high", "published", "moved", "settled")
+"""Of `Measurements`."""
 FARTHEST = 12.0
 """Standard deviations of its parts' noise beyond which a state's total is of another population, and not used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """The answers to one query in every unit of a tree.
+    """The answers to one query in every unit of a tree, or the estimates of its cells from all queries.
 
     Parameters
     ----------
     tree : the units, parents before children
-    released : (node,) or (node, cell) whole numbers, NaN where not measured; the count itself where it is exact
+    released : (node,) or (node, cell) noisy counts, or estimates, which need not be whole; NaN where there are none;
+        the count itself where it is exact
     rho : as `released`; 1 / (2 variance), 0 where not measured, infinite where the count is known exactly
     low, high : as `released`; least and largest counts that published bounds allow
     published : as `released`; the noisy counts, also where the count is known exactly; NaN where not measured
+    moved : as `released`; sum of 1 / (2 variance) over all noisy answers that were read and count a person of the cell
+    settled : as `released`; whether an answer that counts such a person is exact
     query, shape : the query, as the file spells it, and the lengths of its axes
     cells, labels : (cell,) flat indices of the cells in the shape, in C order, and the cells in words
     exact : what was used that has no noise, in words
     notes : what the file says of the query and is not used, in words
     states : names and totals of states by their two digits
     product, synthetic : name of the product, and whether the file says that nobody in it exists
+    alone : of all queries together, the same under the query alone
     """
 
     tree: Tree
@@ -72,6 +69,8 @@ class Measurements:
     low: Floats
     high: Floats
     published: Floats
+    moved: Floats
+    settled: Any
     query: str
     shape: Shape
     cells: Integers
@@ -81,6 +80,7 @@ class Measurements:
     states: Mapping[str, State] | None = None
     product: str = ""
     synthetic: bool = False
+    alone: Measurements | None = None
 
     @property
     def bounds(self) -> tuple[Floats, Floats]:
@@ -93,25 +93,8 @@ class Measurements:
 
     def part(self, nodes: Integers, tree: Tree) -> Measurements:
         """The same of some of the units, which make up a tree."""
-        names = ("released", "rho", "low", "high", "published")
-        return replace(self, tree=tree, **{name: getattr(self, name)[nodes] for name in names})
-
-
-@dataclass(frozen=True, eq=False)
-class Level:
-    """Records of a level: of the query by the name that the file has, of constraints by name, and its units."""
-
-    name: str
-    measured: dict[str, Column]
-    known: dict[str, Column]
-    units: Codes
-
-    def named(self, code: str) -> str:
-        """File, geocode and query of a record of a unit."""
-        for column in (*self.measured.values(), *self.known.values()):
-            if (rows := np.flatnonzero(column.geocodes == code)).size:
-                return column.named(int(rows[0]))
-        return f"geocode {code} of level {self.name}"
+        alone = None if self.alone is None else self.alone.part(nodes, tree)
+        return replace(self, tree=tree, alone=alone, **{name: getattr(self, name)[nodes] for name in ARRAYS})
 
 
 def read(
@@ -124,6 +107,7 @@ def read(
     state: str | None = None,
     county: str | None = None,
     totals: str | Path | None = None,
+    queries: str = "one",
     progress: bool = False,
 ) -> Measurements:
     """The noisy counts of a query's cells in every unit, and what is known of them exactly.
@@ -140,10 +124,13 @@ def read(
     state, county : the same by FIPS code: a state of two digits, in both its parts, or a county of five, outside
         American Indian, Alaska Native and Hawaiian areas
     totals : CSV file of exact state totals, see `state_totals`
+    queries : "one", or "all": estimates of the cells from every query and exact count of a unit, by generalised least
+        squares, see `reader.queries.effective_measurements`; `alone` then has the one query
     progress : show a bar with the time left for every level
 
     A unit without a record was not measured: rho 0. Bounds that meet, structural zeros and state totals are exact, and
-    take the measurement's place; bounds of the smallest units are kept as bounds.
+    take the measurement's place; bounds of the smallest units are kept as bounds. Of a query of two cells whose sum is
+    exact, each is measured twice: by its own answer, and by the sum less the other's.
 
     rho is 1 / (2 variance) as recorded, whichever neighbours the budget was for. The variance of a discrete Gaussian
     and its sigma^2 agree to a relative 1e-6 from sigma = 1 on; files of ours record sigma^2.
@@ -153,13 +140,18 @@ def read(
     ValueError, OSError : anything is missing or malformed; the message names file, geocode and query
     ImportError : pyarrow is not installed
     """
+    if queries not in ("one", "all"):
+        raise ValueError(f"queries must be 'one' or 'all', got {queries!r}")
     path = opened(directory, product)
     kind, synthetic = product_of(path)
     every, code = levels_of(path, kind), root_of(root, state, county)
     lengths = code_lengths(path, every, code)
     names = levels_below(code, lengths, every)
+    asked = asked_column(path, kind, names, code, query, cells)
     found = {
-        name: gather(path, kind, name, code, query, cells, progress=progress) for name in names if name != WHOLE_STATE
+        name: gather(path, kind, name, code, asked, queries == "all", progress=progress)
+        for name in names
+        if name != WHOLE_STATE
     }
     units = units_by_level(names, found, lengths)
     if units[names[0]].size != 1:
@@ -167,69 +159,10 @@ def read(
     tree, faults = planted(names, units, lambda level, unit: named_in(found, level, unit))
     if faults:
         raise ValueError(faults[0])
-    asked = _asked(path, query, cells, found)
-    return _filled(tree, kind, asked, found, state_totals(totals, path), synthetic)
-
-
-def code_lengths(path: Path, levels: tuple[str, ...], root: str = "") -> dict[str, int]:
-    """Number of characters of the geocodes of each level, by the first record in the partitions of a root."""
-    found: dict[str, int] = {}
-    for level in levels[1:] if root and levels[0] == US else levels:
-        sources = (Source(folder(path, level, kind), level, kind, root) for kind in (MEASUREMENTS, CONSTRAINTS))
-        codes = (source.first_geocode() for source in sources)
-        if (code := next((one for one in codes if one is not None), None)) is not None:
-            found[level] = len(code)
-    return found
-
-
-def gather(
-    path: Path, product: Product, level: str, root: str, query: str | None, cells: Any = None,
-    faults: list[str] | None = None, progress: bool = False,
-) -> Level:  # fmt: skip
-    """Records of a level: of one query, or the first cell of every one, and of the constraints that are exact."""
-    sources = [
-        Source(folder(path, level, kind), level, kind, "" if level == US else root)
-        for kind in (MEASUREMENTS, CONSTRAINTS)
-    ]
-    told = f"{level} " * progress
-    if query is None:
-        measured, known = (collect(one, product, None, [0], faults, told) for one in sources)
-    else:
-        name = spelled(query, sources[0].query_names())
-        measured = collect(sources[0], product, [name], cells, faults, told) if name else {}
-        known = collect(sources[1], product, None, "all", faults, told, NOISY_TABLES)
-    codes = [column.geocodes for column in (*measured.values(), *known.values())]
-    units = np.unique(np.concatenate([np.zeros(0, dtype=np.str_), *codes]))
-    made = Level(level, measured, known, units)
-    sizes = np.char.str_len(units) if units.size else np.zeros(0, dtype=np.int64)
-    if units.size and level != US and (odd := np.flatnonzero(sizes != np.bincount(sizes).argmax())).size:
-        said = f"its geocode has {sizes[odd[0]]} characters, the others of level {level} {np.bincount(sizes).argmax()}"
-        if faults is None:
-            raise ValueError(f"{made.named(str(units[odd[0]]))}: {said}")
-        faults.append(f"{made.named(str(units[odd[0]]))}: {said}")
-        made = replace(made, units=np.delete(units, odd))
-    return made
-
-
-def units_by_level(names: tuple[str, ...], found: Mapping[str, Level], lengths: Mapping[str, int]) -> dict[str, Codes]:
-    """Units of every level; where a level has no constraints to list them, those that its children lie in, too."""
-    units: dict[str, Codes] = {}
-    for name, below in zip(names[::-1], (None, *names[::-1]), strict=False):
-        if name == WHOLE_STATE:
-            units[name] = whole_states(units["State"])
-            continue
-        units[name] = found[name].units
-        if below is not None and not found[name].known and name != US:
-            above = units[below].astype(f"<U{lengths.get(name, 1)}")
-            units[name] = np.unique(np.concatenate([units[name], above]))
-        if name == US and not units[name].size:
-            units[name] = np.array([US])
-    return {name: in_order(codes) for name, codes in units.items()}
-
-
-def named_in(found: Mapping[str, Level], level: str, code: str) -> str:
-    """File, geocode and query of a unit."""
-    return found[level].named(code) if level in found else f"geocode {code} of level {level}"
+    for level in found.values():
+        if (column := own_column(asked, level)) is not None:
+            one_shape(column, asked)
+    return _filled(tree, kind, asked, found, state_totals(totals, path), synthetic, queries == "all")
 
 
 def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
@@ -241,104 +174,98 @@ def _refuse_root(path: Path, level: str, units: Codes, root: str) -> None:
     )
 
 
-def _asked(path: Path, query: str, cells: Any, found: Mapping[str, Level]) -> Column:
-    """The query with its shape, words and cells, as the first level that has it; the same at all levels."""
-    columns = [column for level in found.values() for column in level.measured.values() if column.shape is not None]
-    if not columns:
-        known = [
-            column
-            for level in found.values()
-            for name, column in level.known.items()
-            if spelled(query, [name]) and column.shape is not None
-        ]
-        if not known:
-            names: set[str] = set()
-            for name in found:
-                names |= {
-                    bare(one) for one in Source(folder(path, name, MEASUREMENTS), name, MEASUREMENTS).query_names()
-                }
-            raise ValueError(
-                f"{path}: query {query!r} is not there; there are {', '.join(sorted(names)) or 'none'}"
-                f"{meant(bare(query), sorted(names))}"
-            )
-        first = known[0]
-        assert first.shape is not None
-        chosen, single = flat_cells(cells, first.shape, first.query)
-        return replace(first, cells=chosen, single=single)
-    first = columns[0]
-    for other in columns[1:]:
-        one_shape(other, first)
-    return first
-
-
-def one_shape(column: Column, first: Column) -> None:
-    """ValueError where a query's shape or axes are not those of its records at another level."""
-    for what, mine, theirs in (("query_shape", column.shape, first.shape), ("axes", column.words, first.words)):
-        if mine != theirs:
-            where = f"{column.paths[0]}: query {column.query}"
-            raise ValueError(f"{where} has {what} {mine}, which is {theirs} in {first.paths[0]}")
-
-
 def _filled(
     tree: Tree, product: Product, asked: Column, found: Mapping[str, Level], states: Mapping[str, State],
-    synthetic: bool,
+    synthetic: bool, every: bool,
 ) -> Measurements:  # fmt: skip
-    """Answers in the rows of the tree, then what is exact."""
-    shape = (len(tree), asked.cells.size)
-    released, rho, high = np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.inf)
-    low, published = np.zeros(shape), np.full(shape, np.nan)
+    """Answers in the rows of the tree, then what is exact; under one query, and under all of them."""
+    size, count = len(tree), asked.cells.size
+    readings = [
+        Estimates(np.full((size, count), np.nan), np.zeros((size, count)), np.zeros(size), np.zeros(size, dtype=bool))
+        for _ in range(1 + every)
+    ]
+    high, low, published = np.full((size, count), np.inf), np.zeros((size, count)), np.full((size, count), np.nan)
     limiting: dict[str, list[str]] = {}
     idle: set[str] = set()
     notes: list[str] = []
     starts = np.searchsorted(tree.level, np.arange(len(tree.levels) + 1))
-    last = tree.levels[-1]
     for name, start, stop in zip(tree.levels, starts, starts[1:], strict=False):
         here = slice(int(start), int(stop))
         units = tree.names[here]
         if name == WHOLE_STATE:
             continue
         level = found[name]
-        for column in level.measured.values():
-            place, kept = _places(units, column)
-            released[here][place] = published[here][place] = column.values[kept]
-            with np.errstate(divide="ignore"):
-                rho[here][place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[kept, None]
-        if not level.measured:
+        own = {one: column for one, column in level.measured.items() if column is own_column(asked, level)}
+        places = {one: _places(units, column) for one, column in (*level.measured.items(), *level.known.items())}
+        single_cells = {one: c for one, c in level.known.items() if twofold(asked) and c.values.shape[1] == 1}
+        sums = {one: column for one, column in single_cells.items() if (column.sign == EQUAL).any()}
+        alone, column = next(iter(own.items()), ("", None))
+        single = _alone(asked, column, places.get(alone), units.size)
+        published[here] = single.released
+        if not own:
             notes.append(f"{name}: {asked.query} is not measured at this level")
-        rows = {one: _places(units, column) for one, column in level.known.items()}
-        least, most, used, unused = limits(product, asked, level.known, units.size, rows, name == last)
+        estimated = [combined(product, asked, own, sums, places, units.size) if sums else single]
+        estimated += [combined(product, asked, level.measured, level.known, places, units.size)] if every else []
+        for reading, estimates in zip(readings, estimated, strict=True):
+            for old, new in zip(reading, estimates, strict=True):
+                old[here] = new
+        rows = {one: places[one] for one in level.known}
+        least, most, used, unused = limits(product, asked, level.known, units.size, rows, name == tree.levels[-1])
         if (wrong := np.argwhere(least > most)).size:
             unit, cell = wrong[0]
             bounds = f"at least {least[unit, cell]:.0f} and at most {most[unit, cell]:.0f}"
             raise ValueError(f"{level.named(str(units[unit]))}: constraints leave no count possible, {bounds}")
         fixed = least == most
-        released[here], rho[here] = np.where(fixed, least, released[here]), np.where(fixed, np.inf, rho[here])
-        if name == last:
+        for reading in readings:
+            reading.released[here] = np.where(fixed, least, reading.released[here])
+            reading.rho[here] = np.where(fixed, np.inf, reading.rho[here])
+        if name == tree.levels[-1]:
             low[here], high[here] = least, most
-        for one in used:
+        used += sums
+        for one in dict.fromkeys(used):
             limiting.setdefault(one, []).append(name)
-        idle |= set(unused)
+        idle |= set(unused) - set(used)
     exact = [f"{one} ({', '.join(levels)})" for one, levels in limiting.items()]
     if idle := idle - set(limiting):
         notes.append(f"constraints that do not limit the cells read: {', '.join(sorted(idle))}")
     if "relgq" in product.axes:
         notes.append(f"{', '.join(NOISY_TABLES)} has noise in it, and is not used")
     for node in np.flatnonzero(tree.level == tree.levels.index(WHOLE_STATE)) if WHOLE_STATE in tree.levels else ():
-        said = _state_total(tree, int(node), product, asked, released, rho, states)
-        (exact if said.endswith("residents") else notes).extend([said] * bool(said))
-    _raise_bounds(tree, rho, low, high)
-    rho[np.isnan(released)] = 0.0
-    low[rho == np.inf], high[rho == np.inf] = 0.0, np.inf
+        told = [_state_total(tree, int(node), product, asked, *reading[:2], states) for reading in readings]
+        (exact if told[0].endswith("residents") else notes).extend([told[0]] * bool(told[0]))
+        if every and product.residents and str(tree.names[node]) in states:
+            readings[1].settled[node] = True
     assert asked.shape is not None
-    made = Measurements(
-        tree, released, rho, low, high, published, asked.query, asked.shape, asked.cells,
-        tuple(label_of(product, asked, int(cell)) for cell in asked.cells), tuple(exact), tuple(notes), states,
-        product.name, synthetic,
-    )  # fmt: skip
-    if not asked.single:
-        return made
-    names = ("released", "rho", "low", "high", "published")
-    return replace(made, **{name: getattr(made, name)[:, 0] for name in names})
+    labels = tuple(label_of(product, asked, int(cell)) for cell in asked.cells)
+    results: list[Measurements] = []
+    for released, rho, moved, settled in readings:
+        limits_of = low.copy(), high.copy()
+        _raise_bounds(tree, rho, *limits_of)
+        rho[np.isnan(released)] = 0.0
+        limits_of[0][rho == np.inf], limits_of[1][rho == np.inf] = 0.0, np.inf
+        noise = np.broadcast_to(moved[:, None], rho.shape)
+        if not results:  # of one query an exact count takes its noisy one's place
+            noise = np.where(np.isinf(rho), 0.0, noise)
+        made = [released, rho, *limits_of, published, noise, settled[:, None] | np.isinf(rho)]
+        arrays: Any = {name: one[:, 0] if asked.single else one for name, one in zip(ARRAYS, made, strict=True)}
+        about: Any = {"exact": tuple(exact), "notes": tuple(notes), "product": product.name, "synthetic": synthetic}
+        about |= {"query": asked.query, "shape": asked.shape, "cells": asked.cells, "labels": labels, "states": states}
+        results.append(Measurements(tree=tree, **arrays, **about))
+    return replace(results[-1], alone=results[0]) if every else results[0]
+
+
+def _alone(asked: Column, column: Column | None, places: Any, units: int) -> Estimates:
+    """The answers to the query alone."""
+    released, rho = np.full((units, asked.cells.size), np.nan), np.zeros(units)
+    settled = np.zeros(units, dtype=bool)
+    if column is not None:
+        place, kept = places
+        released[place] = column.own(asked)[kept]
+        with np.errstate(divide="ignore"):
+            rho[place] = np.where(np.isfinite(column.variance), 0.5 / column.variance, 0.0)[kept]
+        settled = np.isinf(rho)
+    moved = np.where(settled, 0.0, rho)
+    return Estimates(released, np.repeat(rho[:, None], asked.cells.size, axis=1), moved, settled)
 
 
 def _raise_bounds(tree: Tree, rho: Floats, low: Floats, high: Floats) -> None:

@@ -24,6 +24,9 @@ US = "US"
 TOPS = ("", "0", US)
 """Geocodes of the United States, as published and in older files; `US` in trees and results."""
 Words = NDArray[np.object_]
+Labels = tuple[Integers, ...]
+"""(row,) classes of a query's rows on every axis."""
+Labelling = Callable[["Column"], list[Labels] | None]
 
 
 @dataclass
@@ -37,6 +40,7 @@ class Column:
         where not measured and 0 for a constraint; sign : (record,), "=" for a measurement; file : (record,) its file
     shape, words : of the query, and what it holds on every axis; None and () if there is no record
     cells, single : indices of the cells, and whether one was asked for, not a list
+    labels : classes of rows, of which `values` has sums: of one list of classes after another; None: of no rows
     """
 
     query: str
@@ -44,6 +48,7 @@ class Column:
     words: tuple[str, ...] = ()
     cells: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     single: bool = True
+    labels: list[Labels] | None = None
     paths: list[str] = field(default_factory=list)
     parts: list[tuple[Any, ...]] = field(default_factory=list)
     geocodes: Any = field(default_factory=lambda: np.zeros(0, dtype=np.str_))
@@ -55,6 +60,19 @@ class Column:
     def named(self, record: int) -> str:
         """File, geocode and query of a record."""
         return _where(self.paths[int(self.file[record])], self.geocodes[record], self.query)
+
+    def own(self, asked: Column) -> Floats:
+        """(record, cell) answers in the cells that are asked about, of the same query."""
+        if self.labels is None:
+            return self.values if np.array_equal(self.cells, asked.cells) else self.values[:, asked.cells]
+        assert self.shape is not None
+        found, start = [], 0
+        for cell, labels in zip(asked.cells, self.labels, strict=True):
+            shape = tuple(int(label.max()) + 1 for label in labels)
+            place = tuple(label[i] for label, i in zip(labels, np.unravel_index(cell, self.shape), strict=True))
+            found.append(self.values[:, start + np.ravel_multi_index(place, shape)])
+            start += int(np.prod(shape))
+        return np.stack(found, axis=1)
 
     def joined(self, faults: list[str] | None) -> Column:
         """The same with its batches put together; a unit with two records is refused."""
@@ -73,7 +91,7 @@ class Column:
 
 def collect(
     source: Source, product: Product, queries: Sequence[str] | None, cells: Any, faults: list[str] | None = None,
-    progress: str = "", without: Sequence[str] = (),
+    progress: str = "", without: Sequence[str] = (), labelling: Labelling | None = None,
 ) -> dict[str, Column]:  # fmt: skip
     """The wanted cells of some queries, from every record that has them, in one pass over the files.
 
@@ -82,15 +100,15 @@ def collect(
     queries : names that the file has; None for every query but those `without`
     cells : of these queries, as `flat_cells` takes them
     faults : what is malformed is added here, and its records left out; without it, ValueError for the first
+    labelling : classes of rows of which sums are wanted, in place of cells
     """
     pa = arrow()
     name_field = pa.dataset.field("query_name")
     condition = name_field.isin(list(queries)) if queries is not None else None
     if queries is None and without:
         condition = ~name_field.isin(list(without)) | name_field.is_null()
-    wanted = ["geocode", "query_name", "query_shape", "value", "variance", *product.axes]
-    if source.kind == CONSTRAINTS:
-        wanted[4] = "sign"
+    wanted = ["geocode", "query_name", "query_shape", "value", *product.axes]
+    wanted.append("sign" if source.kind == CONSTRAINTS else "variance")
     found: dict[str, Column] = {}
     for file, batch in source.batches(wanted, condition, progress, faults):
         names = texts(batch.column(1))
@@ -102,18 +120,31 @@ def collect(
             column = found.setdefault(name, Column(bare(name)))
             rows = batch.filter(pa.compute.equal(names, name)) if len(several) > 1 else batch
             try:
-                _Batch(file, column.query, rows, source, product).take(column, cells, faults)
+                _Batch(file, column.query, rows, source, product, labelling).take(column, cells, faults)
             except ValueError as error:  # told with geocode and query; whatever else the file has is read
                 _tell(faults, str(error))
     return {name: column.joined(faults) for name, column in sorted(found.items())}
 
 
+def first_column(source: Source, product: Product, query: str, cells: Any) -> Column | None:
+    """Shape, words and cells of a query as its first records have them; None where there are none."""
+    condition = arrow().dataset.field("query_name") == query
+    for file, batch in source.batches(["geocode", "query_name", "query_shape", *product.axes], condition):
+        column = Column(bare(query), paths=[file.path])
+        _Batch(file, column.query, batch, source, product).shape(column, cells)
+        return column
+    return None
+
+
 class _Batch:
     """Some records of one query, checked."""
 
-    def __init__(self, file: File, query: str, batch: Any, source: Source, product: Product) -> None:
+    def __init__(
+        self, file: File, query: str, batch: Any, source: Source, product: Product, labelling: Labelling | None = None
+    ) -> None:
+        self.labelling = labelling
         self.file, self.query, self.batch, self.kind, self.product = file, query, batch, source.kind, product
-        geocodes = texts(batch.column(0)).to_numpy(zero_copy_only=False)
+        geocodes = texts(batch.column("geocode")).to_numpy(zero_copy_only=False)
         self.good = np.ones(batch.num_rows, dtype=bool)
         if source.level == US:
             geocodes = np.array([US if code in TOPS else code for code in geocodes], dtype=object)
@@ -152,7 +183,7 @@ class _Batch:
         """Infinite where it is absent; constraints have none."""
         if self.kind == CONSTRAINTS:
             return np.zeros(self.batch.num_rows)
-        column = self.batch.column(4)
+        column = self.batch.column("variance")
         raw = column.to_numpy(zero_copy_only=False).astype(np.float64)
         null = column.is_null().to_numpy(zero_copy_only=False)
         self.refuse(np.isnan(raw) & ~null, lambda i: "variance is NaN")
@@ -166,17 +197,17 @@ class _Batch:
         """One of =, >= and <=."""
         if self.kind == MEASUREMENTS:
             return np.full(self.batch.num_rows, "=", dtype=object)
-        raw = texts(self.batch.column(4)).to_numpy(zero_copy_only=False)
+        raw = texts(self.batch.column("sign")).to_numpy(zero_copy_only=False)
         self.refuse(
             np.array([one not in SIGNS for one in raw], dtype=bool),
             lambda i: f"sign must be =, >= or <=, got {raw[i]!r}",
         )
         return np.array([SIGNS.get(one, one) for one in raw], dtype=object)
 
-    def _shape(self, column: Column, cells: Any) -> Shape:
+    def shape(self, column: Column, cells: Any) -> Shape:
         """The shape and words of the query, which the first record sets, and with them where the wanted cells are."""
-        shapes = self.batch.column(2)
-        words = [texts(self.batch.column(5 + i)) for i in range(len(self.product.axes))]
+        shapes = self.batch.column("query_shape")
+        words = [texts(self.batch.column(axis)) for axis in self.product.axes]
         if column.shape is None:
             first = next((shape for shape in shapes.to_pylist() if shape), None)
             if first is None or any(n is None or n < 1 for n in first) or len(first) != len(words):
@@ -190,6 +221,7 @@ class _Batch:
                 [label_of(self.product, column, i) for i in range(int(np.prod(column.shape)))] if _named(cells) else ()
             )
             column.cells, column.single = flat_cells(cells, column.shape, self.query, names)
+            column.labels = None if self.labelling is None else self.labelling(column)
         shape, pa = column.shape, arrow()
         lengths = pa.compute.list_value_length(shapes).fill_null(0).to_numpy(zero_copy_only=False)
         odd = lengths != len(shape)
@@ -205,8 +237,8 @@ class _Batch:
 
     def _values(self, column: Column, cells: Any, measured: NDArray[np.bool_], exact: NDArray[np.bool_]) -> Floats:
         """(record, cell) answers; NaN in records that were not measured and hold none."""
-        shape, pa = self._shape(column, cells), arrow()
-        size, lists = int(np.prod(shape)), self.batch.column(3)
+        shape, pa = self.shape(column, cells), arrow()
+        size, lists = int(np.prod(shape)), self.batch.column("value")
         lengths = pa.compute.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
         empty = (lengths == 0) & ~measured
         across = " x ".join(map(str, shape))
@@ -214,7 +246,9 @@ class _Batch:
             (lengths != size) & ~empty,
             lambda i: f"{lengths[i]} values do not fill the shape {across} ({size} cells)",
         )
-        values = np.full((self.batch.num_rows, column.cells.size), np.nan)
+        labels = column.labels or []
+        width = sum(int(np.prod([one.max() + 1 for one in label])) for label in labels) or column.cells.size
+        values = np.full((self.batch.num_rows, width), np.nan)
         rows = np.flatnonzero((lengths == size) & measured)
         if rows.size:
             chosen = lists if rows.size == lengths.size else lists.take(pa.array(rows))
@@ -226,8 +260,19 @@ class _Batch:
             bad[rows] = (numbers < 0).any(axis=1) & exact[rows]
             what = "a constraint" if self.kind == CONSTRAINTS else "an exact count"
             self.refuse(bad, lambda i: f"{what} must be non-negative, got {min(lists[i].as_py())}")
-            values[rows] = numbers[:, column.cells]
+            values[rows] = sums(numbers, shape, labels) if labels else numbers[:, column.cells]
         return values
+
+
+def sums(numbers: Floats, shape: Shape, labels: list[Labels]) -> Floats:
+    """(record, sum) sums of (record, row) answers over classes of rows, one list of classes after another."""
+    parts = []
+    for one in labels:
+        found = numbers.reshape(-1, *shape)
+        for label in one:
+            found = np.tensordot(found, np.eye(int(label.max()) + 1)[label], axes=(1, 0))  # the axis goes last
+        parts.append(found.reshape(numbers.shape[0], -1))
+    return np.concatenate(parts, axis=1)
 
 
 def label_of(product: Product, column: Column, cell: int) -> str:

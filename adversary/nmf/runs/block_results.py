@@ -59,11 +59,12 @@ def results(
     precision = np.broadcast_to(np.asarray(rho, dtype=np.float64), len(tree))
     nothing = np.zeros(len(tree)), np.full(len(tree), np.inf)
     published = np.where((precision > 0) & np.isfinite(precision), values, np.nan)
-    read = Measurements(tree, values, precision, *nothing, published, "", (1,), np.array([cell]), ("",))
+    moved, settled = np.where(np.isinf(precision), 0.0, precision), np.isinf(precision)
+    read = Measurements(tree, values, precision, *nothing, published, moved, settled, "", (1,), np.array([cell]), ("",))
     found = unit_columns(posterior, read, prob)
     if membership is None:
         return found
-    return with_leaves(found, tree, membership, path_rho(tree, precision[:, None]), mistaken)
+    return with_leaves(found, tree, membership, path_rho(read), mistaken)
 
 
 def column(table: Columns, name: str) -> Any:

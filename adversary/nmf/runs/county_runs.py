@@ -34,7 +34,7 @@ from adversary._core import (
     save_bytes,
 )
 from adversary.nmf.file_layout import arrow, levels_of, meant, opened, product_of
-from adversary.nmf.measurements import Measurements, read
+from adversary.nmf.measurements import ARRAYS, Measurements, read
 from adversary.nmf.runs.unit_table import as_parquet, path_rho, unit_columns, with_leaves
 from adversary.nmf.units import geoid
 from adversary.reader import spine
@@ -114,7 +114,7 @@ class Question:
 
     Parameters
     ----------
-    directory, query, cells, product, root, state, county, totals : as `nmf.read` takes them
+    directory, query, cells, product, root, state, county, totals, queries : as `nmf.read` takes them
     leaf_prior : of the leaves' counts
     prior : of the reader of every leaf
     known : None: that reader does not know the others; how many others there are in every leaf; or a CSV file with
@@ -140,6 +140,7 @@ class Question:
     state: str | None = None
     county: str | None = None
     totals: str | None = None
+    queries: str = "one"
 
     def __post_init__(self) -> None:
         check_probability("prior", self.prior)
@@ -151,14 +152,15 @@ class Question:
     def parameters(self) -> dict[str, Any]:
         """Everything but the directory, as JSON can hold it."""
         cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
-        names = ("query", "prior", "mistaken", "prob", "tolerance", "level", "product", "root", "state", "county")
+        names = ("query", "queries", "prior", "mistaken", "prob", "tolerance", "level", "product", "root", "state",
+                 "county")  # fmt: skip
         told = {name: getattr(self, name) for name in names}
         known = str(self.known) if isinstance(self.known, Path) else self.known
         return told | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
 
     def read(self, *, progress: bool = False) -> Measurements:
         """What is asked about, from the file."""
-        names = ("product", "root", "state", "county", "totals")
+        names = ("product", "root", "state", "county", "totals", "queries")
         where = {name: getattr(self, name) for name in names}
         return read(self.directory, self.query, self.cells, progress=progress, **where)
 
@@ -299,8 +301,9 @@ def _run(question: Question, found: Measurements, others: Floats | None, target:
 def _digest(found: Measurements, others: Floats | None) -> str:
     """Of all that was read."""
     digest = hashlib.sha256(json.dumps([found.query, found.shape, found.tree.levels]).encode())
-    arrays = (found.tree.names, found.released, found.rho, found.low, found.high, found.published, found.cells)
-    for one in (*arrays, np.zeros(0) if others is None else others):
+    readings = [found] if found.alone is None else [found, found.alone]
+    arrays = [getattr(reading, name) for reading in readings for name in ARRAYS]
+    for one in (found.tree.names, *arrays, found.cells, np.zeros(0) if others is None else others):
         digest.update(np.ascontiguousarray(one).tobytes())
     return digest.hexdigest()
 
@@ -329,7 +332,9 @@ def _piece(found: Measurements, others: Floats | None, name: str) -> Piece:
 def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
     """What a county says about its own count: messages of all cells, as arrays."""
     released, rho, bounds = _columns(piece.read)
-    messages = spine.upward_message(piece.read.tree, released, rho, question.leaf_prior, bounds=bounds, tau=tau)
+    messages = spine.upward_message(
+        piece.read.tree, released, rho, question.leaf_prior, bounds=bounds, tau=tau, whole=False
+    )
     names = ("lowest", "tilt", "log_scale", "dropped", "bounds")
     arrays = {name: np.array([getattr(message, name) for message in messages]) for name in names}
     return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
@@ -341,18 +346,22 @@ def solve_piece(question: Question, piece: Piece) -> dict[str, Any]:
     released, rho, bounds = _columns(read)
     found = spine.posterior(
         read.tree, released, rho, question.leaf_prior, bounds=bounds, outside=piece.outside,
-        tolerance=question.tolerance,
+        tolerance=question.tolerance, whole=False,
     )  # fmt: skip
     known = None if piece.known is None else np.repeat(piece.known[:, None], rho.shape[1], axis=1)
     members = found.membership(question.prior, known)
     columns = unit_columns(found, read, question.prob)
-    return with_leaves(columns, read.tree, members, path_rho(read.tree, rho, piece.path), question.mistaken)
+    return with_leaves(columns, read.tree, members, path_rho(read, piece.path), question.mistaken)
 
 
 def _columns(read: Measurements) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
-    """(unit, cell) released, rho and bounds, of one cell too."""
-    released, rho, *bounds = (one.reshape(len(read.tree), -1) for one in (read.released, read.rho, *read.bounds))
-    return released, rho, (bounds[0], bounds[1])
+    """(unit, cell) released, rho and bounds; after the cells under all queries the same under the one."""
+    readings = [read] if read.alone is None else [read, read.alone]
+    released, rho, low, high = (
+        np.concatenate([getattr(one, name).reshape(len(read.tree), -1) for one in readings], axis=1)
+        for name in ("released", "rho", "low", "high")
+    )
+    return released, rho, (low, high)
 
 
 def _messages(path: Path) -> tuple[spine.Message, ...]:
@@ -374,13 +383,14 @@ def _across(
     released, rho, bounds = _columns(read)
     messages = {name: _messages(file) for name, file in files.items()}
     found = spine.posterior(
-        read.tree, released, rho, question.leaf_prior, bounds=bounds, messages=messages, tolerance=question.tolerance
-    )
-    total, exact = path_rho(read.tree, rho)
+        read.tree, released, rho, question.leaf_prior, bounds=bounds, messages=messages,
+        tolerance=question.tolerance, whole=False,
+    )  # fmt: skip
+    total, exact = path_rho(read)
 
     def told(name: str | None) -> Any:
         if name is None:
-            upper = np.tile(read.tree.children > 0, rho.shape[1])
+            upper = np.tile(read.tree.children > 0, total.shape[1])
             columns = unit_columns(found, read, question.prob)
             return as_parquet({key: values[upper] for key, values in columns.items()})
         over = int(read.tree.parent[read.tree.index(name)])

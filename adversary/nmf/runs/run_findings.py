@@ -34,7 +34,7 @@ WORST = 20
 POINTS = 20_000
 """Units of a level that are kept as points, at most; every second is left out until so few are left."""
 KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
-        "known", "tail")  # fmt: skip
+        "known", "tail", "one_query_posterior", "one_query_ratio")  # fmt: skip
 """Columns of the worst blocks."""
 NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "dropped")
 """Columns that are read."""
@@ -87,6 +87,7 @@ class Findings:
     Parameters
     ----------
     ratios : (block,) posterior over prior, of all blocks with an answer that is proven
+    alone : (block,) the same under one query, where all of them were read; else NaN
     protected : (block,) whether noise protects it: neither its count nor what the reader asks is settled exactly
     status : blocks by status
     levels : by name, from the top down
@@ -98,6 +99,7 @@ class Findings:
 
     promised: PathGuarantee
     ratios: Floats = field(default_factory=lambda: np.zeros(0))
+    alone: Floats = field(default_factory=lambda: np.zeros(0))
     protected: Any = field(default_factory=lambda: np.zeros(0, dtype=bool))
     status: dict[str, int] = field(default_factory=dict)
     levels: dict[str, LevelFindings] = field(default_factory=dict)
@@ -130,13 +132,16 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
     failure : with which the promise may fail
     """
     found = Findings(PathGuarantee(np.inf, 1, failure))
-    ratios, protected, worst, wrong = [], [], [], []
+    ratios, alone, protected, worst, wrong = [], [], [], [], []
     for table in tables:
         promised = path_guarantee(table, failure)
         if np.isfinite(promised.rho) and (np.isinf(found.promised.rho) or promised.total > found.promised.total):
             found.promised = promised
         ratios.append(blocks(table, "ratio"))
-        protected.append(~unprotected(table)[given(table, "ratio")])
+        proven = given(table, "ratio")
+        one = column(table, "one_query_ratio") if "one_query_ratio" in table else np.full(proven.size, np.nan)
+        alone.append(one.astype(np.float64)[proven])
+        protected.append(~unprotected(table)[proven])
         for name, count in statuses(table).items():
             found.status[name] = found.status.get(name, 0) + count
             found.leaves += count
@@ -148,10 +153,8 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
             found.dropped = largest if found.dropped is None else max(found.dropped, largest)
         if len(worst) > 50:
             worst, wrong = [_largest(_joined(worst))], [_most_mistaken(_joined(wrong))]
-    found.ratios, found.protected = (
-        np.concatenate([np.zeros(0), *ratios]),
-        np.concatenate([[], *protected]).astype(bool),
-    )
+    found.ratios, found.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
+    found.protected = np.concatenate([[], *protected]).astype(bool)
     found.worst = _largest(_joined(worst)) if worst else {}
     found.mistaken = _most_mistaken(_joined(wrong)) if wrong else {}
     found.status = dict(sorted(found.status.items()))

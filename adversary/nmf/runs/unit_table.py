@@ -10,6 +10,7 @@ import numpy as np
 
 from adversary._core import Floats
 from adversary.nmf.file_layout import arrow
+from adversary.nmf.measurements import Measurements
 from adversary.nmf.units import names_of
 from adversary.reader import spine
 from adversary.reader.spine import Tree
@@ -35,8 +36,12 @@ COLUMNS = {
     "ratio": "posterior to prior",
     "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
     "dropped": "bound on the error of every probability of this posterior",
-    "path_rho": "sum of rho = 1 / (2 variance) of a leaf and of all above it, exact counts left out",
+    "path_rho": "sum of rho = 1 / (2 variance) of all noisy answers read of a leaf and of all above it",
     "path_exact": "whether an exact count is among them",
+    "one_query_mean": "posterior mean under one query alone; null where all of this is",
+    "one_query_sd": "its standard deviation",
+    "one_query_posterior": "what the reader of this leaf concludes from one query alone",
+    "one_query_ratio": "the same over the prior",
 }
 """Of every row, with what it means."""
 TEXTS, WHOLE = ("geocode", "level", "name", "status"), ("cell", "hdi_lower", "hdi_upper")
@@ -45,13 +50,13 @@ MISTAKEN = "mistaken"
 """Status of a leaf where the release contradicts what the reader knows."""
 
 
-def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats, Any]:
-    """(unit, cell) sums of finite rho from the root down to each unit, and whether an infinite one is among them.
+def path_rho(read: Measurements, top: Floats | None = None) -> tuple[Floats, Any]:
+    """(unit, cell) sums of `moved` from the root down to each unit, and whether anything `settled` is among them.
 
-    rho : (unit, cell)
     top : (2, cell) the same of what lies above the root
     """
-    total, exact = np.where(np.isinf(rho), 0.0, rho), np.isinf(rho)
+    tree = read.tree
+    total, exact = (np.array(one.reshape(len(tree), -1)) for one in (read.moved, read.settled))
     if top is not None:
         total[0], exact[0] = total[0] + top[0], exact[0] | (top[1] > 0)
     starts = np.searchsorted(tree.depth, np.arange(tree.depth[-1] + 2))
@@ -62,10 +67,10 @@ def path_rho(tree: Tree, rho: Floats, top: Floats | None = None) -> tuple[Floats
     return total, exact
 
 
-def unit_columns(found: spine.SpinePosterior, read: Any, prob: float) -> dict[str, Any]:
+def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -> dict[str, Any]:
     """Columns of all units, cell after cell; those of leaves are empty.
 
-    read : `Measurements` of the tree's units
+    found : of the cells under all that was read, and after them, where there is an `alone`, under the query alone
     """
     tree, count = found.tree, read.cells.size
     rho, published, low, high = (
@@ -74,17 +79,22 @@ def unit_columns(found: spine.SpinePosterior, read: Any, prob: float) -> dict[st
     sets = found.hdi(prob)
     with np.errstate(divide="ignore"):
         variance = np.where(rho > 0, 0.5 / rho, np.nan)
+    estimates = (found.mean, found.sd, sets["lower"], sets["upper"], sets["mass"])
+    mean, sd, lower, upper, mass = (one.values.reshape(len(tree), -1) for one in estimates)
+    nothing = np.full(rho.shape, np.nan)
     units = {
         "noisy": published,
         "variance": variance,
         "bounded": (low > 0) | np.isfinite(high),
-        "mean": found.mean.values.reshape(rho.shape),
-        "sd": found.sd.values.reshape(rho.shape),
-        "hdi_lower": sets["lower"].values.reshape(rho.shape),
-        "hdi_upper": sets["upper"].values.reshape(rho.shape),
-        "hdi_mass": sets["mass"].values.reshape(rho.shape),
-        "p_zero": np.stack([_p_zero(solution) for solution in found.solutions], axis=-1),
-        "status": np.broadcast_to(np.asarray(found.status), rho.shape),
+        "mean": mean[:, :count],
+        "sd": sd[:, :count],
+        "hdi_lower": lower[:, :count],
+        "hdi_upper": upper[:, :count],
+        "hdi_mass": mass[:, :count],
+        "p_zero": np.stack([_p_zero(solution) for solution in found.solutions[:count]], axis=-1),
+        "status": np.broadcast_to(np.atleast_1d(found.status)[:count], rho.shape),
+        "one_query_mean": nothing if read.alone is None else mean[:, count:],
+        "one_query_sd": nothing if read.alone is None else sd[:, count:],
     }
     columns = {name: np.ravel(values.T) for name, values in units.items()}
     columns["geocode"] = np.tile(tree.names.astype(object), count)
@@ -92,8 +102,9 @@ def unit_columns(found: spine.SpinePosterior, read: Any, prob: float) -> dict[st
     columns["name"] = np.tile(names_of(tree, read.states or {}), count)
     columns["cell"] = np.repeat(np.asarray(read.cells, dtype=np.int64), len(tree))
     nothing = np.full(columns["cell"].size, np.nan)
-    columns["dropped"] = np.repeat(np.atleast_1d(found.dropped), len(tree))
-    columns |= dict.fromkeys(("known", "tail", "log_odds", "posterior", "ratio", "path_rho"), nothing)
+    columns["dropped"] = np.repeat(np.atleast_1d(found.dropped)[:count], len(tree))
+    empty = ("known", "tail", "log_odds", "posterior", "ratio", "path_rho", "one_query_posterior", "one_query_ratio")
+    columns |= dict.fromkeys(empty, nothing)
     return columns | {"path_exact": np.zeros(nothing.size, dtype=bool)}
 
 
@@ -104,12 +115,15 @@ def with_leaves(
 
     mistaken : posterior probability of what the reader knows below which that is taken to be wrong
     """
-    made = dict(columns)
-    rows = np.ravel((np.arange(path[0].shape[1])[:, None] * len(tree)) + tree.leaves)
+    made, leaves, count = dict(columns), tree.leaves, path[0].shape[1]
+    rows = np.ravel((np.arange(count)[:, None] * len(tree)) + leaves)
     words = np.asarray(spine.STATUS, dtype=object)[members["status"].values]
-    shape = path[0][tree.leaves].shape
     given = ("known", "tail", "log_odds", "posterior", "ratio")
-    answers = {name: members[name].values.reshape(shape) for name in given} | {"status": words.reshape(shape)}
+    every = {name: members[name].values.reshape(leaves.size, -1) for name in given}
+    answers = {name: values[:, :count] for name, values in every.items()}
+    answers["status"] = words.reshape(leaves.size, -1)[:, :count]
+    if every["ratio"].shape[1] > count:
+        answers |= {f"one_query_{name}": every[name][:, count:] for name in ("posterior", "ratio")}
     answers |= {"path_rho": path[0][tree.leaves], "path_exact": path[1][tree.leaves]}
     answers["status"] = np.where(np.nan_to_num(answers["tail"], nan=1.0) < mistaken, MISTAKEN, answers["status"])
     for name, values in answers.items():
