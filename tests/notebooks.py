@@ -1,11 +1,19 @@
-"""How a notebook is run, and which take so long that they have a file of their own."""
+"""How a notebook is run and compared with the executed copy beside it, and which take so long that they have a file.
+
+The text that is edited is `NAME.py`; `NAME.ipynb` is the same with outputs, to be read where it is hosted. After a
+change: `python -m tests.notebooks NAME ...` (all, if none is named).
+"""
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import jupytext
+import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 LONG = (
@@ -17,11 +25,56 @@ LONG = (
     "09_a_noisy_mean_and_variance.py",
     "10_what_an_exact_total_costs.py",
 )
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
-def run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From top to bottom, as a reader sees it."""
-    monkeypatch.setitem(os.environ, "MPLBACKEND", "module://matplotlib_inline.backend_inline")
+def run(name: str) -> None:
+    """From top to bottom, warnings included; it prints the numbers of the copy beside it."""
+    found, kept = executed(name), nbformat.read((NOTEBOOKS / name).with_suffix(".ipynb"), as_version=4)
+    sources = [[cell.source for cell in one.cells] for one in (kept, found)]
+    assert sources[0] == sources[1], f"python -m tests.notebooks {name}"
+    words, numbers = printed(found)
+    kept_words, kept_numbers = printed(kept)
+    assert words == kept_words
+    assert numbers == pytest.approx(kept_numbers, rel=1e-6, abs=1e-9)
+    assert len(numbers) > 10
+
+
+def executed(name: str) -> NotebookNode:
+    """The notebook with its outputs, without what changes from run to run."""
     notebook = jupytext.read(NOTEBOOKS / name)
-    NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": NOTEBOOKS}}).execute()
-    assert sum(bool(cell.get("outputs")) for cell in notebook.cells) > 10
+    place = {"metadata": {"path": NOTEBOOKS}}
+    before = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    try:
+        NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place, record_timing=False).execute()
+    finally:
+        if before is None:
+            del os.environ["MPLBACKEND"]
+        else:
+            os.environ["MPLBACKEND"] = before
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    for number, cell in enumerate(notebook.cells):
+        cell.id = str(number)
+        for output in cell.get("outputs", []):
+            if "dataframe" not in output.get("data", {}).get("text/html", "dataframe"):
+                del output["data"]["text/html"]  # a tree's is 100 kB of style
+    return notebook
+
+
+def printed(notebook: NotebookNode) -> tuple[list[str], list[float]]:
+    """Words and numbers of all texts among its outputs; addresses in memory and progress are neither."""
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", []) if one.get("name") != "stderr"]
+    texts = [one.get("text") or one.get("data", {}).get("text/plain", "") for one in outputs]
+    text = re.sub(r"0x[0-9a-f]+", "", "\n".join(texts))
+    return NUMBER.sub("", text).split(), [float(one) for one in NUMBER.findall(text)]
+
+
+def write(name: str) -> None:
+    """Execute a notebook and put the copy with outputs beside it."""
+    nbformat.write(executed(name), (NOTEBOOKS / name).with_suffix(".ipynb"))
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[1:] or sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py")):
+        write(Path(asked).name)

@@ -11,5 +11,5 @@ from tests.notebooks import LONG, run
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", LONG)
-def test_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(name, monkeypatch)
+def test_notebook_runs(name: str) -> None:
+    run(name)

@@ -101,7 +101,7 @@ def limits_of(guarantee: Guarantee, failure: float) -> tuple[Limit, ...]:
 
     Returns
     -------
-    One or two `Limit`s (loss in nats), the certain one first. A single infinite one says that there is no bound.
+    One or two `Limit` (loss in nats), the certain one first. A single infinite one says that there is no bound.
 
     >>> limits_of(PureDP(1.0), 0.05)
     (Limit(loss=1.0, failure=0.0),)

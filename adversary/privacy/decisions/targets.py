@@ -24,6 +24,8 @@ from adversary.privacy.guarantee import Guarantee
 class Target(float):
     """The answer to a target: an epsilon in nats, with a `status`; NaN where the target is unattainable.
 
+    Parameters
+    ----------
     status : "attained", the number is the largest that keeps the target; "unattainable", none does, not even 0;
         "unconstrained", every one does, and the number is infinite
     guarantee : the promise with this parameter; None where there is no number, or it is infinite
