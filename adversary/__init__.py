@@ -1,9 +1,9 @@
-"""What a reader learns about one person from a noisy table, beside what its privacy guarantee leaves open.
+"""What an adversary learns about one person from a noisy release, and what its privacy guarantee allows at most.
 
-The way through, in order: a `Plan` says what is published at nested `Level`s and how noisy it is; an `Adversary` says
-who reads it, with which prior and which beliefs about everybody else; `plan.release` and `plan.observe` make releases;
-`adversary.posterior` reads one exactly; `audit` averages over releases and puts the bounds of a `Guarantee` beside it.
-`load_scenario` reads all of that from a TOML file, and `adversary.models` holds the same story as PyMC models.
+A `Plan` says what is published at nested `Level`s and with which noise. An `Adversary` has a prior about one person and
+beliefs about everybody else. `plan.release` draws a release, `plan.observe` takes a published one, and
+`adversary.posterior` is the exact posterior given either. `audit` averages over releases of a truth and puts the bounds
+of a `Guarantee` beside it. `load_scenario` reads all of that from a TOML file; `adversary.models` has PyMC models.
 
 >>> import adversary as adv
 >>> plan = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(0.1))])

@@ -1,4 +1,4 @@
-"""What an honest analyst can still estimate from noisy statistics of bounded data."""
+"""Honest inference from noisy statistics of bounded data: a mean and variance, or a regression."""
 
 import lazy_loader
 

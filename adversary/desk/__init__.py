@@ -1,4 +1,4 @@
-"""Where people meet it: scenario files, figures, the report and the command line."""
+"""The user interface: scenario files, figures, reports and the command line."""
 
 import lazy_loader
 

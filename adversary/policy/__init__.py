@@ -1,4 +1,4 @@
-"""What an agency should do about it."""
+"""Privacy budgets: chosen from a tolerated risk, those of the 2020 Census, and in words for the public."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What the noise promises every reader."""
+"""Mechanisms, their privacy losses, guarantees, and the bounds that hold for every adversary."""
 
 import lazy_loader
 

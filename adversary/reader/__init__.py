@@ -1,4 +1,4 @@
-"""What one reader learns from a release."""
+"""Exact inference of one adversary: beliefs, plans, posteriors and risk, along a path or over a whole tree."""
 
 import lazy_loader
 

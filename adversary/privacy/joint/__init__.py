@@ -1,4 +1,4 @@
-"""A joint law of a few records, and privacy frameworks compared on it."""
+"""The joint distribution of a few records, and privacy frameworks compared on it."""
 
 import lazy_loader
 
