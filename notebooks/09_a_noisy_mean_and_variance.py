@@ -28,7 +28,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from adversary.desk.kit.bounded_words import span
 
 import adversary as adv
 from adversary.desk.figures import bounded_posterior, coverage_figures
@@ -39,6 +38,7 @@ bounded = adv.bounded
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+span = "{0[0]:.4g} to {0[1]:.4g}".format
 
 # %% [markdown]
 # ## What was released

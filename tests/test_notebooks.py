@@ -1,11 +1,37 @@
 """Every notebook runs from top to bottom and prints the numbers of its copy; the long ones in `test_long_notebooks`."""
 
+import ast
+
+import jupytext
+import nbformat
 import pytest
 
 from tests.notebooks import LONG, NOTEBOOKS, run
 
+NAMES = sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py"))
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py") if path.name not in LONG))
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG])
 def test_notebook_runs(name: str) -> None:
     run(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_executed_copy_is_of_this_text(name: str) -> None:
+    """So are those that run on demand only; and what they import exists."""
+    notebook = jupytext.read(NOTEBOOKS / name)
+    kept = nbformat.read((NOTEBOOKS / name).with_suffix(".ipynb"), as_version=4)
+    assert [cell.source for cell in kept.cells] == [cell.source for cell in notebook.cells], (
+        f"python -m tests.notebooks {name}"
+    )
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code").replace(
+        "%matplotlib inline", ""
+    )
+    imports = [
+        node
+        for node in ast.parse(code.replace("%matplotlib inline", "")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert imports
+    exec(ast.unparse(ast.Module(imports, [])), {})
