@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import njit
 
-from adversary._core.blocks import notify_after
+from adversary._core.workers import notify_after
 
 
 def digest_of(folder: Path) -> str:

@@ -6,7 +6,9 @@ summation turns a slowly converging sum over integers into a fast one, so no gri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import lru_cache, wraps
 from typing import Any, cast
@@ -22,6 +24,7 @@ TAIL_NATS = 41.5
 """A mass of exp(-41.5) is below 1e-18: what a support may leave out."""
 
 _PLAIN = (float, int, Fraction)
+_BETWEEN = re.compile(r"[\s_-]+")
 _SMALLEST = 5e-324
 _DIRECT_TERMS = 800
 _THETA_TERMS = np.arange(1, 5)
@@ -49,6 +52,17 @@ def check_probability(name: str, x: Any) -> Floats:
 def check_number(name: str, x: Any) -> Floats:
     """Array of numbers, infinities included, or ValueError naming the argument if one is NaN."""
     return _check(name, x, "must be a number", lambda a: ~np.isnan(a))
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What ends an error about a name that is not known: the nearest that is, however it is written, or nothing.
+
+    >>> meant("Discrete_gausian", ["discrete gaussian", "laplace"])
+    "; did you mean 'discrete gaussian'?"
+    """
+    folded = {_BETWEEN.sub(" ", one.casefold()): one for one in known}
+    near = get_close_matches(_BETWEEN.sub(" ", name.casefold()), folded, 1)
+    return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def one_number(name: str, x: Any) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from multiprocessing import resource_tracker
-from threading import RLock, local
+from threading import RLock, Timer, local
 from typing import Any
 
 from adversary._core.distribution import missing_extra
@@ -27,9 +27,47 @@ PATIENCE = 30
 """Seconds in which a scheduler must have a worker."""
 
 
+def track[T](items: Iterable[T], description: str, *, enabled: bool = True, total: int | None = None) -> Iterator[T]:
+    """The items, with a progress bar and the time left on standard error; silent when not a terminal or not enabled.
+
+    `total` is their number, where they cannot tell themselves.
+    """
+    if not enabled:
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield from progress.track(items, total=total, description=description)
+
+
+@contextmanager
+def notify_after(message: str, after: float = 2.0) -> Iterator[None]:
+    """Say on standard error what is going on if it takes longer than `after` seconds; silent where nobody watches."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    timer = Timer(after, console.print, args=(message,))
+    timer.daemon = True
+    if console.is_terminal or console.is_jupyter:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def map_unordered[T, R](
-    function: Callable[[T], R], items: Sequence[T], *, scheduler: str | None = None, workers: int | None = None
-) -> Iterator[tuple[int, R]]:
+    function: Callable[[T], R],
+    items: Sequence[T],
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+) -> Generator[tuple[int, R]]:
     """(place, function of the item) of every item, as they are done.
 
     Parameters
@@ -37,6 +75,7 @@ def map_unordered[T, R](
     function : of one item; for Dask a function of a module (or a `functools.partial` of one), as must be the items
     scheduler : address of a Dask scheduler, such as "tcp://10.0.0.1:8786"
     workers : without an address: processes of a `LocalCluster` of Dask; this process where 1, or not given
+    threads : of this process, where no others do the work; for work that lets others run
 
     Raises
     ------
@@ -51,30 +90,33 @@ def map_unordered[T, R](
     if not items:
         return
     with dask_address(scheduler, workers) as address:
-        if address is None:
-            yield from ((place, function(item)) for place, item in enumerate(items))
-            return
-        with _client(address) as client:
-            yield from _on_workers(client, function, items)
+        if address is not None:
+            with _client(address) as client:
+                yield from _on_workers(client, function, items)
+        elif threads == 1 or len(items) < 2:
+            yield from enumerate(map(function, items))
+        else:
+            yield from _in_pool(function, items, threads)
 
 
-def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[R]:
-    """The function of every item, in their order, by so many threads of this process; for work that lets others run.
-
-    On an error or an interruption, items that have not begun are dropped.
-
-    >>> list(in_threads(abs, [-1, 2, -3], 2))
-    [1, 2, 3]
-    """
-    if threads == 1 or len(items) < 2:
-        yield from map(function, items)
-        return
+def _in_pool[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> Iterator[tuple[int, R]]:
+    """The same by threads of this process; on an error or an interruption, what has not begun is dropped."""
     pool = ThreadPoolExecutor(threads)
     try:
-        for future in [pool.submit(function, item) for item in items]:
-            yield future.result()
+        places = {pool.submit(function, item): place for place, item in enumerate(items)}
+        yield from ((places[future], future.result()) for future in as_completed(places))
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def in_threads[T, R](function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """The function of every item, in their order, by so many threads of this process.
+
+    >>> in_threads(abs, [-1, 2, -3], 2)
+    [1, 2, 3]
+    """
+    found = dict(map_unordered(function, items, threads=threads))
+    return [found[place] for place in range(len(items))]
 
 
 class PerThread[R]:

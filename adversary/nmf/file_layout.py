@@ -9,13 +9,12 @@ flattened in C order over the query's shape, with one variance for all. Units th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adversary._core import Integers, check_whole, missing_extra
+from adversary._core import Integers, check_whole, meant, missing_extra
 from adversary.nmf.products import PRODUCTS, Product, Shape
 
 MEASUREMENTS, CONSTRAINTS = "DPQuery", "Constraint"
@@ -103,17 +102,6 @@ def product_of(directory: Path) -> tuple[Product, bool]:
                 return product, metadata.get(b"synthetic") == b"true"
     known = "; ".join(f"{one.name}: {', '.join(one.axes)}" for one in PRODUCTS)
     raise ValueError(f"{directory}: its axes ({', '.join(axes) or 'none'}) are those of no product ({known})")
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """What to add to the error about a name that is not there: the closest that is, or nothing.
-
-    >>> meant("detialed", ["detailed", "total"])
-    "; did you mean 'detailed'?"
-    """
-    folded = {one.casefold(): one for one in known}
-    near = get_close_matches(name.casefold(), folded, 1, 0.75)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def levels_of(directory: Path, product: Product) -> tuple[str, ...]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from adversary._core import meant
 from adversary.nmf.estimates import labels_for
 from adversary.nmf.exact_counts import NOISY_TABLES
-from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, meant, spelled
+from adversary.nmf.file_layout import CONSTRAINTS, MEASUREMENTS, bare, folder, spelled
 from adversary.nmf.parquet_source import Source
 from adversary.nmf.products import Product
 from adversary.nmf.records import US, Column, collect, first_column

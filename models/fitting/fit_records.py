@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,16 +103,3 @@ def rows_of(observed: Mapping[str, ArrayLike]) -> tuple[Callable[[slice], Arrays
     arrays = {name: np.atleast_1d(np.asarray(value)) for name, value in observed.items()}
     size = next(iter(arrays.values())).shape[0]
     return lambda window: {name: value[window] for name, value in arrays.items()}, size
-
-
-def file_for(
-    store: Path | str | None, kind: str, seed: np.random.SeedSequence, told: Any, numbers: Sequence[NDArray[Any]]
-) -> Path | None:
-    """A file named after what is computed, told in words and in numbers; None without a store."""
-    if store is None:
-        return None
-    text = json.dumps([str(seed.entropy), str(seed.spawn_key), told], default=repr)
-    digest = hashlib.sha256(text.encode())
-    for array in numbers:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return Path(store) / f"{kind}-{digest.hexdigest()[:20]}.npy"

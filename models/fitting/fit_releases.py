@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from adversary._core import LARGEST_DIVERGENCE, PerThread, diagnose
 from adversary._core import blocks as runner
 
-from .fit_records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
+from .fit_records import SUMMARY, Layout, Refits, estimate, labelled, release_axis_last, rows_of
 from .importance import Importance
 from .marginalised import Marginalised, Settings
 
@@ -76,26 +76,23 @@ def refit(
     given, priors = fitter.conditioned, fitter.priors
     rows, size = rows_of(observed)
     children, layout = fit_seed.spawn(size), _layout(fitter, settings)
-    work: list[Piece] = []
-    files = []
+    work: dict[str, Piece] = {}
     for start in range(0, size, BLOCK):
         window = slice(start, min(start + BLOCK, size))
         data, seeds = rows(window), children[window]
         told = ([*priors.latents], settings, LONGER, version("nutpie"))
         numbers = [] if store is None else _fingerprint(fitter, data)
-        files.append(file_for(store, "fits", seeds[0], told, numbers))
-        work.append((data, seeds))
+        work[f"fits-{runner.work_name(seeds[0], told, numbers=numbers)}"] = data, seeds
     blocks = runner.map_blocks(
         partial(_fitted, compiled, settings, layout),
         work,
-        files,
-        lengths=[len(seeds) for _, seeds in work],
+        store,
         description="releases fitted, in blocks",
         progress=progress and len(work) > 1,
         scheduler=scheduler,
         workers=workers,
     )
-    found = layout.unpacked(np.concatenate(blocks))
+    found = layout.unpacked(np.concatenate(list(blocks.values())))
     row = fitter.row(observed, 0)
     before = priors.chance(given, fitter.states, fitter.one)
     after = priors.chance(given, fitter.states, fitter.one, tuple(settled), row) if settled else before

@@ -20,7 +20,7 @@ from adversary._core import blocks as runner
 from adversary.models.enumeration import LARGEST_GRID, Conditioned, Enumerator, Grid, compile_enumerator, condition
 
 from .batched_sampler import BatchedGibbs
-from .fit_records import SUMMARY, Layout, Refits, estimate, file_for, labelled, release_axis_last, rows_of
+from .fit_records import SUMMARY, Layout, Refits, estimate, labelled, release_axis_last, rows_of
 from .fit_releases import LONGER
 from .marginalised import Settings
 
@@ -85,26 +85,23 @@ def refit_by_gibbs(
     latents = {name: (*sizes, *shape) for name, (shape, _) in sampler.supports.items()}
     layout = Layout(dict.fromkeys(SUMMARY, ()) | {"probability": sizes} | latents)
     starts = range(0, size, BLOCK)
-    work: list[Piece] = []
-    files = []
+    work: dict[str, Piece] = {}
     for start, child in zip(starts, fit_seed.spawn(len(starts)), strict=True):
         window = rows(slice(start, min(start + BLOCK, size)))
         data = {name: value.astype(np.float64) for name, value in window.items()}
         told = ([*sampler.supports], sampler.target, settings, LONGER)
         numbers = [] if store is None else [*data.values(), *_densities(sampler, data)]
-        files.append(file_for(store, "sweeps", child, told, numbers))
-        work.append((data, child))
+        work[f"sweeps-{runner.work_name(child, told, numbers=numbers)}"] = data, child
     blocks = runner.map_blocks(
         partial(_swept, compiled, settings, layout),
         work,
-        files,
-        lengths=[min(BLOCK, size - start) for start in starts],
+        store,
         description="releases swept, in blocks",
         progress=progress and len(work) > 1,
         scheduler=scheduler,
         workers=workers,
     )
-    found = layout.unpacked(np.concatenate(blocks))
+    found = layout.unpacked(np.concatenate(list(blocks.values())))
     priors = sampler.priors
     row = {name: value[0] for name, value in rows(slice(0, 1)).items()}
     before, after = (_chance(given, sampler, names, row) for names in ((), tuple(settled)))

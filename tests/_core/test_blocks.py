@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,19 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary._core import blocks
-from adversary._core.blocks import (
-    BLOCK,
-    RECORDS,
-    load_array,
-    load_or_compute,
-    map_blocks,
-    save_array,
-    save_recorded,
-    seed_sequence,
-    simulate,
-    track,
-)
+from adversary._core.blocks import BLOCK, map_blocks, seed_sequence, simulate, track
+from adversary._core.store import RECORDS
 from adversary._core.workers import PerThread, in_threads
 
 
@@ -164,30 +152,6 @@ def test_without_a_seed_nothing_is_resumed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_left_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interruption in the middle of writing leaves no file under the final name, and the next call starts afresh."""
-
-    def torn(file: Any, array: Any, **_: Any) -> None:
-        file.write(b"half")
-        raise Interrupted
-
-    with monkeypatch.context() as patched:
-        patched.setattr(blocks.np, "save", torn)
-        with pytest.raises(Interrupted):
-            simulate(draw, BLOCK, 1, store=tmp_path)
-    assert list(tmp_path.glob("*.npy")) == []
-    assert [path for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
-    np.testing.assert_array_equal(simulate(draw, BLOCK, 1, store=tmp_path), simulate(draw, BLOCK, 1))
-
-
-def test_saving_replaces_whole_files(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "a.npy"
-    for array in (np.arange(3.0), np.arange(5.0)):
-        save_array(path, array)
-        np.testing.assert_array_equal(np.load(path), array)
-    assert sorted(p.name for p in path.parent.iterdir()) == [RECORDS, "a.npy"]
-
-
 MADE: list[tuple[int, ...]] = []
 
 
@@ -197,10 +161,15 @@ def made(*arguments: int) -> list[int]:
     return [*arguments]
 
 
-def bytes_of(array: Any) -> bytes:
-    buffer = BytesIO()
-    np.save(buffer, array, allow_pickle=True)
-    return buffer.getvalue()
+def test_a_block_that_cannot_be_an_array_is_named_and_nothing_in_it_is_unpickled(tmp_path: Path) -> None:
+    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    file = min(tmp_path.glob("*.npy"))
+    file.write_bytes(pickle.dumps([Unpickled()]))
+    MADE.clear()
+    with pytest.warns(RuntimeWarning, match=f"{file.name} was damaged, or a block of other work: it is made again"):
+        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
+    assert MADE == []
 
 
 class Unpickled:
@@ -210,121 +179,25 @@ class Unpickled:
         return made, (-1,)
 
 
-NO_BLOCKS = {
-    "nothing": b"",
-    "words": b"no array",
-    "an archive": b"PK\x03\x04 and no more",
-    "a pickle": pickle.dumps([Unpickled()]),
-    "an array of objects": bytes_of(np.array([Unpickled(), None])),
-    "a header without an end": b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8', (",
-    "a header of too much": b"\x93NUMPY\x01\x00\x50\x00"
-    + b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999999,)}".ljust(79) + b"\n",
-    "infinities": bytes_of(np.full(BLOCK, np.inf)),
-}  # fmt: skip
-
-
-def damaged_anew(store: Path, file: Path) -> None:
-    """The work goes on with the damage named and made good, once."""
-    plain = simulate(draw, 2 * BLOCK, 1)
-    with pytest.warns(RuntimeWarning, match=f"{file.name} is damaged, or a block of other work: it is made again"):
-        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=store), plain)
-    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=store), plain)
-
-
-@pytest.mark.parametrize("content", NO_BLOCKS.values(), ids=NO_BLOCKS)
-@pytest.mark.parametrize("is_recorded", [False, True], ids=["as it is", "with a record of its own"])
-def test_a_damaged_block_is_named_and_made_again(tmp_path: Path, content: bytes, is_recorded: bool) -> None:
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    MADE.clear()
-    file = min(tmp_path.glob("*.npy"))
-    file.write_bytes(content)
-    if is_recorded and content != NO_BLOCKS["infinities"]:
-        save_recorded(file, blocks._record_beside(file), content, blocks._work_of(file))
-    damaged_anew(tmp_path, file)
-    assert MADE == [], "nothing is unpickled"
-
-
-@pytest.mark.parametrize(
-    "block",
-    [np.ones(1), np.array(1.0), np.ones(BLOCK - 1), np.ones(BLOCK, np.float32), np.ones(BLOCK, np.int64)],
-    ids=["one number", "no axis", "too few", "another type", "whole numbers"],
-)
-def test_a_block_that_was_recorded_so_must_be_what_the_work_asks_for(tmp_path: Path, block: Any) -> None:
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    file, content = min(tmp_path.glob("*.npy")), bytes_of(block)
-    save_recorded(file, blocks._record_beside(file), content, blocks._work_of(file))
-    damaged_anew(tmp_path, file)
-
-
-def test_a_block_without_a_record_is_named_and_made_again(tmp_path: Path) -> None:
-    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    file = min(tmp_path.glob("*.npy"))
-    blocks._record_beside(file).unlink()
-    with pytest.warns(RuntimeWarning, match=f"{file.name} has no record of its checksum: it is made again"):
-        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
-    np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
-
-
-def test_what_a_killed_process_had_begun_to_write_is_swept(tmp_path: Path) -> None:
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    before = sorted(tmp_path.rglob("*"))
-    for folder in (tmp_path, tmp_path / RECORDS):
-        (folder / f".a.npy.{32 * '0'}").write_bytes(b"half")
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("place", [0, 100, -1])
-def test_one_flipped_bit_is_noticed(tmp_path: Path, place: int) -> None:
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
-    file = max(tmp_path.glob("*.npy"))
-    content = bytearray(file.read_bytes())
-    content[place] ^= 1
-    file.write_bytes(content)
-    damaged_anew(tmp_path, file)
-
-
-@pytest.mark.parametrize("with_record", [False, True])
-def test_a_foreign_block_is_noticed(tmp_path: Path, with_record: bool) -> None:
-    for name in ("a", "b"):
-        simulate(draw, 2 * BLOCK, 1, store=tmp_path / name, key=name)
-    mine, other = (min((tmp_path / name).glob("*.npy")) for name in ("a", "b"))
-    before = mine.read_bytes()
-    mine.write_bytes(max((tmp_path / "a").glob("*.npy")).read_bytes())
-    if with_record:
-        blocks._record_beside(mine).write_bytes(blocks._record_beside(other).read_bytes())
-        mine.write_bytes(other.read_bytes())
-    with pytest.warns(RuntimeWarning, match=f"{mine.name} is damaged, or a block of other work"):
-        simulate(draw, 2 * BLOCK, 1, store=tmp_path / "a", key="a")
-    assert mine.read_bytes() == before
-
-
 @pytest.mark.parametrize("record", ["", "[]", '"text"', "{}", "[" * 100_000, "\udc00"])
 def test_a_damaged_record_is_noticed(tmp_path: Path, record: str) -> None:
-    simulate(draw, 2 * BLOCK, 1, store=tmp_path)
+    plain = simulate(draw, 2 * BLOCK, 1, store=tmp_path)
     file = min(tmp_path.glob("*.npy"))
-    blocks._record_beside(file).write_bytes(record.encode(errors="surrogatepass"))
-    damaged_anew(tmp_path, file)
+    (tmp_path / RECORDS / f"{file.name.removesuffix('.npy')}.json").write_bytes(record.encode(errors="surrogatepass"))
+    with pytest.warns(RuntimeWarning, match=f"{file.name} was damaged"):
+        np.testing.assert_array_equal(simulate(draw, 2 * BLOCK, 1, store=tmp_path), plain)
 
 
-def test_a_block_of_other_versions_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(blocks, "version", lambda _: "0")
-        simulate(draw, BLOCK, 1, store=tmp_path)
-    with pytest.warns(RuntimeWarning, match="made again"):
-        simulate(draw, BLOCK, 1, store=tmp_path)
-
-
-def test_a_block_of_a_known_shape_must_have_it(tmp_path: Path) -> None:
-    path = tmp_path / "a.npy"
-    np.testing.assert_array_equal(load_or_compute(path, lambda: np.arange(4.0), (4,)), np.arange(4.0))
-    np.testing.assert_array_equal(load_or_compute(path, lambda: np.zeros(4), (4,)), np.arange(4.0))
-    with pytest.warns(RuntimeWarning, match=r"a.npy is damaged"):
-        assert load_array(path, (5,)) is None
-    save_array(path, np.array([1.0, np.nan]))
-    with pytest.warns(RuntimeWarning, match="made again"):
-        np.testing.assert_array_equal(load_or_compute(path, lambda: np.zeros(2), (2,)), np.zeros(2))
-    assert load_array(tmp_path / "nowhere.npy") is None
+def test_a_foreign_block_is_noticed(tmp_path: Path) -> None:
+    """Even with its record."""
+    for name in ("a", "b"):
+        simulate(draw, 2 * BLOCK, 1, store=tmp_path / name, key=name)
+    pairs = zip(sorted((tmp_path / "a").rglob("*-000000.*")), sorted((tmp_path / "b").rglob("*-000000.*")), strict=True)
+    for mine, other in pairs:
+        mine.write_bytes(other.read_bytes())
+    with pytest.warns(RuntimeWarning, match="was damaged, or a block of other work"):
+        found = simulate(draw, 2 * BLOCK, 1, store=tmp_path / "a", key="a")
+    np.testing.assert_array_equal(found, simulate(draw, 2 * BLOCK, 1))
 
 
 def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
@@ -334,12 +207,11 @@ def test_items_keep_their_order_whichever_were_there(tmp_path: Path) -> None:
         asked.append(item)
         return np.array([item**2.0])
 
-    paths = [tmp_path / f"{i}.npy" for i in range(4)]
-    for i in (1, 2):
-        save_array(paths[i], np.array([10.0 * i]))
-    assert [block.item() for block in map_blocks(square, range(4), paths)] == [0.0, 10.0, 20.0, 9.0]
-    assert asked == [0, 3]
-    assert [block.item() for block in map_blocks(square, range(4))] == [0.0, 1.0, 4.0, 9.0]
+    items = {str(i): i for i in range(4)}
+    map_blocks(square, {"2": 2, "1": 1}, tmp_path)
+    assert [block.item() for block in map_blocks(square, items, tmp_path).values()] == [0.0, 1.0, 4.0, 9.0]
+    assert asked == [2, 1, 0, 3]
+    assert [block.item() for block in map_blocks(square, items, threads=3).values()] == [0.0, 1.0, 4.0, 9.0]
 
 
 # Elsewhere

@@ -297,22 +297,6 @@ def test_a_seed_reproduces_and_no_seed_does_not(quick: type[Posterior]) -> None:
 # Resumption
 
 
-def test_interrupted_studies_go_on_where_they_stopped(quick: type[Posterior], tmp_path: Path) -> None:
-    options = CELL | {"n": [10, 20], "datasets": 2 * BLOCK + 1}
-    quick.fail_at = 5
-    with pytest.raises(Interrupted):
-        coverage_study(**options, store=tmp_path)
-    assert len(list(tmp_path.glob("*.npy"))) == 5
-    quick.calls, quick.fail_at = 0, 10**9
-    resumed = coverage_study(**options, store=tmp_path)
-    assert quick.calls == 12 - 5
-    xr.testing.assert_identical(resumed, coverage_study(**options))
-    quick.calls = 0
-    xr.testing.assert_identical(coverage_study(**options, store=tmp_path, workers=3), resumed)
-    assert quick.calls == 0
-    assert {path.suffix for path in tmp_path.iterdir() if path.is_file()} == {".npy"}
-
-
 @pytest.mark.parametrize("workers", [None, 3])
 def test_an_error_stops_the_rest(quick: type[Posterior], workers: int | None) -> None:
     quick.fail_at = 2
@@ -377,23 +361,6 @@ def test_a_store_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ValueError, match=r"store must be a folder, got the file .*file"):
         coverage_study(**CELL, datasets=3, store=tmp_path / "file")
-
-
-@pytest.mark.parametrize("damage", ["empty", "text", "shape", "hole"])
-def test_damaged_blocks_are_named_and_made_again(quick: type[Posterior], tmp_path: Path, damage: str) -> None:
-    options = CELL | {"datasets": 3, "constrained": True, "store": tmp_path}
-    whole = coverage_study(**options)
-    (file,) = tmp_path.glob("*.npy")
-    block = np.load(file)
-    if damage == "shape":
-        np.save(file, block[:2])
-    elif damage == "hole":
-        np.save(file, np.where(block == block.max(), np.nan, block))
-    else:
-        file.write_text("" if damage == "empty" else "no array")
-    with pytest.warns(RuntimeWarning, match=f"{file.name} is damaged, or a block of other work: it is made again"):
-        xr.testing.assert_identical(coverage_study(**options), whole)
-    xr.testing.assert_identical(coverage_study(**options), whole)
 
 
 def test_progress_is_silent_where_there_is_no_terminal(

@@ -16,7 +16,7 @@ import typer.core
 import xarray as xr
 
 import adversary as adv
-from adversary._core import blocks as runner
+from adversary._core.blocks import simulate
 from adversary.desk.answers import bounds_answer
 from adversary.desk.commands import cli, setup_commands
 from adversary.desk.kit import Figure
@@ -240,7 +240,7 @@ def test_workers_that_cannot_be_are_refused(given: list[str], told: str, tmp_pat
 
 def test_blocks_are_kept_where_workers_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(*arguments: object, **options: object) -> None:
-        runner.save_array(Path(str(options["store"])) / "a.npy", np.ones(1))
+        simulate(lambda size, generator: np.ones(size), 1, 1, store=str(options["store"]))
         raise ChildProcessError("workers died 2 times over piece 1")
 
     monkeypatch.setattr(audit_answer, "audit", dies)

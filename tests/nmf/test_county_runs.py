@@ -15,15 +15,14 @@ import pytest
 
 import adversary as adv
 from adversary import nmf
-from adversary._core.blocks import RECORDS
-from adversary._core.chunks import MANIFEST
+from adversary._core.store import MANIFEST, RECORDS
 from adversary.desk.commands.spine_command import summary
 from adversary.nmf.runs import county_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
 from adversary.nmf.units import geoid, name_of
 from tests import commands
-from tests._core.test_chunks import contents, environment
+from tests._core.test_store import contents, environment
 
 CELLS = [1, (1, 0, 0, 2)]
 COUNTIES = ("09910001", "09910002", "19900001")
@@ -199,19 +198,7 @@ def test_ctrl_c_waits_for_compiled_code() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_damaged_county_is_named_and_the_resumed_result_is_the_same(
-    done: Any, asked: Question, tmp_path: Path
-) -> None:
-    made = run(asked, tmp_path)
-    assert contents(tmp_path) == contents(done.out)
-    file = made.pieces[COUNTIES[1]]
-    file.write_bytes(file.read_bytes()[:-7] + b"damaged")
-    again = run(asked, tmp_path, resume=True)
-    assert (again.kept, again.damaged) == ((COUNTIES[0], COUNTIES[2]), (COUNTIES[1],))
-    assert contents(tmp_path) == contents(done.out)
-
-
-def test_a_chunk_is_bound_to_its_place_and_what_was_half_written_is_swept(
+def test_a_county_is_bound_to_its_place_and_what_was_half_written_is_swept(
     done: Any, asked: Question, tmp_path: Path
 ) -> None:
     run(asked, tmp_path)

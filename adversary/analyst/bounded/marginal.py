@@ -20,7 +20,7 @@ _AT_ONCE = 64
 def in_pieces[R](function: Callable[[slice], R], rows: int) -> list[R]:
     """The function of one piece of the rows after another, in threads; of nothing where there are none."""
     pieces = [slice(start, min(start + _AT_ONCE, rows)) for start in range(0, max(rows, 1), _AT_ONCE)]
-    return list(in_threads(function, pieces, os.cpu_count() or 1))
+    return in_threads(function, pieces, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import xarray as xr
 
-from adversary._core import alone, remove_empty
+from adversary._core import alone, has_blocks, remove_empty
 from adversary.desk.commands.options import (
     SEED,
     Form,
@@ -108,10 +108,12 @@ def _reported(
             show(tree, out)
             shutil.rmtree(store, ignore_errors=True)
     except Exception as error:
-        if any(store.glob("*.npy")):
+        if has_blocks(store):
             error.add_note(f"({RESUME} in {store})")
         raise
     finally:
+        if not has_blocks(store):
+            shutil.rmtree(store, ignore_errors=True)
         remove_empty((store, store.parent, *made))
     return tree
 

@@ -2,7 +2,7 @@
 
 The file is read once. Each county's tree says what it knows about the county's count (`upward_message`), the tree above
 reads all of these together, and each county is then solved with what everything outside of it says. Both passes over
-counties are chunks of `run_chunks` and may be interrupted; the tree above is small.
+counties are blocks of `write_blocks` and may be interrupted; the tree above is small.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from adversary._core import (
     check_probability,
     check_whole,
     dask_address,
-    has_chunks,
+    has_blocks,
+    meant,
     remove_empty,
-    run_chunks,
     save_bytes,
+    sweep,
+    write_blocks,
 )
-from adversary.nmf.file_layout import arrow, levels_of, meant, opened, product_of
+from adversary.nmf.file_layout import arrow, levels_of, opened, product_of
 from adversary.nmf.measurements import ARRAYS, Measurements, read
 from adversary.nmf.runs.unit_table import as_parquet, path_rho, unit_columns, with_leaves
 from adversary.nmf.units import geoid
@@ -101,8 +103,6 @@ def description(prior: LeafPrior) -> dict[str, Any]:
 
 UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
-TEMPORARY = f".*.{'[0-9a-f]' * 32}"
-"""What `save_bytes` writes before it is renamed."""
 TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
@@ -226,7 +226,7 @@ def run(
     Parameters
     ----------
     resume : go on where an earlier run in `out` stopped; it must have been of the same inputs, parameters and versions
-    scheduler, workers, progress : as `run_chunks` takes them
+    scheduler, workers, progress : as `write_blocks` takes them
 
     Raises
     ------
@@ -240,7 +240,7 @@ def run(
         raise ValueError(f"{path}: {said}{meant(question.level, levels[:-1])}")
     if target.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{target}: results must not lie inside of {path}, which they are made from")
-    if not resume and any(has_chunks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
+    if not resume and any(has_blocks(one.parent) for one in target.glob(f"*/**/{MANIFEST}")):
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
     found = question.read(progress=progress)
     others = question.others(found.tree)
@@ -250,8 +250,7 @@ def run(
         with dask_address(scheduler, workers) as address:
             target.mkdir(parents=True, exist_ok=True)
             with alone(target):
-                for left in target.rglob(TEMPORARY):
-                    left.unlink(missing_ok=True)
+                sweep([target, *(one for one in target.rglob("*") if one.is_dir())])
                 return _run(question, found, others, target, resume=resume, scheduler=address, progress=progress)
     except (ValueError, TypeError, ArithmeticError):  # refused: whoever resumes it would meet the same
         for name in {UNITS, MESSAGES} - there:
@@ -270,10 +269,8 @@ def _run(question: Question, found: Measurements, others: Floats | None, target:
     inputs = _digest(found, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
-        parameters = question.parameters | {"stage": stage}
-        return run_chunks(
-            function, items, out=target / stage, parameters=parameters, inputs=inputs, versions=VERSIONS, **how, **more
-        )
+        work = {"inputs": inputs, "parameters": question.parameters | {"stage": stage}}
+        return write_blocks(function, items, target / stage, work=work, versions=VERSIONS, **how, **more)
 
     inside = {str(tree.names[node]): _piece(found, others, str(tree.names[node])) for node in roots}
     above: spine.SpinePosterior | None = None

@@ -147,4 +147,4 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
 
 def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
     """The function of every item, by so many threads."""
-    return list(in_threads(function, items, int(check_whole("workers", workers, minimum=1))))
+    return in_threads(function, items, int(check_whole("workers", workers, minimum=1)))

@@ -237,7 +237,7 @@ def run(chain: Callable[[np.random.Generator], Floats], chains: Any, rng: Any) -
     """Draws (chain, draw, variable): every chain with the generator of its own child seed, in threads."""
     seeds = seed_sequence(rng).spawn(int(check_whole("chains", chains, minimum=1)))
     generators = [np.random.default_rng(seed) for seed in seeds]
-    return np.stack(list(in_threads(chain, generators, os.cpu_count() or 1)))
+    return np.stack(in_threads(chain, generators, os.cpu_count() or 1))
 
 
 def settings(problem: Problem, size: tuple[int, int, int], prior: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def coverage_study(
         design that differs in anything a block depends on never takes it. Needs rng
     progress : a bar with the time left, on a terminal
     workers : blocks in work at the same time, each in a thread; a posterior of many releases uses all cores by itself
-    scheduler : address of a Dask scheduler whose workers do the blocks instead; they need the same store, if any
+    scheduler : address of a Dask scheduler whose workers do the blocks instead
 
     Returns
     -------

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import BLOCK, __version__, check_number, check_positive, check_whole, one_number
+from adversary._core import BLOCK, check_number, check_positive, check_whole, one_number, work_name
 from adversary.analyst.bounded.bounded_posterior import FEASIBILITIES
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, Prior, as_prior
 from adversary.analyst.bounded.study.populations import Population, as_population
@@ -27,9 +27,6 @@ PARAMETERS: Mapping[str, Callable[[float, float], float]] = {
     "sigma2": lambda mu, sigma: sigma * sigma,
 }
 """What can be covered, from the (mu, sigma) of the population."""
-
-_FORMAT = 1
-"""Of kept blocks."""
 
 
 class Cell(NamedTuple):
@@ -98,12 +95,11 @@ class Design:
 
         Laws and priors are known by what they do, on fixed draws and at fixed points, not by what they are called.
         """
-        told = (
-            _FORMAT, __version__, str(root.entropy), root.spawn_key, root.pool_size, cell, self.bounds,
-            _drawn(self.population, cell), _weighed(analysis.prior, self.bounds), analysis.constrained,
-            self.feasibility if analysis.constrained else None, self.parameter, self.prob, block, self.blocks[block],
+        return work_name(
+            root, cell, self.bounds, _drawn(self.population, cell), _weighed(analysis.prior, self.bounds),
+            analysis.constrained, self.feasibility if analysis.constrained else None, self.parameter, self.prob, block,
+            self.blocks[block],
         )  # fmt: skip
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:24]
 
 
 def design(

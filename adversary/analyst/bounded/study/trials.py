@@ -6,14 +6,13 @@ order, or in which session changes no number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from adversary._core import Floats, as_array, check_whole, in_threads, load_or_compute, map_blocks, sweep, track
+from adversary._core import Floats, as_array, check_whole, map_blocks
 from adversary.analyst.bounded.bounded_posterior import Posterior, posterior
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.study.design import Analysis, Cell, Design
@@ -21,7 +20,6 @@ from adversary.analyst.bounded.study.populations import sample_statistics
 
 COLUMNS = ("low", "high", "mode", "mean")
 """What is kept of each data set and analysis: ends of the interval, and two estimates."""
-_BAR = "blocks of data sets"
 
 
 def outcomes(
@@ -40,19 +38,16 @@ def outcomes(
     ValueError : an analysis that has no posterior or a store that is no folder, before anything is computed
     """
     threads = 1 if workers is None else int(check_whole("workers", workers, minimum=1))
-    folder = None if store is None else _folder(store)
-    tasks = list(product(design.cells, range(len(design.blocks))))
+    if store is not None and Path(store).is_file():
+        raise ValueError(f"store must be a folder, got the file {store}")
     _check_possible(design)
-    work = partial(_block, design, root, folder)
-    if folder is not None:
-        sweep(folder)
-    if scheduler is None:
-        blocks = list(track(in_threads(work, tasks, threads), _BAR, enabled=progress, total=len(tasks)))
-    else:
-        blocks = map_blocks(work, tasks, description=_BAR, progress=progress, scheduler=scheduler, workers=workers)
-    cells = len(tasks) // len(design.blocks)
-    per_cell = [np.concatenate(blocks[i * len(design.blocks) : (i + 1) * len(design.blocks)], 1) for i in range(cells)]
-    return np.stack(per_cell).reshape(*design.shape, design.datasets, len(COLUMNS))
+    tasks = list(product(design.cells, design.analyses, range(len(design.blocks))))
+    names = [design.label(root, *task) for task in tasks]
+    work, how = dict(zip(names, tasks, strict=True)), {"progress": progress, "description": "blocks of data sets"}
+    there = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
+    found = map_blocks(partial(_analysed, design, root), work, store, **how, **there)
+    values = np.concatenate([found[name] for name in names])
+    return values.reshape(*design.shape, design.datasets, len(COLUMNS))
 
 
 def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: int) -> BoundedRelease:
@@ -65,28 +60,10 @@ def releases(design: Design, cell: Cell, root: np.random.SeedSequence, block: in
     return exact.shifted(first, second)
 
 
-def _block(design: Design, root: np.random.SeedSequence, folder: Path | None, task: tuple[Cell, int]) -> Floats:
-    """COLUMNS of one block under every analysis: shape (analyses, data sets of the block, 4)."""
-    cell, block = task
-    released = cache(partial(releases, design, cell, root, block))
-    found = []
-    for one in design.analyses:
-        path = None if folder is None else folder / f"{design.label(root, cell, one, block)}.npy"
-        found.append(
-            load_or_compute(path, partial(_analysed, design, released, one), (design.blocks[block], len(COLUMNS)))
-        )
-    return np.stack(found)
-
-
-def _folder(store: Path | str) -> Path:
-    folder = Path(store)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"store must be a folder, got the file {folder}")
-    return folder
-
-
-def _analysed(design: Design, released: Callable[[], BoundedRelease], one: Analysis) -> Floats:
-    post = _posterior(design, released(), one)
+def _analysed(design: Design, root: np.random.SeedSequence, task: tuple[Cell, Analysis, int]) -> Floats:
+    """COLUMNS of one block under one analysis: shape (data sets of the block, 4)."""
+    cell, one, block = task
+    post = _posterior(design, releases(design, cell, root, block), one)
     ends = as_array(post.hdi(design.parameter, design.prob))
     estimates = np.stack([as_array(post.mode(design.parameter)), as_array(post.mean(design.parameter))], axis=-1)
     return np.concatenate([ends, estimates], axis=-1)

@@ -1,4 +1,4 @@
-"""Chunks are whole or not there, are known again, and are the same whoever makes them; what is damaged is made anew."""
+"""Blocks are whole or not there, are known again, and are the same whoever makes them; what is damaged is made anew."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adversary._core import blocks, chunks
+from adversary._core import store
 from adversary._core import workers as executors
-from adversary._core.blocks import RECORDS
-from adversary._core.chunks import MANIFEST, arrays_of, run_chunks
+from adversary._core.store import MANIFEST, RECORDS, arrays_of, write_blocks
 
 ITEMS = {f"c{i}": i for i in range(5)}
 
 
 def draw(seed: int) -> dict[str, Any]:
-    """A chunk that depends on its item only."""
+    """A block that depends on its item only."""
     return {"x": np.random.default_rng(seed).random(3), "seed": seed}
 
 
@@ -47,9 +46,9 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def made(out: Path, function: Callable[[int], Any] = draw, **how: Any) -> chunks.Chunks:
-    """The chunks of `ITEMS`."""
-    return run_chunks(function, ITEMS, out=out, **({"parameters": {"a": 1}} | how))
+def made(out: Path, function: Callable[[int], Any] = draw, **how: Any) -> store.Written:
+    """The blocks of `ITEMS`."""
+    return write_blocks(function, ITEMS, out, **({"work": {"a": 1}} | how))
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path, whole: 
 
 
 @pytest.mark.parametrize("how", ["changed", "shorter", "gone", "record", "half", "unrecorded"])
-def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole: dict[str, bytes]) -> None:
+def test_a_damaged_block_is_named_and_made_anew(how: str, tmp_path: Path, whole: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     file, record = made(out).files["c2"], out / RECORDS / "c2.json"
     content = file.read_bytes()
@@ -108,9 +107,9 @@ def test_a_damaged_chunk_is_named_and_made_anew(how: str, tmp_path: Path, whole:
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ({"parameters": {"a": 2}}, "parameters.a is 1 there, and 2 now"),
-        ({"parameters": {"a": 1, "b": [3]}}, r"parameters.b is null there, and \[3\] now"),
-        ({"inputs": "f00"}, 'inputs is null there, and "f00" now'),
+        ({"work": {"a": 2}}, "a is 1 there, and 2 now"),
+        ({"work": {"a": 1, "b": {"c": [3]}}}, r"b is null there, and {\"c\": \[3\]} now"),
+        ({"work": None}, "a is 1 there, and null now"),
         ({"versions": ("dp-adversary", "numpy", "scipy")}, "versions.scipy is null there, and "),
     ],
 )
@@ -124,8 +123,8 @@ def test_results_of_other_work_are_refused_with_both_values(other: Any, told: st
 
 def test_other_items_a_finished_directory_and_a_damaged_manifest_are_refused(tmp_path: Path) -> None:
     made(tmp_path)
-    with pytest.raises(ValueError, match=r"chunks\.number is 5 there, and 1 now"):
-        run_chunks(draw, {"c0": 0}, out=tmp_path, parameters={"a": 1})
+    with pytest.raises(ValueError, match=r"blocks\.number is 5 there, and 1 now"):
+        write_blocks(draw, {"c0": 0}, tmp_path, work={"a": 1})
     with pytest.raises(ValueError, match="has results already: resume them"):
         made(tmp_path, resume=False)
     (tmp_path / MANIFEST).write_text("{")
@@ -133,34 +132,45 @@ def test_other_items_a_finished_directory_and_a_damaged_manifest_are_refused(tmp
         made(tmp_path)
 
 
-def test_chunks_without_their_manifest_are_nobodys(tmp_path: Path) -> None:
+def test_blocks_without_a_manifest_are_nobodys_and_those_of_an_older_one_are_refused(tmp_path: Path) -> None:
     made(tmp_path)
-    (tmp_path / MANIFEST).unlink()
+    place = tmp_path / MANIFEST
+    place.write_text(json.dumps({**json.loads(place.read_text()), "format": 1}))
     before = contents(tmp_path)
-    for parameters in ({"a": 1}, {"a": 2}):
-        with pytest.raises(ValueError, match=f"{MANIFEST} is gone"):
-            made(tmp_path, parameters=parameters)
+    with pytest.raises(ValueError, match=f"{tmp_path} has results of other work: format is 1 there, and 2 now"):
+        made(tmp_path)
     assert contents(tmp_path) == before
+    place.unlink()
+    for work in ({"a": 1}, {"a": 2}, None):
+        with pytest.raises(ValueError, match=f"{MANIFEST} is gone, or of an earlier version"):
+            made(tmp_path, work=work)
+    assert contents(tmp_path) == {name: content for name, content in before.items() if name != MANIFEST}
 
 
-def test_under_an_edited_manifest_chunks_are_made_anew(tmp_path: Path) -> None:
+def test_works_share_a_folder_where_their_names_tell_all(tmp_path: Path) -> None:
+    some, more = ({f"c{i}": i for i in part} for part in ((1, 3), range(5)))
+    kept = [write_blocks(draw, names, tmp_path).kept for names in (some, more, some)]
+    assert kept == [(), ("c1", "c3"), ("c1", "c3")]
+
+
+def test_under_an_edited_manifest_blocks_are_made_anew(tmp_path: Path) -> None:
     made(tmp_path / "out")
     place = tmp_path / "out" / MANIFEST
     place.write_text(place.read_text().replace('"a": 1', '"a": 2'))
     again = Counting()
-    assert made(tmp_path / "out", again, parameters={"a": 2}).damaged == tuple(ITEMS)
+    assert made(tmp_path / "out", again, work={"a": 2}).damaged == tuple(ITEMS)
     assert again.asked == list(ITEMS.values())
-    made(tmp_path / "two", parameters={"a": 2})
+    made(tmp_path / "two", work={"a": 2})
     assert contents(tmp_path / "out") == contents(tmp_path / "two")
 
 
 def test_names_stay_inside_the_directory(tmp_path: Path) -> None:
     names = ["../../evil", "a/b", "a%2Fb", "Ünï 北", ".."]
-    found = run_chunks(draw, {name: i for i, name in enumerate(names)}, out=tmp_path / "out", parameters={})
+    found = write_blocks(draw, {name: i for i, name in enumerate(names)}, tmp_path / "out", work={})
     assert len(set(found.files.values())) == len(names)
     assert {file.parent for file in found.files.values()} == {tmp_path / "out"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    again = run_chunks(draw, {name: i for i, name in enumerate(names)}, out=tmp_path / "out", parameters={})
+    again = write_blocks(draw, {name: i for i, name in enumerate(names)}, tmp_path / "out", work={})
     assert again.kept == tuple(names)
 
 
@@ -178,14 +188,14 @@ def test_two_at_work_in_one_directory_are_kept_apart(tmp_path: Path, whole: dict
     assert contents(tmp_path / "out") == whole
 
 
-def test_an_error_says_in_which_chunk_it_was(tmp_path: Path) -> None:
+def test_an_error_says_in_which_block_it_was(tmp_path: Path) -> None:
     def fails(seed: int) -> Any:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no") as caught:
         made(tmp_path, fails)
-    assert caught.value.__notes__ == ["in chunk 'c0'"]
-    assert not made(tmp_path, parameters={"a": 2}, resume=False).kept  # nothing came of it: nothing is mixed
+    assert caught.value.__notes__ == ["in block 'c0'"]
+    assert not made(tmp_path, work={"a": 2}, resume=False).kept  # nothing came of it: nothing is mixed
 
 
 def test_a_full_disk_leaves_nothing_half_written(
@@ -202,7 +212,7 @@ def test_a_full_disk_leaves_nothing_half_written(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(
-            OSError, match="no space is left; 2 of 5 chunks are whole: make room, then resume"
+            OSError, match="no space is left; 2 of 5 blocks are whole: make room, then resume"
         ) as caught:
             made(out)
     assert caught.value.filename == str(out)
@@ -222,33 +232,15 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     if not mounted:
         pytest.skip("making a small file system is not permitted here")
     try:
-        with pytest.raises(OSError, match=r"no space is left; \d of 40 chunks are whole"):
-            run_chunks(draw, {f"c{i}": i for i in range(40)}, out=disk / "out", parameters={})
+        with pytest.raises(OSError, match=r"no space is left; \d of 40 blocks are whole"):
+            write_blocks(draw, {f"c{i}": i for i in range(40)}, disk / "out", work={})
         assert not [name for name in contents(disk / "out") if Path(name).name.startswith(".")]
         assert not [name for name, raw in contents(disk / "out").items() if not raw]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_digests_see_names_sizes_and_every_byte(tmp_path: Path) -> None:
-    file = tmp_path / "a.parquet"
-    found = set()
-    for content in (b"x" * 9, b"x" * 10, b"y" + b"x" * 9, b"x" * 9 + b"y"):
-        file.write_bytes(content)
-        found.add(chunks.digest_of_files(tmp_path))
-    file.rename(tmp_path / "b.parquet")
-    found.add(chunks.digest_of_files(tmp_path))
-    large = bytearray(3 << 20)
-    for place in (1 << 20, 3 << 19, 2 << 20):
-        large[place] ^= 1
-        (tmp_path / "b.parquet").write_bytes(large)
-        found.add(chunks.digest_of_files(tmp_path))
-    assert len(found) == 8
-
-
-def test_what_was_being_written_is_swept_when_work_starts_and_when_it_ends(
-    tmp_path: Path, whole: dict[str, bytes]
-) -> None:
+def test_what_was_being_written_is_swept_when_work_starts(tmp_path: Path, whole: dict[str, bytes]) -> None:
     out = tmp_path / "out"
     (out / RECORDS).mkdir(parents=True)
     names = [f".{name}.{32 * 'a'}" for name in ("c1.npz", "c9.npz", MANIFEST)] + [f"{RECORDS}/.c1.json.{32 * 'b'}"]
@@ -256,7 +248,6 @@ def test_what_was_being_written_is_swept_when_work_starts_and_when_it_ends(
     def swept(seed: int) -> dict[str, Any]:
         if seed == 0:
             assert not any((out / name).exists() for name in names)
-        (out / names[0]).write_bytes(b"half")  # as if a worker had been killed
         return draw(seed)
 
     for name in names:
@@ -269,12 +260,12 @@ def test_what_another_process_is_writing_is_not_swept(tmp_path: Path) -> None:
     living, dead, own = (tmp_path / name for name in (f".a.{32 * '0'}", f".a.{32 * '1'}", ".gitignore"))
     for file in (living, dead, own):
         file.touch()
-    with blocks.alone(living):
-        blocks.sweep(tmp_path)
+    with store.alone(living):
+        store.sweep([tmp_path])
     assert sorted(tmp_path.iterdir()) == sorted([living, own])
 
 
-def test_two_chunks_that_changed_places_with_their_records_are_made_anew(
+def test_two_blocks_that_changed_places_with_their_records_are_made_anew(
     tmp_path: Path, whole: dict[str, bytes]
 ) -> None:
     found = made(tmp_path / "out")
@@ -305,8 +296,8 @@ ON_TWO = """
 import os, signal, sys
 from pathlib import Path
 from functools import partial
-from adversary._core import run_chunks
-from tests._core.test_chunks import ITEMS, draw
+from adversary._core import write_blocks
+from tests._core.test_store import ITEMS, draw
 
 def deadly(flag, seed):
     if seed == 3:
@@ -327,13 +318,13 @@ def hanging(seed):
 if __name__ == "__main__":
     out, kind, where, workers = sys.argv[1:]
     function = {"draw": draw, "deadly": partial(deadly, where), "hanging": hanging}[kind]
-    run_chunks(function, ITEMS, out=out, parameters={"a": 1}, workers=int(workers))
+    write_blocks(function, ITEMS, out, work={"a": 1}, workers=int(workers))
 """
 
 
 @pytest.fixture
 def on_two(tmp_path: Path) -> list[str]:
-    """A program that makes the chunks of `ITEMS`; arguments out, kind, where, workers."""
+    """A program that makes the blocks of `ITEMS`; arguments out, kind, where, workers."""
     program = tmp_path / "on_two.py"
     program.write_text(ON_TWO)
     return [sys.executable, str(program)]
@@ -355,7 +346,7 @@ def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path, on_two: list[str]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_driver_that_is_killed_loses_the_chunks_in_flight_only(
+def test_a_driver_that_is_killed_loses_the_blocks_in_flight_only(
     workers: str, tmp_path: Path, on_two: list[str], whole: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
