@@ -124,7 +124,7 @@ def test_a_prior_in_one_word() -> None:
     assert (prior.mu0, prior.kappa0, prior.nu0, prior.s0) == (-1.0, 20.0, 0.5, 3.0)
     for text, words in (
         ("flatt", '--prior must be "flat" or mu0,kappa0,nu0,s0, such as'),
-        ("Flat", "got 'Flat'; did you mean \"flat\"?"),
+        ("Flat", "got 'Flat'; did you mean 'flat'?"),
         ("1,2,3", "got '1,2,3'"),
         ("jeffreys", "improper posterior"),
         ("1,1,0,1", "nu0 must be positive and finite, got 0.0"),

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -135,15 +135,8 @@ def _check_spread(law: str, parameters: dict[str, float], frozen: Any) -> None:
 def _unknown_rate(table: Keys) -> Belief:
     """A count whose rate is unknown: one of RATES, with its fields as keys."""
     kind = RATES[table.get("law", str, "text")]
-    every = fields(kind)  # type: ignore[arg-type]
-    table.only("law", *(field.name for field in every))
-    return _listable(kind(*(_field(table, field) for field in every)))
-
-
-def _field(table: Keys, field: Field[Any]) -> float:
-    if field.type in (int, "int"):
-        return int(table.get(field.name, int, "a whole number of people"))
-    return float(table.measure(field.name, *(() if field.default is MISSING else (field.default,))))
+    table.only("law", *(field.name for field in fields(kind)))  # type: ignore[arg-type]
+    return _listable(kind(**table.fields_of(kind, lambda table, *key: float(table.measure(*key)))))
 
 
 def _listable(belief: Independent) -> Belief:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from dataclasses import MISSING, fields
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+
+from adversary._core import meant
 
 MOST_BYTES = 2**20
 DEEPEST = 20
@@ -22,6 +25,19 @@ DEEPEST = 20
 
 LEAST, MOST = 1e-12, 1e12
 """Of a parameter of a law: powers of what lies between are far from the ends of doubles."""
+
+FILES = {
+    "plan": "a scenario file, which adversary audit reads",
+    "profile": "a profile file, which adversary epsilon reads",
+    "profiles": "a profile file, which adversary epsilon reads",
+    "table": "a table file, which adversary invariants reads",
+    "release": "a release file, which adversary infer reads",
+    "regression": "a release file, which adversary infer reads",
+}
+"""What a file is that has this table, where another is read."""
+
+TEXTS = ("title", "description", "source")
+"""Words that every file may have."""
 
 _WHOLE = 2**63
 """Whole numbers of TOML have 64 bits."""
@@ -95,6 +111,16 @@ class Keys:
             raise ValueError(f"{file}: {key}: must be a table, got {values!r}")
         self.values, self.file, self.key, self.asked = values, file, key, set[str]()
 
+    @classmethod
+    def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, *known: str) -> Keys:
+        """A whole file of this kind, with these keys and no others; other kinds are told by their tables."""
+        for key, other in FILES.items():
+            if key in document and key not in known:
+                raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
+        top = cls(document, file, "")
+        top.only(*known)
+        return top
+
     def where(self, key: str) -> str:
         """File and full key, as errors begin."""
         return f"{self.file}: {self.key + '.' if self.key else ''}{key}"
@@ -122,11 +148,22 @@ class Keys:
             raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
         return given
 
+    def texts(self, *keys: str) -> dict[str, str]:
+        """Several texts by their keys."""
+        return {key: self.text(key) for key in keys}
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.values[key] if self.has(key) else default
+        if not isinstance(value, bool):
+            raise ValueError(f"{self.where(key)}: must be true or false, got {value!r}")
+        return value
+
     def one_of(self, key: str, choices: tuple[str, ...], default: Any = ...) -> str:
         """A word out of a few."""
         value = self.get(key, str, f"one of {choices}", default)
         if value is not None and value not in choices:
-            raise ValueError(f"{self.where(key)}: must be one of {choices}, got {value!r}")
+            raise ValueError(f"{self.where(key)}: must be one of {choices}, got {value!r}{meant(value, choices)}")
         return value  # type: ignore[no-any-return]
 
     def only(self, *keys: str) -> None:
@@ -137,6 +174,11 @@ class Keys:
     def number(self, key: str, default: Any = ...) -> Any:
         """A number, or a product of fractions as text ("64/25 * 165/4099"), which is kept exact."""
         return self._number(key, self.get(key, (int, float, str), _NUMBER, default))
+
+    def checked(self, key: str, check: Callable[[str, Any], Any], default: Any = ...) -> Any:
+        """What `check(key, number)` makes of a number, or None."""
+        given = plain(self.number(key, default))
+        return None if given is None else self.build(key, partial(check, key, given))
 
     def measure(self, key: str, default: Any = ...) -> Any:
         """A number of a size that can be calculated with: 0, or between LEAST and MOST; others: elsewhere."""
@@ -158,6 +200,23 @@ class Keys:
                     f"{self.where(key)}: must be a list of numbers or products of fractions, got {value!r}"
                 )
         return [self._number(key, value) for value in values]
+
+    def pair(self, key: str, what: str) -> tuple[float, float]:
+        """A list of two numbers."""
+        found = [plain(x) for x in self.numbers(key)]
+        if len(found) != 2:
+            raise ValueError(f"{self.where(key)}: must be two numbers, {what}, got {found}")
+        return found[0], found[1]
+
+    def fields_of(self, kind: Any, number: Callable[[Keys, str, Any], Any] | None = None) -> dict[str, Any]:
+        """The fields of a dataclass, each a key: whole numbers, or numbers as `Keys.number` (or another) reads them."""
+        read, found = number or Keys.number, {}
+        for field in fields(kind):
+            default = ... if field.default is MISSING else field.default
+            whole = field.type in (int, "int")
+            given = self.get(field.name, int, "a whole number", default) if whole else read(self, field.name, default)
+            found[field.name] = plain(given)
+        return found
 
     def _number(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
@@ -200,9 +259,7 @@ class Keys:
         """Refuse what was not asked for."""
         for key in self.values:
             if key not in self.asked:
-                folded = {name.casefold(): name for name in sorted(self.asked)}
-                near = [folded[name] for name in get_close_matches(key.casefold(), folded, 1)]
-                hint = f"; did you mean {near[0]!r}?" if near else f"; known here: {sorted(self.asked)}"
+                hint = meant(key, sorted(self.asked)) or f"; known here: {sorted(self.asked)}"
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
     def build(self, key: str, make: Callable[[], Any]) -> Any:
@@ -214,3 +271,8 @@ class Keys:
                 raise
             message = str(error).removeprefix(f"{key}: ")
             raise ValueError(f"{self.where(key) if key else f'{self.file}: {self.key}'}: {message}") from None
+
+
+def plain(number: Any) -> Any:
+    """A fraction as a float; what is missing, and whole numbers, as they are."""
+    return number if number is None or isinstance(number, int) else float(number)

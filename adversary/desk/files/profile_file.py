@@ -7,7 +7,7 @@ do to a published rate (`[utility]`). Nothing in a file is executed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_non_negative, check_probability, check_whole
-from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
 from adversary.desk.files.plan_keys import check_releases
 from adversary.desk.files.profile_keys import read_profile
 from adversary.policy.budget import NOISES, STATISTICS, RiskProfile
@@ -27,7 +27,6 @@ FAILURE = 0.05
 DIGITS = 15
 """Decimals that can be asked for, at most."""
 
-_TEXTS = ("title", "description", "source")
 _NUMBERS = ("statistic", "round_down", "failure", "delta", "releases")
 _TABLES = ("profile", "profiles", "utility")
 
@@ -99,17 +98,13 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     """
     file = Path(path)
     document = read_toml(file)
-    top = Keys(document, file, "")
-    if top.has("plan"):
-        raise ValueError(f"{file}: plan: this is a scenario file, which adversary audit reads; a profile file has none")
-    top.only(*_TEXTS, *_NUMBERS, *_TABLES)
-    texts = {name: top.text(name) for name in _TEXTS}
-    failure = float(_given(top, "failure", FAILURE, check_probability))
-    delta = float(_given(top, "delta", DELTA, _delta))
+    top = Keys.of_file(document, file, "a profile file", *TEXTS, *_NUMBERS, *_TABLES)
+    failure, delta = float(top.checked("failure", check_probability, FAILURE)), top.checked("delta", _delta, DELTA)
     return ProfileFile(
-        _profiles(top), top.has("profiles"), **texts, statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
-        round_down=_given(top, "round_down", None, _digits), failure=failure, delta=delta,
-        releases=_given(top, "releases", None, lambda _, given: check_releases(given)),
+        _profiles(top), top.has("profiles"), **top.texts(*TEXTS),
+        statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
+        round_down=top.checked("round_down", _digits, None), failure=failure, delta=delta,
+        releases=top.checked("releases", lambda _, given: check_releases(given), None),
         utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
         document=document,
     )  # fmt: skip
@@ -130,29 +125,16 @@ def _profile(table: Keys) -> RiskProfile:
 
 def _utility(table: Keys) -> Utility:
     table.only("base", "target", "deviations", "noise")
-    base = _given(table, "base", ..., _count)
-    target = _given(table, "target", ..., check_probability)
+    base, target = table.checked("base", _count), table.number("target")
+    table.checked("target", check_probability)
     deviations = table.numbers("deviations")
     for deviation in deviations:
-        table.build("deviations", partial(check_non_negative, "deviations", _plain(deviation)))
-        if _plain(target) + _plain(deviation) > 1.0:
+        table.build("deviations", partial(check_non_negative, "deviations", plain(deviation)))
+        if plain(target) + plain(deviation) > 1.0:
             raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
         if deviations.count(deviation) > 1:
             raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
     return Utility(base, target, tuple(deviations), table.one_of("noise", tuple(NOISES), Utility.noise))
-
-
-def _given(table: Keys, key: str, default: Any, check: Callable[[str, Any], Any]) -> Any:
-    """A number as the file has it; for whole numbers as an int, for what is missing the default."""
-    given = table.number(key, default)
-    if given is None:
-        return None
-    found = table.build(key, partial(check, key, _plain(given)))
-    return found if isinstance(found, int) else given
-
-
-def _plain(number: float | Fraction) -> float:
-    return float(number) if isinstance(number, Fraction) else number
 
 
 def _count(name: str, given: Any) -> int:

@@ -14,7 +14,6 @@ value = 1                        # whom it is about: a number, or from where to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -34,46 +33,18 @@ def read_profile(table: Keys) -> RiskProfile:
     ------
     ValueError : a key is unknown, missing, of the wrong kind or out of range; file, key, rule and value are named
     """
-    kind = _kind(table)
-    names, make = _kinds()[kind]
+    kinds = _kinds()
+    names, make = kinds[table.one_of("kind", tuple(kinds))]
     table.only("kind", *names, *_WHOM)
     return table.build("", partial(make, table))  # type: ignore[no-any-return]
 
 
-def _kind(table: Keys) -> str:
-    choices = tuple(_kinds())
-    kind = table.get("kind", str, f"one of {choices}")
-    if kind not in choices:
-        near = get_close_matches(kind.casefold().replace("_", " "), choices, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{table.where('kind')}: must be one of {choices}, got {kind!r}{hint}")
-    return str(kind)
-
-
-def _constant(table: Keys) -> RiskProfile:
-    return _about(table, RiskProfile.constant(_number(table, "ratio")))
-
-
-def _ratio_or_absolute(table: Keys) -> RiskProfile:
-    inclusion, value = (_whom(table, name) for name in _WHOM)
-    return RiskProfile.ratio_or_absolute(_number(table, "ratio"), _number(table, "absolute"), inclusion, value)
-
-
-def _box(table: Keys) -> RiskProfile:
-    inclusion, value = (_whom(table, name, required=True) for name in _WHOM)
-    return RiskProfile.box(_number(table, "ratio"), inclusion, value)
-
-
 def _difference(table: Keys) -> RiskProfile:
-    by = _number(table, "by")
+    (by,) = _numbers(table, "by")
     if not 0.0 < by < 1.0:
         points = f"; {by:g} percentage points are {by / 100.0:g}" if 1.0 <= by < 100.0 else ""
         raise ValueError(f"{table.where('by')}: must be a difference of probabilities in (0, 1), got {by:g}{points}")
     return _about(table, RiskProfile.difference(by))
-
-
-def _point(table: Keys) -> RiskProfile:
-    return RiskProfile.point(*(_number(table, name) for name in ("ratio", *_WHOM)))
 
 
 def _minimum(table: Keys) -> RiskProfile:
@@ -86,11 +57,21 @@ def _minimum(table: Keys) -> RiskProfile:
 
 
 _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
-    "constant": (("ratio",), _constant),
-    "ratio or absolute": (("ratio", "absolute"), _ratio_or_absolute),
-    "box": (("ratio",), _box),
+    "constant": (("ratio",), lambda table: _about(table, RiskProfile.constant(*_numbers(table, "ratio")))),
+    "ratio or absolute": (
+        ("ratio", "absolute"),
+        lambda table: RiskProfile.ratio_or_absolute(
+            *_numbers(table, "ratio", "absolute"), *(_whom(table, name) for name in _WHOM)
+        ),
+    ),
+    "box": (
+        ("ratio",),
+        lambda table: RiskProfile.box(
+            float(table.number("ratio")), *(_whom(table, name, required=True) for name in _WHOM)
+        ),
+    ),
     "difference": (("by",), _difference),
-    "point": (("ratio",), _point),
+    "point": (("ratio",), lambda table: RiskProfile.point(*_numbers(table, "ratio", *_WHOM))),
     "minimum": (("of",), _minimum),
 }
 
@@ -98,23 +79,23 @@ _KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]] = {
 def _kinds() -> dict[str, tuple[tuple[str, ...], Callable[[Keys], RiskProfile]]]:
     """Those written in a form of their own, and every tolerance with a `kind`, whose fields are the keys."""
     own = {one.kind: one for one in Tolerance.__subclasses__() if one.kind}
-    return {**_KINDS, **{kind: (_fields(one), partial(_from_fields, one)) for kind, one in own.items()}}
+    return {**_KINDS, **{kind: (_names(one), partial(_from_fields, one)) for kind, one in own.items()}}
 
 
-def _fields(kind: type[Tolerance]) -> tuple[str, ...]:
+def _names(kind: type[Tolerance]) -> tuple[str, ...]:
     return tuple(getattr(kind, "__dataclass_fields__", ()))
 
 
 def _from_fields(kind: type[Tolerance], table: Keys) -> RiskProfile:
-    return _about(table, RiskProfile(kind(*(_number(table, name) for name in _fields(kind)))))
+    return _about(table, RiskProfile(kind(*_numbers(table, *_names(kind)))))
 
 
 def _below(table: Keys) -> str:
     return f"{table.key}." if table.key else ""
 
 
-def _number(table: Keys, key: str) -> float:
-    return float(table.number(key))
+def _numbers(table: Keys, *names: str) -> list[float]:
+    return [float(table.number(name)) for name in names]
 
 
 def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
@@ -123,7 +104,7 @@ def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
         return None
     given = table.get(key, (int, float, str, list), _RANGE)
     if not isinstance(given, list):
-        return _number(table, key)
+        return float(table.number(key))
     if len(given) != 2:
         raise ValueError(f"{table.where(key)}: must be {_RANGE}, got {given!r}")
     low, high = map(float, table.numbers(key))

@@ -13,25 +13,20 @@ from typing import Any, get_args
 
 from adversary._core import check_whole
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
-from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
 from adversary.desk.files.release_file import (
     PRIORS,
     PROB,
     ReleaseFile,
     check_prob,
-    checked,
     load_release_file,
     opened,
-    plain,
-    two,
     whole,
-    yes,
 )
 
 DRAWS = 3000
 """Of each chain, where a file says nothing."""
 
-_TEXTS = ("title", "description", "source")
 _BOUNDS = "[lowest, highest] of any value"
 
 
@@ -101,22 +96,23 @@ def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
 
 
 def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
-    top, reading, texts = opened(file, document, _TEXTS)
+    top, reading, texts = opened(file, document, TEXTS)
     table = top.table("regression")
     table.only("x", "y", "sums", "moments", "n", "epsilon", "x_bounds", "y_bounds")
     reading.only("constrained", "region", "prob", "draws")
     return RegressionFile(
         _release(table), _prior(top.table("prior")) if top.has("prior") else None,
-        constrained=yes(reading, "constrained", True), region=_region(reading),
-        draws=reading.build("draws", lambda: int(check_whole("draws", reading.number("draws", DRAWS), minimum=8))),
-        prob=checked(reading, "prob", check_prob, PROB), **texts, x=table.text("x"), y=table.text("y"), path=file,
+        constrained=reading.flag("constrained", True),
+        region=reading.one_of("region", get_args(Region), "weak"),  # type: ignore[arg-type]
+        draws=int(reading.checked("draws", partial(check_whole, minimum=8), DRAWS)),
+        prob=reading.checked("prob", check_prob, PROB), **texts, x=table.text("x"), y=table.text("y"), path=file,
     )  # fmt: skip
 
 
 def _release(table: Keys) -> RegressionRelease:
     found: dict[str, Any] = {"sums": _named(table, "sums", SUMS[1:]), "moments": _named(table, "moments", MOMENTS[1:])}
     found |= {"n": whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
-    found |= {name: two(table, name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
+    found |= {name: table.pair(name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
     return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
 
 
@@ -127,15 +123,11 @@ def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
     return [float(numbers.number(name)) for name in names]
 
 
-def _region(table: Keys) -> Region:
-    return table.one_of("region", get_args(Region), "weak")  # type: ignore[return-value]
-
-
 def _prior(table: Keys) -> RegressionLaw:
     table.one_of("kind", PRIORS[1:])
     table.only("kind", "mu0", "Lambda0", "a0", "b0")
     rows = table.get("Lambda0", list, "two rows of two numbers")
-    found: dict[str, Any] = {"mu0": two(table, "mu0", "(intercept, slope)")}
-    found["Lambda0"] = [two(Keys({"Lambda0": row}, table.file, table.key), "Lambda0", "a row") for row in rows]
+    found: dict[str, Any] = {"mu0": table.pair("mu0", "(intercept, slope)")}
+    found["Lambda0"] = [Keys({"Lambda0": row}, table.file, table.key).pair("Lambda0", "a row") for row in rows]
     found |= {name: plain(table.number(name)) for name in ("a0", "b0")}
     return table.build("", partial(RegressionLaw, **found))  # type: ignore[no-any-return]

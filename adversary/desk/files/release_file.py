@@ -7,31 +7,24 @@ executed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_positive
+from adversary._core import check_positive, meant
 from adversary.analyst.bounded import FEASIBILITIES, IMPROPER, BoundedRelease, Flat, NormalInverseGamma, as_prior
-from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
 
 PROB = 0.95
 """Probability of an interval where a file says nothing."""
 
 PRIORS = ("flat", "normal-inverse-gamma")
-HYPERPARAMETERS = ("mu0", "kappa0", "nu0", "s0")
+HYPERPARAMETERS = tuple(field.name for field in fields(NormalInverseGamma))
 
-_TEXTS = ("title", "description", "source", "quantity", "unit")
+_TEXTS = (*TEXTS, "quantity", "unit")
 _TABLES = ("release", "regression", "prior", "posterior")
-_OTHERS = {
-    "plan": "a scenario file, which adversary audit reads",
-    "profile": "a profile file, which adversary epsilon reads",
-    "profiles": "a profile file, which adversary epsilon reads",
-    "table": "a table file, which adversary invariants reads",
-}
 
 
 @dataclass(frozen=True)
@@ -86,21 +79,17 @@ def load_release_file(path: str | Path) -> ReleaseFile:
     reading.only("constrained", "feasibility", "prob", "cap")
     return ReleaseFile(
         release, _believed(top) if top.has("prior") else Flat(),
-        constrained=yes(reading, "constrained", True),
+        constrained=reading.flag("constrained", True),
         feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
-        prob=checked(reading, "prob", check_prob, PROB), cap=checked(reading, "cap", _cap, None), **texts, path=file,
+        prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **texts, path=file,
     )  # fmt: skip
 
 
 def opened(file: Path, document: dict[str, Any], texts: Sequence[str]) -> tuple[Keys, Keys, dict[str, str]]:
     """The file, its table of how to read the release (empty where there is none), and its words, these checked."""
-    for key, what in _OTHERS.items():
-        if key in document:
-            raise ValueError(f"{file}: {key}: this is {what}; a release file has none")
-    top = Keys(document, file, "")
-    top.only(*texts, *_TABLES)
+    top = Keys.of_file(document, file, "a release file", *texts, *_TABLES)
     reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
-    return top, reading, {name: top.text(name) for name in texts}
+    return top, reading, top.texts(*texts)
 
 
 def parse_prior(text: str) -> Flat | NormalInverseGamma:
@@ -124,16 +113,15 @@ def parse_prior(text: str) -> Flat | NormalInverseGamma:
     try:
         mu0, kappa0, nu0, s0 = map(float, word.split(","))
     except ValueError:
-        names, near = ",".join(HYPERPARAMETERS), get_close_matches(word.casefold(), PRIORS[:1], 1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f'--prior must be "flat" or {names}, such as 12.5,1,1,3.8, got {text!r}{hint}') from None
+        must = f'must be "flat" or {",".join(HYPERPARAMETERS)}, such as 12.5,1,1,3.8'
+        raise ValueError(f"--prior {must}, got {text!r}{meant(word, PRIORS[:1])}") from None
     return NormalInverseGamma(mu0, kappa0, nu0, s0)
 
 
 def _release(table: Keys) -> BoundedRelease:
     table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
     found = {name: plain(table.number(name, None)) for name in ("mean", "variance")}
-    found |= {"n": whole(table, "n"), "bounds": two(table, "bounds", "[lowest, highest] of any value")}
+    found |= {"n": whole(table, "n"), "bounds": table.pair("bounds", "[lowest, highest] of any value")}
     found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}
     return table.build("", partial(BoundedRelease, **found))  # type: ignore[no-any-return]
 
@@ -146,16 +134,8 @@ def whole(table: Keys, key: str) -> Any:
 def _budgets(table: Keys, key: str) -> Any:
     """Of the mean and of the variance; one number where one of the two was released."""
     if isinstance(table.values.get(key), list):
-        return two(table, key, "[of the mean, of the variance]")
+        return table.pair(key, "[of the mean, of the variance]")
     return plain(table.number(key, None))
-
-
-def two(table: Keys, key: str, what: str) -> tuple[float, float]:
-    """A list of two numbers."""
-    found = [plain(x) for x in table.numbers(key)]
-    if len(found) != 2:
-        raise ValueError(f"{table.where(key)}: must be two numbers, {what}, got {found}")
-    return found[0], found[1]
 
 
 def _believed(top: Keys) -> Flat | NormalInverseGamma:
@@ -167,22 +147,14 @@ def _believed(top: Keys) -> Flat | NormalInverseGamma:
 
 
 def _prior(table: Keys) -> Flat | NormalInverseGamma:
-    if _kind(table) == PRIORS[0]:
-        table.only("kind")
-        return Flat()
-    table.only("kind", *HYPERPARAMETERS)
-    numbers = {name: plain(table.number(name)) for name in HYPERPARAMETERS}
-    return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
-
-
-def _kind(table: Keys) -> str:
-    kind = str(table.get("kind", str, f"one of {PRIORS}"))
-    if kind not in PRIORS:
+    if isinstance(kind := table.values.get("kind"), str):
         _refuse_improper(f"{table.where('kind')}: ", kind)
-        near = get_close_matches(kind.casefold().replace("_", "-").replace(" ", "-"), PRIORS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{table.where('kind')}: must be one of {PRIORS}, got {kind!r}{hint}")
-    return kind
+    flat = table.one_of("kind", PRIORS) == PRIORS[0]
+    table.only("kind", *(() if flat else HYPERPARAMETERS))
+    if flat:
+        return Flat()
+    numbers = table.fields_of(NormalInverseGamma)
+    return table.build("", partial(NormalInverseGamma, **numbers))  # type: ignore[no-any-return]
 
 
 def _refuse_improper(where: str, kind: str) -> None:
@@ -192,12 +164,6 @@ def _refuse_improper(where: str, kind: str) -> None:
     except ValueError as error:
         if IMPROPER in str(error):
             raise ValueError(f"{where}{kind!r} gives an {IMPROPER}") from None
-
-
-def checked(table: Keys, key: str, check: Callable[[str, Any], float], default: float | None) -> Any:
-    """A number that `check(name, number)` has passed, or None."""
-    given = plain(table.number(key, default))
-    return None if given is None else table.build(key, partial(check, key, given))
 
 
 def check_prob(name: str, prob: float) -> float:
@@ -210,16 +176,3 @@ def check_prob(name: str, prob: float) -> float:
 def _cap(name: str, cap: float) -> float:
     """The largest variance allowed, in the units of the data; infinite for none."""
     return cap if cap == float("inf") else float(check_positive(name, cap))
-
-
-def yes(table: Keys, key: str, default: bool) -> bool:
-    """True or false."""
-    value = table.values.get(key, default)
-    if not isinstance(value, bool):
-        raise ValueError(f"{table.where(key)}: must be true or false, got {value!r}")
-    return value
-
-
-def plain(number: Any) -> Any:
-    """A fraction as a float; what is missing, and whole numbers, as they are."""
-    return number if number is None or isinstance(number, int) else float(number)

@@ -18,7 +18,7 @@ from adversary._core import check_positive, check_probability, check_whole
 from adversary.desk.files.belief_keys import read_beliefs
 from adversary.desk.files.guarantee_keys import read_guarantees, spent
 from adversary.desk.files.invariant_keys import Published, check_agreement, read_invariants
-from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.keys import FILES, TEXTS, Keys, read_toml
 from adversary.desk.files.plan_keys import check_siblings, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import read_profile
 from adversary.policy.budget import STATISTICS, RiskProfile
@@ -157,8 +157,7 @@ def _fitting(plan: Plan, reader: Adversary) -> Adversary:
     return reader
 
 
-_TEXTS = ("title", "description", "source")
-_TOP = (*_TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")
+_TOP = (*TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")
 _ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 
 
@@ -266,10 +265,8 @@ def load_scenario(path: str | Path) -> Scenario:
     """
     file = Path(path)
     document = read_toml(file)
-    if "plan" not in document and "table" in document:
-        raise ValueError(f"{file}: plan: is missing: this is a table file, which adversary invariants reads")
-    if "plan" not in document and {"profile", "profiles"} & set(document):
-        raise ValueError(f"{file}: plan: is missing: this is a profile file, which adversary epsilon reads")
+    if "plan" not in document and "profile" in document:
+        raise ValueError(f"{file}: plan: is missing: this is {FILES['profile']}")
     scenario = _scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
         raise ValueError(f"{file}: profile.statistic: must be 'any' where the reader watches two cells, got 'count'")
@@ -277,11 +274,10 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
-    top = Keys(document, file, "")
-    top.only(*_TOP, *_ONE_OR_MANY)
-    texts = {name: top.get(name, str, "text", "") for name in _TEXTS}
+    top = Keys.of_file(document, file, "a scenario file", *_TOP, *_ONE_OR_MANY)
+    texts = {name: top.get(name, str, "text", "") for name in TEXTS}
     neighbours = top.one_of("neighbours", NEIGHBOURS)
-    failure = float(top.build("failure", lambda: check_probability("failure", top.number("failure", 0.05))))
+    failure = float(top.checked("failure", check_probability, 0.05))
     plan = read_plan(top.table("plan"), neighbours)
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))

@@ -17,7 +17,7 @@ import numpy as np
 from adversary._core import check_probability
 from adversary.desk.files.guarantee_keys import read_guarantees
 from adversary.desk.files.invariant_keys import Published, read_invariants
-from adversary.desk.files.keys import Keys, read_toml
+from adversary.desk.files.keys import TEXTS, Keys, read_toml
 from adversary.desk.files.plan_keys import NOISES, PARAMETERS, check_releases, read_noise
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -34,8 +34,6 @@ MOVED = 2
 """Cells in which a table changes when one record does."""
 MOST_RECORDS = 3
 """Records of the largest change for which noise is made."""
-
-_TEXTS = ("title", "description", "source")
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,8 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
         have these margins and what is known; the message names file, key, rule and value
     """
     file = Path(path)
-    top = Keys(read_toml(file), file, "")
-    top.only(*_TEXTS, "failure", "invariants", "table", "prior", "guarantee")
+    known = (*TEXTS, "failure", "invariants", "table", "prior", "guarantee")
+    top = Keys.of_file(read_toml(file), file, "a table file", *known)
     published = read_invariants(top.table("invariants"))
     table = top.table("table")
     if len(published.features) != 2:
@@ -107,8 +105,8 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     shape = tuple(len(counts) for counts in published.margins.counts)
     made_for, mechanism = table.build("", partial(_mechanism, table, published))
     released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
-    given = table.get("releases", int, "a whole number", 1)
-    times = table.build("releases", partial(check_releases, given))
+    table.get("releases", int, "a whole number", 1)
+    times = table.checked("releases", lambda _, given: check_releases(given), 1)
     table.finish()
     prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
     if known is not None:
@@ -119,11 +117,10 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
             f"own, got {mechanism!r}"
         )
     promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
-    chance = top.number("failure", 0.05) if failure is None else failure
+    chance = top.checked("failure", check_probability, 0.05) if failure is None else failure
     chance = float(top.build("failure", lambda: check_probability("failure", chance)))
-    texts = {name: top.text(name) for name in _TEXTS}
     return TableFile(
-        published, mechanism, promises, made_for, prior, released, known, int(times), chance, **texts, path=file
+        published, mechanism, promises, made_for, prior, released, known, times, chance, **top.texts(*TEXTS), path=file
     )
 
 
