@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +44,9 @@ def outcomes(
     _check_possible(design)
     tasks = list(product(design.cells, design.analyses, range(len(design.blocks))))
     names = [design.label(root, *task) for task in tasks]
-    work, how = dict(zip(names, tasks, strict=True)), {"progress": progress, "description": "blocks of data sets"}
-    there = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
-    found = map_blocks(partial(_analysed, design, root), work, store, **how, **there)
+    there: dict[str, Any] = {"threads": threads} if scheduler is None else {"scheduler": scheduler, "workers": workers}
+    there |= {"progress": progress, "description": "blocks of data sets"}
+    found = map_blocks(partial(_analysed, design, root), dict(zip(names, tasks, strict=True)), store, **there)
     values = np.concatenate([found[name] for name in names])
     return values.reshape(*design.shape, design.datasets, len(COLUMNS))
 
