@@ -347,12 +347,6 @@ def outcome_tails(outcomes: list[Outcome], ratio: Any) -> tuple[float, float, fl
     return tuple(float(sum(outcome[k] for outcome in beyond)) for k in (1, 2, 3))  # type: ignore[return-value]
 
 
-def moved_by_one(noise: Mapping[int, Any]) -> tuple[dict[int, Any], dict[int, Any]]:
-    """The laws of the release of a 1 and of a 0 under additive noise, on releases where the noise lists both."""
-    inside = [t for t in noise if t - 1 in noise]
-    return {t: noise[t - 1] for t in inside}, {t: noise[t] for t in inside}
-
-
 def lumped_geometric(x: Fraction) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
     """Exact laws of a noisy 1 and a noisy 0 when only "at most 0" and "at least 1" are told apart: nothing is lost."""
     tail = x / (1 + x)  # P(noise >= 1)

@@ -184,13 +184,6 @@ def finite_law(p: Sequence[Any], q: Sequence[Any]) -> ExactLaw:
     return _merged(ExactLaw(Fraction(1, ONE), *columns, only_p, only_q))
 
 
-def randomized_response_law(epsilon: float) -> ExactLaw:
-    """The truth with odds e^epsilon against a lie; one yes-or-no answer."""
-    with mpmath.workdps(2 * DIGITS):
-        truth = 1 / (1 + mpmath.exp(-number(epsilon)))
-        return finite_law([truth, 1 - truth], [1 - truth, truth])
-
-
 def combined(first: ExactLaw, second: ExactLaw) -> ExactLaw:
     """Law of the sum of two independent losses: every pair of values, at most MAX_ATOMS of them."""
     if len(first.values) * len(second.values) > MAX_ATOMS:
@@ -326,28 +319,6 @@ def positive_delta(families: Sequence[Family], epsilon: ArrayLike) -> Floats:
     for group in groups[:-1]:
         losses, mass = np.add.outer(losses, group.losses).ravel(), np.multiply.outer(mass, group.mass).ravel()
     return np.array([math.fsum(mass * lattice_delta(groups[-1], e - losses)) for e in points])
-
-
-def positive_epsilon(families: Sequence[Family], delta: float) -> float:
-    """Root of delta(epsilon) = delta."""
-    rho = float(total_rho(families))
-    side = 2 * math.sqrt(rho * math.log(1 / delta)) + 1
-
-    def excess(epsilon: float) -> float:
-        return math.log(positive_delta(families, epsilon)[0] / delta)
-
-    return float(scipy.optimize.brentq(excess, -side, rho + side, xtol=1e-13))
-
-
-def positive_power(families: Sequence[Family], level: float) -> float:
-    """Power at a level: min over e of delta(e) + e^e level, by thirds, for the sum is convex in e^e."""
-    rho = float(total_rho(families))
-    left, right = -rho - 8 * math.sqrt(2 * rho), rho + 8 * math.sqrt(2 * rho)
-    while right - left > 1e-12:
-        thirds = np.array([(2 * left + right) / 3, (left + 2 * right) / 3])
-        first, second = positive_delta(families, thirds) + np.exp(thirds) * level
-        left, right = (left, thirds[1]) if first < second else (thirds[0], right)
-    return float(min(first, second))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

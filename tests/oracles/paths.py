@@ -78,16 +78,6 @@ def upper_tail(pmf: Callable[[int], Real], k: int, digits: int = DIGITS) -> Real
                 return total
 
 
-def discrete_gaussian_sf(k: int, rho: float) -> Real:
-    """P(Z > k) for discrete Gaussian noise, to full relative accuracy when k >= 0."""
-    return upper_tail(lambda j: discrete_gaussian_pmf(j, rho), k)
-
-
-def discrete_gaussian_cdf(k: int, rho: float) -> Real:
-    """P(Z <= k) = P(Z > -k - 1) by symmetry."""
-    return discrete_gaussian_sf(-k - 1, rho)
-
-
 def discrete_gaussian_table(rho: float, reach: int) -> Floats:
     """Log pmf at -reach, ..., reach, shape (2 reach + 1,)."""
     log_theta = float(mpmath.log(discrete_gaussian_normaliser(rho)))
@@ -113,19 +103,6 @@ def sum_table(table: Floats, count: int) -> Floats:
             longer[j : j + len(total)] = np.logaddexp(longer[j : j + len(total)], total + log_prob)
         total = longer
     return total
-
-
-def sum_pmf(pmf: Sequence[Real], count: int, digits: int = DIGITS) -> list[Real]:
-    """Pmf of the sum of `count` independent copies by two plain loops in mpmath; for small tables."""
-    with mpmath.workdps(digits + 10):
-        total = [mpmath.mpf(1)]
-        for _ in range(count):
-            longer = [mpmath.mpf(0)] * (len(total) + len(pmf) - 1)
-            for i, a in enumerate(total):
-                for j, b in enumerate(pmf):
-                    longer[i + j] += a * b
-            total = longer
-        return total
 
 
 def centred(table: Floats) -> Law:
@@ -532,32 +509,6 @@ def gibbs_limit(
     return np.asarray(a / (a + 1.0 - b), dtype=np.float64)
 
 
-def gibbs_limit_accuracy(
-    truth: tuple[int, int],
-    rho: tuple[float, float],
-    siblings: int,
-    prior: float,
-    *,
-    constrained: bool,
-    releases: Sequence[Sequence[int]],
-    sums: Sequence[int],
-    window: int = 80,
-) -> float:
-    """P(say "in") when the reader says "in" for a long-run share above 1/2, averaged over all releases of the truth."""
-    noises = [discrete_gaussian(r) for r in rho]
-    siblings_noise = discrete_gaussian(rho[0], siblings)
-    sum_weight = np.array([math.exp(siblings_noise(s, truth[1] - truth[0])) for s in sums])
-    total = 0.0
-    for first in releases[0]:
-        for second in releases[1]:
-            share = gibbs_limit(
-                (first, second), np.array(sums), rho, siblings, prior, constrained=constrained, window=window
-            )
-            weight = math.exp(noises[0](first, truth[0]) + noises[1](second, truth[1]))
-            total += weight * _total(sum_weight, share > 0.5 + TIE / 4)  # log-odds above TIE
-    return total
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Pairs of finite laws
 # ---------------------------------------------------------------------------------------------------------------------
@@ -633,18 +584,6 @@ def pdp_epsilon(epsilon: float, delta: float, failure: float) -> float:
     with mpmath.workdps(DIGITS):
         numerator = mpmath.mpf(failure) * mpmath.exp(epsilon) + mpmath.mpf(delta)
         return float(mpmath.log(numerator) - mpmath.log(mpmath.mpf(failure) - mpmath.mpf(delta)))
-
-
-def zcdp_pdp_epsilon(rho: float, failure: float, points: int = 400_001) -> tuple[float, float]:
-    """(eps', delta): smallest eps' of Theorem 35 along eps = rho + 2 sqrt(rho log(1/delta)), Theorem 24.
-
-    All delta on a grid, even in log delta, from 1e-14 to just under `failure`.
-    """
-    delta = np.exp(np.linspace(math.log(1e-14), math.log(failure * 0.999999), points))
-    epsilon = rho + 2.0 * np.sqrt(rho * np.log(1.0 / delta))
-    better = np.log(failure * np.exp(epsilon) + delta) - np.log(failure - delta)
-    best = int(np.argmin(better))
-    return float(better[best]), float(delta[best])
 
 
 def zcdp_direct_epsilon(rho: float, failure: float, points: int = 10_001) -> float:

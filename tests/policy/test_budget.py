@@ -171,37 +171,6 @@ def test_a_ratio_below_one_asks_for_a_negative_epsilon() -> None:
     assert budget.relative_risk_bound(0.5, 0.2, -epsilon, "lower") == pytest.approx(0.7, rel=1e-14)
 
 
-def test_lemma_8_under_an_absolute_bound_epsilon_falls_in_both_priors() -> None:
-    """d eps / d p = -1 / (p sqrt((1 - p)^2 + 4 p^2 q (1 - q) (1 / a - 1))) of the epsilon for the ratio a / (p q)."""
-    rng = np.random.default_rng(44)
-    a, p, q = rng.uniform(0.02, 0.98, (3, 5000))
-
-    def epsilon(p: Any, q: Any) -> Any:
-        return budget.epsilon_for_risk(p, q, a / (p * q))
-
-    h = 1e-6
-    slope = (epsilon(p + h, q) - epsilon(p - h, q)) / (2 * h)
-    formula = -1 / (p * np.sqrt((1 - p) ** 2 + 4 * p**2 * q * (1 - q) * (1 / a - 1)))
-    np.testing.assert_allclose(slope, formula, rtol=1e-4)
-    assert np.all(epsilon(p, q + h) < epsilon(p, q - h))
-
-
-def test_lemma_9_under_a_ratio_epsilon_rises_in_q_and_turns_in_p() -> None:
-    rng = np.random.default_rng(45)
-    ratio = 1 + rng.exponential(2, 5000)
-    p, q = rng.uniform(0.01, 0.99, (2, 5000))
-    h = 1e-7
-    below = (p + h) * (q + h) * ratio < 1
-    p, q, ratio = p[below], q[below], ratio[below]
-    assert below.sum() > 2000
-    assert np.all(budget.epsilon_for_risk(p, q + h, ratio) > budget.epsilon_for_risk(p, q - h, ratio))
-    turn = 1 / (ratio + 1)
-    rise = budget.epsilon_for_risk(p + h, q, ratio) - budget.epsilon_for_risk(p - h, q, ratio)
-    clear = np.abs(q - turn) > 1e-6
-    np.testing.assert_array_equal(np.sign(rise)[clear], np.sign(q - turn)[clear])
-    np.testing.assert_allclose(budget.epsilon_for_risk(p, turn, ratio), np.log(ratio), rtol=1e-13)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Closed forms against a search over all priors
 # ---------------------------------------------------------------------------------------------------------------------
@@ -304,7 +273,7 @@ def assert_same(ours: Any, theirs: Any, tolerance: float) -> None:
     np.testing.assert_allclose(ours[finite], theirs[finite], rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("statistic", "count"), [("any", 10_000), ("count", 3_000)])
+@pytest.mark.parametrize(("statistic", "count"), [("any", 3_000), ("count", 1_000)])
 def test_closed_forms_are_the_optimum_over_all_priors(statistic: str, count: int) -> None:
     """Value, and a reader who needs just that: their own epsilon, at the limit where a prior is 0."""
     them = drawn(np.random.default_rng(46), count)
@@ -342,8 +311,8 @@ def test_differences_are_the_optimum_over_all_priors(statistic: str) -> None:
     [
         ("any", 150),
         ("count", 150),
-        pytest.param("any", 1_500, marks=pytest.mark.slow),
-        pytest.param("count", 400, marks=pytest.mark.slow),
+        pytest.param("any", 1_500, marks=pytest.mark.thorough),
+        pytest.param("count", 400, marks=pytest.mark.thorough),
     ],
 )
 def test_the_search_brackets_the_optimum(statistic: str, count: int) -> None:
@@ -360,48 +329,6 @@ def test_the_search_brackets_the_optimum(statistic: str, count: int) -> None:
     easy = (them.absolute < 0.9) & np.isfinite(truth)
     np.testing.assert_allclose(epsilon[easy], truth[easy], rtol=1e-7, atol=1e-7)
     assert np.isinf(epsilon[np.isinf(truth) & (them.absolute < 0.9)]).all()
-
-
-BOUNDARIES: dict[str, Callable[[float, float, int], RiskProfile]] = {
-    "p = a/r": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, inclusion=float(stepped(a / r, k))),
-    "q = a/r": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, value=float(stepped(a / r, k))),
-    "q = 1/(r+1)": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, value=float(stepped(1 / (r + 1), k))),
-    "a = r/(r+1)": lambda a, r, k: RiskProfile.ratio_or_absolute(r, float(stepped(r / (r + 1), k)), value=1 / (r + 1)),
-    "box, q0 = 1/(r+1)": lambda a, r, k: RiskProfile.box(r, (0.2, 0.7), (float(stepped(1 / (r + 1), k)), 1.0)),
-    "q = 1": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, value=float(stepped(1.0, -abs(k)))),
-    "p = 1": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, inclusion=float(stepped(1.0, -abs(k)))),
-    "p0 q0 = a/r": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, (float(stepped(a / r / 0.9, k)), 1), (0.9, 1)),
-    "p1 q0 = a/r": lambda a, r, k: RiskProfile.ratio_or_absolute(r, a, (0, 0.9), (float(stepped(a / r / 0.9, k)), 1)),
-}
-
-
-@both_statistics
-@pytest.mark.parametrize("boundary", BOUNDARIES)
-def test_epsilon_is_continuous_across_every_boundary(boundary: str, statistic: str) -> None:
-    """Two ulps below to two above: the published forms jump by more than 3 there (T1)."""
-    rng = np.random.default_rng(50)
-    for _ in range(60):
-        a, r = rng.uniform(0.01, 0.8), 1 + rng.exponential(2)
-        profiles = [BOUNDARIES[boundary](a, r, k) for k in (-2, -1, 0, 1, 2)]
-        around = [recommend_epsilon(one, statistic=statistic).epsilon for one in profiles]
-        assert around == pytest.approx([around[2]] * 5, rel=1e-12, abs=1e-13)
-
-
-@both_statistics
-def test_a_tighter_tolerance_never_allows_more(statistic: str) -> None:
-    """In the ratio, in the absolute tolerance, in the difference; to rounding."""
-    ends = [((0, 1), (0, 1)), ((0.05, 0.05), (0, 1)), ((0, 1), (1, 1)), ((0.01, 0.3), (0.2, 0.9))]
-
-    def epsilons(profiles: Iterator[RiskProfile]) -> Any:
-        return np.array([recommend_epsilon(one, statistic=statistic).epsilon for one in profiles])
-
-    for p, q in ends:
-        by_ratio = epsilons(RiskProfile.ratio_or_absolute(r, 0.15, p, q) for r in np.linspace(1, 9, 200).tolist())
-        by_absolute = epsilons(RiskProfile.ratio_or_absolute(3.0, a, p, q) for a in np.linspace(0, 1, 201).tolist())
-        for found in (by_ratio, by_absolute):
-            low, high = found[:-1], found[1:]
-            assert np.all(high >= low - 4 * ULP * np.maximum(1, np.where(np.isinf(low), 1, low)))
-    assert np.all(np.diff(epsilons(RiskProfile.difference(b) for b in np.linspace(0.001, 0.999, 200).tolist())) > 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -618,23 +545,6 @@ def test_a_function_that_is_a_built_in_profile_gets_its_answer(statistic: str) -
         assert found.bracket[1] >= truth.epsilon
 
 
-@pytest.mark.parametrize("width", [0.2, 0.05, 0.02])
-def test_smooth_dips_away_from_every_grid_line(width: float) -> None:
-    """A tolerance of 5 that dips to 1.1 around one reader: the search must go down to the bottom."""
-
-    def dip(p: Any, q: Any) -> Any:
-        return 5 - 3.9 * np.exp(-0.5 * ((p - 0.3719) ** 2 + (q - 0.6113) ** 2) / width**2)
-
-    near = (0.3719 - 0.5 * width, 0.3719 + 0.5 * width), (0.6113 - 0.5 * width, 0.6113 + 0.5 * width)
-    truth = oracles.global_optimum(
-        lambda some: lambda p, q: 1 / dip(p, q) - p * q, *(([low], [high]) for low, high in near)
-    )
-    found = recommend_epsilon(RiskProfile.custom(dip))
-    assert found.epsilon == pytest.approx(truth.epsilon[0], abs=1e-6)
-    assert found.epsilon <= truth.epsilon[0] + 1e-9
-    assert (found.inclusion, found.value) == pytest.approx((truth.inclusion[0], truth.value[0]), abs=1e-3)
-
-
 @both_statistics
 def test_random_landscapes_are_never_overestimated(statistic: str) -> None:
     """A tolerance lowered by a few bells, at least 0.02 wide; the truth from a zoom on each of a hundred squares."""
@@ -654,20 +564,6 @@ def test_random_landscapes_are_never_overestimated(statistic: str) -> None:
         ).epsilon.min()
         found = recommend_epsilon(RiskProfile.custom(landscape), statistic=statistic).epsilon
         assert truth * (1 - 1e-3) < found < truth * (1 + 1e-6)
-
-
-@pytest.mark.parametrize("half", [0.05, 0.02, 0.011])
-def test_square_dips_of_more_than_two_percent(half: float) -> None:
-    inclusion, value = (0.3719 - half, 0.3719 + half), (0.6113 - half, 0.6113 + half)
-
-    def dip(p: Any, q: Any) -> Any:
-        inside = (p >= inclusion[0]) & (p <= inclusion[1]) & (q >= value[0]) & (q <= value[1])
-        return np.where(inside, 1.2, 5.0)
-
-    same = RiskProfile.constant(5.0).minimum(RiskProfile.box(1.2, inclusion, value))
-    found = recommend_epsilon(RiskProfile.custom(dip))
-    assert found.epsilon == pytest.approx(recommend_epsilon(same).epsilon, abs=1e-8)
-    assert found.epsilon <= recommend_epsilon(same).epsilon + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -851,24 +747,6 @@ def test_priors_outside_zero_to_one_are_refused_by_name(function: str, bad: Any,
         getattr(budget, function)(0.5, bad, 2.0)
 
 
-@pytest.mark.parametrize(("bad", "error"), [row for row in PRIORS[:-1] if np.ndim(row[0]) == 0])
-def test_profiles_refuse_the_same_priors(bad: Any, error: type[Exception]) -> None:
-    for refused in (
-        lambda: RiskProfile.ratio_or_absolute(3.0, 0.1, inclusion=bad),
-        lambda: RiskProfile.point(3.0, bad, 0.5),
-        lambda: RiskProfile.constant(3.0)(bad, 0.5),
-    ):
-        with pytest.raises(error, match="inclusion"):
-            refused()
-    for refused in (
-        lambda: RiskProfile.ratio_or_absolute(3.0, 0.1, value=bad),
-        lambda: RiskProfile.point(3.0, 0.5, bad),
-        lambda: RiskProfile.constant(3.0)(0.5, bad),
-    ):
-        with pytest.raises(error, match="value"):
-            refused()
-
-
 @pytest.mark.parametrize(
     "bad", [(0.6, 0.2), (-0.1, 0.5), (0.5, 1.1), (0.0, 0.0), (math.nan, 1.0), (0.0, math.nan), (0.1, 0.2, 0.3)]
 )
@@ -908,65 +786,10 @@ def test_ratios_below_one_are_refused(bad: Any, error: type[Exception]) -> None:
             refused()
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [(-0.01, ValueError), (1.01, ValueError), (math.nan, ValueError), ("0.1", TypeError), (True, TypeError)],
-)
-def test_absolute_tolerances_and_differences_are_probabilities(bad: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="absolute"):
-        RiskProfile.ratio_or_absolute(3.0, bad)
-    with pytest.raises(error, match="b must be"):
-        RiskProfile.difference(bad)
-
-
 def test_a_difference_is_strictly_between_zero_and_one() -> None:
     for b in (0.0, 1.0):
         with pytest.raises(ValueError, match="b must be"):
             RiskProfile.difference(b)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "match"),
-    [
-        ((0.5, 0.5, -0.1), ValueError, "epsilon"),
-        ((0.5, 0.5, math.nan), ValueError, "epsilon"),
-        ((0.5, 0.5, "1"), TypeError, "epsilon"),
-        ((0.5, 0.5, 1.0, "middle"), ValueError, "side"),
-        ((0.5, 0.5, 1.0, "upper", "mean"), ValueError, "statistic"),
-    ],
-)
-def test_bounds_refuse_other_epsilons_sides_and_statistics(
-    arguments: tuple[Any, ...], error: type[Exception], match: str
-) -> None:
-    for function in (budget.relative_risk_bound, budget.absolute_risk_bound):
-        with pytest.raises(error, match=match):
-            function(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "error"), [(0.0, ValueError), (-1.0, ValueError), (math.nan, ValueError), ("2", TypeError)]
-)
-def test_epsilon_for_risk_refuses_ratios_that_are_not_positive(ratio: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="ratio"):
-        budget.epsilon_for_risk(0.5, 0.5, ratio)
-
-
-def test_recommendations_refuse_other_words_and_things() -> None:
-    profile = RiskProfile.constant(3.0)
-    with pytest.raises(ValueError, match="statistic"):
-        recommend_epsilon(profile, statistic="mean")
-    with pytest.raises(ValueError, match="method"):
-        recommend_epsilon(profile, method="fast")
-    with pytest.raises(ValueError, match="closed form"):
-        recommend_epsilon(RiskProfile.custom(relaxed), method="closed")
-    with pytest.raises(ValueError, match="round_down"):
-        recommend_epsilon(profile, round_down=-1)
-    with pytest.raises(ValueError, match="round_down"):
-        recommend_epsilon(profile, round_down=1.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="profile"):
-        recommend_epsilon(3.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="profile"):
-        profile.minimum(3.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -989,18 +812,6 @@ def test_functions_that_do_not_answer_are_refused(
 ) -> None:
     with pytest.raises(error, match=match):
         recommend_epsilon(RiskProfile.custom(function))
-
-
-def test_a_point_is_one_reader() -> None:
-    with pytest.raises(TypeError, match=r"inclusion must be one number, got \[0\.5, 0\.6\]"):
-        RiskProfile.point(2.0, [0.5, 0.6], 1.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"value must be one number, got \(0\.5, 1\.0\)"):
-        RiskProfile.point(2.0, 0.5, (0.5, 1.0))  # type: ignore[arg-type]
-
-
-def test_what_is_not_a_function_is_refused() -> None:
-    with pytest.raises(TypeError, match="function"):
-        RiskProfile.custom(3.0)  # type: ignore[arg-type]
 
 
 def test_a_function_cannot_change_the_search() -> None:

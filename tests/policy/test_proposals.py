@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,12 +86,6 @@ def test_a_statistic_that_cannot_tell_who_is_absent_asks_for_nothing() -> None:
     assert lee_clifton_epsilon([1, 2, 3, 4], len, [0.3, 0.5]).tolist() == [math.inf, math.inf]
 
 
-def test_units_and_origin_of_a_statistic_do_not_matter() -> None:
-    people = [1.0, 4.0, 4.5, 9.0, 11.0]
-    plain = lee_clifton_epsilon(people, np.mean, 0.4)
-    assert lee_clifton_epsilon(people, lambda x: 3.0 - 1000.0 * x.mean(), 0.4) == pytest.approx(plain, rel=1e-12)
-
-
 # Ours, for the same question
 
 
@@ -103,13 +96,6 @@ def test_ours_is_theorem_5_for_the_one_absent(n: int, share: float) -> None:
     found = inclusion_epsilon(n, absolute)
     assert found == pytest.approx(epsilon_for_risk(1.0 / n, 1.0, n * absolute), rel=1e-6, abs=1e-12)
     assert absolute_risk_bound(1.0 / n, 1.0, max(found, 0.0)) == pytest.approx(absolute, rel=1e-9)
-
-
-def test_epsilons_rise_with_the_posterior_allowed() -> None:
-    absolutes = np.linspace(0.26, 0.99, 40)
-    for found in (inclusion_epsilon(4, absolutes), lee_clifton_epsilon([1, 2, 3, 4], np.mean, absolutes)):
-        assert (np.diff(found) > 0.0).all()
-        assert (found > 0.0).all()
 
 
 # Wood et al.
@@ -131,14 +117,6 @@ def test_taking_part_is_theorem_4_for_readers_sure_of_inclusion(absent: float, e
 def test_the_epsilon_of_taking_part_is_the_inverse(absent: float, epsilon: float, side: str) -> None:
     present = participation_bound(absent, epsilon, side)
     assert participation_epsilon(absent, present) == pytest.approx(epsilon, rel=1e-9, abs=1e-9)
-
-
-def test_certain_readers_stay_certain() -> None:
-    for side in ("upper", "lower"):
-        assert participation_bound([0.0, 1.0], [[0.5], [math.inf]], side).tolist() == [[0.0, 1.0]] * 2
-    assert participation_bound(0.3, math.inf) == 1.0
-    assert participation_bound(0.3, math.inf, "lower") == 0.0
-    assert participation_epsilon([0.0, 1.0, 0.3, 0.3, 0.3], [0.5, 0.5, 1.0, 0.0, 0.3]).tolist() == [math.inf] * 4 + [0]
 
 
 # The table
@@ -165,71 +143,13 @@ def test_the_table_is_the_functions_it_names() -> None:
     assert table.attrs["population"] == 5
 
 
-def test_one_statistic_is_named_after_its_function() -> None:
-    assert compare_proposals([1, 2, 3], np.mean, 0.5)["statistic"].values.tolist() == ["mean"]
-    assert compare_proposals([1, 2, 3], len, 0.5)["lee_clifton"].item() == math.inf
-
-
 # Shapes and bad input
-
-
-def test_scalars_arrays_and_labels() -> None:
-    absolutes = xr.DataArray([0.3, 0.5], dims="posterior", coords={"posterior": ["low", "high"]})
-    for found in (
-        inclusion_epsilon(4, absolutes),
-        lee_clifton_epsilon([1, 2, 3, 4], np.mean, absolutes),
-        participation_bound(absolutes, 0.2),
-        participation_epsilon(absolutes, 0.6),
-    ):
-        assert found["posterior"].values.tolist() == ["low", "high"]
-    assert isinstance(inclusion_epsilon(4, 0.5), float)
-    assert isinstance(lee_clifton_epsilon([1, 2, 3, 4], np.mean, 0.5), float)
-    assert participation_bound([[0.1], [0.2]], [0.5, 1.0, 2.0]).shape == (2, 3)
-
-
-@pytest.mark.parametrize("absolute", [0.25, 0.1, 0.0, 1.0, 1.5, -0.1, math.nan])
-def test_a_posterior_that_allows_nothing_or_everything_is_refused(absolute: float) -> None:
-    for function in (
-        lambda: inclusion_epsilon(4, absolute),
-        lambda: lee_clifton_epsilon([1, 2, 3, 4], np.mean, absolute),
-        lambda: compare_proposals([1, 2, 3, 4], np.mean, absolute),
-    ):
-        with pytest.raises(ValueError, match="absolute must be"):
-            function()
 
 
 @pytest.mark.parametrize("n", range(2, 60))
 def test_the_prior_itself_is_refused_whatever_its_last_digit(n: int) -> None:
     with pytest.raises(ValueError, match=r"absolute must be in \(1/n, 1\)"):
         inclusion_epsilon(n, 1.0 / n)
-
-
-def test_other_bad_input_is_refused() -> None:
-    for population in ([], [1], [1, 2]):
-        with pytest.raises(ValueError, match="population must have at least 3 people"):
-            lee_clifton_epsilon(population, np.mean, 0.6)
-        with pytest.raises(ValueError, match="population must have at least 3 people"):
-            compare_proposals(population, np.mean, 0.6)
-    with pytest.raises(TypeError, match="population must be a list"):
-        lee_clifton_epsilon(4, np.mean, 0.5)
-    with pytest.raises(ValueError, match="n must be at least 2"):
-        inclusion_epsilon(1, 0.5)
-    with pytest.raises(ValueError, match="n must be a whole number"):
-        inclusion_epsilon(4.5, 0.5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="statistic must return one number"):
-        lee_clifton_epsilon([1, 2, 3], lambda values: values, 0.5)
-    with pytest.raises(ValueError, match="statistic must be finite"):
-        lee_clifton_epsilon([1, 2, 3], lambda values: math.nan, 0.5)
-    with pytest.raises(ValueError, match="absolutes must be a vector"):
-        compare_proposals([1, 2, 3], np.mean, [[0.5]])
-    with pytest.raises(ValueError, match="absent must be in"):
-        participation_bound(1.2, 0.5)
-    with pytest.raises(ValueError, match="epsilon must be non-negative"):
-        participation_bound(0.2, -0.5)
-    with pytest.raises(ValueError, match="side must be one of"):
-        participation_bound(0.2, 0.5, "both")
-    with pytest.raises(ValueError, match="present must be in"):
-        participation_epsilon(0.2, -0.5)
 
 
 @pytest.mark.parametrize(("statistic", "population"), [(np.max, [0, 1, 2, 3]), (np.median, [0, 1, 2, 3])])

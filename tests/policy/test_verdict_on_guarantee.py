@@ -95,14 +95,3 @@ def test_words_round_outward_and_never_contradict_the_status() -> None:
         "(no rise of more than 20 percentage points) allows 0.4054."
     )
     assert "the release itself" in verdict(TWENTY, adv.Geometric(0.3).privacy_loss()).words
-
-
-def test_bad_input_is_refused() -> None:
-    with pytest.raises(TypeError, match="guarantee must be a Guarantee"):
-        verdict(TWENTY, 0.5)
-    with pytest.raises(ValueError, match="neighbours must be one of"):
-        verdict(TWENTY, adv.PureDP(1.0), neighbours="replaced")
-    with pytest.raises(ValueError, match="statistic must be one of"):
-        verdict(TWENTY, adv.PureDP(1.0), statistic="sum")
-    with pytest.raises(ValueError, match="failure must be in"):
-        verdict(TWENTY, adv.PureDP(1.0), 2.0)

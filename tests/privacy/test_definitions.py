@@ -9,7 +9,6 @@ from typing import Any
 import mpmath  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
 import pytest
-import xarray as xr
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -84,20 +83,6 @@ def test_a_definition_implies_itself_and_what_is_left_after_postprocessing(g: ad
 
 
 @over(GUARANTEES)
-def test_power_rises_concavely_from_level_to_one(g: adv.Guarantee) -> None:
-    a = np.linspace(0, 1, 201)
-    power = np.asarray(g.power(a))
-    assert np.all((power >= a) & (power <= 1))
-    assert np.all(np.diff(power) >= -1e-15)
-    assert np.all(np.diff(power, 2) <= 1e-9)
-    assert power[-1] == 1.0
-    assert isinstance(g.power(0.3), float)
-    assert isinstance(g.level(0.3), float)
-    assert g.power(np.full((2, 3), 0.2)).shape == (2, 3)
-    np.testing.assert_allclose([g.power(x) for x in LEVELS], g.power(LEVELS), rtol=1e-12)
-
-
-@over(GUARANTEES)
 def test_level_undoes_power(g: adv.Guarantee) -> None:
     for a in (1e-12, 1e-6, 0.01, 0.3, 0.6):
         power = g.power(a)
@@ -159,28 +144,6 @@ def test_probabilistic_bounds_of_a_moment_bound_undo_one_another(g: Any) -> None
             assert g.pbdp_epsilon(delta) == pytest.approx(epsilon, rel=1e-6)
             assert math.log(delta / g.level(delta)) <= epsilon * (1 + 1e-9)
     assert g.pbdp_epsilon(0.0) == math.inf
-
-
-@over(GUARANTEES)
-def test_labels_are_kept(g: adv.Guarantee) -> None:
-    levels = xr.DataArray([0.0, 0.05, 0.2], dims="level", coords={"level": ["a", "b", "c"]})
-    for method in (g.power, g.level):
-        answer = method(levels)
-        assert answer.dims == ("level",)
-        assert answer.values.tolist() == method(levels.values).tolist()
-
-
-@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1.0, 50.0, 720.0, 800.0])
-def test_pure_promises_do_not_overflow(epsilon: float) -> None:
-    for g in (adv.PureDP(epsilon), adv.ApproximateDP(epsilon, 1e-6), adv.ProbabilisticDP(epsilon, 1e-6)):
-        assert np.all(np.isfinite(np.asarray(g.power(LEVELS))))
-        assert np.all(np.isfinite(np.asarray(g.level(LEVELS))))
-        assert np.all(np.isfinite(np.asarray(g.delta(np.array([-900.0, 0.0, 900.0])))))
-        assert 0.5 <= g.auc <= 1.0
-        assert 0.0 <= g.advantage <= 1.0
-    for pair in (adv.PureDP(epsilon).worst_pair, adv.ApproximateDP(epsilon, 1e-6).worst_pair):
-        assert pair.maximum >= epsilon
-        assert pair.delta(0.0) == pytest.approx(math.tanh(epsilon / 2), abs=2e-6)
 
 
 # Worst pairs
@@ -283,19 +246,6 @@ def test_zcdp_power_uses_up_the_best_order_in_40_digits(rho: float, a: float) ->
         assert needed(mpmath.mpf(logit) - way * mpmath.mpf("1e-8")) < rho
 
 
-@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1115, 1.0, 2.63, 10.0, 100.0])
-def test_zcdp_power_lies_between_gaussian_power_and_one(rho: float) -> None:
-    a = np.concatenate([np.geomspace(1e-12, 0.5, 60), 1 - np.geomspace(0.49, 1e-12, 60)])
-    power = np.asarray(adv.ZeroConcentratedDP(rho).power(a))
-    assert np.all(power >= np.asarray(adv.GaussianDP(math.sqrt(2 * rho)).power(a)) * (1 - 1e-13))
-    assert np.all(power <= 1)
-    assert np.all(power[a < 0.2] < 1) or rho > 2
-    assert np.all(np.diff(power) >= 0)
-    a = a[a < 0.99]
-    slope = np.diff(np.unique(power[: a.size])) / np.diff(a) if rho < 5 else np.zeros(2)
-    assert np.all(np.diff(slope) <= 1e-6 * slope[:-1])
-
-
 @pytest.mark.parametrize("rho", [0.0, 1e-300, 1e-30, 1e4, 1e8])
 def test_extreme_zcdp_powers(rho: float) -> None:
     power = np.asarray(adv.ZeroConcentratedDP(rho).power(LEVELS))
@@ -342,14 +292,6 @@ def test_renyi_profile_is_the_tight_conversion_of_one_order() -> None:
     assert g.delta(0.0) == pytest.approx(min(math.sqrt(0.2), math.exp(2.0) * (5 / 6) ** 6 / 5))
     assert RenyiDP(1.5, 3.0).delta(0.0) == pytest.approx(math.exp(1.5) * (1 / 3) ** 1.5 / 0.5, abs=1)
     assert RenyiDP(3.0, 0.0).delta(np.array([0.0, 1.0])).tolist() == [0.0, 0.0]
-
-
-def test_zcdp_profile_is_the_best_of_its_renyi_profiles() -> None:
-    rho, e = 0.3, np.linspace(0.5, 8, 16)
-    best = np.min([RenyiDP(1 + gap, rho * (1 + gap)).delta(e) for gap in np.geomspace(1e-2, 100, 3000)], axis=0)
-    tight = np.asarray(adv.ZeroConcentratedDP(rho).delta(e))
-    assert np.all(best >= np.minimum(tight, math.sqrt(rho / 2)) * (1 - 1e-9))
-    np.testing.assert_allclose(best[4:], tight[4:], rtol=1e-4)
 
 
 @pytest.mark.parametrize("alpha", [1.05, 1.5, 2.0, 8.0, 100.0])
@@ -409,24 +351,8 @@ def test_true_renyi_promises_are_kept_and_false_ones_caught() -> None:
     ("make", "message"),
     [
         (lambda: RenyiDP(1.0, 0.1), r"alpha must be greater than 1, got 1\.0"),
-        (lambda: RenyiDP(0.5, 0.1), r"alpha must be greater than 1, got 0\.5"),
-        (lambda: RenyiDP(math.nan, 0.1), "alpha must be non-negative and finite, got nan"),
-        (lambda: RenyiDP(math.inf, 0.1), "alpha must be non-negative and finite, got inf"),
-        (lambda: RenyiDP(2.0, -0.1), r"gamma must be non-negative and finite, got -0\.1"),
-        (lambda: RenyiDP(2.0, math.nan), "gamma must be non-negative and finite, got nan"),
-        (lambda: RenyiDP(2.0, 0.1).group(0), "size must be at least 1, got 0"),
-        (lambda: RenyiDP(2.0, 0.1).power(-0.1), r"level must be in \[0, 1\], got -0\.1"),
-        (lambda: RenyiDP(2.0, 0.1).loss_bound(1.1), r"failure must be in \[0, 1\], got 1\.1"),
         (lambda: adv.ZeroConcentratedDP(0.1).power(1.1), r"level must be in \[0, 1\], got 1\.1"),
-        (lambda: adv.ZeroConcentratedDP(0.1).level(math.nan), r"power must be in \[0, 1\], got nan"),
-        (lambda: adv.ZeroConcentratedDP(0.1).f_score(1.2), r"prior must be in \[0, 1\], got 1\.2"),
-        (lambda: adv.ZeroConcentratedDP(0.1).f_score(0.2, -1.0), r"beta must be non-negative.*-1\.0"),
         (lambda: adv.ZeroConcentratedDP(0.1).pbdp_delta(0.0), "epsilon must be positive"),
-        (lambda: adv.ZeroConcentratedDP(0.1).pbdp_epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
-        (lambda: adv.GaussianDP(0.5).power(-0.1), r"level must be in \[0, 1\], got -0\.1"),
-        (lambda: adv.GaussianDP(-0.5), r"mu must be non-negative and finite, got -0\.5"),
-        (lambda: adv.PureDP(1.0).power(2.0), r"level must be in \[0, 1\], got 2\.0"),
-        (lambda: adv.ApproximateDP(1.0, 0.1).level(-1.0), r"level must be in \[0, 1\], got -1\.0"),
         (lambda: adv.PureDP(1.0).pbdp_delta(-1.0), "epsilon must be positive"),
     ],
 )

@@ -19,7 +19,6 @@ from adversary.privacy.joint.framework_hypotheses import LEVELS
 from adversary.privacy.joint.frameworks import compare
 from adversary.privacy.joint.joint_law import JointLaw
 from adversary.privacy.joint.noise_mixtures import Mixtures
-from adversary.privacy.losses.composition import composed
 from adversary.privacy.mechanisms.mechanism import Mechanism
 
 XOR = JointLaw([[[0.25, 0.0], [0.0, 0.25]], [[0.0, 0.25], [0.25, 0.0]]])
@@ -160,7 +159,7 @@ class Oracle:
         return max(sum(each[end - rest : end]) for end, rest in zip(ends, rests, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_epsilons_are_those_of_posteriors_enumerated_in_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     law, query = random_case(rng, impossible=seed % 3 == 0)
@@ -218,34 +217,6 @@ def test_at_the_level_of_a_record_only_the_comparison_with_dp_can_fail(which: in
     assert 3 <= broken <= 30
 
 
-@NOISES
-def test_inferential_privacy_of_a_record_lies_below_that_of_databases(which: int) -> None:
-    for table in comparisons(which):
-        e = table.epsilon.sel(framework="inferential")
-        assert e.sel(level="record") <= e.sel(level="database") * (1 + 1e-12) + 1e-12
-
-
-@NOISES
-def test_impossible_databases_break_nothing_but_the_comparison_with_dp(which: int) -> None:
-    for table in comparisons(which, impossible=True):
-        assert bool(table.holds.drop_sel(inequality="inferential >= DP").all())
-
-
-def test_averaging_over_the_others_can_hide_a_record_altogether() -> None:
-    """The parity of two fair independent coins says nothing about either: inferential 0, while DP is 1."""
-    coins = JointLaw.independent({"a": [0.5, 0.5], "b": [0.5, 0.5]})
-
-    def parity(x: tuple[int, int]) -> int:
-        return (x[0] + x[1]) % 2
-
-    table = compare(coins, parity, adv.Laplace(1.0)).epsilon
-    assert table.sel(framework="DP", level="record") == 1.0
-    assert table.sel(framework="inferential", level="record") == 0.0
-    assert table.sel(framework="inferential", level="database") == 1.0
-    assert table.sel(framework="mutual information", level="known") > 0.08
-    assert table.sel(framework="membership", level="record") == 0.0
-
-
 def test_impossible_databases_are_compared_by_dp_and_blowfish_only() -> None:
     """Two records that always agree: their difference is known beforehand, DP does not know it."""
     same = JointLaw([[0.5, 0.0], [0.0, 0.5]])
@@ -257,18 +228,6 @@ def test_impossible_databases_are_compared_by_dp_and_blowfish_only() -> None:
     assert not table.attrs["every_database_possible"]
     assert table.epsilon.sel(level="database").values.tolist() == [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     assert not bool(table.holds.sel(inequality="inferential >= DP", level="database"))
-
-
-def test_theorem_7_compares_notions_at_one_level() -> None:
-    """Three nearly independent records in a sum: databases differ by 3, which twice a record's membership is not."""
-    p = np.full((2, 2, 2), 0.125)
-    p[0, 0, 0] += 1e-3
-    p[1, 1, 1] += 1e-3
-    table = compare(JointLaw(p / p.sum()), sum, adv.Laplace(1.0)).epsilon
-    assert table.sel(framework="dependent DP", level="database") == 3.0
-    assert 2 * table.sel(framework="membership", level="record") < 1.5
-    assert 2 * table.sel(framework="membership", level="known") < 1.5
-    assert 2 * table.sel(framework="membership", level="database") > 3.0
 
 
 def test_independent_records_make_four_frameworks_one() -> None:
@@ -287,7 +246,7 @@ def test_independent_records_make_four_frameworks_one() -> None:
 # Largest ratios
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_gaussian_ratios_of_mixtures_are_found_between_the_answers(seed: int) -> None:
     """Where both mixtures reach as far, the largest log ratio is finite; against a grid over the whole active range."""
     rng = np.random.default_rng(seed)
@@ -310,7 +269,7 @@ def test_gaussian_ratios_of_mixtures_are_found_between_the_answers(seed: int) ->
     assert exact <= np.log(v / w).max() + 1e-11
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_discrete_gaussian_ratios_are_attained_at_integers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     answers = np.unique(rng.integers(-3, 6, 5)).astype(float)
@@ -391,7 +350,7 @@ def all_epsilons(law: JointLaw, query: Any, mechanism: Mechanism) -> Any:
     return np.append(compare(law, query, mechanism).epsilon.values.ravel(), worst)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_post_processing_never_raises_any_epsilon(seed: int) -> None:
     rng = np.random.default_rng(seed)
     law, query = random_case(rng)
@@ -401,17 +360,6 @@ def test_post_processing_never_raises_any_epsilon(seed: int) -> None:
     merge[:, 0] += 1.0 - merge.sum(1)
     before, after = (all_epsilons(law, query, Channel(t)) for t in (table, table @ merge))
     assert np.all(after <= before + 2e-8)
-
-
-def test_binned_noise_tells_no_more_than_the_noise() -> None:
-    """Laplace noise rounded to bins of width two, as a table of bins."""
-    noise = adv.Laplace(1.3)
-    edges = np.concatenate([[-np.inf], np.arange(-9.0, 14.0, 2.0), [np.inf]])
-    table = np.array([np.diff([0.0, *(noise.cdf(e, a) for e in edges[1:-1]), 1.0]) for a in range(5)])
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        law, query = random_case(rng)
-        assert np.all(all_epsilons(law, query, Channel(table)) <= all_epsilons(law, query, noise) + 1e-8)
 
 
 def test_endless_tables_are_refused() -> None:
@@ -460,13 +408,6 @@ def test_secrets_may_be_mappings_functions_or_booleans() -> None:
     assert answers == [answers[0]] * 4
 
 
-def test_secrets_no_law_can_compare_are_refused() -> None:
-    with pytest.raises(ValueError, match="secrets must hold a pair that is possible under some law"):
-        frameworks.pufferfish(
-            JointLaw([[0.5, 0.5], [0.0, 0.0]]), sum, adv.Laplace(1.0), [({"record 0": 0}, {"record 0": 1})]
-        )
-
-
 def test_a_public_count_ties_independent_records() -> None:
     """One of three is 1, who? Weighted sum 1, 2 or 3: databases that keep the count differ by 2, neighbours by 3."""
     law = JointLaw.independent({name: [0.5, 0.5] for name in "abc"})
@@ -493,35 +434,6 @@ def test_a_constraint_on_some_records_leaves_the_others_alone() -> None:
 
     assert frameworks.blowfish(law, query, adv.Laplace(1.0), lambda x: x[0] + x[1] == 1) == 8.0
     assert frameworks.blowfish(law, query, adv.Laplace(1.0), {"c": 0}) == 4.0
-
-
-def minimal_neighbours(law: JointLaw, kept: Any) -> list[tuple[Any, Any]]:
-    """Neighbours of He et al. 2014 with every two values a secret: no third database differs from the first in less."""
-    sizes = law.array.shape
-    databases = [x for x in itertools.product(*(range(k) for k in sizes)) if kept[x]]
-
-    def changes(x: Any, y: Any) -> set[Any]:
-        return {(i, a, b) for i, (a, b) in enumerate(zip(x, y, strict=True)) if a != b}
-
-    return [
-        (x, y)
-        for x, y in itertools.permutations(databases, 2)
-        if not any(changes(x, z) and changes(x, z) < changes(x, y) for z in databases)
-    ]
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_blowfish_covers_the_minimal_neighbours_of_its_definition(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    law, query = independent_case(rng)
-    kept = rng.random(law.array.shape) < 0.7
-    kept.flat[0] = True
-    pairs = minimal_neighbours(law, kept)
-    least = max((abs(int(query[x]) - int(query[y])) for x, y in pairs), default=0)
-    assert frameworks.blowfish(law, query, adv.Laplace(1.0), kept) >= least - 1e-12
-    everywhere = np.ones(law.array.shape, dtype=bool)
-    neighbours = minimal_neighbours(law, everywhere)
-    assert all(sum(a != b for a, b in zip(x, y, strict=True)) == 1 for x, y in neighbours)
 
 
 def test_fewer_records_at_a_time_cost_less() -> None:
@@ -595,17 +507,6 @@ def test_real_answers_need_continuous_noise_and_scale_with_it() -> None:
         frameworks.membership(AGREE, lambda x: 0.37 * sum(x), adv.Geometric(1.0))
 
 
-def test_comparison_carries_its_labels() -> None:
-    table = compare(AGREE, sum, adv.Laplace(1.0), records=1)
-    assert table.epsilon.sel(level="database").values[:4].tolist() == [1.0, 2.0, 1.0, 1.0]
-    assert table.epsilon.dims == ("framework", "level")
-    assert table.holds.dims == ("inequality", "level")
-    assert table.level.values.tolist() == list(LEVELS)
-    assert table.framework.values.tolist()[0] == "DP"
-    assert table.epsilon.attrs["units"] == "nats"
-    assert table.holds.dtype == bool
-
-
 # Closed forms of one binary record
 
 
@@ -627,41 +528,6 @@ def test_closed_forms_agree_with_the_joint_law(epsilon: float, prior: float) -> 
             worst = frameworks.mutual_information_privacy(law, sum, noise, worst_prior=True)
             assert worst == pytest.approx(frameworks.mutual_information(noise.privacy_loss()), rel=1e-6, abs=1e-9)
             assert worst >= expected - 1e-12
-
-
-def test_membership_epsilon_runs_from_half_to_all_of_epsilon() -> None:
-    e = np.geomspace(1e-3, 2000, 40)
-    p = np.linspace(0, 1, 21)
-    value = frameworks.membership_epsilon(p[:, None], e)
-    assert np.all((value > e / 2) & (value <= e * (1 + 1e-15)))
-    np.testing.assert_allclose(value, value[::-1], rtol=1e-14)
-    np.testing.assert_array_equal(value[0], e)
-    labelled = frameworks.membership_epsilon(xr.DataArray(p, dims="prior"), xr.DataArray(e, dims="epsilon"))
-    assert labelled.dims == ("prior", "epsilon")
-    assert isinstance(frameworks.membership_epsilon(0.5, 1.0), float)
-    assert frameworks.membership_epsilon(0.5, math.inf) == math.inf
-
-
-def test_information_is_at_most_the_entropy_of_the_prior() -> None:
-    p = np.array([0.0, 0.1, 0.5, 0.7, 1.0])
-    entropy = -(
-        np.where(p > 0, p * np.log(np.maximum(p, 1e-300)), 0) + np.where(p < 1, (1 - p) * np.log1p(-p * (p < 1)), 0)
-    )
-    revealed = frameworks.mutual_information(adv.Exact().privacy_loss(), p)
-    np.testing.assert_allclose(revealed, entropy, atol=1e-15)
-    assert frameworks.mutual_information(adv.Exact().privacy_loss()) == pytest.approx(math.log(2), rel=1e-12)
-    assert frameworks.mutual_information(composed([]), 0.3) == 0.0
-    for loss in (adv.Laplace(0.5).privacy_loss(), adv.DiscreteGaussian(0.7).privacy_loss()):
-        assert np.all(frameworks.mutual_information(loss, p) <= entropy + 1e-15)
-    labelled = frameworks.mutual_information(adv.Laplace(0.5).privacy_loss(), xr.DataArray(p, dims="prior"))
-    assert labelled.dims == ("prior",)
-
-
-def test_divergence_is_the_mean_loss() -> None:
-    assert frameworks.kl_divergence(adv.Gaussian(2.0).privacy_loss()) == pytest.approx(0.125, rel=1e-12)
-    e = 1.3
-    assert frameworks.kl_divergence(adv.Laplace(1 / e).privacy_loss()) == pytest.approx(e + math.exp(-e) - 1, rel=1e-12)
-    assert frameworks.kl_divergence(adv.Exact().privacy_loss()) == math.inf
 
 
 def test_capacity_of_randomised_response_is_known() -> None:
@@ -752,17 +618,6 @@ def test_answers_that_do_not_suit_are_refused() -> None:
         frameworks.membership(AGREE, sum, adv.RandomizedResponse(1.0))
     with pytest.raises(ValueError, match="query must have a dim for each of"):
         frameworks.membership(AGREE, xr.DataArray([0.0, 1.0], dims="record 0"), adv.Laplace(1.0))
-
-
-def test_levels_and_counts_that_are_none_are_refused() -> None:
-    noise = adv.Laplace(1.0)
-    for framework in (frameworks.dependent, frameworks.membership, frameworks.mutual_information_privacy):
-        with pytest.raises(ValueError, match=r"level must be one of .*, got 'person'"):
-            framework(AGREE, sum, noise, "person")
-    with pytest.raises(ValueError, match="records must be at least 1, got 0"):
-        frameworks.dependent(AGREE, sum, noise, records=0)
-    with pytest.raises(ValueError, match="level must be 'database', got 'known'"):
-        frameworks.dependent(AGREE, sum, noise, "known", records=1)
 
 
 def test_parameters_outside_their_range_are_refused() -> None:

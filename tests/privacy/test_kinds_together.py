@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,6 @@ def test_groups_of_a_pair_with_certain_outcomes_keep_them() -> None:
     np.testing.assert_allclose(loss.group(2).power(level), iterated, atol=1e-9)
 
 
-def test_a_posterior_never_exceeds_one() -> None:
-    for worst in (adv.ApproximateDP(1.0, 0.01).worst_pair, adv.NoPrivacy().worst_pair, *KINDS.values()):
-        for truth in ("in", "out"):
-            assert worst.posterior(0.1).cdf(1.0, truth) == 1.0
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_cdf_at_a_quantile_reaches_its_share(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -88,12 +81,6 @@ def test_probabilistic_epsilon_undoes_probabilistic_delta(name: str) -> None:
     found = loss.probabilistic_epsilon(failures)
     assert np.all(loss.probabilistic_delta(found) <= failures)
     assert np.all((loss.probabilistic_delta(found * (1 - 1e-9)) >= failures) | (found == 0.0))
-
-
-def test_ninety_nine_percent_of_a_gaussian_itself() -> None:
-    """Kazan and Reiter, Theorem 3.1: rho 0.07, two-sided 99 %, where no bound is needed."""
-    loss = adv.GaussianDP(np.sqrt(0.14)).worst_pair
-    assert loss.probabilistic_epsilon(0.01) == pytest.approx(0.980163, abs=1e-6)
 
 
 def test_many_small_deltas_never_give_a_number_beyond_the_largest_loss() -> None:
@@ -128,15 +115,6 @@ def test_labels_are_kept_everywhere(name: str) -> None:
         assert answer.coords["x"].values.tolist() == ["a", "b"]
 
 
-def test_fractions_are_numbers() -> None:
-    half = Fraction(1, 2)
-    assert adv.PureDP(half).f_score(0.5) == adv.PureDP(0.5).f_score(0.5)
-    assert (adv.GaussianDP(half) + adv.GaussianDP(half)).mu == pytest.approx(np.sqrt(0.5))
-    for mechanism in (adv.Geometric(half), adv.RandomizedResponse(half), adv.Gaussian(half), adv.Laplace(half)):
-        same: Any = type(mechanism)(0.5)
-        assert mechanism.privacy_loss().delta(0.1) == same.privacy_loss().delta(0.1)
-
-
 def test_census_path_has_a_posterior_law() -> None:
     """140 noises are Gaussian to 1e-6, and prior-averaged posteriors return to the prior."""
     loss, shadow = (
@@ -152,15 +130,8 @@ def test_census_path_has_a_posterior_law() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: adv.Laplace(1.0).privacy_loss(cells=-1), ValueError, "cells.*-1"),
-        (lambda: adv.Gaussian(1.0).privacy_loss(cells=1.5), ValueError, r"cells.*1\.5"),
-        (lambda: adv.Gaussian(1.0).privacy_loss(-1.0), ValueError, "sensitivity.*-1"),
-        (lambda: adv.PureDP([1.0, 2.0]), TypeError, "epsilon must be one number"),
-        (lambda: adv.GaussianDP([1.0, 2.0]), TypeError, "mu must be one number"),
         (lambda: composed([KINDS["wide"], "x"]), TypeError, "losses are composed with losses.*'x'"),
-        (lambda: adv.PureDP(1.0).delta(np.nan), ValueError, "epsilon must be a number.*nan"),
         (lambda: adv.PureDP(1.0).delta("x"), TypeError, "epsilon must be a number.*'x'"),
-        (lambda: KINDS["wide"].tail(np.nan), ValueError, "threshold must be a number.*nan"),
         (lambda: adv.PureDP(1.0).loss_bound(chance=0.1), TypeError, "takes one argument, failure"),
         (lambda: LatticeLoss.from_log_probs([0.0], [0.0, 0.0]), ValueError, "the same outcomes, got 1 and 2"),
         (

@@ -14,13 +14,10 @@ import scipy.stats
 from scipy.special import expit
 
 import adversary as adv
-from adversary._core.numeric import past_ties
-from adversary.privacy.losses import composition as laws
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.composition import ComposedLoss, composed, repeated
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import LatticeLoss
-from adversary.privacy.losses.loss import PrivacyLoss
 from adversary.reader.counterfactual.ratio_bounds import functional_bound
 from tests.catalogue import BRACKETED, DG, LOSSES, RHO1
 from tests.oracles import paths
@@ -131,7 +128,7 @@ def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
 # Ties: a loss a few last digits from a threshold equals it
 
 
-STEPS = [0.01, 0.1, 0.2, 0.3, 0.37, 0.7, 1.1]
+STEPS = [0.01, 0.1, 0.37, 1.1]
 UNIT = {
     "randomized response": lambda e: adv.RandomizedResponse(e).privacy_loss(),
     "geometric": lambda e: adv.Geometric(e).privacy_loss(),
@@ -146,7 +143,7 @@ UNIT = {
 
 
 @pytest.mark.parametrize("name", UNIT)
-@pytest.mark.parametrize("hundredths", range(1, 140, 6))
+@pytest.mark.parametrize("hundredths", range(1, 140, 23))
 def test_nothing_is_lost_beyond_the_epsilon_a_mechanism_was_made_for(name: str, hundredths: int) -> None:
     epsilon = hundredths / 100.0
     g = UNIT[name](epsilon)
@@ -220,12 +217,6 @@ def test_renyi_divergence_is_its_definition(name: str, order: float) -> None:
     assert LOSSES[name].renyi(order) == pytest.approx(expected, rel=1e-9)
 
 
-@over(LOSSES)
-def test_renyi_divergence_of_infinite_order_is_the_largest_loss(loss: Any) -> None:
-    assert loss.renyi(np.inf) == loss.maximum
-    assert loss.renyi(1e6) <= loss.maximum * (1.0 + 1e-9)
-
-
 @pytest.mark.parametrize("order", [1.0 + 1e-9, 1.5, 2.0, 100.0, 1e8])
 @pytest.mark.parametrize("epsilon", [1e-20, 1e-10, 1e-3, 0.3, 10.0, 1e5])
 def test_renyi_divergence_of_laplace_is_the_closed_form_in_200_digits(epsilon: float, order: float) -> None:
@@ -256,22 +247,6 @@ def test_far_tail_of_a_loss_keeps_relative_accuracy() -> None:
         p, q = loss.tail(t)
         assert math.log(p) == pytest.approx(float(np.log(DG(rho).sf(u - 2, 0))), rel=1e-12)
         assert math.log(q) == pytest.approx(float(np.log(DG(rho).sf(u - 1, 0))), rel=1e-12)
-
-
-@pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
-def test_gaussian_loss_against_integrals(mu: float) -> None:
-    noise, loss = adv.Gaussian(1 / mu), adv.Gaussian(1 / mu).privacy_loss()
-    for epsilon in (-0.4, 0.0, 0.7):
-        edge = (epsilon + mu * mu / 2) / mu**2  # L > epsilon where x > this
-        excess = scipy.integrate.quad(
-            lambda x, e=epsilon: math.exp(noise.log_prob(x, 1)) - math.exp(e + noise.log_prob(x, 0)),
-            edge,
-            max(edge, 1.0) + 40 / mu,
-            limit=300,
-        )[0]
-        assert loss.delta(epsilon) == pytest.approx(excess, abs=1e-9)
-        assert adv.GaussianDP(mu).delta(epsilon) == pytest.approx(excess, abs=1e-9)
-    assert loss.renyi(3.0) == pytest.approx(1.5 * mu * mu, rel=1e-14)
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 4.0])
@@ -315,45 +290,11 @@ def test_composition_is_the_product_of_the_pairs() -> None:
     assert loss.renyi(2.5) == pytest.approx(paths.renyi_divergence(p, q, 2.5), rel=1e-9)
 
 
-@pytest.mark.parametrize("pair", list(itertools.combinations([n for n in LOSSES if n not in BRACKETED], 2))[::7])
-def test_composition_does_not_depend_on_the_order(pair: tuple[str, str]) -> None:
-    a, b = (LOSSES[name] for name in pair)
-    one, other = a + b, b + a
-    e = np.linspace(-3, 6, 31)
-    np.testing.assert_allclose(one.delta(e), other.delta(e), rtol=1e-6, atol=1e-12)
-    assert one.log_moment(1.0) == pytest.approx(other.log_moment(1.0), rel=1e-12)
-
-
 def test_renyi_divergences_add() -> None:
     a, b = LOSSES["discrete gaussian"], LOSSES["geometric"]
     assert (a + b).renyi(3.0) == pytest.approx(a.renyi(3.0) + b.renyi(3.0), rel=1e-12)
     gaussian = LOSSES["gaussian"]
     assert (gaussian + b).renyi(3.0) == pytest.approx(gaussian.renyi(3.0) + b.renyi(3.0), rel=1e-12)
-
-
-def test_repeated_releases_are_sums() -> None:
-    loss = adv.RandomizedResponse(0.5).privacy_loss()
-    seven = repeated(loss, 7)
-    pairs = [math.comb(7, j) for j in range(8)]
-    keep = 1 / (1 + math.exp(-0.5))
-    p = [n * keep**j * (1 - keep) ** (7 - j) for j, n in enumerate(pairs)]
-    q = [n * keep ** (7 - j) * (1 - keep) ** j for j, n in enumerate(pairs)]
-    for epsilon in (0.0, 0.4, 1.5, 3.2):
-        assert seven.delta(epsilon) == pytest.approx(paths.privacy_profile(p, q, epsilon), rel=1e-10)
-    assert repeated(loss, 0).delta(0.0) == 0.0
-    assert repeated(loss, 0).maximum == 0.0
-
-
-def test_gaussians_compose_to_a_gaussian() -> None:
-    loss = adv.Gaussian(2.0).privacy_loss() + adv.Gaussian(0.5).privacy_loss()
-    assert isinstance(loss, GaussianLoss)
-    assert loss.mu == pytest.approx(math.sqrt(0.25 + 4.0), rel=1e-14)
-
-
-def test_nothing_added_changes_nothing() -> None:
-    loss = LOSSES["geometric"]
-    e = np.linspace(-2, 2, 9)
-    np.testing.assert_allclose((loss + composed([])).delta(e), loss.delta(e), rtol=1e-13, atol=1e-16)
 
 
 # Brackets
@@ -424,14 +365,8 @@ def test_bracket_contains_a_census_path() -> None:
     ("make", "message"),
     [
         (lambda: GaussianLoss(-1.0), "mu must be non-negative.*-1"),
-        (lambda: GaussianLoss(math.nan), "mu must be non-negative.*nan"),
-        (lambda: repeated(LOSSES["geometric"], -1), "times must be at least 0, got -1"),
         (lambda: repeated(LOSSES["geometric"], 1.5), r"times must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: LOSSES["geometric"].group(0), "size must be at least 1, got 0"),
         (lambda: LOSSES["geometric"].epsilon(1.5), r"delta must be in \[0, 1\], got 1\.5"),
-        (lambda: LOSSES["geometric"].loss_bound(-0.1), r"failure must be in \[0, 1\], got -0\.1"),
-        (lambda: LOSSES["geometric"].posterior_bounds(math.nan), r"prior must be in \[0, 1\], got nan"),
-        (lambda: LaplaceLoss(-1.0), "epsilon.*must be non-negative.*-1"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, message: str) -> None:
@@ -466,18 +401,6 @@ def test_probabilistic_delta_is_the_mass_beyond_under_the_worse_truth() -> None:
 def test_a_lattice_that_is_no_pair_of_laws_is_refused(arrays: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LatticeLoss(*(np.array(x) for x in arrays))
-
-
-def test_equal_parts_are_rounded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[PrivacyLoss] = []
-    edges = laws._edges
-    monkeypatch.setattr(laws, "_edges", lambda loss: (seen.append(loss), edges(loss))[1])
-    assert ComposedLoss((LaplaceLoss(0.01),) * 20).upper.losses.size > 1
-    assert seen == [LaplaceLoss(0.01)]
-
-
-def test_a_threshold_at_the_end_of_doubles_is_past_its_ties_at_infinity() -> None:
-    assert past_ties(1.7976931348623157e308) == np.inf
 
 
 @pytest.mark.parametrize("e", [1e-100, 1e-17, 4e-15, 1e-9])

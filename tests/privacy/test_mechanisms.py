@@ -21,7 +21,6 @@ from adversary.privacy.invariants.canonical import CanonicalNoise, Tulap
 from adversary.privacy.joint.frameworks import mutual_information
 from adversary.privacy.mechanisms import ContinuousNoise, IntegerNoise, kinds
 from adversary.privacy.mechanisms.continuous import LaplaceSum
-from adversary.privacy.mechanisms.integers import DiscreteGaussianSum, GeometricSum
 from adversary.reader.postprocessing.coarsening import Coarsened
 from tests.catalogue import DG, MECHANISMS, RHO1
 from tests.oracles import paths
@@ -245,21 +244,6 @@ def test_support_leaves_out_at_most_its_stated_mass(noise: adv.Mechanism) -> Non
     assert np.all(np.diff(support) == step)
 
 
-@over(MECHANISMS)
-def test_scalars_in_scalars_out(noise: adv.Mechanism) -> None:
-    for answer in (noise.log_prob(1, 1), noise.cdf(1, 1), noise.sf(1, 1)):
-        assert isinstance(answer, float)
-    assert noise.log_prob(np.array([[1, 1]]), np.array([[1], [1]])).shape == (2, 2)
-    assert noise.cdf(np.array([0, 1]), 1).dtype == np.float64
-
-
-@over(MECHANISMS)
-def test_empty_arrays_give_empty_arrays(noise: adv.Mechanism) -> None:
-    nothing = np.zeros(0)
-    for answer in (noise.log_prob(nothing, 1), noise.cdf(nothing, 1), noise.sf(nothing, 1)):
-        assert np.shape(answer) == (0,)
-
-
 # Tails
 
 
@@ -355,32 +339,6 @@ def test_sum_of_geometrics_is_the_convolution(epsilon: float, count: int) -> Non
     np.testing.assert_allclose(total.log_prob(k, 0), exact[k + count * reach], rtol=1e-11, atol=1e-11)
     tail = np.logaddexp.reduce(exact[count * reach + 8 :])
     assert math.log(total.sf(7, 0)) == pytest.approx(tail, rel=1e-11)
-
-
-@pytest.mark.parametrize("rho", [RHO1, 1.0, 4.0, 50.0])
-@pytest.mark.parametrize("count", [2, 5, 27])
-def test_sum_of_discrete_gaussians_is_quasi_periodic(rho: float, count: int) -> None:
-    """h(d a + r) = h(r) exp(-rho (d a^2 + 2 a r)), for every whole a and r."""
-    total = DG(rho).total(count)
-    r = np.arange(-count, count + 1)
-    for a in (-40, -3, 1, 2, 17):
-        expected = total.log_prob(r, 0) - rho * (count * a * a + 2 * a * r)
-        np.testing.assert_allclose(total.log_prob(count * a + r, 0), expected, rtol=1e-13, atol=1e-13)
-
-
-def test_sum_of_narrow_noise_is_not_the_single_approximation() -> None:
-    """rho = 1, d = 5: the total variation from one discrete Gaussian with parameter d sigma^2 is 0.00108051."""
-    total, single = DG(1.0).total(5), DG(0.2)
-    k = total.support(0)
-    gap = np.abs(np.exp(total.log_prob(k, 0)) - np.exp(single.log_prob(k, 0))).sum() / 2
-    assert gap == pytest.approx(0.00108051, abs=1e-7)
-    assert math.exp(total.log_prob(0, 0)) == pytest.approx(0.253158, abs=1e-6)
-    assert math.exp(single.log_prob(0, 0)) == pytest.approx(0.252313, abs=1e-6)
-
-
-def test_variance_falls_short_of_sigma_squared_for_narrow_noise() -> None:
-    """Figure 2.8 of Kazan and Reiter: at sigma^2 = 0.5 the gap is -0.00102087."""
-    assert DG(1.0).variance - 0.5 == pytest.approx(-0.00102087, abs=1e-7)
 
 
 def test_laplace_sum_is_the_convolution() -> None:
@@ -505,22 +463,6 @@ def test_noise_without_a_calibration_is_asked_about_one_count_moved_by_one(noise
     assert noise.privacy_loss(1, 0).is_nothing
 
 
-def test_geometric_and_discrete_gaussian_have_their_textbook_pmfs() -> None:
-    assert math.exp(adv.Geometric(math.log(2)).log_prob(0, 0)) == pytest.approx(1 / 3, rel=1e-14)
-    assert DG(0.5).sigma == 1.0
-    assert DG(RHO1).rho == pytest.approx(RHO1, rel=1e-15)
-    assert isinstance(DG(1.0).total(2), DiscreteGaussianSum)
-    assert isinstance(adv.Geometric(1.0).total(2), GeometricSum)
-
-
-def test_randomized_response_tells_the_truth_with_its_odds() -> None:
-    noise = adv.RandomizedResponse(1.0, categories=4)
-    mass = np.exp(noise.log_prob(np.arange(4), 2))
-    assert mass[2] / mass[0] == pytest.approx(math.e, rel=1e-14)
-    np.testing.assert_allclose(noise.cdf(np.arange(4), 2), np.cumsum(mass), rtol=1e-14)
-    np.testing.assert_allclose(noise.sf(np.arange(4), 2), 1 - np.cumsum(mass), atol=1e-15)
-
-
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 29.0, 31.0, 100.0, 690.0, 7e3, 1e5])
 def test_averages_over_laplace_noise_hold_however_little_there_is(epsilon: float) -> None:
     loss = adv.Laplace.from_epsilon(epsilon).privacy_loss()
@@ -610,70 +552,19 @@ def test_noise_too_narrow_to_hide_anything_has_a_loss_all_the_same(sigma: float,
     ("make", "kind", "message"),
     [
         (lambda: DG(0.0), ValueError, r"rho must be positive.*got 0\.0"),
-        (lambda: DG(-1.0), ValueError, r"rho must be positive.*got -1\.0"),
-        (lambda: DG(math.nan), ValueError, "rho must be positive.*got nan"),
-        (lambda: DG(math.inf), ValueError, "rho must be positive.*got inf"),
         (lambda: DG("0.1"), TypeError, "rho must be a number.*'0.1'"),  # type: ignore[arg-type]
-        (lambda: DG(0.1, sensitivity=0), ValueError, r"sensitivity must be positive.*got 0"),
-        (lambda: DG(0.1, cells=0), ValueError, "cells must be at least 1, got 0"),
         (lambda: DG(0.1, [1, 2]), TypeError, r"sensitivity must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
-        (lambda: DG(0.1, 1, [1, 2]), TypeError, r"cells must be one number, got \[1, 2\]"),  # type: ignore[arg-type]
-        (lambda: adv.Gaussian.from_rho(1.0, -1.0), ValueError, r"sensitivity must be positive.*got -1"),
-        (lambda: adv.Laplace.from_epsilon(1.0, 1, 0), ValueError, "cells must be at least 1, got 0"),
-        (lambda: adv.Geometric.from_epsilon(1.0, 1.5), ValueError, r"sensitivity must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: adv.Laplace(1.0, sensitivity=0.0), ValueError, r"sensitivity must be positive.*got 0"),
-        (lambda: adv.Geometric(1.0, cells=0), ValueError, "cells must be at least 1, got 0"),
-        (lambda: adv.Geometric(1.0).privacy_loss(1, -1), ValueError, "cells must be at least 0, got -1"),
         (lambda: DG(0.1, 1.5).privacy_loss(), ValueError, r"sensitivity must be a whole number.*1\.5"),
-        (lambda: DG(0.1, cells=1.5), ValueError, r"cells must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: adv.DiscreteGaussian(0), ValueError, r"sigma must be positive.*got 0"),
-        (lambda: adv.DiscreteGaussian([1.0, 2.0]), TypeError, r"sigma must be one number, got \[1\.0, 2\.0\]"),  # type: ignore[arg-type]
-        (lambda: adv.RandomizedResponse(1.0, [2, 3]), TypeError, "categories must be one number"),  # type: ignore[arg-type]
         (lambda: adv.DiscreteGaussian(2.0, 5.0), ValueError, "sigma2 must be sigma squared.*5"),
-        (lambda: adv.Geometric(0.0), ValueError, "epsilon must be positive.*got 0"),
-        (lambda: adv.Geometric(math.inf), ValueError, "epsilon must be positive.*inf"),
-        (lambda: adv.Gaussian(-2.0), ValueError, "sigma must be positive.*-2"),
-        (lambda: adv.Laplace(math.nan), ValueError, "scale must be positive.*nan"),
-        (lambda: adv.RandomizedResponse(-1.0), ValueError, "epsilon must be positive.*-1"),
-        (lambda: adv.RandomizedResponse(1.0, 1), ValueError, "categories must be at least 2, got 1"),
         (lambda: DG(0.1).log_prob(1.5, 0), ValueError, r"release must be a whole number.*1\.5"),
-        (lambda: DG(0.1).log_prob(1, 0.5), ValueError, r"value must be a whole number.*0\.5"),
-        (lambda: DG(0.1).cdf(math.nan, 0), ValueError, "release must be a whole number.*nan"),
         (lambda: DG(0.1).sf(math.inf, 0), ValueError, "release must be a whole number.*inf"),
-        (lambda: DG(0.1).total(-1), ValueError, "count must be at least 0, got -1"),
-        (lambda: DG(0.1).total(1.5), ValueError, r"count must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: DG(0.1).privacy_loss(0.5), ValueError, r"sensitivity must be a whole number.*0\.5"),  # type: ignore[arg-type]
-        (lambda: DG(0.1).privacy_loss(-1), ValueError, "sensitivity must be at least 0, got -1"),
-        (lambda: DG(0.1).privacy_loss(1, -1), ValueError, "got -1"),
-        (lambda: adv.Gaussian(1.0).log_prob(math.nan, 0), ValueError, "release must be finite, got nan"),
         (lambda: adv.Geometric(1e-10).total(3).sf(3, 0), ValueError, "spread a release over at most 10,000,000 values"),
         (lambda: adv.Gaussian(1.0).support(0), TypeError, "Gaussian noise is continuous"),
-        (lambda: adv.Gaussian.from_rho(0.0), ValueError, "rho must be positive.*got 0"),
-        (lambda: adv.Gaussian(TINY), ValueError, r"sigma must be positive and finite, got 0\.0"),
-        (lambda: adv.Laplace(TINY), ValueError, r"scale must be positive and finite, got 0\.0"),
-        (lambda: LaplaceSum(0.0, 2), ValueError, r"scale must be positive and finite, got 0\.0"),
-        (lambda: LaplaceSum(1.0, 0), ValueError, "count must be at least 1, got 0"),
-        (lambda: adv.DiscreteGaussian(TINY), ValueError, r"sigma must be positive and finite, got 0\.0"),
-        (lambda: adv.DiscreteGaussian(sigma2=TINY), ValueError, r"sigma2 must be positive and finite, got 0\.0"),
-        (lambda: adv.DiscreteGaussian(1.0, [1.0]), TypeError, r"sigma2 must be one number, got \[1\.0\]"),  # type: ignore[arg-type]
-        (lambda: DG([0.1]), TypeError, r"rho must be one number, got \[0\.1\]"),  # type: ignore[arg-type]
         (lambda: DG(TINY), ValueError, r"rho must be positive and finite, got 0\.0"),
-        (lambda: adv.Gaussian.from_rho(TINY), ValueError, r"rho must be positive and finite, got 0\.0"),
-        (lambda: adv.Geometric(TINY), ValueError, r"epsilon must be positive and finite, got 0\.0"),
-        (lambda: adv.RandomizedResponse(TINY), ValueError, r"epsilon must be positive and finite, got 0\.0"),
         (lambda: adv.Gaussian(10**400), ValueError, "sigma must be positive and finite, got inf"),
         (lambda: adv.Gaussian(1e-200), ValueError, "sigma must be between 1e-150 and 1e150.*got 1e-200"),
-        (lambda: adv.Gaussian(1e200), ValueError, r"sigma must be between 1e-150 and 1e150.*got 1e\+200"),
-        (lambda: adv.Laplace(5e-324), ValueError, "scale must be between.*got 5e-324"),
-        (lambda: adv.DiscreteGaussian(1e-200), ValueError, "sigma must be between.*got 1e-200"),
-        (lambda: adv.DiscreteGaussian(sigma2=5e-324), ValueError, "sigma must be between.*got 2.2.*e-162"),
-        (lambda: adv.Geometric(5e-324), ValueError, "epsilon must be between.*got 5e-324"),
-        (lambda: adv.Geometric(1e-149).total(2).scaled(1e-10), ValueError, "epsilon must be between.*got 1.*e-154"),
-        (lambda: adv.RandomizedResponse(1e200), ValueError, r"epsilon must be between.*got 1e\+200"),
         (lambda: adv.RandomizedResponse(1.0).log_prob(2, 0), ValueError, "release must be below categories = 2, got 2"),
-        (lambda: adv.RandomizedResponse(1.0).log_prob(0, -1), ValueError, "value must be at least 0, got -1"),
         (lambda: adv.Exact().log_prob(0.5, 0), ValueError, r"release must be a whole number.*0\.5"),
-        (lambda: DG(0.1).sample(0.5, np.random.default_rng(0)), ValueError, r"value must be a whole number.*0\.5"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: type[Exception], message: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adversary.privacy.invariants.convex_hull import Hull
 from adversary.privacy.invariants.sensitivities import SensitivitySpace, group_space
-from adversary.privacy.invariants.two_way_tables import TableSpace, sensitivity_space
+from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from tests.oracles import invariant_tables
 
 MARGINS = [
@@ -149,8 +149,3 @@ def test_bad_spaces_are_refused() -> None:
         sensitivity_space(2, 2, 2).norm(0.5)
     with pytest.raises(ValueError, match="rank 9 has too many facets"):
         _ = sensitivity_space(4, 4, 2).hull
-
-
-def test_table_spaces_are_values() -> None:
-    assert sensitivity_space([2, 1], [1, 2], 2) == TableSpace((2, 1), (1, 2), 2)
-    assert hash(sensitivity_space(2, 2, 2)) == hash(TableSpace((1, 1), (1, 1), 2))
