@@ -32,7 +32,7 @@ import pandas as pd
 import xarray as xr
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves
+from adversary.desk.figures import epsilon_ladder, trade_off_curves
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
@@ -119,7 +119,7 @@ release = adv.census.pl94_loss()
 tight = adv.ZeroConcentratedDP(rho)
 epsilons = [adv.definitions.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
 assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]
-trade_off_curves.epsilon_ladder(rho, {"the noise itself": release})
+epsilon_ladder(rho, {"the noise itself": release})
 
 # %% [markdown]
 # delta is *not* the probability that the loss exceeds epsilon. It is smaller: a release whose likelihood ratio is
@@ -212,8 +212,22 @@ shown.rename_axis("quantile").round(4)
 # Expected posteriors of a calibrated reader average to the prior: 52.4 % if the target is in, 47.6 % if not. Single
 # releases can mislead by much more than that, in either direction, and the bound of zCDP covers 95 % of them.
 
+
 # %%
-trade_off_curves.posterior_law({"one block count": law}, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
+def draw(laws, x, scale="linear"):
+    """Share of releases with a larger posterior, target in (solid) and out (dotted), and the bounds of zCDP (grey)."""
+    _, ax = plt.subplots()
+    for i, (name, one) in enumerate(laws.items()):
+        for truth, style in (("in", "-"), ("out", ":")):
+            label = f"{name}, {truth}: mean {one.mean(truth):.2%}"
+            ax.plot(x, 1.0 - one.cdf(x, truth), style, color=f"C{i}", label=label)
+        ax.axvspan(*adv.ZeroConcentratedDP(0.0992).posterior_bounds(one.prior, 0.05), color="grey", alpha=0.12, lw=0)
+    ax.set(xscale=scale, xlabel="posterior that the target is in", ylabel="share of releases with a larger posterior")
+    ax.legend(frameon=False, fontsize=8)
+    plt.show()
+
+
+draw({"one block count": law}, np.linspace(0.0, 1.0, 1201))
 
 # %% [markdown]
 # This law is sharper than every bound, but it belongs to this release and this reader. Post-processing can change it,
@@ -222,7 +236,7 @@ trade_off_curves.posterior_law({"one block count": law}, {"zCDP": adv.ZeroConcen
 
 # %%
 readers = {f"prior {p:g}": noise.privacy_loss().posterior(p) for p in (0.5, 0.1, 0.01, 0.001)}
-trade_off_curves.posterior_law(readers, {"zCDP": adv.ZeroConcentratedDP(0.0992)}, failure=0.05)
+draw(readers, np.geomspace(1e-4, 1.0, 1201), "log")
 
 # %% [markdown]
 # ## What one record changes: from posterior to posterior

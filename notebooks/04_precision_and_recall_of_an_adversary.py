@@ -63,7 +63,23 @@ best.to_pandas().T.round(4)
 # %%
 gaussian = adv.Gaussian(1.0).privacy_loss()
 kinds = {"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0), "Gaussian noise": gaussian}
-trade_off_curves.precision_recall(kinds)
+
+
+def draw(kinds, prior, betas=(1.0,)):
+    """Precision of the best test against its recall; dots have the largest F_beta, whose values the legend gives."""
+    _, ax = plt.subplots()
+    for i, (name, one) in enumerate(kinds.items()):
+        curve, top = decisions.pr_curve(one, prior), decisions.max_f_score(one, prior, list(betas))
+        scores = ", ".join(f"F{beta:g} {score:.3f}" for beta, score in zip(betas, top["f_score"].values, strict=True))
+        ax.plot(curve["recall"], curve["precision"], color=f"C{i}", label=f"{name}: {scores}")
+        ax.plot(top["recall"], top["precision"], "o", color=f"C{i}", mec="white")
+    ax.axhline(prior, color="grey", lw=1)
+    ax.set(xlabel="recall: P(says “in” | in)", ylabel="precision: P(in | says “in”)", xlim=(0, 1), ylim=(0, None))
+    ax.legend(frameon=False, fontsize=8)
+    plt.show()
+
+
+draw(kinds, 0.5, (0.5, 1.0, 2.0))
 
 # %% [markdown]
 # Numbers that need no beta: average precision (the area under these curves), the area under the ROC curve, the largest
@@ -233,7 +249,7 @@ pd.DataFrame(
 assert np.isclose(adv.PureDP(1.0).posterior_bounds(0.01)[1], decisions.precision_at_recall(adv.PureDP(1.0), 0.0, 0.01))
 assert np.ceil(1000 * adv.PureDP(1.0).posterior_bounds(0.01)[1]) == 27
 rare = {"Laplace noise": one, "any pure DP": adv.PureDP(1.0)}
-trade_off_curves.precision_recall(rare, prior=0.01, beta=1.0)
+draw(rare, 0.01)
 
 # %% [markdown]
 # ### A reader who does not know the others
@@ -288,4 +304,4 @@ trade_off_curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(
 # %%
 release = {name: adv.census.scenario(letter).loss for name, letter in {"block (A)": "A", "race (C)": "C"}.items()}
 release["whole record"] = adv.census.pl94_loss()
-trade_off_curves.precision_recall(release, prior=0.5, beta=1.0)
+draw(release, 0.5)

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 import adversary as adv
-from adversary.desk.figures import bounded_posterior, coverage_figures
+from adversary.desk.figures import bounded_posterior
 from adversary.desk.figures.bounded_posterior import joint_density
 from adversary.desk.files.release_file import load_release_file
 
@@ -285,7 +285,15 @@ for (truth, constrained), values in printed.items():
 pd.DataFrame(rows).set_index(["truth", "bounds", "n"]).round(4)
 
 # %%
-coverage_figures.coverage(study)
+panels = (
+    study["coverage"]
+    .squeeze("prior")
+    .squeeze("epsilon")
+    .plot.line(x="n", hue="constrained", col="truth", marker="o", xscale="log")
+)
+for ax in panels.axs.flat:
+    ax.axhline(0.95, color="grey", lw=1, ls="--")
+plt.show()
 
 # %% [markdown]
 # Where the noise is large, intervals without the bounds are longer than the whole interval of possible values: they

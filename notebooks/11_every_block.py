@@ -39,8 +39,11 @@ import pandas as pd
 
 import adversary as adv
 from adversary import nmf
+from adversary.desk.answers import spine_answer
 from adversary.desk.figures import spine_figures
+from adversary.desk.kit import write
 from adversary.desk.report import spine_page
+from adversary.nmf.runs import findings
 from adversary.nmf.runs.block_results import errors, path_guarantee, results
 
 spine = adv.spine
@@ -221,10 +224,13 @@ checked["rmse"].to_pandas().round(2)
 
 # %% [markdown]
 # How often intervals of 90 % hold the truth. Sets of whole numbers hold more than they are asked for, so the fair
-# comparison is with the probability they claim (hollow dots).
+# comparison is with the probability they claim (right).
 
 # %%
-spine_figures.accuracy(checked)
+checked[["coverage", "claimed"]].to_array("of").plot.line(
+    x="level", hue="estimate", col="of", marker="o", figsize=(9, 3.2)
+)
+plt.show()
 
 # %%
 blocks = checked.sel(level="Block")["rmse"]
@@ -312,23 +318,15 @@ plan.round(2)
 # Everything above, for somebody who was not here:
 
 # %%
-page = spine_page.write_report(
-    spine_page.SpinePage(
-        table,
-        source="a made-up county",
-        query=read.query,
-        cell=read.labels[0],
-        prior=0.1,
-        leaf_prior="negative binomial, one of eleven rates for each block group",
-        dropped=found.dropped,
-        errors=checked,
-        exact=read.exact,
-        notes=read.notes,
-        synthetic=True,
-    ),
-    folder.name,
-)
-print(page.name, f"{page.stat().st_size / 1024:.0f} KiB")
+about = {
+    "directory": "a made-up county", "query": read.query, "prior": 0.1, "tolerance": 1e-10, "synthetic": True,
+    "leaf_prior": "negative binomial, one of eleven rates for each block group",
+    "exact": list(read.exact), "notes": list(read.notes),
+}  # fmt: skip
+cell = spine_answer.Cell(0, read.labels[0], findings([table]))
+document = spine_page.document(*spine_answer.gather([cell], about, errors=checked))
+for path in write(document, Path(folder.name)):
+    print(path.name, f"{path.stat().st_size / 1024:.0f} KiB")
 folder.cleanup()
 
 # %% [markdown]

@@ -14,16 +14,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-import adversary as adv
 from adversary.desk import kit
 from adversary.desk.figures import spine_figures
-from adversary.desk.kit import section, style
+from adversary.desk.kit import style
 from adversary.desk.kit.style import plain_log_axis, styled
 from adversary.nmf.runs import block_results
 from tests.commands import run
-from tests.desk import test_coverage_figures, test_trade_off_curves
-from tests.desk.test_coverage_figures import study
-from tests.desk.test_spine_figures import county, table
+from tests.desk import test_trade_off_curves
+from tests.desk.test_spine_figures import table
 
 DATA = Path(__file__).parents[2] / "data"
 COMMANDS = (
@@ -37,8 +35,9 @@ COMMANDS = (
     "invariants town_table",
     "sensitivity clinic_visits",
     "audit granville_1940",
+    "audit districts_1940_total",
 )
-"""Between them they draw every figure of the commands but those of a spine and of a study."""
+"""Between them they draw every figure of the commands but those of a spine."""
 
 
 def texts(figure: Figure) -> list[tuple[Text, Any]]:
@@ -84,7 +83,6 @@ def test_a_cut_text_and_an_overlap_are_noticed() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_figure_of_a_command_is_legible(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(section, "inline", lambda figure: drawn.append(figure) or "")
     monkeypatch.setattr(kit.Figure, "svg", property(partial(_drawn_once, drawn)))
     name, *rest = command.split()
     files = [str(DATA / f"{one}.toml") if (DATA / f"{one}.toml").exists() else one for one in rest]
@@ -102,23 +100,12 @@ def _drawn_once(drawn: list[Figure], figure: kit.Figure) -> str:
 
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    **{
-        f"study, {name}": partial(draw, study(budgets=2, priors=3))
-        for name, draw in test_coverage_figures.FIGURES.items()
-    },
     **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
     "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
     "spine, worst": lambda: spine_figures.worst(table(), 5, block_results.path_guarantee(table()).ratio(0.1)),
-    "spine, accuracy": lambda: spine_figures.accuracy(_checked()),
 }
-
-
-def _checked() -> Any:
-    tree, truth, released, rho, found = county()
-    other = adv.spine.least_squares(tree, released, rho)
-    return block_results.errors(tree, truth, {"posterior": found, "least squares": other})
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -95,12 +95,12 @@ def test_a_promise_is_told_in_the_library_s_words_to_everybody(definition: str) 
 )
 def test_an_audience_goes_by_either_name(name: str, audience: str) -> None:
     texts = told("--epsilon", "1", "--audience", name)["pure DP"]
-    assert texts == {"title": "What pure DP promises", audience: explain(adv.PureDP(1.0), audience)}
+    assert texts == {"title": "What pure DP guarantees", audience: explain(adv.PureDP(1.0), audience)}
 
 
 def test_the_screen_has_the_text_for_the_person_in_the_data_unless_told() -> None:
     shown = flat(run("--rho", "0.1").stdout)
-    assert "What zCDP promises. For the person in the data" in shown
+    assert "What zCDP guarantees. For the person in the data" in shown
     for paragraph in explain(adv.ZeroConcentratedDP(0.1)).split("\n\n"):
         assert flat(paragraph) in shown
     assert "For a regulator" not in shown
@@ -172,7 +172,7 @@ def test_a_promise_that_the_noise_does_not_keep_is_told_as_such(topic: str | Non
     path = str(written(tmp_path, CLINIC.replace('epsilon = "4/5"', "epsilon = 2")))
     more = () if topic is None else ("--topic", topic, *(("--releases", "3") if topic == "composition" else ()))
     texts = told(path, *more, "--audience", "all")
-    assert texts["pure DP"]["title"] == "What pure DP promises, which the noise does not keep"
+    assert texts["pure DP"]["title"] == "What pure DP guarantees, which the noise does not keep"
     for audience in AUDIENCES:
         assert texts["pure DP"][audience] == explain(adv.PureDP(0.8), audience, kept=False)
     assert "percentage points" in texts["privacy loss"]["lay"]
@@ -386,4 +386,4 @@ def test_the_page_and_the_command_tell_of_the_audit_s_own_failure() -> None:
         scenario.plan, scenario.adversary, scenario.truth, guarantee=scenario.guarantee, failure=0.2, rng=SEED
     )
     told = {one["title"]: one["texts"][0]["paragraphs"] for one in explain_answer.page(scenario, tree)}
-    assert told["What zCDP promises"] == explain(adv.ZeroConcentratedDP(0.32), failure=0.2).split("\n\n")
+    assert told["What zCDP guarantees"] == explain(adv.ZeroConcentratedDP(0.32), failure=0.2).split("\n\n")

@@ -20,6 +20,7 @@ from adversary.desk.kit import (
     Table,
     records,
     rendering,
+    tabulate,
     to_csv,
     to_html,
     to_markdown,
@@ -250,3 +251,35 @@ def test_tables_of_the_same_name_have_files_of_their_own(tmp_path: Any) -> None:
     document = replace(small(), card=None, sections=[Section("One", tables=tables)])
     contents = {path.read_text() for path in write(document, tmp_path) if path.suffix == ".csv"}
     assert contents == {"a\n1\n", "a\n2\n"}
+
+
+def test_a_table_of_a_dataset_has_a_row_for_each_label() -> None:
+    side, measure = ["lower", "upper"], ["mean"]
+    found = xr.Dataset(
+        {
+            "mean": (("who", "prior"), [[0.5, np.nan], [0.25, 0.75]]),
+            "mcse": (("measure", "who", "prior"), [[[0.1, 0.0], [0.0, 0.0]]]),
+            "ends": (("prior", "side"), [[0.0, 1.0], [0.0, np.inf]]),
+            "k": ("who", [1, 2]),
+            "there": (("who", "prior"), [[True, True], [True, False]]),
+        },
+        {"who": ["a", "b"], "prior": [0.1, 0.5], "side": side, "measure": measure},
+    )
+    columns = {
+        "who": "adversary",
+        "prior": ("prior", "probability"),
+        "mean": ("mean", "number"),
+        "ends": ("bound", "interval"),
+        "k": ("k", "count"),
+    }
+    made = tabulate(
+        found, columns, name="t", called={"who": {"b": "Bob"}}, where="there", marked={"prior": 0.5}, missing="-"
+    )
+    assert made.rows == [
+        ("a", 0.1, Measured(0.5, 0.1), (0.0, 1.0), 1),
+        ("a", 0.5, "-", (0.0, np.inf), 1),
+        ("Bob", 0.1, 0.25, (0.0, 1.0), 2),
+    ]
+    assert made.marked == {1}
+    alone = tabulate(found.isel(who=[0]).assign_coords(who=[""]), columns, name="t")
+    assert [column.head for column in alone.typed] == ["prior", "mean", "bound", "k"]

@@ -267,7 +267,7 @@ def test_what_is_wrong_with_a_profile_is_named(old: str, new: str, named: str, t
 
 
 def test_one_count_is_not_what_a_reader_of_two_cells_sees(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"profile\.statistic: must be 'any' where the reader watches two cells"):
+    with pytest.raises(ValueError, match=r"profile\.statistic: must be 'any' where the adversary watches two cells"):
         block(tmp_path, EVERYBODY + 'statistic = "count"\n', "bounded")
 
 

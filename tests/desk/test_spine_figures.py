@@ -138,17 +138,6 @@ def test_shrinkage_has_a_panel_and_a_diagonal_for_every_level_of_several_units()
         spine_figures.shrinkage({name: table()[name][:1] for name in ("level", "noisy", "mean")})
 
 
-def test_accuracy_shows_what_intervals_hold_beside_what_they_claim() -> None:
-    tree, truth, released, rho, found = county()
-    checked = block_results.errors(
-        tree, truth, {"posterior": found, "least squares": spine.least_squares(tree, released, rho)}
-    )
-    lines = drawn(spine_figures.accuracy(checked))
-    np.testing.assert_allclose(lines["coverage posterior"].get_xdata(), checked["coverage"].sel(estimate="posterior"))
-    np.testing.assert_allclose(lines["claimed least squares"].get_xdata(), 0.9)
-    assert heading(spine_figures.accuracy(checked)).startswith("Error of block counts: posterior ")
-
-
 def test_the_worst_come_first() -> None:
     columns = table()
     figure = spine_figures.worst(columns, 5, block_results.path_guarantee(columns).ratio(0.1))

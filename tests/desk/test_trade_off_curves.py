@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves
-from adversary.privacy import decisions
+from adversary.desk.figures import epsilon_ladder, trade_off_curves
 
 RHO = 2.63
 LAPLACE, GAUSSIAN = adv.Laplace(0.5).privacy_loss(), adv.Gaussian(1.0).privacy_loss()
@@ -40,19 +39,10 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     "trade-off with tests": lambda: trade_off_curves.trade_off(
         {"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS
     ),
-    "ladder of a rho": lambda: trade_off_curves.epsilon_ladder(RHO),
-    "ladder of a loss": lambda: trade_off_curves.epsilon_ladder(0.0992, {"block": BLOCK}),
-    "ladder of definitions": lambda: trade_off_curves.epsilon_ladder(
+    "ladder of a rho": lambda: epsilon_ladder(RHO),
+    "ladder of a loss": lambda: epsilon_ladder(0.0992, {"block": BLOCK}),
+    "ladder of definitions": lambda: epsilon_ladder(
         guarantees={**EVERY, "rounded": adv.Laplace(1.0).privacy_loss() + GAUSSIAN}, deltas=[0.3, 1e-6]
-    ),
-    "precision of several": lambda: trade_off_curves.precision_recall(SEVERAL),
-    "precision of one": lambda: trade_off_curves.precision_recall(adv.ApproximateDP(0.3, 1e-3), 0.01, 1.0),
-    "law of one": lambda: trade_off_curves.posterior_law(BLOCK.posterior(0.5), adv.ZeroConcentratedDP(0.0992), 0.05),
-    "laws of several": lambda: trade_off_curves.posterior_law(
-        {"Laplace": LAPLACE.posterior(0.3), "block": BLOCK.posterior(0.3)}
-    ),
-    "laws of several readers": lambda: trade_off_curves.posterior_law(
-        {f"prior {p}": BLOCK.posterior(p) for p in PRIORS}, {"zCDP": adv.ZeroConcentratedDP(0.0992), "own": BLOCK}, 0.05
     ),
 }
 
@@ -238,102 +228,11 @@ def test_the_certified_interval_of_a_rounded_loss_is_drawn() -> None:
     assert near.min() < lower < upper < near.max()
 
 
-def test_precision_recall_curves_are_those_of_each_guarantee() -> None:
-    figure = drawn("precision of several")
-    for name, guarantee in SEVERAL.items():
-        for line in named(figure, f"curve {name}"):
-            recall, precision = data(line)
-            np.testing.assert_allclose(precision, guarantee.precision(recall, 0.5), rtol=1e-12)
-
-
-@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
-def test_dots_have_the_largest_f_score_and_lie_on_the_curve(beta: float) -> None:
-    figure = drawn("precision of several")
-    for name, guarantee in SEVERAL.items():
-        (dot,) = named(figure, f"best {name} {beta:g}")
-        (recall,), (precision,) = data(dot)
-        assert precision == pytest.approx(guarantee.precision(recall, 0.5), rel=1e-9)
-        assert decisions.f_score(precision, recall, beta) == pytest.approx(guarantee.f_score(0.5, beta), rel=1e-9)
-
-
-def test_published_f_scores_stand_beside_the_curves() -> None:
-    """Laplace at epsilon 2: 0.82581, 0.81910 and the cap 0.88080 of any pure DP (Liu et al. 2019, Figure 3b)."""
-    first, middle, _ = drawn("precision of several").axes
-    assert any(text.get_text() == "Laplace noise: 0.826" for text in first.texts)
-    assert any(text.get_text() == "Laplace noise: 0.819" for text in middle.texts)
-    assert any(text.get_text() == "any pure DP: 0.881" for text in middle.texts)
-    assert any(text.get_text() == "always “in”: 0.667" for text in middle.texts)
-    title = drawn("precision of several").get_suptitle()
-    assert title.endswith("the best F1 is 0.719 (Gaussian noise) to 0.881 (any pure DP)")
-
-
-def test_the_score_of_a_definition_is_a_bound_rounded_up() -> None:
-    title = trade_off_curves.precision_recall({"any pure DP": adv.PureDP(1.0)}, beta=1.0).get_suptitle()
-    assert title.endswith("the best F1 is at most 0.732")
-
-
-@pytest.mark.parametrize("name", ["precision of several", "precision of one"])
-def test_contours_join_points_of_equal_f_score(name: str) -> None:
-    figure = drawn(name)
-    for ax, beta in zip(figure.axes, [0.5, 1.0, 2.0] if len(figure.axes) == 3 else [1.0], strict=True):
-        found = [line for line in ax.lines if str(line.get_gid()).startswith("F ")]
-        assert found
-        for line in found:
-            recall, precision = data(line)
-            score = decisions.f_score(np.minimum(precision, 1.0), recall, beta)
-            np.testing.assert_allclose(score, float(str(line.get_gid())[2:]), rtol=1e-6)
-
-
-def test_laws_are_drawn_as_the_share_of_releases_beyond_each_posterior() -> None:
-    figure = drawn("laws of several")
-    for name, loss in {"Laplace": LAPLACE, "block": BLOCK}.items():
-        law = loss.posterior(0.3)
-        for truth in ("in", "out"):
-            (line,) = named(figure, f"{truth} {name}")
-            x, beyond = data(line)
-            np.testing.assert_allclose(beyond, 1.0 - law.cdf(x, truth), atol=1e-15)
-            assert line.get_drawstyle() == "steps-post"
-            (dot,) = named(figure, f"mean {truth} {name}")
-            assert data(dot)[0] == law.mean(truth)
-
-
-def test_the_means_of_a_law_average_to_the_prior() -> None:
-    figure = drawn("laws of several readers")
-    for prior in PRIORS:
-        true, false = (data(named(figure, f"mean {t} prior {prior}")[0])[0][0] for t in ("in", "out"))
-        assert prior * true + (1 - prior) * false == pytest.approx(prior, rel=1e-9)
-
-
-def test_bounds_of_a_guarantee_stand_at_its_posterior_bounds() -> None:
-    figure, promise = drawn("law of one"), adv.ZeroConcentratedDP(0.0992)
-    bounds = promise.posterior_bounds(0.5, 0.05)
-    (row,) = named(figure, "bound zCDP 0.5")
-    assert tuple(data(row)[0]) == bounds
-    ends = named(figure, "end zCDP 0.5")
-    assert [data(line)[0][0] for line in ends] == list(bounds)
-    assert all(line.get_linestyle() == "--" for line in ends)
-    assert "zCDP allows 22.53 to 77.47\u00a0%" in figure.get_suptitle()
-    assert "95\u00a0%" in figure.axes[0].get_title(loc="left")
-
-
-def test_many_bounds_are_shown_as_intervals_only() -> None:
-    figure = drawn("laws of several readers")
-    assert len(starting(figure, "bound")) == 6
-    assert not starting(figure, "end")
-
-
-def test_rare_traits_are_drawn_on_a_log_axis() -> None:
-    assert drawn("laws of several readers").axes[0].get_xscale() == "log"
-    assert drawn("law of one").axes[0].get_xscale() == "linear"
-
-
 def test_names_are_never_read_as_formulas() -> None:
     name = "$\\frac$ <b>"
     for figure in (
         trade_off_curves.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
-        trade_off_curves.epsilon_ladder(guarantees={name: GAUSSIAN}),
-        trade_off_curves.precision_recall({name: GAUSSIAN}, beta=1.0),
-        trade_off_curves.posterior_law({name: GAUSSIAN.posterior(0.5)}, {name: GAUSSIAN}, 0.1),
+        epsilon_ladder(guarantees={name: GAUSSIAN}),
     ):
         figure.draw_without_rendering()
 
@@ -353,24 +252,14 @@ def test_a_guarantee_alone_is_called_by_its_definition() -> None:
         ),
         (lambda: trade_off_curves.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
         (lambda: trade_off_curves.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
-        (lambda: trade_off_curves.epsilon_ladder(), ValueError, "rho or guarantees must be given"),
-        (lambda: trade_off_curves.epsilon_ladder(-1.0), ValueError, "rho must be positive"),
+        (lambda: epsilon_ladder(), ValueError, "rho or guarantees must be given"),
+        (lambda: epsilon_ladder(-1.0), ValueError, "rho must be positive"),
         (
-            lambda: trade_off_curves.epsilon_ladder(1.0, deltas=[0.1]),
+            lambda: epsilon_ladder(1.0, deltas=[0.1]),
             ValueError,
             "deltas must hold two different values",
         ),
-        (lambda: trade_off_curves.epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
-        (lambda: trade_off_curves.precision_recall(BLOCK, 1.0), ValueError, "prior must be strictly between 0 and 1"),
-        (lambda: trade_off_curves.precision_recall(BLOCK, beta=0.0), ValueError, "beta must be positive"),
-        (lambda: trade_off_curves.posterior_law({}), ValueError, "laws must hold at least one"),
-        (lambda: trade_off_curves.posterior_law({"x": BLOCK}), TypeError, "laws must be laws of a posterior"),
-        (
-            lambda: trade_off_curves.posterior_law(BLOCK.posterior([0.1, 0.2])),
-            ValueError,
-            "one number for each law, got 2",
-        ),
-        (lambda: trade_off_curves.posterior_law(BLOCK.posterior(0.1), BLOCK, 1.5), ValueError, "failure must be in"),
+        (lambda: epsilon_ladder(1.0, deltas=[0.0, 0.1]), ValueError, "strictly between 0 and 1"),
     ],
 )
 def test_bad_input_is_refused_in_the_callers_words(

@@ -16,7 +16,7 @@ import pytest
 import adversary as adv
 from adversary import nmf
 from adversary._core.store import MANIFEST, RECORDS
-from adversary.desk.commands.spine_command import summary
+from adversary.desk.answers import spine_answer
 from adversary.nmf.runs import county_runs
 from adversary.nmf.runs.county_runs import Question, description, leaf_prior, run
 from adversary.nmf.runs.run_findings import of_cell
@@ -108,20 +108,20 @@ def test_an_exact_total_is_kept_across_counties(file: Path, tmp_path: Path) -> N
         assert found[name, 0]["mean"] == pytest.approx(float(whole.mean[v]), rel=1e-9, abs=1e-9)
         assert found[name, 0]["path_exact"] is (v in read.tree.leaves)
     free = [row["path_rho"] for row in found.values() if row["path_rho"] and row["variance"] != 0.0]
-    bound = summary(asked, made)["by_cell"][0]["bound"]
-    assert bound["rho"] == pytest.approx(2 * max(free))
-    assert bound["note"].startswith("exact counts on the way")
+    bound = spine_answer.solve(asked, made)[0]["guarantee"].to_dataset()
+    assert float(bound["rho"][0]) == pytest.approx(2 * max(free))
+    assert int(bound["records"][0]) == 2
 
 
 def test_what_is_known_exactly_and_what_it_changed_is_told(file: Path, tmp_path: Path) -> None:
     made = run(Question(str(file), "total", leaf_prior=adv.spine.NegativeBinomial(0.5, 40.0)), tmp_path)
-    answer = summary(Question(str(file), "total"), made)
-    assert "Whole_State: made-up state has" in " ".join(answer["exact"])
+    answer, _ = spine_answer.solve(Question(str(file), "total"), made)
+    assert "Whole_State: made-up state has" in answer.attrs["exact"]
     blocks = of_cell(made.files, 0).levels["Block"]
     assert blocks.exact == blocks.replaced > 0
     noisy = [row for row in rows(made).values() if row["level"] == "Block" and row["variance"] == 0.0]
     assert blocks.moved == pytest.approx(sum((row["noisy"] - row["mean"]) ** 2 for row in noisy))
-    assert answer["by_cell"][0]["exact"]["Block"] == blocks.exact
+    assert int(answer["levels"]["exact"].sel(level="Block")[0]) == blocks.exact
 
 
 def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file: Path, tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_readers_who_know_are_told_apart_where_the_release_contradicts_them(file
     mistaken = {code for code in blocks if found[code, 0]["status"] == "mistaken"}
     assert str(blocks[truth.argmax()]) in mistaken
     assert all(found[code, 0]["tail"] < 1e-3 for code in mistaken)
-    answer = summary(asked, wrong)["by_cell"][0]
-    assert answer["status"]["mistaken"] == len(mistaken)
-    assert not mistaken & {row["geocode"] for row in answer["worst"]}
-    assert {row["geocode"] for row in answer["mistaken"]} <= mistaken
+    answer, _ = spine_answer.solve(asked, wrong)
+    assert int(answer["statuses"]["blocks"].sel(status="mistaken")[0]) == len(mistaken)
+    assert not mistaken & set(answer["worst"]["geocode"].values.ravel())
+    assert set(answer["mistaken"]["geocode"].values.ravel()) <= mistaken
     bad = tmp_path / "bad.csv"
     bad.write_text("geocode,known\nx,1\n")
     with pytest.raises(ValueError, match="none of its 1 geocodes is a block of the file"):
@@ -212,7 +212,7 @@ def test_a_county_is_bound_to_its_place_and_what_was_half_written_is_swept(
         kept = one.read_bytes()
         one.write_bytes(other.read_bytes())
         other.write_bytes(kept)
-    for name in (".above.parquet.", "units/_chunks/.x.json.", "messages/1e-34/._manifest.json.", ".summary.json."):
+    for name in (".above.parquet.", "units/_chunks/.x.json.", "messages/1e-34/._manifest.json.", ".report.html."):
         (tmp_path / f"{name}{'0f' * 16}").write_bytes(b"half")
     again = run(asked, tmp_path, resume=True)
     assert (again.kept, again.damaged) == ((), (COUNTIES[0], *COUNTIES))
@@ -268,7 +268,7 @@ def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Questi
 def test_cells_keep_their_evidence_in_whatever_order_they_are_asked_for(done: Any, file: Path, tmp_path: Path) -> None:
     turned = Question(str(file), "detailed", CELLS[::-1], prior=0.2)
     told = [
-        {one["cell"]: one["log_evidence"] for one in summary(question, made)["by_cell"]}
+        spine_answer.solve(question, made)[0]["cells"]["log_evidence"].to_series().to_dict()
         for question, made in ((turned, run(turned, tmp_path)), (Question(str(file), "detailed", CELLS), done))
     ]
     assert list(told[0]) == [8, 1]
@@ -306,44 +306,47 @@ def test_priors_in_words() -> None:
 
 
 def test_the_summary_counts_leaves_and_puts_the_bound_beside_them(done: Any, asked: Question) -> None:
-    answer = summary(asked, done, (1.0, 2.0))
+    answer, _ = spine_answer.solve(asked, done, (1.0, 2.0))
     found = rows(done)
-    for one, cell in zip(answer["by_cell"], (1, 8), strict=True):
+    for cell in (1, 8):
         here = [row for (_, c), row in found.items() if c == cell and row["ratio"] is not None]
         ratios = np.array([row["ratio"] for row in here])
-        assert one["leaves"] == ratios.size == 70
-        assert one["ratio_quantiles"][4] == pytest.approx(np.median(ratios))
-        assert [row["share"] for row in one["thresholds"]] == [(ratios > 1).mean(), (ratios > 2).mean()]
-        assert one["worst"][0]["ratio"] == ratios.max()
+        one = {name: node.to_dataset().sel(cell=cell) for name, node in answer.children.items()}
+        assert int(one["cells"]["leaves"]) == ratios.size == 70
+        assert float(one["risk"]["ratio"].sel(quantile=0.5)) == pytest.approx(np.median(ratios))
+        assert one["thresholds"]["share"].values.tolist() == [(ratios > 1).mean(), (ratios > 2).mean()]
+        assert float(one["worst"]["ratio"][0]) == ratios.max()
         free = [row["path_rho"] * (1 + row["path_exact"]) for row in here if row["variance"] != 0.0]
         limit = adv.ZeroConcentratedDP(max(free)).ratio_bounds(0.2, 0.05)[1]
-        assert one["bound"]["ratio"] == pytest.approx(limit)
-        assert one["bound"]["share"] <= 0.05
+        assert float(one["bounds"]["ratio"].sel(prior=0.2, side="upper")) == pytest.approx(limit)
+        assert float(one["guarantee"]["share_above"]) <= 0.05
+
+
+REPORTED = (".html", ".nc", ".csv", ".svg")
 
 
 def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("spine", str(file), "--query", "detailed", "--cell", "1", "--cell", "1,0,0,2", "--prior", "1/5", "--out")
     answer = commands.answered(*command, str(out), silent=False)
-    assert (answer["pieces"], answer["kept"], answer["cells"]) == (3, [], [1, [1, 0, 0, 2]])
+    about = answer["attributes"]
+    assert (about["pieces"], about["kept"], about["cells"]) == (3, "[]", "[1, [1, 0, 0, 2]]")
     ours = contents(out)
-    assert ours.pop("summary.json")
-    assert b"Every block" in ours.pop("spine-1.html")
-    assert ours.pop("spine-8.html")
-    assert ours == contents(done.out)
+    assert b"Every block" in ours["report.html"]
+    assert {name: content for name, content in ours.items() if not name.endswith(REPORTED)} == contents(done.out)
     again = commands.run(*command, str(out))
     assert again.exit_code == 2
     assert "has results already: resume them" in again.stderr
     shown = commands.run(*command, str(out), "--resume", "--threshold", "1.5")
     assert shown.exit_code == 0, shown.stderr
     for words in (
-        "detailed, cell 8 (",
-        "others unknown",
-        "70 leaves in 3 pieces",
-        "bound, zCDP, failure 0.05",
-        "threshold",
+        "Every block: detailed",
+        "knows nothing of the others",
+        "In 70 blocks",
+        "zCDP",
+        "blocks have a ratio of 1.5 or more",
     ):
-        assert words in shown.stdout.replace("\u00a0", " ")
+        assert words in commands.flat(shown.stdout.replace("\u00a0", " "))
     for wrong, told in (
         (("--query", "elsewhere"), "query 'elsewhere' is not there"),
         (("--state", "4"), "state must be its FIPS code of 2 digits"),
@@ -368,9 +371,8 @@ def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path)
     command = [sys.executable, "-m", "adversary.desk.commands.cli", "spine", str(file), "--query", "detailed"]
     command += ["--prior", "0.2", "--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    for beside in ("summary.json", "spine-1.html", "spine-8.html"):
-        (tmp_path / beside).unlink()
-    assert contents(tmp_path) == contents(done.out)
+    ours = {name: content for name, content in contents(tmp_path).items() if not name.endswith(REPORTED)}
+    assert ours == contents(done.out)
 
 
 KILLED = """

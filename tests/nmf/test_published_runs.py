@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +31,11 @@ def test_a_state_has_both_parts_its_total_and_names(published: tuple[Path, dict[
     prior = ("--leaf-prior", "negative-binomial=0.5,8")
     answer = answered(folder, tmp_path / "out", "US_Person_PL", "total", "--state", "04", *prior)
     total = made["US_Person_PL_PROD"].truth["004"].sum() + made["US_Person_PL_PROD"].truth["104"].sum()
-    assert f"Whole_State: Arizona has {total} residents" in answer["exact"]
-    (one,) = answer["by_cell"]
-    assert (one["label"], answer["pieces"], one["leaves"]) == ("P1 total", 3, 11)
-    assert all(len(row["name"]) == 15 and row["geocode"].endswith(row["name"][-4:]) for row in one["worst"])
+    assert f"Whole_State: Arizona has {total} residents" in answer["attributes"]["exact"]
+    counted = (commands.number(answer, "label"), answer["attributes"]["pieces"], commands.number(answer, "leaves"))
+    assert counted == ("P1 total", 3, 11)
+    names, codes = (commands.numbers(answer, quantity, group="worst") for quantity in ("name", "geocode"))
+    assert all(len(name) == 15 and code.endswith(name[-4:]) for name, code in zip(names, codes, strict=True))
     above = pq.ParquetFile(tmp_path / "out/above.parquet").read().to_pylist()
     assert {row["geocode"]: row["name"] for row in above} == {
         "04": "Arizona",
@@ -44,22 +44,20 @@ def test_a_state_has_both_parts_its_total_and_names(published: tuple[Path, dict[
     }
     assert above[0]["mean"] == total
     assert sum(row["mean"] for row in above[1:]) == pytest.approx(total)
-    page = (tmp_path / "out/spine.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "P1 total" in page
-    assert one["worst"][0]["name"] in page
+    assert names[0] in page
     assert "What is known exactly" in page
-    assert json.loads((tmp_path / "out/summary.json").read_text())["exact"] == answer["exact"]
 
 
 def test_cells_are_asked_for_in_words(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:
     words = ("--cell", "Hispanic, 18 and over", "--cell", "0", "--county", "44001")
     answer = answered(published[0], tmp_path / "out", "US_Person_PL", "VOTINGAGE*HISPANIC", *words)
-    assert [(one["cell"], one["label"]) for one in answer["by_cell"]] == [
-        (3, "Hispanic, 18 and over"), (0, "not Hispanic, under 18"),
-    ]  # fmt: skip
-    assert answer["pieces"] == 1
-    page = (tmp_path / "out/spine-3.html").read_text(encoding="utf-8")
-    assert "votingage * hispanic, Hispanic, 18 and over" in page
+    labels = [(row["cell"], row["value"]) for row in commands.rows(answer, "label")]
+    assert labels == [(3, "Hispanic, 18 and over"), (0, "not Hispanic, under 18")]
+    assert answer["attributes"]["pieces"] == 1
+    page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert "votingage * hispanic: Hispanic, 18 and over, not Hispanic, under 18" in page
 
 
 @pytest.mark.parametrize(
@@ -71,9 +69,9 @@ def test_other_products_run_too(
 ) -> None:
     prior = ("--leaf-prior", "negative-binomial=0.5,4")
     answer = answered(published[0], tmp_path / "out", product, query, "--cell", cell, *prior)
-    (one,) = answer["by_cell"]
-    assert one["answered"] == one["leaves"] > 0
-    assert set(one["status"]) <= {"ok", "certain"}
+    assert commands.number(answer, "answered") == commands.number(answer, "leaves") > 0
+    statuses = {row["status"] for row in commands.rows(answer, "blocks") if row["value"]}
+    assert statuses <= {"ok", "certain"}
 
 
 def test_without_a_product_the_folders_are_named(published: tuple[Path, dict[str, Replica]], tmp_path: Path) -> None:

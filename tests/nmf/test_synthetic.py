@@ -282,34 +282,38 @@ def test_the_command_makes_a_file_and_another_checks_it(tmp_path: Path) -> None:
         "nmf", "synth", str(made), "--blocks", "120", "--counties", "2", "--seed", "5", "--shape", "2x2x1x3",
         "--query", "TOTAL", "--query", "detailed",
     )  # fmt: skip
-    assert found["synthetic"] is True
-    assert (found["blocks"], found["counties"], found["shape"]) == (120, 2, [2, 2, 1, 3])
-    assert found["queries"] == ["total", "detailed"]
-    assert found["bytes"] == sum(len(raw) for raw in contents(made).values())
+    assert found["attributes"]["synthetic"] == 1
+    assert [commands.number(found, name) for name in ("blocks", "counties")] == [120, 2]
+    assert commands.numbers(found, "shape") == [2, 2, 1, 3]
+    assert commands.numbers(found, "queries") == ["total", "detailed"]
+    assert commands.number(found, "bytes") == sum(len(raw) for raw in contents(made).values())
     told = commands.answered("nmf", "check", str(made))
-    assert told["problems"] == []
-    assert told["synthetic"] is True
-    assert told["product"] == "PL 94-171 persons"
-    assert [level["level"] for level in told["levels"]] == list(OF)
-    assert told["levels"][-1]["units"] == 120
-    state = {(one["query"], one["kind"]): one for one in told["levels"][1]["queries"]}
+    assert not commands.rows(told, "problem")
+    assert told["attributes"]["synthetic"] == 1
+    assert told["attributes"]["product"] == "PL 94-171 persons"
+    assert [row["level"] for row in commands.rows(told, "units", group="levels")] == list(OF)
+    assert commands.numbers(told, "units", group="levels")[-1] == 120
+    columns = ("level", "query", "kind", "shape", "largest_variance")
+    rows = list(zip(*(commands.numbers(told, name, group="queries") for name in columns), strict=True))
+    top, second = rows[0][0], next(row[0] for row in rows if row[0] != rows[0][0])
+    state = {row[1:3]: row[3:] for row in rows if row[0] == second}
     assert set(state) == {
         ("total", "measurement"), ("detailed", "measurement"), ("hhgq_total_lb", "constraint >="),
         ("hhgq_total_ub", "constraint <="),
     }  # fmt: skip
-    assert state["detailed", "measurement"]["shape"] == [2, 2, 1, 3]
-    assert state["hhgq_total_lb", "constraint >="]["variance"] is None
-    assert ("total", "constraint =") in {(one["query"], one["kind"]) for one in told["levels"][0]["queries"]}
+    assert state["detailed", "measurement"][0] == "2 x 2 x 1 x 3"
+    assert state["hhgq_total_lb", "constraint >="][1] is None
+    assert ("total", "constraint =") in {row[1:3] for row in rows if row[0] == top}
     shown = commands.printed("nmf", "check", str(made))
-    assert "SYNTHETIC" in shown
-    assert "nothing is missing or malformed" in shown
+    assert "synthetic" in shown
+    assert "Nothing is missing or malformed" in shown
     same = contents(nmf.synthesise(tmp_path / "again", nmf.Recipe(120, 2, 5, (2, 2, 1, 3), ("TOTAL", "detailed"))))
     assert same == contents(made)
 
 
 def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
     made = tmp_path / "state"
-    assert "SYNTHETIC: nobody in it exists" in commands.printed("nmf", "synth", str(made), "--blocks", "30")
+    assert "Nobody in it exists" in commands.printed("nmf", "synth", str(made), "--blocks", "30")
     again = commands.run("nmf", "synth", str(made), "--blocks", "30")
     assert again.exit_code == 2
     assert "it is not overwritten unless told so" in again.stderr

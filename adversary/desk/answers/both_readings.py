@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import xarray as xr
 
 from adversary._core import PERCENT, interval, percent
-from adversary.desk.kit import Card, Column, Document, Section, Table
+from adversary.desk.kit import Card, Column, Document, Section, Table, tabulate
 
 READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
 """The two posteriors of a release, and what they are called."""
@@ -99,26 +99,20 @@ def document(
 
 def intervals(tree: xr.DataTree, names: Mapping[str, str], measures: Sequence[str]) -> Table:
     """Every parameter of either posterior: single numbers, and both intervals."""
-    found, prob = tree["parameters"].to_dataset(), percent(tree.attrs["prob"])
-    heads = [Column(name, "number") for name in measures]
-    ends = [Column(f"{kind} {prob} interval", "posterior interval") for kind in ("shortest", "equal-tailed")]
-    table = Table(["posterior", "parameter", *heads, *ends], name="parameters")
-    for name in found["reading"].values:
-        for parameter, called in names.items():
-            at = found.sel(reading=name, parameter=parameter)
-            spans = (tuple(at[kind].values.tolist()) for kind in ("hdi", "eti"))
-            table.add(READINGS[str(name)], called, *(float(at[measure]) for measure in measures), *spans)
-    return table
+    prob = percent(tree.attrs["prob"])
+    columns = {name: Column(name, "number") for name in measures} | {
+        key: Column(f"{kind} {prob} interval", "posterior interval")
+        for key, kind in (("hdi", "shortest"), ("eti", "equal-tailed"))
+    }
+    called = {"reading": READINGS, "parameter": names}
+    heads = {"reading": "posterior", "parameter": "parameter", **columns}
+    return tabulate(tree["parameters"].to_dataset(), heads, name="parameters", called=called, missing="none")
 
 
 def side_by_side(tree: xr.DataTree, group: str, columns: Mapping[str, Column], name: str) -> Table:
     """Numbers of a group, a row for either posterior."""
-    found = tree[group].to_dataset()
-    table = Table(["posterior", *columns.values()], name=name)
-    for reading in found["reading"].values:
-        one = found.sel(reading=reading)
-        table.add(READINGS[str(reading)], *(float(one[key]) for key in columns))
-    return table
+    heads = {"reading": "posterior", **columns}
+    return tabulate(tree[group].to_dataset(), heads, name=name, called={"reading": READINGS}, missing="none")
 
 
 def hdi(tree: xr.DataTree, parameter: str, reading: str | None = None) -> tuple[float, float]:

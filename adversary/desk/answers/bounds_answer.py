@@ -14,7 +14,7 @@ import xarray as xr
 
 from adversary._core import PERCENT, as_array, blocks, check_probability, outward, outward_percent, percent, sentence
 from adversary.desk import figures
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import (
     ApproximateDP,
@@ -171,14 +171,11 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
     ladder: dict[str, Any] = {"rho": rho} if rho else {"guarantees": {name: guarantee}} if mu else {}
     drawn = noise_figures({name: guarantee, **same}, ladder)
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
-    powers = Table([Column("false alarms", "probability"), Column("detections at most", "% at most")], name="tests")
-    for level, most in zip(tests["level"].values, tests["power"].values, strict=True):
-        powers.add(float(level), float(most))
+    alarms = {"level": ("false alarms", "probability"), "power": ("detections at most", "% at most")}
+    powers = tabulate(tests, alarms, name="tests")
     simple = "simple_epsilon" in epsilon
-    heads = ["epsilon (tight)", "epsilon (simple)"] if simple else ["epsilon"]
-    ladders = Table([Column("delta", "parameter"), *(Column(head, "at most") for head in heads)], name="epsilon")
-    for i, delta in enumerate(epsilon["delta"].values):
-        ladders.add(float(delta), *(float(epsilon[one][i]) for one in epsilon.data_vars))
+    heads = {"epsilon": "epsilon (tight)", "simple_epsilon": "epsilon (simple)"} if simple else {"epsilon": "epsilon"}
+    ladders = epsilon_table(epsilon, heads)
     power, at_delta = powers.rows[len(powers.rows) // 2], ladders.rows[-1]
     return Document(
         name,
@@ -192,6 +189,12 @@ def document(guarantee: Guarantee, parameters: Mapping[str, float], tree: xr.Dat
             _summary(tree),
         ],
     )
+
+
+def epsilon_table(epsilon: xr.Dataset, heads: Mapping[str, str]) -> Table:
+    """Epsilon by delta, a column for each array."""
+    columns = {name: (head, "at most") for name, head in heads.items()}
+    return tabulate(epsilon, {"delta": ("delta", "parameter"), **columns}, name="epsilon")
 
 
 def noise_figures(named: Mapping[str, Guarantee], ladder: Mapping[str, Any]) -> dict[str, Figure]:
@@ -274,20 +277,15 @@ def noise_sections(
 def belief_section(tree: xr.DataTree) -> Section:
     """The groups that `beliefs` makes, as a section."""
     found, of_any = tree["beliefs"].to_dataset(), tree["any_prior"].to_dataset()
-    columns = [
-        Column("prior", "probability"),
-        Column("posterior", "% interval"),
-        Column("ratio", "interval"),
-        Column("difference (points)", "points interval"),
-    ]
+    columns = {
+        "prior": ("prior", "probability"), "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
+        "difference": ("difference (points)", "points interval"), "largest_f1": ("largest F1", "at most"),
+    }  # fmt: skip
     scored = "largest_f1" in found
-    table = Table([*columns, *[Column("largest F1", "at most")] * scored], name="beliefs")
-    for i, prior in enumerate(found["prior"].values):
-        one = found.isel(prior=i)
-        cells = [_ends(one["posterior"]), _ends(one["ratio"]), _ends(one["difference"], 1e-15)]
-        table.add(float(prior), *cells, *([float(one["largest_f1"])] if scored else []))
-    most = _ends(of_any["difference"], 1e-15)
-    table.add("any", None, _ends(of_any["ratio"]), most, *[None] * scored)
+    kept = found.assign(difference=_exact(found["difference"]))
+    table = tabulate(kept, {name: columns[name] for name in columns if scored or name != "largest_f1"}, name="beliefs")
+    most = tuple(map(float, _exact(of_any["difference"]).values))
+    table.add("any", None, tuple(map(float, of_any["ratio"].values)), most, *[None] * scored)
     return Section(
         "Beliefs about one person",
         f"{sentence(_chance(float(found.attrs['failure'])))}, no adversary's probability moves by more than "
@@ -296,10 +294,9 @@ def belief_section(tree: xr.DataTree) -> Section:
     )
 
 
-def _ends(side: xr.DataArray, rounding: float = 0.0) -> tuple[float, float]:
-    """(lower, upper); what is only the rounding error of a subtraction is 0."""
-    low, high = (float(end) * (abs(float(end)) > rounding) if rounding else float(end) for end in side.values)
-    return low, high
+def _exact(difference: xr.DataArray) -> xr.DataArray:
+    """What is only the rounding error of a subtraction is 0."""
+    return difference.where(np.abs(difference) > 1e-15, 0.0)
 
 
 def _summary(tree: xr.DataTree) -> Section:

@@ -25,10 +25,11 @@ from adversary.desk.answers.bounds_answer import (
     beliefs,
     card,
     certain,
+    epsilon_table,
     noise_figures,
     noise_sections,
 )
-from adversary.desk.kit import Column, Document, Section, Table
+from adversary.desk.kit import Column, Document, Section, Table, tabulate
 from adversary.policy.census import SCENARIOS, Cells, CensusScenario, scenario
 from adversary.privacy.definitions import GaussianDP, ZeroConcentratedDP, simple_epsilon
 
@@ -132,13 +133,11 @@ def _epsilons(made: CensusScenario, deltas: Sequence[float]) -> xr.Dataset:
 def document_of_every(tree: xr.DataTree) -> Document:
     """The answer of `solve_every` for people."""
     found = tree["scenarios"].to_dataset()
-    rho = [Column("rho", "number"), Column("printed rho", "parameter")]
-    table = Table(["scenario", "concern", Column("queries", "count"), *rho], name="scenarios")
-    for name in found["scenario"].values:
-        one = found.sel(scenario=name)
-        printed = float(one["rho_printed"])
-        cells = str(one["concern"].values), int(one["queries"]), float(one["rho"])
-        table.add(str(name), *cells, None if np.isnan(printed) else printed)
+    columns = {
+        "scenario": "scenario", "concern": "concern", "queries": ("queries", "count"), "rho": ("rho", "number"),
+        "rho_printed": ("printed rho", "parameter"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="scenarios")
     short = [str(name) for name in found["scenario"].values if _shortfall(found.sel(scenario=name)) is not None]
     least, most = (str(found["scenario"].values[int(pick(found["rho"].values))]) for pick in (np.argmin, np.argmax))
     said = f"The printed rho of {', '.join(short)} is less than the sum of the paper's own tables, which is used here."
@@ -163,7 +162,7 @@ def document(made: CensusScenario, tree: xr.DataTree) -> Document:
     ladder = {"rho": rho, "guarantees": {"exact composition": made.loss}}
     drawn = noise_figures({"exact composition": made.loss, "zCDP": ZeroConcentratedDP(rho)}, ladder)
     tests, epsilon = tree["tests"].to_dataset(), tree["epsilon"].to_dataset()
-    powers, epsilons = _power_table(tests), _epsilon_table(epsilon)
+    powers, epsilons = _power_table(tests), epsilon_table(epsilon, HEADS)
     at, (_, most), _, allowed = powers.rows[len(powers.rows) // 2]
     beside = (
         f"; zCDP alone would allow {outward_percent(allowed, True)}{PERCENT}",
@@ -207,26 +206,17 @@ def _shortfall(one: xr.Dataset) -> float | None:
 
 
 def _power_table(tests: xr.Dataset) -> Table:
-    columns = [
-        Column("false alarms", "probability"),
-        Column("exact composition, certified", "% certified"),
-        Column("Gaussian, same rho", "probability"),
-        Column("zCDP allows", "% at most"),
-    ]
-    table = Table(columns, title="Detections of the best test (power)", name="tests")
-    for level in tests["level"].values:
-        one = tests.sel(level=level)
-        low, high = map(float, one["power"].values)
-        table.add(float(level), (low, high), float(one["gaussian_power"]), float(one["zcdp_power"]))
-    return table
+    columns = {
+        "level": ("false alarms", "probability"), "power": ("exact composition, certified", "% certified"),
+        "gaussian_power": ("Gaussian, same rho", "probability"), "zcdp_power": ("zCDP allows", "% at most"),
+    }  # fmt: skip
+    return tabulate(tests, columns, title="Detections of the best test (power)", name="tests")
 
 
-def _epsilon_table(epsilon: xr.Dataset) -> Table:
-    heads = ("exact composition", "Gaussian, same rho", "zCDP (tight)", "zCDP (simple)")
-    table = Table([Column("delta", "parameter"), *(Column(head, "at most") for head in heads)], name="epsilon")
-    for i, delta in enumerate(epsilon["delta"].values):
-        table.add(float(delta), *(float(epsilon[one][i]) for one in epsilon.data_vars))
-    return table
+HEADS = {
+    "epsilon": "exact composition", "gaussian_epsilon": "Gaussian, same rho", "zcdp_epsilon": "zCDP (tight)",
+    "simple_epsilon": "zCDP (simple)",
+}  # fmt: skip
 
 
 def _query_section(made: CensusScenario) -> Section:

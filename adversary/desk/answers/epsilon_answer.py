@@ -107,7 +107,7 @@ def _count(file: ProfileFile) -> int:
 
 
 def _summary(recommended: Recommended) -> xr.Dataset:
-    """Recommendations, and of the reader who binds what is tolerated and the most that is reached at that epsilon."""
+    """Recommendations; of the adversary who binds what is tolerated and the most that is reached at that epsilon."""
     every = recommended.values()
     fields = ("epsilon", "loss", "inclusion", "value", "attained", "method", "status", "words")
     columns: dict[str, Any] = {name: ("profile", np.array([getattr(one, name) for one in every])) for name in fields}
@@ -122,7 +122,7 @@ def _summary(recommended: Recommended) -> xr.Dataset:
 
 
 def _binding(one: Recommendation) -> tuple[float, float, float]:
-    """Tolerated ratio, ratio and posterior of the reader who binds, where there is one."""
+    """Tolerated ratio, ratio and posterior of the adversary who binds, where there is one."""
     if not (one.attained and one.status == BOUNDED):
         return np.nan, np.nan, np.nan
     where = one.inclusion, one.value, one.epsilon, "upper", one.statistic
@@ -218,7 +218,7 @@ def _card(recommended: Recommended) -> Card:
 
 
 def _place(prior: float) -> str:
-    """A prior of the reader who binds; 0 is a limit."""
+    """A prior of the adversary who binds; 0 is a limit."""
     return "" if np.isnan(prior) else "towards 0" if prior == 0.0 else share(prior)
 
 

@@ -11,16 +11,7 @@ import xarray as xr
 from adversary._core import Floats, listed, logit, outward, share
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
-from adversary.desk.kit import (
-    Column,
-    Figure,
-    Measured,
-    Section,
-    Table,
-    audit_words,
-    of_reader,
-    readers_of,
-)
+from adversary.desk.kit import Figure, Section, Table, audit_words, of_reader, readers_of, tabulate
 from adversary.desk.kit.audit_words import called
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
@@ -228,8 +219,7 @@ def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
     title = f"{LEARNED}, truth {prefix}" if prefix else LEARNED
     if not found:
         return [Section(title, lines[0], lines[1:])]
-    several = isinstance(scenario.adversary, dict)
-    tables = [_steps(found["adversaries"], several, prefix), _limits(found["limits"], several, prefix)]
+    tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
     return [Section(title, lines[0], lines[1:], tables, figures(scenario, tree, found, prefix), [NOTE])]
 
 
@@ -244,58 +234,34 @@ def figures(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datase
 
         return exact_figures.odds_moved(found["limits"], moved)
 
-    return [Figure("_".join(filter(None, [prefix, "odds"])), draw, CAPTION)]
+    return [Figure(_file(prefix, "odds"), draw, CAPTION)]
 
 
-def _steps(people: xr.Dataset, several: bool, prefix: str) -> Table:
-    columns: list[Column | str] = [
-        *["adversary"] * several,
-        Column("prior", "probability"),
-        Column("given the totals", "probability"),
-        Column("ratio", "number"),
-        Column("expected posterior", "probability"),
-        Column("ratio given totals", "number"),
-    ]
-    table = Table(columns, name="_".join(filter(None, [prefix, "adversaries"])))
-    for one in (people.sel(adversary=name) for name in people["adversary"].values):
-        means = [
-            _known(float(one[key]), Measured(float(one[key]), float(one["mcse"].sel(measure=key))))
-            for key in ("posterior_mean", "ratio_mean")
-        ]
-        prior, given, ratio = (float(one[key]) for key in ("prior", "given", "invariant_ratio"))
-        table.add(*[str(one["adversary"].item())] * several, prior, given, _known(ratio, ratio), *means)
-    return table
+def _steps(people: xr.Dataset, prefix: str) -> Table:
+    columns = {
+        "adversary": "adversary", "prior": ("prior", "probability"), "given": ("given the totals", "probability"),
+        "invariant_ratio": ("ratio", "number"), "posterior_mean": ("expected posterior", "probability"),
+        "ratio_mean": ("ratio given totals", "number"),
+    }  # fmt: skip
+    return tabulate(people, columns, name=_file(prefix, "adversaries"), missing=audit_words.UNRELIABLE)
 
 
-def _known(x: float, cell: Any) -> Any:
-    return audit_words.UNRELIABLE if np.isnan(x) else cell
+def _limits(limits: xr.Dataset, prefix: str) -> Table:
+    columns = {
+        "adversary": "adversary", "definition": "guarantee", "single_record_bound": ("one record", "at most"),
+        "prob_beyond_single_record": ("P(beyond it)", "probability"), "k": ("k", "count"),
+        "loss_bound": ("for k", "at most"), "semi_adjacency_bound": ("for a(t)", "at most"),
+        "achieved": ("reached", "at most"),
+    }  # fmt: skip
+    if bool((limits["failure"] > 0.0).any()):
+        columns["failure"] = ("failure probability", "probability")
+    names = {"definition": {str(name): called(str(name)) for name in limits["definition"].values}}
+    name, missing = _file(prefix, "limits"), audit_words.UNRELIABLE
+    return tabulate(limits, columns, name=name, called=names, missing=missing)
 
 
-def _limits(limits: xr.Dataset, several: bool, prefix: str) -> Table:
-    uncertain = bool((limits["failure"] > 0.0).any())
-    columns: list[Column | str] = [
-        *["adversary"] * several,
-        "guarantee",
-        Column("one record", "at most"),
-        Column("P(beyond it)", "probability"),
-        Column("k", "count"),
-        Column("for k", "at most"),
-        Column("for a(t)", "at most"),
-        Column("reached", "at most"),
-        *[Column("failure probability", "probability")] * uncertain,
-    ]
-    table = Table(columns, name="_".join(filter(None, [prefix, "limits"])))
-    for name in limits["adversary"].values:
-        for definition in limits["definition"].values:
-            one = limits.sel(adversary=name, definition=definition)
-            beyond, reached = (float(one[key]) for key in ("prob_beyond_single_record", "achieved"))
-            bounds = (float(one[key]) for key in ("loss_bound", "semi_adjacency_bound"))
-            single, failure = float(one["single_record_bound"]), float(one["failure"])
-            table.add(
-                *[str(name)] * several, called(str(definition)), single, _known(beyond, beyond), int(one["k"]), *bounds,
-                _known(reached, reached), *[failure] * uncertain,
-            )  # fmt: skip
-    return table
+def _file(prefix: str, name: str) -> str:
+    return "_".join(filter(None, [prefix, name]))
 
 
 def exact_section(scenario: Scenario, tree: xr.DataTree) -> Section | None:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from adversary._core import exactly, listed
 from adversary.desk.files import Published
-from adversary.desk.kit import Column, Figure, Section, Table
+from adversary.desk.kit import Column, Figure, Section, Table, tabulate
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import simple_epsilon
 from adversary.privacy.invariants import LARGEST_COUNT, READINGS, compose_then_extend, extend_then_compose
@@ -248,10 +248,9 @@ def _parameters(one: xr.Dataset) -> str:
 
 
 def _composition(found: xr.Dataset, releases: int) -> Table:
-    epsilons = [Column(f"epsilon at delta {delta:g}", "at most") for delta in DELTAS]
-    columns: list[Column | str] = ["order", Column("advantage of the best test", "at most"), *epsilons]
-    table = Table(columns, title=f"{releases} releases beside the same totals", name="composition")
-    for order, text in ORDERS.items():
-        one = found.sel(order=order)
-        table.add(text, float(one["advantage"]), *map(float, one["epsilon"]))
-    return table
+    at = {f"at {delta:g}": found["epsilon"].sel(delta=delta, drop=True) for delta in DELTAS}
+    columns = {"order": "order", "advantage": ("advantage of the best test", "at most")} | {
+        f"at {delta:g}": (f"epsilon at delta {delta:g}", "at most") for delta in DELTAS
+    }
+    title, shown = f"{releases} releases beside the same totals", found[["advantage"]].assign(at)
+    return tabulate(shown, columns, title=title, name="composition", called={"order": ORDERS})

@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import figure_of, outward, percent
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import MOST_RECORDS, TableFile
-from adversary.desk.kit import Column, Figure, Section, Table
+from adversary.desk.kit import Column, Figure, Section, Table, tabulate
 from adversary.driver import UNRELIABLE
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import VectorNoise, compare_costs, sensitivity_space
@@ -171,23 +171,17 @@ def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
 
 
 def _cells(file: TableFile, found: xr.Dataset) -> Table:
-    kinds = {
-        "prior": Column("prior", "probability"),
-        "given": Column("given the margins", "probability"),
-        "invariant_ratio": Column("ratio", "number"),
-        "posterior": Column("after the release", "probability"),
-        "ratio": Column("ratio given margins", "number"),
-        "mean": Column("expected count", "number"),
-    }
-    shown = [name for name in kinds if name in found]
-    columns = [*(Column(name, "count") for name in file.invariants.features), *(kinds[name] for name in shown)]
-    table = Table(columns, title="Where an unknown record is", name="table")
-    for i in range(found.sizes["row"]):
-        for j in range(found.sizes["column"]):
-            values = {name: float(found[name][i, j]) for name in shown}
-            absent = {name: UNRELIABLE if name != "ratio" else "–" for name in shown}
-            table.add(i + 1, j + 1, *(absent[name] if np.isnan(x) else x for name, x in values.items()))
-    return table
+    row, column = file.invariants.features
+    columns = {
+        "row": (row, "count"), "column": (column, "count"), "prior": ("prior", "probability"),
+        "given": ("given the margins", "probability"), "invariant_ratio": ("ratio", "number"),
+        "posterior": ("after the release", "probability"), "ratio": ("ratio given margins", "number"),
+        "mean": ("expected count", "number"),
+    }  # fmt: skip
+    places = {dim: np.arange(1, found.sizes[dim] + 1) for dim in ("row", "column")}
+    shown = {name: columns[name] for name in columns if name in places or name in found}
+    title, absent = "Where an unknown record is", {"ratio": {None: "–"}}
+    return tabulate(found.assign_coords(places), shown, title=title, name="table", missing=UNRELIABLE, called=absent)
 
 
 def _bounds(found: Mapping[str, xr.Dataset]) -> Table:

@@ -44,7 +44,7 @@ def explain_command(
     mu: Annotated[str | None, typer.Option(help="Gaussian DP with this mu.", metavar="NUMBER")] = None,
     prior: Annotated[
         list[str] | None,
-        typer.Option(help="Where a reader starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
+        typer.Option(help="Where an adversary starts, such as 0.1 or 1/864; may be repeated.", metavar="P"),
     ] = None,
     failure: Annotated[
         str | None,

@@ -7,17 +7,17 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
-from rich.console import Console
-from rich.text import Text
+import xarray as xr
 
-from adversary.desk.commands.options import SEED, Json, extras, one_line_errors
-from adversary.desk.kit import screen, tell
+from adversary.desk.commands.options import SEED, Form, Json, Out, Quiet, answering, extras
+from adversary.desk.kit import Card, Document, Section, tabulate
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
 
 SHOWN = 20
-"""Problems on the screen; `--json` has them all."""
+"""Problems on the screen and the page; JSON has them all."""
 
 nmf_command = typer.Typer(no_args_is_help=True)
 
@@ -45,21 +45,30 @@ def synth_command(
         bool, typer.Option("--overwrite", help="Take the place of a Noisy Measurement File of that name.")
     ] = False,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
-    """A made-up population, with noise as in the redistricting release of 2020; nobody in it exists."""
-    with one_line_errors():
+    """A synthetic population, with noise as in the redistricting release of 2020; nobody in it exists."""
+    with answering(form, as_json, quiet) as answer:
         _need_arrow()
         recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
         began = time.perf_counter()
         made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
         seconds = time.perf_counter() - began
         size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
-    answer = {
-        "directory": str(made), "synthetic": True, "blocks": recipe.blocks, "counties": recipe.county_number,
-        "seed": recipe.seed, "shape": list(recipe.shape), "queries": [one.file_name for one in recipe.asked],
-        "areas": recipe.area_number, "bytes": size, "seconds": round(seconds, 3),
-    }  # fmt: skip
-    tell(answer, _show, as_json)
+        numbers = {
+            "blocks": recipe.blocks, "counties": recipe.county_number, "seed": recipe.seed, "areas": recipe.area_number,
+            "bytes": size, "seconds": round(seconds, 3), "shape": ("axis", list(recipe.shape)),
+            "queries": ("query", [one.file_name for one in recipe.asked]),
+        }  # fmt: skip
+        tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
+        tree.attrs = {"directory": str(made), "synthetic": 1}
+        said = (
+            f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, {len(recipe.asked)} "
+            f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
+        )
+        note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
+        answer(Document("Synthetic Noisy Measurement File", tree, ["file"], Card(said), [note]))
 
 
 @nmf_command.command("check", epilog="Example: adversary nmf check county")
@@ -68,13 +77,16 @@ def check_command(
     product: Annotated[
         str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
     ] = None,
+    out: Out = None,
     as_json: Json = False,
+    form: Form = "text",
+    quiet: Quiet = False,
 ) -> None:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
-    with one_line_errors():
+    with answering(form, as_json, quiet, out) as answer:
         _need_arrow()
         found = check.contents(directory, product, progress=True)
-    tell(found, _show_contents, as_json)
+        answer(_contents(found))
     if found["problems"]:
         print(f"{len(found['problems'])} problems", file=sys.stderr)
         raise typer.Exit(1)
@@ -93,43 +105,47 @@ def _shape(text: str) -> tuple[int, ...]:
         raise ValueError(f"--shape must be four numbers such as 8x2x2x63, got {text!r}") from None
 
 
-def _show(answer: dict[str, Any], console: Console) -> None:
-    console.print(
-        Text(
-            f"{answer['directory']}: {answer['blocks']:,} made-up blocks in {answer['counties']} counties, "
-            f"{len(answer['queries'])} queries, {answer['bytes'] / 2**20:,.1f} MiB in {answer['seconds']:.1f} s"
-        )
-    )
-    console.print(Text("SYNTHETIC: nobody in it exists. README.md says how it was made; truth.parquet has the counts."))
-
-
-def _show_contents(found: dict[str, Any], console: Console) -> None:
-    """Print it."""
-    size = f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files"
-    made_up = "; SYNTHETIC, its population is made up" if found["synthetic"] else ""
-    console.print(Text(f"{found['directory']}: {found['product']}, {size}{made_up}"))
-    for level in found["levels"]:
-        units = f"{level['units']:,}"
-        table = screen.table(
-            f"{level['level']}: {units} units", ("query", "kind", "shape"), ("units", "measured", "variance")
-        )
-        for query in level["queries"]:
-            shape = " x ".join(map(str, query["shape"] or ()))
-            screen.add(
-                table, query["query"], query["kind"], shape, f"{query['units']:,}", f"{query['measured']:,}",
-                _range(query["variance"]),
-            )  # fmt: skip
-        screen.put(table, console)
+def _contents(found: dict[str, Any]) -> Document:
+    """What `nmf.check.contents` found."""
+    rows = [(level["level"], query) for level in found["levels"] for query in level["queries"]]
+    ends = np.array([query["variance"] or (np.nan, np.nan) for _, query in rows]).reshape(-1, 2)
+    columns = {
+        "level": [level for level, _ in rows],
+        **{name: [query[name] for _, query in rows] for name in ("query", "kind", "units", "measured")},
+        "shape": [" x ".join(map(str, query["shape"] or ())) for _, query in rows],
+        "least_variance": ends[:, 0],
+        "largest_variance": ends[:, 1],
+    }
     problems = found["problems"]
-    console.print("", Text(f"{len(problems)} problems" if problems else "nothing is missing or malformed"), sep="\n")
-    for problem in problems[:SHOWN]:
-        console.print(Text(problem), soft_wrap=True)
-    if len(problems) > SHOWN:
-        console.print(Text(f"and {len(problems) - SHOWN} more"))
-
-
-def _range(variance: list[float] | None) -> str:
-    if variance is None:
-        return "exact"
-    low, high = (f"{one:.4g}" for one in variance)
-    return low if low == high else f"{low} to {high}"
+    groups = {
+        "levels": xr.Dataset(
+            {"units": ("level", [one["units"] for one in found["levels"]])},
+            {"level": [one["level"] for one in found["levels"]]},
+        ),
+        "queries": xr.Dataset({name: ("row", np.array(values)) for name, values in columns.items()}),
+        "problems": xr.Dataset({"problem": ("place", np.array(problems, dtype=str))}),
+    }
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
+    tree.attrs["synthetic"] = int(found["synthetic"])
+    heads = {
+        "row": ("", "count"), "level": "level", "query": "query", "kind": "kind",
+        "shape": "shape", "units": ("units", "count"), "measured": ("measured", "count"),
+        "least_variance": ("variance, from", "number"), "largest_variance": ("to", "number"),
+    }  # fmt: skip
+    wrong = [*problems[:SHOWN], *[f"and {len(problems) - SHOWN} more"] * (len(problems) > SHOWN)]
+    levels = {"level": "level", "units": ("units", "count")}
+    many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+    return Document(
+        f"{found['directory']}: {found['product']}",
+        tree,
+        list(groups),
+        Card(f"{many}." if problems else "Nothing is missing or malformed.", "violated" if problems else "holds"),
+        [f"{found['bytes'] / 2**20:,.1f} MiB in {found['files']:,} files."],
+        [
+            *[Section("What is missing or malformed", paragraphs=wrong)] * bool(problems),
+            Section("Levels", tables=[tabulate(groups["levels"], levels, name="levels")]),
+            Section("Queries", tables=[tabulate(groups["queries"], heads, name="queries", missing="exact")]),
+        ],
+        ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"]),
+    )

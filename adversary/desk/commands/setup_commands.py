@@ -15,7 +15,7 @@ import xarray as xr
 import adversary
 from adversary._core import NAME, __version__
 from adversary.desk.commands.options import Form, Json, Out, Quiet, answering
-from adversary.desk.kit import Card, Column, Document, Section, Table
+from adversary.desk.kit import Card, Document, Section, Table, tabulate
 
 MISSING = "not installed"
 COMPILER = "none: models that PyMC samples itself run slower"
@@ -89,23 +89,21 @@ def _writable(folder: Path) -> bool:
 def document(tree: xr.DataTree) -> Document:
     """The answer of `examine` for people."""
     machine, packs, places = (tree[name].to_dataset() for name in ("machine", "packages", "caches"))
-    installed = Table(["package", "version", "needed for"], name="packages")
-    for name in packs["package"].values:
-        one = packs.sel(package=name)
-        installed.add(str(name), str(one["version"].values), str(one["extra"].values) or "everything")
+    needed = {"extra": {"": "everything"}}
+    heads = {"package": "package", "version": "version", "extra": "needed for"}
+    installed = tabulate(packs, heads, name="packages", called=needed)
     missing = packs.where(packs["version"] == MISSING, drop=True)
     extras = sorted({str(extra) for extra in missing["extra"].values})
-    kept = Table(["compiled by", "folder", "writable"], name="caches")
-    for name in places["cache"].values:
-        one = places.sel(cache=name)
-        kept.add(str(name), str(one["folder"].values), "yes" if bool(one["writable"]) else "no")
+    kept = tabulate(
+        places.assign(writable=("cache", np.where(places["writable"], "yes", "no"))),
+        {"cache": "compiled by", "folder": "folder", "writable": "writable"},
+        name="caches",
+    )
     compiler = str(machine["compiler"].values)
     warnings = [f"Extra `{name}` is not installed: pip install '{NAME}[{name}]'." for name in extras if name]
     warnings += [f"Code compiled by {row[0]} is compiled again in every run." for row in kept.rows if row[2] == "no"]
-    here = Table(["", Column("value")], name="machine")
-    here.add("cores", str(int(machine["cores"])))
-    here.add("Python", str(machine["python"].values))
-    here.add("system", str(machine["system"].values))
+    known = {"cores": "cores", "python": "Python", "system": "system"}
+    here = Table(["", "value"], [(head, str(machine[name].item())) for name, head in known.items()], name="machine")
     here.add("C++ compiler", compiler or COMPILER)
     return Document(
         f"adversary {__version__}",

@@ -48,7 +48,7 @@ ORANGE = COLOURS[1]
 def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     """Posterior and ratio against the released value of the lowest level, with how probable each value is.
 
-    With more levels (or cells) a line is the average over all other releases at that value; for a single reader the
+    With more levels (or cells) a line is the average over all other releases at that value; for a single adversary the
     band holds the central 90 % of them.
     """
     readers = readers_of(scenario)
@@ -135,7 +135,7 @@ def _posterior_axis(ax: Axes, *, log: bool) -> None:
 
 
 def _wide(risk: xr.Dataset) -> bool:
-    """Whether the readers' priors call for a log axis."""
+    """Whether the adversaries' priors call for a log axis."""
     return float(risk["prior"].max()) > 10.0 * float(risk["prior"].min()) > 0.0
 
 
@@ -326,11 +326,14 @@ def tests(scenario: Scenario, tree: xr.DataTree) -> Figure:
     for name, reader in readers.items():
         if "adversary" in found.dims and name not in found["adversary"].values:
             continue
+        if float(of_reader(tree["risk"].to_dataset(), name)["prior"]) in (0.0, 1.0):
+            continue  # exact counts have told all: there is nothing to test
         if not any(same_law(reader, one) for one in shown):  # a prior alone changes no test
             shown.append(reader)
             one = of_reader(found, name)
             points[f"adversary {name}".strip()] = (one["level"].values, one["detections"].values)
-    return trade_off({**curves, "this release, others known": scenario.plan.privacy_loss()}, points)
+    own = scenario.plan.privacy_loss()
+    return trade_off({**curves, f"this release{stretched or ', others known'}": own.group(records)}, points)
 
 
 def repeated(tree: xr.DataTree, count: str, name: str) -> Figure:

@@ -29,7 +29,7 @@ RARE = 1e-4
 
 @styled
 def posterior_by_prior(within: Guarantee, chance: float, priors: Sequence[float]) -> Figure:
-    """Between which posteriors a reader may end, at every prior: on plain axes, and on log axes for rare traits.
+    """Between which posteriors an adversary may end, at every prior: on plain axes, and on log axes for rare traits.
 
     Parameters
     ----------

@@ -6,29 +6,26 @@ in its title.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from scipy.special import gammaincc, gammaln, ndtr
-
-from adversary._core import Floats, as_array, interval, percent
-from adversary.analyst.bounded import Flat, NormalInverseGamma, Prior, largest_variance, mean_range
-
-if TYPE_CHECKING:
-    from adversary.analyst.bounded import Posterior
 from collections.abc import Callable, Iterator, Mapping
 from itertools import cycle
+from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from scipy.special import ndtr
 
-from adversary.analyst.bounded import Posterior
+from adversary._core import Floats, as_array, interval, percent
+from adversary.analyst.bounded import Flat, NormalInverseGamma, Posterior, Prior, largest_variance
 from adversary.desk.kit import BLUE, BOUND, COLOURS, GREY, INK, LIGHT, PARAMETERS, panel_title, styled, title
 
-PRIOR_POINTS = 4001
+PRIOR_POINTS = 1201
+"""Of the other parameter, over which a prior is summed."""
+DRAWS, SEED = 20_000, 2020
+"""Of a posterior, over which a new value is averaged."""
 
 
 def prior_marginal(
@@ -38,69 +35,28 @@ def prior_marginal(
 
     None where the prior has none (flat without the bounds), or where it is a function of the user's.
     """
-    if isinstance(prior, Flat):
-        return _flat(name, x, bounds) if constrained else None
-    if not isinstance(prior, NormalInverseGamma):
+    flat = isinstance(prior, Flat)
+    if not isinstance(prior, (Flat, NormalInverseGamma)) or (flat and not constrained):
         return None
-    kernel = _mean if name == "mu" else _deviation
-    return kernel(prior, x, bounds, constrained) / (_mass(prior, bounds) if constrained else 1.0)
+    a, b = bounds
+    means, deviations = np.linspace(a, b, PRIOR_POINTS), np.linspace(0.0, (b - a) / 2.0, PRIOR_POINTS)[1:]
+    if isinstance(prior, NormalInverseGamma):
+        mu0, kappa0, s0 = (float(as_array(getattr(prior, key))) for key in ("mu0", "kappa0", "s0"))
+        near = mu0 + s0 / np.sqrt(kappa0) * np.sinh(np.linspace(-9.0, 9.0, PRIOR_POINTS))
+        means = np.union1d(means, near) if not constrained else np.union1d(means, np.clip(near, a, b))
+        deviations = np.union1d(deviations, s0 * np.geomspace(1e-3, 1e4, PRIOR_POINTS))
 
+    def density(mu: Floats, sigma: Floats) -> Floats:
+        feasible = (sigma**2 <= (mu - a) * (b - mu)) | (not constrained)
+        return np.where(feasible, np.exp(prior.log_prob(mu, sigma**2)) * 2.0 * sigma, 0.0)
 
-def _flat(name: str, x: Floats, bounds: tuple[float, float]) -> Floats:
-    """Uniform over the feasible region, whose area on the unit interval is 1/6."""
-    width = bounds[1] - bounds[0]
-    if name == "mu":
-        return np.asarray(6.0 * largest_variance((x - bounds[0]) / width) / width)
-    s = np.maximum(x, 0.0) / width
-    return np.asarray(24.0 * s * np.sqrt(np.maximum(0.25 - s**2, 0.0)) / width)
-
-
-def _numbers(prior: NormalInverseGamma) -> tuple[float, float, float, float]:
-    """mu0, kappa0, nu0 and s0 of a single prior."""
-    mu0, kappa0, nu0, s0 = (float(as_array(x)) for x in (prior.mu0, prior.kappa0, prior.nu0, prior.s0))
-    return mu0, kappa0, nu0, s0
-
-
-def _mean(prior: NormalInverseGamma, mu: Floats, bounds: tuple[float, float], constrained: bool) -> Floats:
-    """Student's t, times the probability of sigma2 <= (mu - a)(b - mu) given mu under the bounds."""
-    mu0, kappa0, nu0, s0 = _numbers(prior)
-    scale2 = s0**2 / kappa0
-    log = gammaln((nu0 + 1.0) / 2.0) - gammaln(nu0 / 2.0) - 0.5 * np.log(np.pi * nu0 * scale2)
-    density = np.exp(log - (nu0 + 1.0) / 2.0 * np.log1p((mu - mu0) ** 2 / (nu0 * scale2)))
+    at = np.maximum(x, np.finfo(np.float64).tiny ** 0.25) if name == "sigma" else x
+    joint = density(means[:, None], at) if name == "sigma" else density(at, deviations[:, None])
+    found = np.trapezoid(joint, means if name == "sigma" else deviations, axis=0)
     if not constrained:
-        return np.asarray(density)
-    rate = (nu0 * s0**2 + kappa0 * (mu - mu0) ** 2) / 2.0
-    room = np.maximum((mu - bounds[0]) * (bounds[1] - mu), 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(density * gammaincc((nu0 + 1.0) / 2.0, rate / room))
-
-
-def _deviation(prior: NormalInverseGamma, sigma: Floats, bounds: tuple[float, float], constrained: bool) -> Floats:
-    """Inverse gamma in sigma2, times the probability of a feasible mu given sigma2 under the bounds."""
-    mu0, kappa0, nu0, s0 = _numbers(prior)
-    rate = nu0 * s0**2 / 2.0
-    s = np.maximum(sigma, np.finfo(np.float64).tiny ** 0.25)
-    log = np.log(2.0) + nu0 / 2.0 * np.log(rate) - gammaln(nu0 / 2.0) - (nu0 + 1.0) * np.log(s) - rate / s**2
-    if not constrained:
-        return np.asarray(np.exp(log))
-    width = bounds[1] - bounds[0]
-    ends = bounds[0] + width * np.nan_to_num(mean_range((s / width) ** 2), nan=0.5)
-    z = (ends - mu0) / (s / np.sqrt(kappa0))[..., None]
-    return np.asarray(np.exp(log) * (ndtr(z[..., 1]) - ndtr(z[..., 0])))
-
-
-def _mass(prior: NormalInverseGamma, bounds: tuple[float, float]) -> float:
-    """Probability of the feasible region, summed along mu where the prior has its mass."""
-    mu0, kappa0, _, s0 = _numbers(prior)
-    near = mu0 + s0 / np.sqrt(kappa0) * np.sinh(np.linspace(-8.0, 8.0, PRIOR_POINTS))
-    mu = np.union1d(np.linspace(*bounds, PRIOR_POINTS), np.clip(near, *bounds))
-    return float(np.trapezoid(_mean(prior, mu, bounds, True), mu))
-
-
-DENSITY_POINTS = (240, 160)
-"""Along mu and sigma, where a new value is averaged over both."""
-DEEP = 1e-6
-"""Probability left out at either end of that grid."""
+        return np.asarray(found)
+    mass = np.trapezoid(np.trapezoid(density(means[:, None], deviations), deviations, axis=1), means)
+    return np.asarray(found / mass)
 
 
 def joint_density(one: Posterior, mu: Floats, sigma: Floats) -> Floats:
@@ -129,33 +85,13 @@ def _log_prior(prior: Prior, mu: Floats, sigma2: Floats) -> Floats:
 
 def next_value(one: Posterior, edges: Floats) -> Floats:
     """Predictive density in cells of values, normal or, with the bounds, truncated to them; shape (edges - 1,)."""
-    mu = _middles(np.linspace(*_ends(one, "mu"), DENSITY_POINTS[0] + 1))
-    sigma = _middles(_spread(*_ends(one, "sigma"), DENSITY_POINTS[1] + 1))
-    weights = joint_density(one, mu, sigma) * np.gradient(sigma)
-    s = np.sqrt(sigma**2 + (mu[1] - mu[0]) ** 2 / 12.0)  # a mean is anywhere in its cell
+    drawn = one.sample(DRAWS, SEED)["posterior"].to_dataset()
+    mu, sigma = (np.ravel(drawn[name].values) for name in ("mu", "sigma"))
     a, b = (float(end) for end in one.release.bounds)
-    weights /= (_below(b, mu, s) - _below(a, mu, s) if one.constrained else 1.0) * weights.sum()
     inside = np.clip(edges, a, b) if one.constrained else edges
-    return np.diff([float((weights * _below(float(y), mu, s)).sum()) for y in inside]) / np.diff(edges)
-
-
-def _below(y: float, mu: Floats, s: Floats) -> Floats:
-    return np.asarray(ndtr((y - mu[:, None]) / s))
-
-
-def _ends(one: Posterior, name: str) -> tuple[float, float]:
-    low, high = (float(one.quantile(name, q)) for q in (DEEP, 1.0 - DEEP))
-    return low, high
-
-
-def _spread(low: float, high: float, count: int) -> Floats:
-    """Points from low to high: half of them equally spaced, half in equal ratios."""
-    low = max(low, 1e-6 * high)
-    return np.unique(np.concatenate([np.linspace(low, high, count // 2), np.geomspace(low, high, count // 2)]))
-
-
-def _middles(edges: Floats) -> Floats:
-    return np.asarray((edges[1:] + edges[:-1]) / 2.0)
+    whole = ndtr((b - mu) / sigma) - ndtr((a - mu) / sigma) if one.constrained else 1.0
+    below = [float(np.mean(ndtr((y - mu) / sigma) / whole)) for y in inside]
+    return np.asarray(np.diff(below) / np.diff(edges))
 
 
 Posteriors = Mapping[str, Posterior]

@@ -47,7 +47,7 @@ RATIOS = {"largest possible": GREY, "tolerated": BINDS, "kept": BLUE}
 
 @styled
 def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
-    """The ratio a profile tolerates and the bound that its epsilon keeps, on slices through the reader who binds.
+    """The ratio a profile tolerates and the bound that its epsilon keeps, on slices through the adversary who binds.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def tolerated_and_kept(recommended: Mapping[str, Recommendation]) -> Figure:
 
 
 def _slices(one: Recommendation, *, every: bool) -> list[Slice]:
-    """The slices through the reader who binds: along the prior in which readers differ, or along both."""
+    """The slices through the adversary who binds: along the prior in which adversaries differ, or along both."""
     free = free_prior(one.profile)
     names = (free,) if free is not None else ("value", "inclusion") if every else ("value",)
     own = {"inclusion": one.inclusion, "value": one.value}

@@ -1,7 +1,8 @@
-"""A risk profile over its readers: the epsilon each of them allows, and what is tolerated beside what is kept.
+"""A risk profile over its adversaries: the epsilon each of them allows, and what is tolerated beside what is kept.
 
-A reader is a pair of priors: `inclusion`, that the target is in the data, and `value`, that their record is one of S,
-which would do harm, given that it is in. A profile about readers who share one of the two is a curve over the other.
+An adversary is a pair of priors: `inclusion`, that the target is in the data, and `value`, that their record is one of
+S, which would do harm, given that it is in. A profile about adversaries who share one of the two is a curve over the
+other.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CELLS = 240
 WIDEST = 30.0
 """Largest over smallest epsilon that colours tell apart, unless the recommendations are further apart."""
 BINDS = COLOURS[1]
-"""Colour of the reader who binds."""
+"""Colour of the adversary who binds."""
 LONG = {"inclusion": "inclusion: prior that the target is in", "value": "value: prior that an included record is in S"}
 NOTHING = "asks for nothing"
 WIDTH = 26
@@ -50,7 +51,7 @@ _AROUND: Any = {"path_effects": [withStroke(linewidth=2.5, foreground="white")],
 
 
 class Slice(NamedTuple):
-    """Readers along one prior, the other one fixed."""
+    """Adversaries along one prior, the other one fixed."""
 
     along: str
     fixed: float
@@ -71,7 +72,7 @@ class Slice(NamedTuple):
 
 @styled
 def epsilon_by_reader(recommended: Mapping[str, Recommendation]) -> Figure:
-    """The largest epsilon each reader's tolerance allows, over the priors, and the reader who needs the smallest.
+    """The largest epsilon each adversary's tolerance allows, over the priors, and the adversary who needs the smallest.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def in_two_lines(name: str) -> str:
 
 
 def free_prior(profile: RiskProfile) -> str | None:
-    """The prior along which a profile's readers differ, or None where they differ in both, or in neither."""
+    """The prior along which a profile's adversaries differ, or None where they differ in both, or in neither."""
     flat = [low == high for low, high in profile.domain]
     return None if flat[0] == flat[1] else "value" if flat[0] else "inclusion"
 
@@ -182,7 +183,7 @@ def prior_axis(ax: Axes, cut: Slice, least: float, *, small: bool) -> None:
 
 
 def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") -> None:
-    """The reader who binds: filled, or open where there are only ever closer ones; the text stands beside it."""
+    """The adversary who binds: filled, or open where there are only ever closer ones; the text stands beside it."""
     ax.plot(*at, "o", ms=9, mfc=BINDS if one.attained else "white", mec="white" if one.attained else BINDS, mew=1.6,
             clip_on=False, zorder=8, gid="binds")  # fmt: skip
     if text:
@@ -194,7 +195,7 @@ def dot(ax: Axes, at: tuple[float, float], one: Recommendation, text: str = "") 
 
 
 def slice_along(profile: RiskProfile, along: str, fixed: float) -> Slice:
-    """Readers of a profile along one prior, evenly on a log axis."""
+    """Adversaries of a profile along one prior, evenly on a log axis."""
     low, high = profile.domain[0 if along == "inclusion" else 1]
     return Slice(along, fixed, np.geomspace(max(low, min(RARE, 0.1 * high)), high, 601).clip(low, high))
 
@@ -256,7 +257,7 @@ def _map(ax: Axes, one: Recommendation, norm: LogNorm, *, log: bool, small: bool
 
 
 def _line(ax: Axes, part: RiskProfile, one: Recommendation, norm: LogNorm, least: float) -> None:
-    """A part of the profile about readers who share a prior: a coloured line across the map."""
+    """A part of the profile about adversaries who share a prior: a coloured line across the map."""
     if (along := free_prior(part)) is None:
         return
     cut = slice_along(part, along, part.domain[0 if along == "value" else 1][0])
@@ -303,5 +304,5 @@ def _curve(ax: Axes, one: Recommendation, heights: tuple[float, float] | None, *
 
 
 def _needs(one: Recommendation) -> str:
-    """What is written beside the reader who binds."""
+    """What is written beside the adversary who binds."""
     return f"{'needs' if one.attained else 'towards'} epsilon = {outward(one.loss, False)}"

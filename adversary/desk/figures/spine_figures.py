@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from adversary._core import Floats, check_positive, figure_of, outward, percent
@@ -24,7 +22,6 @@ from adversary.desk.kit import (
     GREY,
     INK,
     LIGHT,
-    in_percent,
     panel_title,
     plain_log_axis,
     styled,
@@ -52,7 +49,7 @@ def risk(
     ----------
     table : with `ratio`, and `status` if there is one: only proven answers count, ratios of 0 among them, which a
         logarithmic axis cannot show; with `protected` as well, shares beyond the bounds are of the blocks it says
-    bounds : least and largest ratio that the promise allows, dashed
+    bounds : least and largest ratio that the guarantee allows, dashed
     threshold : a ratio to read a share off at
     failure : with which the bounds may fail
     unit : what a leaf is called
@@ -91,7 +88,7 @@ def risk(
                 ax.axvline(end, color=INK, lw=1.4, ls=BOUND, gid=name)
                 side = -1 if name == "largest" else 1
                 ax.annotate(
-                    f"{name} promised, {outward(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
+                    f"{name} allowed, {outward(end, name == 'largest', 3)}", (end, 0.97), (4.0 * side, 0.0),
                     xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
@@ -104,7 +101,7 @@ def risk(
         said = f"{percent(over)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
     plain_log_axis(spread, "x", lambda x: f"{x:g}")
     plain_log_axis(beyond, "y", percent)
-    panel_title(spread, "grey: a reader who learns nothing")
+    panel_title(spread, "grey: an adversary who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
         half, rare = (figure_of(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
@@ -177,42 +174,6 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
 
 
 @styled
-def accuracy(errors: xr.Dataset) -> Figure:
-    """Root mean square errors of estimates level by level, and how often their intervals hold the truth.
-
-    `errors` as `spine_results.errors` gives them. Filled: intervals that held the truth; hollow: what they claim.
-    """
-    levels, names = ([str(x) for x in errors[dim].values] for dim in ("level", "estimate"))
-    figure = Figure(figsize=(11.0, 1.6 + 0.24 * len(levels) * max(len(names), 2)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    rows = np.arange(len(levels))
-    offsets = np.linspace(-0.3, 0.3, len(names)) if len(names) > 1 else np.zeros(1)
-    coloured = list(zip(names, offsets, (COLOURS * len(names))[: len(names)], strict=True))
-    for name, offset, colour in coloured:
-        one = errors.sel(estimate=name)
-        left.plot(np.maximum(one["rmse"], 1e-12), rows + offset, "o", color=colour, ms=6, gid=name)
-        right.hlines(rows + offset, *np.sort([one["coverage"], one["claimed"]], axis=0), color=colour, lw=1.0)
-        right.plot(one["claimed"], rows + offset, "o", mfc="white", mec=colour, ms=6, gid=f"claimed {name}")
-        right.plot(one["coverage"], rows + offset, "o", color=colour, ms=6, gid=f"coverage {name}")
-    positive = errors["rmse"].values[errors["rmse"].values > 1e-9]
-    if positive.size:
-        left.set(xscale="log", xlim=(0.85 * positive.min(), 1.15 * positive.max()))
-        plain_log_axis(left, "x", lambda x: f"{x:g}")
-    left.set(yticks=rows, yticklabels=levels, xlabel="root mean square error, people", ylim=(len(levels) - 0.5, -0.5))
-    right.axvline(float(errors.attrs["prob"]), color=GREY, lw=1.0, zorder=0, gid="nominal")
-    right.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    in_percent(right.xaxis)
-    right.set_xlabel(f"{percent(float(errors.attrs['prob']))} intervals that hold the truth")
-    handles = [Line2D([], [], color=colour, marker="o", ls="", label=name) for name, _, colour in coloured]
-    handles.append(Line2D([], [], mfc="white", mec=INK, color=INK, marker="o", ls="", label="probability claimed"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), frameon=False)
-    lowest = errors.isel(level=-1)["rmse"]
-    said = [f"{name} {figure_of(float(x))}" for name, x in zip(names, lowest.values, strict=True)]
-    title(figure, f"Error of {levels[-1]} counts: {', '.join(said)}")
-    return figure
-
-
-@styled
 def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
     """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
 
@@ -240,7 +201,7 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     right.plot(noisy, y, "x", color=ORANGE, ms=6, mew=1.6, gid="noisy", label="noisy count")
     right.set_xlabel("people in the cell")
     figure.legend(loc="outside lower right", ncols=2, frameon=False)
-    panel_title(left, "dashed: the largest that is promised" if bounds and np.isfinite(bounds[1]) else "")
+    panel_title(left, "dashed: the largest that the guarantee allows" if bounds and np.isfinite(bounds[1]) else "")
     ends = figure_of(float(ratio[-1])), figure_of(float(ratio[0]))
     title(figure, f"Where most is learned: ratios of {ends[0]} to {ends[1]}")
     return figure

@@ -1,8 +1,8 @@
-"""How far a reader's conclusions move with what went in: one input at a time, or along one of them.
+"""How far an adversary's conclusions move with what went in: one input at a time, or along one of them.
 
 A tornado shows the range of one measure as each input goes over its values, all others as they are, longest bar on top.
 A fan shows the posteriors of nine releases in ten, and of the middle half, along one input. Both show both truths:
-a belief that makes a reader look clever with the target in can make them wrong with the target out.
+a belief that makes an adversary look clever with the target in can make them wrong with the target out.
 """
 
 from __future__ import annotations
@@ -22,14 +22,8 @@ from adversary.driver import TRUTHS
 
 INPUTS = {"prior": "prior", "rho": "budget rho", "beliefs": "beliefs about others", "siblings": "number of siblings"}
 """What the inputs of a sweep are called; a level's own siblings are called by their dim."""
-MEASURES = {
-    "posterior_mean": "expected posterior",
-    "ratio_mean": "expected ratio",
-    "difference_mean": "expected difference",
-    "prob_correct": "probability of a right guess",
-    "tie_mass": "probability of a tie",
-}
-LIMITS = dict.fromkeys(MEASURES, (0.0, 1.0)) | {"ratio_mean": (0.0, np.inf), "difference_mean": (-1.0, 1.0)}
+MEASURES = {"posterior_mean": "expected posterior", "difference_mean": "expected difference"}
+LIMITS = {"posterior_mean": (0.0, 1.0), "difference_mean": (-1.0, 1.0)}
 """Between which values a measure lies."""
 LOWER, UPPER = COLOURS[1], BLUE
 WIDE = 20.0
@@ -37,22 +31,21 @@ WIDE = 20.0
 
 
 @styled
-def tornado(found: xr.Dataset, measure: str = "posterior_mean", truth: str | None = None) -> Figure:
+def tornado(found: xr.Dataset, measure: str = "posterior_mean") -> Figure:
     """How far a measure moves as each input goes over its range, all others as they are.
 
     Parameters
     ----------
     found : from `adversary.driver.sensitivity.one_at_a_time`
     measure : one of its measures
-    truth : "in" or "out"; both unless given
 
     Raises
     ------
-    ValueError : no such measure or truth, or the reader holds the truth impossible
+    ValueError : no such measure, or the adversary holds no truth possible
     """
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {tuple(MEASURES)}, got {measure!r}")
-    sides = _possible(found[measure].sel(end="base"), truth)
+    sides = _possible(found[measure].sel(end="base"))
     values = found[measure].sel(truth=sides)
     swing = (values.sel(end="high") - values.sel(end="low")).max("truth")
     names = [str(name) for name in found["input"].values[np.argsort(-swing.values, kind="stable")]]
@@ -70,7 +63,8 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean", truth: str | Non
         ax.spines["left"].set_visible(False)
         _value_axis(ax, found[measure].sel(truth=side), measure)
         panel_title(ax, f"target {side}")
-    first, side = names[0], sides[int(values.sel(input=names[0]).pipe(_swings).argmax("truth"))]
+    widest = values.sel(input=names[0], end="high") - values.sel(input=names[0], end="low")
+    first, side = names[0], sides[int(widest.argmax("truth"))]
     low, high = (said(float(values.sel(input=first, truth=side, end=end))) for end in ("low", "high"))
     what = f"the {INPUTS.get(first, first)} moves the {MEASURES[measure]} most: {low} to {high} with the target {side}"
     title(figure, what if len(names) > 1 else what.replace(" most", ""))
@@ -79,7 +73,9 @@ def tornado(found: xr.Dataset, measure: str = "posterior_mean", truth: str | Non
 
 def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
     """Round ticks on an axis with room for labels; where the measure cannot go on (0, 1), the axis line ends."""
-    low, high = _room(values)
+    low, high = float(values.min()), float(values.max())
+    room = 0.34 * max(high - low, 1e-9)  # for a label beside the longest bar
+    low, high = low - room, high + room
     ends = LIMITS[measure]
     ax.set_xlim(low, high)
     ax.set_xlabel(MEASURES[measure])
@@ -87,19 +83,8 @@ def _value_axis(ax: Axes, values: xr.DataArray, measure: str) -> None:
     ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(*inside)
     ax.set_xticks([tick for tick in ticks if inside[0] - 1e-9 <= tick <= inside[1] + 1e-9])
     ax.spines["bottom"].set_bounds(*inside)
-    unit, sign = (1.0, "") if measure == "ratio_mean" else (100.0, " points" if ends[0] < 0.0 else PERCENT)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(unit * x, 9):g}{sign}"))
-
-
-def _room(values: xr.DataArray) -> tuple[float, float]:
-    """Ends of an axis with room for a label beside the longest bar."""
-    low, high = float(values.min()), float(values.max())
-    room = 0.34 * max(high - low, 1e-9)
-    return low - room, high + room
-
-
-def _swings(values: xr.DataArray) -> xr.DataArray:
-    return values.sel(end="high") - values.sel(end="low")
+    sign = " points" if ends[0] < 0.0 else PERCENT
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{round(100.0 * x, 9):g}{sign}"))
 
 
 def _bar(ax: Axes, place: int, one: xr.Dataset, measure: str, name: str) -> None:
@@ -134,19 +119,16 @@ def _said(measure: str) -> Callable[[float], str]:
     return lambda p: percent(min(max(p, 0.0), 1.0))
 
 
-def _possible(values: xr.DataArray, truth: str | None) -> list[str]:
-    """The truths to draw: those asked for, if the reader holds them possible."""
-    if truth is not None and truth not in TRUTHS:
-        raise ValueError(f"truth must be one of {TRUTHS}, got {truth!r}")
-    asked = TRUTHS if truth is None else (truth,)
-    found = [side for side in asked if bool(np.isfinite(values.sel(truth=side).values).any())]
+def _possible(values: xr.DataArray) -> list[str]:
+    """The truths that the adversary holds possible."""
+    found = [side for side in TRUTHS if bool(np.isfinite(values.sel(truth=side).values).any())]
     if not found:
-        raise ValueError(f"the reader holds no truth of {asked} possible")
+        raise ValueError("the adversary holds no truth possible")
     return found
 
 
 @styled
-def fan(swept: xr.Dataset, along: str, truth: str | None = None, *, own: float | None = None) -> Figure:
+def fan(swept: xr.Dataset, along: str, *, own: float | None = None) -> Figure:
     """What releases do along one input: nine releases in ten, the middle half, median and mean of the posterior.
 
     Along priors that span more than a factor of twenty the ratio is drawn: the posterior would only follow the prior.
@@ -155,7 +137,6 @@ def fan(swept: xr.Dataset, along: str, truth: str | None = None, *, own: float |
     ----------
     swept : from `adversary.driver.sensitivity.sweep`, over that input only; or of that form, over numbers of releases
     along : the dim, with numbers for coordinates
-    truth : "in" or "out"; both unless given
     own : the scenario's own value of the input, marked where it lies on the axis
 
     Raises
@@ -169,7 +150,7 @@ def fan(swept: xr.Dataset, along: str, truth: str | None = None, *, own: float |
     x = swept[along].values.astype(float)
     measure = "ratio" if along == "prior" and x[-1] > WIDE * x[0] else "posterior"
     mean, bands = swept[f"{measure}_mean"], swept[f"{measure}_quantile"]
-    sides = _possible(mean, truth)
+    sides = _possible(mean)
     figure = Figure(figsize=(5.2 * len(sides) + 0.6, 4.9), layout="constrained")
     axes = np.ravel(figure.subplots(1, len(sides), sharey=True))
     for ax, side in zip(axes, sides, strict=True):

@@ -1,4 +1,4 @@
-"""The `[guarantee]` of a file: every promise it makes, by the name of its definition.
+"""The `[guarantee]` of a file: every guarantee it makes, by the name of its definition.
 
 A definition with one parameter is a number, as in `"pure DP" = 1`, one with several a table of them by name.
 """
@@ -13,7 +13,7 @@ from adversary.privacy import Guarantee, definitions
 from adversary.reader.plans import Plan
 
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
-"""The order in which promises are shown; definitions that it does not name come after these."""
+"""The order in which guarantees are shown; definitions that it does not name come after these."""
 
 
 def _kinds() -> dict[str, type[Guarantee]]:
@@ -27,7 +27,7 @@ DEFINITIONS = _kinds()
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
-    """Every promise of the table. `zCDP = "sum of levels"` is `total`, where there is such a sum."""
+    """Every guarantee of the table. `zCDP = "sum of levels"` is `total`, where there is such a sum."""
     table.only(*DEFINITIONS)
     promises: dict[str, Guarantee] = {}
     for name in DEFINITIONS:

@@ -8,7 +8,7 @@ absolute = 0.25
 value = 1                        # whom it is about: a number, or from where to where, as in [0.1, 1]
 ```
 
-`inclusion` and `value` name the readers a profile is about, by their priors; left out, it is about all of them.
+`inclusion` and `value` name the adversaries a profile is about, by their priors; left out, it is about all of them.
 """
 
 from __future__ import annotations
@@ -112,6 +112,6 @@ def _whom(table: Keys, key: str, *, required: bool = False) -> Any:
 
 
 def _about(table: Keys, profile: RiskProfile) -> RiskProfile:
-    """The profile for the readers that the table names, if it names any."""
+    """The profile for the adversaries that the table names, if it names any."""
     given = {name: whom for name in _WHOM if (whom := _whom(table, name)) is not None}
     return profile.within(**given) if given else profile

@@ -1,8 +1,8 @@
-"""Scenario files: TOML in, checked plan, reader, truth and guarantee out.
+"""Scenario files: TOML in, checked plan, adversary, truth and guarantee out.
 
 Nothing in a file is executed. Every key is known, typed and checked; an error names the file, the key, the rule and
-the value, and suggests the key that was probably meant. What a plan, a reader, a belief and a range are written as is
-said in `plan_keys`, `reader_keys`, `belief_keys`, `range_keys`, `profile_keys`, `guarantee_keys` and `invariant_keys`.
+the value, and suggests the key that was probably meant. What its tables are written as is said in `plan_keys`,
+`belief_keys`, `profile_keys`, `guarantee_keys` and `invariant_keys`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ranges:
     prior : probabilities that the target is in
     rho : zCDP budgets of the whole plan, in nats
     siblings : numbers of other units of the lowest level; or such numbers by level
-    beliefs : named beliefs by level, each in place of the reader's own
+    beliefs : named beliefs by level, each in place of the adversary's own
     """
 
     prior: tuple[float, ...] = ()
@@ -55,7 +55,7 @@ class Ranges:
 
 
 def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
-    """What to go over, checked against the plan and, for beliefs, the reader who would hold them."""
+    """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
     table.only(*INPUTS)
     prior = table.build("prior", partial(_checked, table, "prior", check_probability))
     rho = table.build("rho", partial(_checked, table, "rho", check_positive))
@@ -101,7 +101,7 @@ def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
 
 
 def read_adversary(table: Keys, plan: Plan) -> Adversary:
-    """The reader, every key checked and every belief against the plan."""
+    """The adversary, every key checked and every belief against the plan."""
     table.only("prior", "known", "hypotheses", "beliefs", "attack", "unknown")
     attack = table.one_of("attack", tuple(MEANINGS), "characteristics")
     beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
@@ -125,16 +125,16 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
 def _all_but(
     table: Keys, unknown: Keys, plan: Plan, known: int | list[int], beliefs: dict[str, Belief], attack: str
 ) -> Adversary:
-    """The reader who misses several people of the lowest unit, all alike to them; the prior follows."""
+    """The adversary who misses several people of the lowest unit, all alike to them; the prior follows."""
     for key in ("prior", "hypotheses"):
         if table.has(key):
             raise ValueError(
-                f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the reader "
+                f"{table.where(key)}: must be left out where {table.key}.unknown describes the people the adversary "
                 f"misses: it follows from their law, got {table.values[key]!r}"
             )
     if attack != "characteristics" or isinstance(known, list) or plan.cells > 1:
         raise ValueError(
-            "people unknown to the reader are described for the characteristics attack on one cell, got "
+            "people unknown to the adversary are described for the characteristics attack on one cell, got "
             f"attack {attack!r} and {plan.cells} cell{'s' * (plan.cells > 1)}"
         )
     unknown.only("probabilities", "n", "chance")
@@ -152,7 +152,7 @@ def _all_but(
 
 
 def _fitting(plan: Plan, reader: Adversary) -> Adversary:
-    """The reader, if their beliefs and their attack make sense of the plan."""
+    """The adversary, if their beliefs and their attack make sense of the plan."""
     reader.level_beliefs(plan)
     return reader
 
@@ -165,7 +165,7 @@ _ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 class Scenario:
     """A scenario file, read and checked.
 
-    `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each promise to it, or is
+    `adversary` and `truth` are one each or a mapping of names; `guarantee` maps the name of each guarantee to it, or is
     None where the file makes none; `sensitivity` is what the file asks to be gone over, or None. `profile` is the risk
     the agency tolerates, or None, and `statistic` what it says is published: "any" thing, or one "count" of those it
     would harm. `invariants` are margins published exactly, where the file states them.
@@ -236,7 +236,7 @@ class Scenario:
 
 
 def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A reader's or truth's table with the first of every list of counts."""
+    """An adversary's or truth's table with the first of every list of counts."""
     found = {
         key: value[0] if isinstance(value, list) and key != "hypotheses" else value for key, value in table.items()
     }
@@ -269,7 +269,7 @@ def load_scenario(path: str | Path) -> Scenario:
         raise ValueError(f"{file}: plan: is missing: this is {FILES['profile']}")
     scenario = _scenario(document, file)
     if scenario.statistic == "count" and scenario.plan.cells > 1:
-        raise ValueError(f"{file}: profile.statistic: must be 'any' where the reader watches two cells, got 'count'")
+        raise ValueError(f"{file}: profile.statistic: must be 'any' where the adversary watches two cells, got 'count'")
     return scenario
 
 
@@ -312,8 +312,10 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
 
 
 def _check_siblings(top: Keys, plan: Plan, readers: Any, truths: dict[str, Any]) -> None:
-    """ValueError where siblings have to be read one by one, and a reader or a truth cannot: a sum of numbers that are
-    clamped or rounded one by one has no law of its own."""
+    """ValueError where siblings have to be read one by one, and an adversary or a truth cannot.
+
+    A sum of numbers that are clamped or rounded one by one has no law of its own.
+    """
     rows = [row["name"] for row in top.values["plan"]["level"]]
     published = origins(top.values)
     for i, (level, above) in enumerate(pairwise(plan.names)):

@@ -1,8 +1,8 @@
 """Table files: TOML in, a table of counts with margins published exactly and its noise out.
 
-`[invariants]` holds the margins, `[table]` the noise and, if there is one, the released table and what the reader
-knows already, `[prior]` what the reader believes of a record (every cell alike without it), and `[guarantee]` what was
-promised for a change of one record, beside noise that was not made for the margins. Nothing in a file is executed.
+`[invariants]` holds the margins, `[table]` the noise and, if there is one, the released table and what the adversary
+knows already, `[prior]` what they believe of a record (every cell alike without it), and `[guarantee]` what was
+guaranteed for a change of one record, beside noise that was not made for the margins. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TableFile:
     made_for : records of which the noise made for the margins covers a change; None for other noise
     prior : of one record, and of the table
     released, known : tables, or None
-    releases : how often such a table is released beside the same margins, each with its promise; one of them is read
+    releases : how often such a table is released beside the same margins, each with its guarantee; one of them is read
     failure : probability with which a bound that is not certain may fail
     title, description, source : words, which may be empty
     """
@@ -113,8 +113,8 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
         table.build("known", partial(unknown_margins, published.margins, known))
     if top.has("guarantee") and made_for is not None:
         raise ValueError(
-            f"{file}: guarantee: must be left out where the noise is made for the margins, which has a promise of its "
-            f"own, got {mechanism!r}"
+            f"{file}: guarantee: must be left out where the noise is made for the margins, which has a guarantee, "
+            f"got {mechanism!r}"
         )
     promises = read_guarantees(top.table("guarantee")) if top.has("guarantee") else _of_noise(mechanism, made_for)
     chance = top.checked("failure", check_probability, 0.05) if failure is None else failure
@@ -152,7 +152,7 @@ def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism
 
 
 def _of_noise(mechanism: Any, made_for: int | None) -> dict[str, Guarantee]:
-    """What noise of every cell promises for a change of one record, which moves two cells."""
+    """What noise of every cell guarantees for a change of one record, which moves two cells."""
     if made_for is not None:
         return {}
     certain = mechanism.privacy_loss(1, MOVED).loss_bound(0.0)

@@ -12,6 +12,7 @@ from .document import Measured as Measured
 from .document import Section as Section
 from .document import Table as Table
 from .document import records as records
+from .document import tabulate as tabulate
 from .marks import BOUND as BOUND
 from .marks import READING as READING
 from .marks import Guarantees as Guarantees
@@ -33,8 +34,6 @@ from .posterior_words import COEFFICIENTS as COEFFICIENTS
 from .posterior_words import PARAMETERS as PARAMETERS
 from .posterior_words import of_what as of_what
 from .posterior_words import shortest as shortest
-from .rendering import json_text as json_text
-from .rendering import page_template as page_template
 from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
 from .rendering import to_json as to_json
@@ -44,14 +43,6 @@ from .safe_text import naming as naming
 from .safe_text import netcdf as netcdf
 from .safe_text import printable as printable
 from .safe_text import safe_names as safe_names
-from .screen import add as add
-from .screen import put as put
-from .screen import show_warnings as show_warnings
-from .screen import table as table
-from .screen import tell as tell
-from .section import PageSection as PageSection
-from .section import PageTable as PageTable
-from .section import shown as shown
 from .style import BLUE as BLUE
 from .style import BOUND_COLOURS as BOUND_COLOURS
 from .style import COLOURS as COLOURS

@@ -27,21 +27,21 @@ from adversary.reader.path import Adversary
 
 STATUS = {
     "holds": "holds",
-    "exceeded": "exceeded: this reader's beliefs are mistaken or improper; the promise is true",
-    "violated": "violated: the promise is false; the plan's own privacy loss exceeds it",
+    "exceeded": "exceeded: this adversary's beliefs are mistaken or improper; the guarantee is true",
+    "violated": "violated: the guarantee is false; the plan's own privacy loss exceeds it",
     "unreliable": "unreliable: some posteriors could not be sampled, so that this cannot be judged",
 }
 """What the status of a bound means."""
 
 
 def readers_of(scenario: Scenario) -> dict[str, Adversary]:
-    """Every reader by name; a single one has the name ""."""
+    """Every adversary by name; a single one has the name ""."""
     named = scenario.adversary if isinstance(scenario.adversary, Mapping) else {"": scenario.adversary}
     return {str(name): reader for name, reader in named.items()}
 
 
 def of_reader(data: xr.Dataset, name: str) -> xr.Dataset:
-    """The part of a group that is about one reader."""
+    """The part of a group that is about one adversary."""
     return data.sel(adversary=name, drop=True) if "adversary" in data.dims else data
 
 
@@ -80,22 +80,22 @@ def warnings(tree: xr.DataTree) -> list[str]:
 
 
 def unreliable(risk: xr.Dataset) -> bool:
-    """Whether the sampler's diagnostics failed, so that a reader's averages must not be told."""
+    """Whether the sampler's diagnostics failed, so that an adversary's averages must not be told."""
     return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
 
 
 def stated(risk: xr.Dataset, text: str) -> str:
-    """The text of a reader's number, or the word "unreliable" in its place."""
+    """The text of an adversary's number, or the word "unreliable" in its place."""
     return UNRELIABLE if unreliable(risk) else text
 
 
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
-    """The Monte Carlo standard error of one of a reader's averages, as text to follow it; nothing where it is exact."""
+    """The standard error of one of an adversary's averages, as text to follow it; nothing where it is exact."""
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
 
 
 def called(name: str) -> str:
-    """A definition as a reader should see it."""
+    """A definition in words."""
     return "the plan's own loss" if name == "privacy loss" else name
 
 

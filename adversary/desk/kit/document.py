@@ -86,7 +86,7 @@ class Table:
 
     Parameters
     ----------
-    columns : heads with their kinds; a bare head is a column of words
+    columns : heads with their kinds, as `Column` or as pairs; a bare head is a column of words
     rows : a cell for each column: a value of its kind, `Measured`, words in its place, or None
     title : above it
     notes : under it
@@ -94,7 +94,7 @@ class Table:
     name : of its CSV file; the title where not given
     """
 
-    columns: Sequence[Column | str]
+    columns: Sequence[Sequence[str]]
     rows: list[Sequence[Any]] = field(default_factory=list)
     title: str = ""
     notes: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Table:
     name: str = ""
 
     def __post_init__(self) -> None:
-        self.columns = [Column(one) if isinstance(one, str) else one for one in self.columns]
+        self.columns = [Column(one) if isinstance(one, str) else Column(*one) for one in self.columns]
 
     def add(self, *cells: Any, marked: bool = False) -> None:
         """A row, to stand out if `marked`.
@@ -252,6 +252,74 @@ class Document:
             "warnings": list(self.warnings),
             "records": [one for group in self.listed for one in records(self.data[group].to_dataset(), group)],
         }
+
+
+INNER = ("side", "end", "measure")
+"""Dimensions within a cell of a table: ends of intervals, and standard errors."""
+
+
+def tabulate(
+    data: xr.Dataset,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    name: str,
+    called: Mapping[str, Mapping[Any, str]] | None = None,
+    where: str = "",
+    marked: Mapping[str, Any] | None = None,
+    missing: str | None = None,
+    **more: Any,
+) -> Table:
+    """A table with a row for each label of the dimensions that have a column, the first going slowest.
+
+    Parameters
+    ----------
+    data : arrays over these dimensions or some of them; of intervals also over "side" or "end"; "mcse" over "measure"
+        has the standard errors of the arrays it names
+    columns : by dimension or array; that of a dimension whose only label is "", or called "", is left out
+    name : of the table, as are `more`
+    called : words for labels, by dimension or array; under None that for a number which is NaN
+    where : array that is true where there is a row; everywhere if not given
+    marked : labels, by dimension or array, of rows to stand out
+    missing : in the place of any other number that is NaN
+
+    >>> data = xr.Dataset({"ratio": ("prior", [2.0, np.nan])}, {"prior": [0.1, 0.5]})
+    >>> tabulate(data, {"prior": Column("prior", "probability"), "ratio": Column("ratio", "number")}, name="t").rows
+    [(0.1, 2.0), (0.5, None)]
+    """
+    dims = [key for key in columns if key in data.dims]
+    cells = {key: _cells(data, key, dims, (called or {}).get(key, {}), missing) for key in columns}
+    shown = [key for key in columns if key not in dims or set(cells[key]) != {""}]
+    table = Table([columns[key] for key in shown], name=name, **more)
+    there = _flat(data, data[where], dims) if where else None
+    for i, row in enumerate(zip(*(cells[key] for key in shown), strict=True)):
+        if there is None or there[i]:
+            table.add(*row, marked=bool(marked) and all(cells[key][i] == one for key, one in (marked or {}).items()))
+    return table
+
+
+def _flat(data: xr.Dataset, array: xr.DataArray, dims: Sequence[str]) -> Any:
+    """(row, ...) values of an array that may lack some of the dimensions of the rows."""
+    full = array.broadcast_like(xr.Dataset(coords={dim: data[dim] for dim in dims})).transpose(*dims, ...)
+    return full.values.reshape(-1, *(full.sizes[dim] for dim in full.dims if dim not in dims))
+
+
+def _cells(data: xr.Dataset, key: str, dims: Sequence[str], words: Mapping[Any, str], missing: str | None) -> list[Any]:
+    """A column of a table."""
+    values = _flat(data, data[key], dims)
+    known = "mcse" in data and key in data["measure"].values
+    errors = _flat(data, data["mcse"].sel(measure=key, drop=True), dims) if known else np.zeros(len(values))
+
+    absent = words.get(None, missing)
+
+    def cell(value: Any, error: float) -> Any:
+        if isinstance(value, np.ndarray):
+            return absent if np.isnan(value).all() else tuple(map(float, value))
+        plain = _plain(value)
+        if plain is None:
+            return absent if np.isnan(value) else float(value)
+        return Measured(plain, float(error)) if error > 0.0 else words.get(plain, plain)
+
+    return [cell(value, error) for value, error in zip(values, errors, strict=True)]
 
 
 def records(dataset: xr.Dataset, group: str = "") -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.segment import Segment
@@ -22,9 +22,6 @@ from rich.text import Text
 
 from adversary.desk.kit.document import WORDS, Card, Document, Figure, Measured, Section, Table
 from adversary.desk.kit.safe_text import printable
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
@@ -74,7 +71,7 @@ def _show_section(section: Section, screen: Console) -> None:
     apart = "\n" * (len(section.paragraphs) > 1 and not section.tables)  # a text to be read, not lines about a table
     for line in (section.finding, *section.paragraphs):
         if line:
-            screen.print(Text(line + apart))
+            screen.print(Text(line + apart), overflow="ignore", crop=False)  # a path stays whole
     for table in section.tables:
         if table.title:
             screen.print(Text(table.title))
@@ -101,13 +98,8 @@ def _grid(table: Table) -> Grid:
 
 
 def to_json(document: Document) -> str:
-    """The document's records, and what stands beside them, as one JSON object."""
-    return json_text(document.as_json())
-
-
-def json_text(answer: Any) -> str:
-    """One JSON object, without NaN or infinity."""
-    return json.dumps(answer, indent=2, allow_nan=False)
+    """The document's records, and what stands beside them, as one JSON object without NaN or infinity."""
+    return json.dumps(document.as_json(), indent=2, allow_nan=False)
 
 
 def to_markdown(document: Document) -> str:
@@ -181,18 +173,14 @@ def _inert(text: str) -> str:
 
 
 def to_html(document: Document) -> str:
-    """The document as one HTML page."""
-    page = page_template(Path(__file__).parent / "templates", "document.html.j2", trim_blocks=True)
-    return page.render(document=document, words=WORDS, inline=inline)
-
-
-def page_template(folder: Path, name: str, **options: Any) -> Template:
-    """A template of a page; everything put into it is escaped and made safe to show, nothing may be missing."""
+    """The document as one HTML page; what is put into it is escaped and made safe to show, nothing may be missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    loader = FileSystemLoader(folder)
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, **options)
-    return made.get_template(name)
+    loader = FileSystemLoader(Path(__file__).parent / "templates")
+    made = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown, trim_blocks=True
+    ).get_template("document.html.j2")
+    return made.render(document=document, words=WORDS, inline=inline)
 
 
 def inline(figure: Figure) -> str:

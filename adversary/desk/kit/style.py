@@ -19,7 +19,7 @@ from adversary.desk.kit.safe_text import printable
 
 BLUE, GREY, LIGHT, INK = "#0072B2", "#777777", "#DDE3E8", "#222222"
 COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#A6761D", "#56B4E9", "#5B4B9E")
-"""For readers: after Okabe and Ito, distinct to every common form of colour blindness."""
+"""After Okabe and Ito, distinct to every common form of colour blindness."""
 BOUND_COLOURS = ("#D55E00", "#CC79A7", "#A6761D", "#009E73", "#5B4B9E", INK)
 
 STYLE: Any = {

@@ -1,4 +1,4 @@
-"""A plan, a reader and a truth in sentences: what the noise is, what is believed of others, what "in" means."""
+"""A plan, an adversary and a truth in sentences: what the noise is, what is believed of others, what "in" means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Pos
 
 
 def reader(plan: Plan, one: Adversary, name: str) -> str:
-    """A reader's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
+    """An adversary's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
     chain = one.level_beliefs(plan)
     lowest = plan.names[0]
     knows = (
@@ -32,7 +32,7 @@ def reader(plan: Plan, one: Adversary, name: str) -> str:
     believes = f"; believes that {'; that '.join(parts)}" if parts else ""
     k = one.records(plan)
     differ = f"the two hypotheses differ in {k} record{'s' * (k > 1)} (k = {k})"
-    who = f"Adversary {name}" if name else "The adversary"
+    who = f"Adversary “{name}”" if name else "The adversary"
     start = f"starts from a probability of {share(one.prior)} that {MEANINGS[one.attack]}"
     attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
     return f"{who} {start}{attack}; {knows}{believes}. For this adversary {differ}."

@@ -1,6 +1,6 @@
-"""What `adversary explain` and the report say in words: the texts of `policy.explain`, about a file or a promise.
+"""What `adversary explain` and the report say in words: the texts of `policy.explain`, about a file or a guarantee.
 
-A scenario has several things to explain: every promise it makes (or, without one, what its noise delivers), the risk it
+A scenario has several things to explain: every guarantee (or, without one, what its noise delivers), the risk it
 tolerates, whether that is kept, and what the audit found. Each is a `Subject` with the topics that fit it.
 """
 
@@ -59,8 +59,8 @@ USES: dict[str, frozenset[str]] = {
 class Subject:
     """Something to explain: what it is called in JSON and as a heading, and the topics that fit it.
 
-    `kept` is false of a promise that the noise does not keep; `uses` are further options that the thing was made with,
-    and `failure` is of a promise about a profile, whatever is asked.
+    `kept` is false of a guarantee that the noise violates; `uses` are further options that the thing was made with,
+    and `failure` is of a guarantee about a profile, whatever is asked.
     """
 
     name: str
@@ -111,19 +111,19 @@ class ExplainRequest:
 
 
 ONLY_TOLERATED = ("budget", "tolerance")
-"""Topics of a profile of which only what is tolerated is told: a verdict, or promises, say the rest."""
+"""Topics of a profile of which only what is tolerated is told: a verdict, or guarantees, say the rest."""
 
 
 def of_guarantee(guarantee: Guarantee, name: str, true: bool = True) -> Subject:
-    """A promise, and whether the noise keeps it."""
+    """A guarantee, and whether the noise keeps it."""
     broken = "" if true else ", which the noise does not keep"
-    return Subject(name, f"What {name} promises{broken}", guarantee, OF_GUARANTEES, true)
+    return Subject(name, f"What {name} guarantees{broken}", guarantee, OF_GUARANTEES, true)
 
 
 def of_scenario(scenario: Scenario, tree: xr.DataTree | None, failure: float) -> list[Subject]:
-    """The promises of a scenario, its profile if it has one, and, where there is one, its audit.
+    """The guarantees of a scenario, its profile if it has one, and, where there is one, its audit.
 
-    What the noise itself delivers is told where nothing is promised, or something that the noise does not keep.
+    What the noise itself delivers is told where nothing is guaranteed, or something that the noise does not keep.
     """
     promised, loss = scenario.guarantee or {}, scenario.plan.neighbour_loss()
     true = {name: one.is_satisfied_by(loss) for name, one in promised.items()}
@@ -140,7 +140,7 @@ def _of_profile(scenario: Scenario, failure: float) -> list[Subject]:
         return []
     best = recommend_epsilon(scenario.profile, statistic=scenario.statistic)
     found = [Subject("profile", "The risk that is tolerated", best, ONLY_TOLERATED)]
-    if has_exact(scenario.plan):  # a verdict speaks of promises, and none covers what is exact
+    if has_exact(scenario.plan):  # a verdict speaks of guarantees, and none covers what is exact
         return found
     own = own_verdict(scenario.plan, scenario.profile, failure, scenario.statistic)
     return [*found, Subject("verdict", "Whether the noise keeps it", own, ("budget",), uses=frozenset({"failure"}))]
@@ -190,11 +190,11 @@ def _promises(file: ProfileFile, best: Recommendation, releases: int | None, oth
 
 
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
-    """What the texts about a scenario leave to be said: neighbours, readers that are not covered, the truth assumed."""
+    """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
     found = [REPLACED] if scenario.neighbours == "bounded" else []
     if names := profile_verdict.tied(scenario):
         found.append(
-            f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a promise "
+            f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:
@@ -211,7 +211,7 @@ NOT_OF_PROFILE = (
 )
 
 REPLACED = (
-    "The promises of this scenario are about a record that is replaced by another. Where a text speaks of data that "
+    "The guarantees of this scenario are about a record that is replaced by another. Where a text speaks of data that "
     "are used or not, of a record that is in the data or not, read: data that say one thing or another."
 )
 

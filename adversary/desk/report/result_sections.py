@@ -12,7 +12,7 @@ import xarray as xr
 from adversary._core import figure_of, percent, share
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Figure, Section, Table, audit_words
+from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
 from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
 from adversary.desk.report import descriptions, diagnostics_section, profile_section, release_sections
 from adversary.desk.report.cells import group, head, measured, named, of_side
@@ -146,34 +146,17 @@ def _attrs(tree: xr.DataTree, name: str) -> dict[str, Any]:
 
 def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
     """Every guarantee for k records: what it allows, and whether it holds."""
-    heads = [
-        *head(scenario),
-        Column("guarantee"),
-        Column("status", "status"),
-        Column("posterior", "% interval"),
-        Column("ratio", "interval"),
-        Column("difference (points)", "points interval"),
-        Column("failure probability", "probability"),
-        Column("P(beyond bound)", "% at most"),
-        Column("k", "count"),
-    ]
-    table = Table(heads, name="bounds")
-    seen = set()
-    for name in readers_of(scenario):
-        bound = of_reader(tree["bound"].to_dataset(), name)
-        for definition in bound["definition"].values:
-            one = bound.sel(definition=definition)
-            status, outside = str(one["status"].item()), float(one["outside"])
-            seen.add(status)
-            table.add(
-                *named(scenario, name),
-                called(str(definition)),
-                status,
-                *(tuple(map(float, one[key].values)) for key in ("posterior", "ratio", "difference")),
-                float(one["failure"]),
-                UNRELIABLE if np.isnan(outside) else outside,
-                int(one["k"]),
-            )
+    found = tree["bound"].to_dataset()
+    columns = {
+        "adversary": "adversary", "definition": "guarantee", "status": ("status", "status"),
+        "posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval"),
+        "difference": ("difference (points)", "points interval"), "failure": ("failure probability", "probability"),
+        "outside": ("P(beyond bound)", "% at most"), "k": ("k", "count"),
+    }  # fmt: skip
+    shown = {name: column for name, column in columns.items() if name != "adversary" or name in found.dims}
+    names = {"definition": {str(name): called(str(name)) for name in found["definition"].values}}
+    table = tabulate(found, shown, name="bounds", called=names, missing=UNRELIABLE)
+    seen = set(map(str, found["status"].values.ravel()))
     said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
     notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
     return Section("What the guarantees allow", said, tables=[table], notes=notes)

@@ -1,435 +1,400 @@
-"""The HTML page about every block of a spine: what was read and promised, how the risk is spread, the worst blocks.
+"""The document about every block of a spine: how the risk is spread, the worst blocks, the guarantee, what was read.
 
-It is laid out like the report of an audit and needs nothing outside itself. Geocodes and everything else from files are
-escaped.
+Cells of the query stand beside one another in every table; findings are about the cell in which most is learned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from adversary._core import __version__, between, figure_of, percent, share
-from adversary.desk.kit import PageSection, PageTable, check_directory, page_template, shown
-from adversary.nmf.runs import (
-    FAILURE,
-    MISTAKEN,
-    PROVEN,
-    QUANTILES,
-    Columns,
-    Findings,
-    Question,
-    Run,
-    cells_of,
-    column,
-    description,
-    findings,
-    of_cell,
-)
+from adversary._core import PERCENT, __version__, between, figure_of, outward_percent, percent, sentence, share
+from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
+from adversary.desk.figures import spine_figures
+from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
+from adversary.nmf.runs import MISTAKEN, PROVEN
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-NAME = "spine.html"
-DRAWN = 12
-"""Rows of the figure of blocks."""
+DRAWN_BLOCKS = 12
 NOTED = 12
-"""Notes on what was read."""
+"""Rows of the figure of blocks; notes on what was read."""
 
 UNKNOWN = "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
-
-MEANING = {
-    "ok": "found, and proven to the tolerance",
-    "rerun": "found and proven in a second run, with windows about what the reader knows",
-    "certain": "settled by counts that are published exactly; no noise protects it",
-    "impossible": "what the reader is said to know contradicts the exact counts",
-    MISTAKEN: "the release contradicts what the reader is said to know; left out of all other numbers",
-    "unresolved": "not proven, so that no number is given",
-    "loose": "more may have been left out than the tolerance allows",
-}
-"""What a block's status means."""
+DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
 
 
-@dataclass(frozen=True)
-class SpinePage:
-    """What a page is about.
+def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
+    """The answer of `solve` or `gather` for people.
 
     Parameters
     ----------
-    table : results by column, see `spine_units.COLUMNS`, of one cell; or what was found in them, as `findings` gives it
-    source, query, cell : where the counts came from, the query, and its cell in words
-    prior : of the reader about the one person
-    known : what the reader is taken to know of the others in the block, in words
-    leaf_prior : what is believed of the other blocks' counts, in words
-    dropped, tolerance : the proven bound on what was left out, None where it was not kept; and what was asked for
-    failure : with which the bounds of the promise may fail
-    thresholds : ratios of posterior to prior to read shares off at
-    prob : of the intervals of counts
-    errors : `spine_results.errors`, where the truth is known
-    exact : what was used that has no noise, in words
-    mistaken : posterior probability of what the reader knows below which a block is listed apart
-    notes : what else to say of what was read
-    synthetic : whether nobody in it exists
+    tree, drawn : as they return them
+
+    Returns
+    -------
+    Document, whose JSON lists all numbers of the tree.
     """
-
-    table: Columns | Findings
-    source: str
-    query: str
-    cell: str = ""
-    prior: float = 0.1
-    known: str = UNKNOWN
-    leaf_prior: str = ""
-    dropped: float | None = None
-    tolerance: float = 1e-10
-    failure: float = FAILURE
-    thresholds: Sequence[float] = (1.25, 1.5, 2.0, 3.0)
-    prob: float = 0.9
-    errors: xr.Dataset | None = None
-    exact: Sequence[str] = ()
-    mistaken: float = 1e-3
-    notes: Sequence[str] = ()
-    synthetic: bool = False
-
-
-def write_report(account: SpinePage, directory: str | Path, name: str = NAME) -> Path:
-    """Write the page into a directory, which is made if need be, under a temporary name at first.
-
-    Raises
-    ------
-    OSError : the directory cannot be written, said before any figure is drawn
-    """
-    folder = check_directory(directory)
-    page = render(account)
-    with TemporaryDirectory(dir=folder, prefix=".") as hidden:
-        html = Path(hidden) / name
-        html.write_text(page, encoding="utf-8")
-        return html.replace(folder / name)
-
-
-def write_reports(question: Question, run: Run, cell_names: Mapping[int, str] | None = None, **more: Any) -> list[Path]:
-    """A page for every cell of a run over a Noisy Measurement File, `spine.html` or `spine-<cell>.html`, beside it.
-
-    Parameters
-    ----------
-    question, run : what was asked and what `spine_runs.run` made; of its Parquet files one cell is read at a time
-    cell_names : cells in words, by number
-    more : fields of `SpinePage`, such as failure and thresholds
-    """
-    files = run.files
-    cells = cells_of(files)
-    made = []
-    for cell in cells:
-        found = of_cell(files, cell, more.get("failure", FAILURE))
-        named = dict(zip(run.read.cells.tolist(), run.read.labels, strict=True))[cell]
-        account = _account(question, run, found, (cell_names or {}).get(cell, named), **more)
-        made.append(write_report(account, run.out, NAME if len(cells) == 1 else f"spine-{cell}.html"))
-    return made
-
-
-def warnings(question: Question, run: Run, found: Findings, failure: float = FAILURE) -> list[str]:
-    """What to know before the numbers of a cell are believed: as the page has it."""
-    return list(_warnings(_account(question, run, found, "", failure=failure), found))
-
-
-def _account(question: Question, run: Run, found: Findings, cell: str, **more: Any) -> SpinePage:
-    fields: dict[str, Any] = {
-        "prior": question.prior,
-        "prob": question.prob,
-        "synthetic": run.read.synthetic,
-        "known": known_in_words(question.known),
-        "leaf_prior": _told(description(question.leaf_prior)),
-        "tolerance": question.tolerance,
-        "dropped": found.dropped,
-        "mistaken": question.mistaken,
-        "exact": run.read.exact,
-        "notes": run.read.notes,
-    }
-    return SpinePage(found, str(question.directory), run.read.query, cell, **fields | more)
-
-
-def known_in_words(known: Any) -> str:
-    """What the reader of a question knows of the others in a block."""
-    if known is None:
-        return UNKNOWN
-    return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there, from {known}"
-
-
-def _told(prior: Mapping[str, Any]) -> str:
-    """A prior's kind and parameters in a row."""
-    kind, *rest = prior.items()
-    parts = [
-        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
-    ]
-    return "; ".join([str(kind[1]), *parts])
-
-
-def render(account: SpinePage) -> str:
-    """The page as HTML."""
-    found = account.table
-    if not isinstance(found, Findings):
-        found = findings([found], account.failure)
-    parts = [_read(account, found), _exactly(account, found), _promised(account, found), _spread(account, found)]
-    parts += [_worst(account, found), _mistaken(account, found), _counts(found)]
-    parts = [part for part in parts if part is not None]
-    if account.errors is not None:
-        parts.append(_errors(account.errors))
-    return page_template(Path(__file__).parent / "templates", "spine_report.html.j2").render(
-        title=f"Every block: {account.query}{f', {account.cell}' if account.cell else ''}",
-        summary=list(_summary(account, found)),
-        warnings=list(_warnings(account, found)),
-        sections=[*parts, _reading()],
-        provenance=list(_provenance(account)),
+    page = _Page(tree, drawn)
+    only = "" if page.several else page.labels[0]
+    return Document(
+        f"Every block: {tree.attrs['query']}{f', {only}' if only else ''}",
+        tree,
+        listed=list(tree.children),
+        card=page.card(),
+        lead=list(page.lead()),
+        sections=[*page.sections(), READING],
+        warnings=list(page.warnings()),
+        provenance=list(page.provenance()),
     )
 
 
-def _summary(account: SpinePage, found: Findings) -> Iterator[str]:
-    ratio = found.ratios
-    if not ratio.size:
-        yield "No block has an answer that is proven."
-        return
-    yield (
-        f"In {ratio.size:,} blocks a reader wonders whether one more person is there, starts at "
-        f"{share(account.prior)}, and knows {account.known}. The release multiplies that by "
-        f"{figure_of(float(ratio.min()))} at least and {figure_of(float(ratio.max()))} at most; in half of the blocks "
-        f"by less than {figure_of(float(np.median(ratio)))}."
+Columns = Mapping[str, Sequence[str]]
+READING = Section(
+    "How to read the numbers",
+    paragraphs=[
+        "Posterior: the probability that one more person is in the block's cell, for an adversary of the prior given, "
+        "who knows of the others what is said above. Ratio: posterior over prior; 1 means that nothing was learned.",
+        "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
+        "the noisy counts of all levels at once.",
+        "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most their failure "
+        "probability, on average over releases, for adversaries whose belief about the others is right.",
+    ],
+    on_screen=False,
+)
+
+
+class _Page:
+    """The parts of the document, from the numbers of all cells and the findings of those that are drawn."""
+
+    def __init__(self, tree: xr.DataTree, drawn: Sequence[Cell]) -> None:
+        self.tree, self.drawn, self.about = tree, drawn, tree.attrs
+        self.data = {name: node.to_dataset() for name, node in tree.children.items()}
+        self.labels = [str(label) for label in self.data["cells"]["label"].values]
+        self.several = len(self.labels) > 1
+        self.prior, self.failure = float(tree.attrs["prior"]), float(tree.attrs["failure"])
+        largest = self.data["risk"]["ratio"].isel(quantile=-1).values
+        self.answered = np.isfinite(largest)
+        self.most = int(np.nanargmax(largest)) if self.answered.any() else 0
+        """The cell in which most is learned: findings are about it."""
+
+    def of(self, group: str, cell: int | None = None) -> xr.Dataset:
+        """Numbers of one cell: of that where most is learned, if none is given."""
+        return self.data[group].isel(cell=self.most if cell is None else cell)
+
+    def about_cell(self, text: str, cell: int | None = None) -> str:
+        """A sentence about one cell, which is named where there are several."""
+        return f"{self.labels[self.most if cell is None else cell]}: {text}" if self.several and text else text
+
+    def table(self, group: str, columns: Columns, name: str = "", **more: Any) -> Table:
+        """Numbers of every cell, with a column of cells where there are several."""
+        numbers = self.data["cells"]["cell"].values.tolist()
+        words = {n: (label or str(n)) * self.several for n, label in zip(numbers, self.labels, strict=True)}
+        data = more.pop("data", self.data[group])
+        return tabulate(data, {"cell": "cell", **columns}, name=name or group, called={"cell": words}, **more)
+
+    def figures(self, name: str, draw: Callable[[Cell], Any], caption: str) -> list[Figure]:
+        if len(self.drawn) == 1:
+            return [Figure(name, partial(draw, self.drawn[0]), caption)]
+        return [Figure(f"{name} {one.number}", partial(draw, one), f"{one.label}. {caption}") for one in self.drawn]
+
+    def limits(self, cell: Cell) -> tuple[float, float] | None:
+        """The bounds that a figure shows."""
+        return cell.found.promised.ratio(self.prior) if cell.found.protected.any() else None
+
+    def protected(self, cell: int) -> bool:
+        """Whether noise protects any block with an answer."""
+        one = self.of("cells", cell)
+        return int(one["answered"]) > int(one["unprotected"])
+
+    def beyond(self, cell: int) -> float:
+        one = self.of("guarantee", cell)
+        return float(one["share_below"]) + float(one["share_above"])
+
+    def ends(self, quantity: str) -> tuple[float, float]:
+        """What the guarantee allows the adversary."""
+        low, high = self.of("bounds")[quantity].sel(prior=self.prior).values
+        return float(low), float(high)
+
+    @property
+    def known(self) -> str:
+        """What the adversary knows of the others in a block."""
+        known = self.about.get("known")
+        if known is None:
+            return UNKNOWN
+        return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there ({known})"
+
+    def listed(self, name: str) -> list[str]:
+        """An attribute that is a list."""
+        found: list[str] = json.loads(self.about.get(name, "[]"))
+        return found
+
+    def card(self) -> Card:
+        if not self.answered.any():
+            return Card("No block has an answer that is proven.")
+        cells = range(len(self.labels))
+        over = any(self.beyond(i) > self.failure for i in cells)
+        low, half, high = map(float, self.of("risk")["ratio"].sel(quantile=[0.0, 0.5, 1.0]).values)
+        numbers = [
+            ("Before the release", share(self.prior)),
+            ("After it, in the median block", share(min(half * self.prior, 1.0))),
+            ("After it, where most is learned", share(min(high * self.prior, 1.0))),
+        ]
+        if self.protected(self.most):
+            limit = outward_percent(self.ends("posterior")[1], True) + PERCENT
+            numbers.append((f"At most, but in {percent(self.failure)} of releases", limit))
+        return Card(
+            self.about_cell(
+                f"In {int(self.of('cells')['answered']):,} blocks the release multiplies a prior of "
+                f"{share(self.prior)} by {figure_of(low)} to {figure_of(high)}; in half of them by less than "
+                f"{figure_of(half)}."
+            ),
+            "exceeded" if over else "holds" if any(map(self.protected, cells)) else "",
+            numbers,
+            sentence="Percentages are probabilities, to an adversary, that one more person is in the block's cell. "
+            f"This one knows {self.known}.",
+        )
+
+    def lead(self) -> Iterator[str]:
+        if self.answered.any() and self.protected(self.most):
+            yield self.about_cell(
+                f"The guarantee allows ratios of {between(*self.ends('ratio'))} for any one person, in all but "
+                f"{percent(self.failure)} of releases. {sentence(share(self.beyond(self.most)))} of the blocks that it "
+                f"covers are beyond these bounds; up to {percent(self.failure)} may be."
+            )
+
+    def warnings(self) -> Iterator[str]:
+        yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
+        if self.about.get("synthetic"):
+            yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
+        for i in range(len(self.labels)):
+            yield from (self.about_cell(text, i) for text in self.warnings_of(i))
+
+    def warnings_of(self, i: int) -> Iterator[str]:
+        """What to know before the numbers of a cell are believed."""
+        one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
+        dropped, tolerance = float(one["dropped"]), float(self.about.get("tolerance", np.inf))
+        if dropped > tolerance:
+            yield f"What was left out is proven to be below {dropped:.1e} only, not the {tolerance:.1e} asked for."
+        if unprotected := int(one["unprotected"]):
+            yield (
+                f"No noise protects {_blocks(unprotected)}: counts that are published exactly settle whether one more "
+                "person is there. The guarantee does not cover such blocks; ratios below are of all blocks, shares "
+                "beyond the bounds of the others."
+            )
+        if (over := self.beyond(i)) > self.failure:
+            yield (
+                f"{share(over)} of blocks are beyond the bounds, more than their failure probability of "
+                f"{percent(self.failure)}. The guarantee covers adversaries whose belief about the others is right; "
+                "that of this one may not be."
+            )
+        if wrong := int(found.get(MISTAKEN, 0)):
+            yield (
+                f"In {_blocks(wrong)} the release contradicts what the adversary is said to know: such counts have a "
+                f"posterior probability below {percent(float(self.about['mistaken']))}. They are "
+                "listed apart, and in no other number."
+            )
+        if lost := int(found.drop([*PROVEN, MISTAKEN]).sum()):
+            yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
+
+    def sections(self) -> Iterator[Section]:
+        yield self.spread()
+        if "worst" in self.data:
+            yield self.worst()
+        if "mistaken" in self.data:
+            yield self.mistaken()
+        yield from (self.guarantee(), self.read())
+        if "errors" in self.data:
+            yield _accuracy(self.data["errors"])
+
+    def spread(self) -> Section:
+        """Quantiles of the risk, and shares of blocks at or above thresholds."""
+        risk = {"quantile": ("share of blocks at or below", "probability"), "ratio": ("ratio", "number"),
+                "posterior": ("posterior", "probability")}  # fmt: skip
+        above = {"threshold": ("ratio", "number"), "share": ("blocks with it, or more", "probability")}
+        tables = [self.table("risk", risk), self.table("thresholds", above)]
+        shares = self.of("thresholds")["share"].to_series()
+        said = [f"{share(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()]
+        statuses = self.data["statuses"]
+        words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
+        columns = {"status": "status", "blocks": ("blocks", "count"), "meaning": "meaning"}
+        given = statuses.assign(meaning=words, some=statuses["blocks"] > 0)
+
+        def draw(cell: Cell) -> Any:
+            ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
+            marked = next((float(x) for x in at if ratios.size and x <= ratios.max()), None)
+            table = {"ratio": ratios, "protected": cell.found.protected}
+            return spine_figures.risk(table, self.limits(cell), marked, self.failure)
+
+        return Section(
+            "How the risk is spread over the blocks",
+            self.about_cell(f"{'; '.join(said)}.") if self.answered.any() else "",
+            tables=[*tables * bool(self.answered.any()), self.table("statuses", columns, data=given, where="some")],
+            figures=self.figures("risk", draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio."),
+            notes=[f"Figures are of the first {DRAWN_CELLS} cells."] * (len(self.labels) > len(self.drawn)),
+        )
+
+    def blocks(self, group: str, columns: Columns) -> Table:
+        """Blocks of every cell by name, or by geocode where they have none."""
+        found = self.data[group]
+        named = found.assign(block=found["name"].where(found["name"] != "", found["geocode"]))
+        shown = {"rank": ("", "count"), "block": "block", **columns, "status": "status"}
+        return self.table(group, shown, data=named.assign(there=found["geocode"] != ""), where="there")
+
+    def worst(self) -> Section:
+        """The blocks with the largest ratios."""
+        prob, first = percent(float(self.about.get("prob", 0.9))), self.of("worst").isel(rank=0)
+        columns = {
+            "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
+            "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
+            "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
+        }  # fmt: skip
+        return Section(
+            "The blocks where most is learned",
+            self.about_cell(
+                f"Most is learned in block {first['name'].item() or first['geocode'].item()}: the posterior is "
+                f"{share(float(first['posterior']))}."
+            ),
+            tables=[self.blocks("worst", columns)],
+            figures=self.figures(
+                "worst",
+                lambda cell: spine_figures.worst(cell.found.worst, DRAWN_BLOCKS, self.limits(cell)),
+                "Left: the ratio. Right: the count; cross: published; bar: the highest posterior density set.",
+            ),
+            notes=["Counts and their sets come from everything published, under the prior of all blocks."],
+        )
+
+    def mistaken(self) -> Section:
+        """The blocks where the release contradicts what the adversary knows."""
+        columns = {
+            "noisy": ("noisy count", "count"), "mean": ("posterior mean", "number"),
+            "known": ("others known", "count"), "tail": ("posterior probability", "probability"),
+        }  # fmt: skip
+        return Section(
+            "Blocks where the adversary is mistaken",
+            "What the adversary knows cannot be right here, so that what they conclude is not given.",
+            ["Posterior probability: of counts as far off as what is known, or farther."],
+            [self.blocks("mistaken", columns)],
+        )
+
+    def guarantee(self) -> Section:
+        """The guarantee of the noise on the weakest path."""
+        found, title = self.data["guarantee"], "The guarantee"
+        covered = np.isfinite(found["rho"])
+        if not covered.any():
+            return Section(title, "Exact counts settle what is asked in all blocks: no guarantee covers them.")
+        columns = {
+            "definition": "guarantee", "path_rho": ("rho of one path", "number"),
+            "records": ("records", "count"), "rho": ("rho", "number"),
+            "share_below": ("blocks below its bounds", "probability"),
+            "share_above": ("blocks above", "probability"),
+        }  # fmt: skip
+        ends = {"posterior": ("posterior", "% interval"), "ratio": ("ratio", "interval")}
+        at = self.most if bool(covered[self.most]) else int(covered.argmax())
+        rho = figure_of(float(found["rho"][at]))
+        return Section(
+            title,
+            self.about_cell(f"The noise on the weakest path is zero-concentrated DP with rho = {rho}.", at),
+            [
+                "One person more or less in a block changes one count in every unit above it."
+                + f" {DOUBLED}" * bool((found["records"] > 1).any()),
+                "Other queries of the same release reveal more, and the guarantee for all of them is weaker.",
+            ],
+            [
+                self.table("guarantee", columns, data=found.assign(covered=covered), where="covered"),
+                self.table(
+                    "bounds", {"prior": ("prior", "probability"), **ends}, marked={"prior": self.prior},
+                    data=self.data["bounds"].assign(covered=covered), where="covered",
+                    notes=[f"Rounded outward; for any one person, in all but {percent(self.failure)} of releases."],
+                ),
+            ],
+        )  # fmt: skip
+
+    def read(self) -> Section:
+        """Levels and units: how well each is measured, what is known without noise, what the posterior makes of it."""
+        levels, exact, notes = self.data["levels"], self.listed("exact"), self.listed("notes")
+        every = [one for cell in self.drawn for one in cell.found.levels.values()]
+        shifts = self.of("levels")["shift"].dropna("level")
+        moved = f" The posterior moves {shifts['level'].values[-1]} counts by {figure_of(float(shifts[-1]))} people."
+        thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
+        measured = {
+            "level": "level", "units": ("units", "count"), "measured": ("measured", "count"),
+            "least_sd": ("sd of the noise, from", "number"), "largest_sd": ("to", "number"),
+            "shift": ("posterior mean against noisy count", "number"),
+            "below": ("noisy counts below 0", "count"),
+        }  # fmt: skip
+        known = {
+            "level": "level", "exact": ("exact", "count"), "bounded": ("limited by bounds", "count"),
+            "replaced": ("noisy counts replaced", "count"), "exact_error": ("their error", "number"),
+        }  # fmt: skip
+        cells = {
+            "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
+            "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
+            "dropped": ("mass left out", "at most"),
+        }  # fmt: skip
+        some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
+        fixed = self.table("levels", known, "exact", data=some, where="some", title="What is known exactly")
+        fixed.notes = ["A noisy count beside them adds nothing; it was off by the error shown.", *exact[:NOTED]]
+        more = f"and {len(notes) - NOTED:,} more"
+        return Section(
+            "What was read",
+            f"The query {self.about['query']} was read for {int(levels['units'].isel(cell=0).sum()):,} units."
+            + moved * bool(shifts.size),
+            ["Counts of units that are not measured are the sums of what lies in them."],
+            [self.table("levels", measured), *[fixed] * bool(fixed.rows or exact), self.table("cells", cells)],
+            self.figures(
+                "shrinkage",
+                lambda cell: spine_figures.shrinkage(cell.found.levels),
+                f"A point is a unit. On the diagonal the posterior mean repeats the noisy count.{thinned}",
+            ),
+            ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *[more] * (len(notes) > NOTED)],
+        )
+
+    def provenance(self) -> Iterator[tuple[str, str]]:
+        yield "Read from", str(self.about.get("directory", ""))
+        yield "Query and cells", f"{self.about['query']}{': ' * any(self.labels)}{', '.join(filter(None, self.labels))}"
+        yield "The adversary", f"prior {share(self.prior)}; knows {self.known}"
+        if prior := str(self.about.get("leaf_prior", "")):
+            yield "Prior of the blocks' counts", _described(prior)
+        dropped, tolerance = float(self.data["cells"]["dropped"].max()), float(self.about.get("tolerance", np.inf))
+        if np.isfinite(dropped):
+            state = "within" if dropped <= tolerance else "beyond"
+            yield (
+                "Mass left out",
+                f"counts off their windows have a probability of {dropped:.1e} at most, {state} the tolerance of "
+                f"{tolerance:.1e}; it bounds the error of every probability above",
+            )
+        yield "Versions", f"adversary {__version__}"
+
+
+def _accuracy(errors: xr.Dataset) -> Section:
+    """Errors beside the truth, where it is known."""
+    prob = percent(float(errors.attrs["prob"]))
+    columns = {
+        "level": "level", "estimate": "estimate", "rmse": ("root mean square error", "number"),
+        "bias": ("mean error", "number"), "coverage": (f"{prob} intervals that hold it", "probability"),
+        "claimed": ("probability they claim", "probability"),
+    }  # fmt: skip
+    return Section(
+        "Beside the truth",
+        "The truth is known here: errors in people, and how often the intervals hold the truth, level by level.",
+        tables=[tabulate(errors, columns, name="errors", missing="none")],
     )
-    if found.protected.any():
-        low, high = found.promised.ratio(account.prior)
-        over = sum(found.beyond(account.prior))
-        yield (
-            f"The noise promises {between(low, high)}, for any one person in all but {percent(account.failure)} of "
-            f"releases. {share(over)} of the blocks it is about go beyond it, which leaves room for "
-            f"{percent(account.failure)}."
-        )
-
-
-def _warnings(account: SpinePage, found: Findings) -> Iterator[str]:
-    if account.synthetic:
-        yield "This population is made up. Nobody in it exists, and no number here is about a real place."
-    if account.dropped is not None and account.dropped > account.tolerance:
-        yield (
-            f"What was left out is proven to be below {account.dropped:.1e} only, not below the "
-            f"{account.tolerance:.1e} that was asked for."
-        )
-    if found.unprotected:
-        yield (
-            f"No noise protects {_blocks(found.unprotected)}: counts that are published exactly settle whether one "
-            "more person is there. The promise leaves such blocks out; ratios below are of all blocks, shares beyond "
-            "the promise of the others."
-        )
-    over = sum(found.beyond(account.prior))
-    if over > account.failure:
-        yield (
-            f"{share(over)} of blocks are beyond the bounds, more than the {percent(account.failure)} they may fail "
-            "in. The guarantee covers readers whose belief about the others is right; that of this one may not be."
-        )
-    if wrong := found.status.get(MISTAKEN, 0):
-        yield (
-            f"In {_blocks(wrong)} the release contradicts what the reader is said to know: such counts have a "
-            f"posterior probability below {percent(account.mistaken)}. They are listed apart, and in no other number."
-        )
-    lost = sum(n for name, n in found.status.items() if name not in (*PROVEN, MISTAKEN))
-    if lost:
-        yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
 
 
 def _blocks(number: int) -> str:
     return f"{number:,} block{'s' * (number != 1)}"
 
 
-def _read(account: SpinePage, found: Findings) -> PageSection:
-    """Levels, units, and how well each is measured."""
-    table = PageTable(["level", "units", "measured", "exact", "standard deviation of the noise, people"])
-    for name, one in found.levels.items():
-        span = sorted({figure_of(float(x)) for x in np.sqrt(one.variance)}, key=float) if one.measured else ["none"]
-        table.add(name, f"{one.units:,}", f"{one.measured:,}", f"{one.exact:,}", " to ".join(span))
-    cell = f", {account.cell}," if account.cell else ","
-    lines = [
-        f"The query {account.query}{cell} in every unit of the tree. Units that are not measured are in the tree all "
-        "the same: their counts are the sums of what lies in them."
+def _described(prior: str) -> str:
+    """A prior's kind and parameters in a row; words as they are."""
+    if not prior.startswith("{"):
+        return prior
+    kind, *rest = json.loads(prior).items()
+    parts = [
+        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
     ]
-    notes = [*account.notes[:NOTED], *[f"and {len(account.notes) - NOTED:,} more"] * (len(account.notes) > NOTED)]
-    return PageSection("What was read", lines, table, notes)
-
-
-def _exactly(account: SpinePage, found: Findings) -> PageSection | None:
-    """What is known without noise, and what it changed."""
-    fixed = {name: one for name, one in found.levels.items() if one.exact or one.bounded}
-    if not fixed and not account.exact:
-        return None
-    table = PageTable(["level", "exact", "limited by bounds", "noisy counts replaced", "their error, people"])
-    for name, one in fixed.items():
-        error = figure_of(float(np.sqrt(one.moved / one.replaced))) if one.replaced else "none"
-        table.add(name, f"{one.exact:,}", f"{one.bounded:,}", f"{one.replaced:,}", error)
-    lines = [
-        "Totals and bounds that were published without noise. Where bounds meet, or the largest is 0, the count is "
-        "known; its noisy count then adds nothing, and was off by the error shown (root mean square)."
-    ]
-    return PageSection("What is known exactly", lines, table, list(account.exact[:NOTED]))
-
-
-def _mistaken(account: SpinePage, found: Findings) -> PageSection | None:
-    """The blocks where the release contradicts what the reader knows."""
-    if not found.mistaken.get("geocode", np.zeros(0)).size:
-        return None
-    table = PageTable(["block", "noisy count", "posterior mean", "others known", "posterior probability"])
-    for i, name in enumerate(_block_names(found.mistaken)):
-        noisy, mean, known, tail = (float(found.mistaken[one][i]) for one in ("noisy", "mean", "known", "tail"))
-        table.add(name, _counted(noisy), f"{mean:,.2f}", _counted(known), share(tail))
-    lines = [
-        "What the reader knows cannot be right here: counts as far off, or farther, have the posterior probability "
-        "shown. What such a reader concludes says nothing about the release, and is not given."
-    ]
-    return PageSection("Blocks whose readers are mistaken", lines, table)
-
-
-def _block_names(table: Columns) -> list[str]:
-    """GEOIDs of blocks, or their geocodes where they have none."""
-    names = table["name"] if "name" in table else table["geocode"]
-    return [str(name or code) for name, code in zip(names, table["geocode"], strict=True)]
-
-
-def _counted(count: float) -> str:
-    return f"{count:,.0f}" if np.isfinite(count) else "none"
-
-
-def _promised(account: SpinePage, found: Findings) -> PageSection:
-    made = found.promised
-    if not np.isfinite(made.rho):
-        text = "Exact counts settle what is asked in all blocks, so that nothing is promised about them."
-        return PageSection("What was promised", [text])
-    lines = [
-        f"A person more or less in a block moves one count in every unit above it. The noise of those counts is "
-        f"zero-concentrated DP with rho = {figure_of(made.rho)} on the weakest path"
-        + (
-            f"; because one count of the path is exact, somebody else must make up for the person, two paths change, "
-            f"and rho doubles to {figure_of(made.total)}."
-            if made.records > 1
-            else "."
-        ),
-        "This is about the one cell that was read. Other queries of the same release tell more, and the promise for "
-        "all of them together is weaker.",
-    ]
-    table = PageTable(["prior", "posterior", "ratio"], texts=0)
-    for prior in sorted({0.01, 0.1, 0.5, account.prior}):
-        ends = made.posterior(prior), made.ratio(prior)
-        table.add(share(prior), between(*ends[0], percent=True), between(*ends[1]), used=prior == account.prior)
-    note = f"Bounds, rounded outward, that hold in all but {percent(made.failure)} of releases for any one person."
-    return PageSection("What was promised", lines, table, [note])
-
-
-def _spread(account: SpinePage, found: Findings) -> PageSection:
-    """Quantiles of the risk, and shares of blocks beyond thresholds."""
-    from adversary.desk.figures import spine_figures
-
-    ratio, bounds = found.ratios, found.promised.ratio(account.prior)
-    section = PageSection("How the risk is spread over the blocks")
-    if ratio.size:
-        table = PageTable(["share of blocks at or below", "ratio", "posterior"], texts=0)
-        for q in QUANTILES:
-            at = float(np.quantile(ratio, q))
-            table.add(percent(q), figure_of(at), share(min(at * account.prior, 1.0)))
-        section.table = table
-        said = "; ".join(f"{x:g} or more: {share(found.at_least(x))}" for x in account.thresholds)
-        section.lines = [f"Ratio of posterior to prior, shares of blocks at {said}."]
-        if found.protected.any():
-            below, above = found.beyond(account.prior)
-            section.lines[0] += f" Above the bound of {between(*bounds)}: {share(above)}; below it: {share(below)}."
-    marked = next((x for x in account.thresholds if ratio.size and x <= ratio.max()), None)
-    limits = bounds if found.protected.any() else None
-    table_of = {"ratio": ratio, "protected": found.protected}
-    draw = partial(spine_figures.risk, table_of, limits, marked, account.failure)
-    section.figures = [shown(draw, "Left: blocks by ratio. Right: share of blocks at or above each ratio.")]
-    section.notes = [f"{name}: {_blocks(count)}, {MEANING.get(name, name)}." for name, count in found.status.items()]
-    return section
-
-
-def _worst(account: SpinePage, found: Findings) -> PageSection:
-    from adversary.desk.figures import spine_figures
-
-    section = PageSection("The blocks where most is learned")
-    if not found.ratios.size:
-        return section
-    heads = ["block", "noisy count", "posterior mean", f"{percent(account.prob)} set", "posterior", "ratio"]
-    section.table = PageTable(heads)
-    given = ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")
-    columns = {name: column(found.worst, name) for name in given}
-    names = _block_names(found.worst)
-    for i in range(len(columns["ratio"])):
-        noisy, mean, low, high, posterior, ratio = (float(columns[name][i]) for name in given)
-        numbers = (f"{mean:,.2f}", f"{low:,.0f} to {high:,.0f}", share(posterior), figure_of(ratio))
-        section.table.add(names[i], _counted(noisy), *numbers)
-    limits = found.promised.ratio(account.prior) if found.protected.any() else None
-    draw = partial(spine_figures.worst, found.worst, DRAWN, limits)
-    text = "Left: the ratio. Right: the count; the cross is what was published, the bar the set with most probability."
-    section.figures = [shown(draw, text)]
-    section.notes = [
-        "The count and its set come from everything that was published, under the prior of all blocks. The posterior "
-        "of the one person is that of this page's reader."
-    ]
-    return section
-
-
-def _counts(found: Findings) -> PageSection:
-    from adversary.desk.figures import spine_figures
-
-    text = (
-        "Each point is a unit. On the diagonal the posterior mean repeats the noisy count; off it, the other levels "
-        "and the rule that no count is negative have moved it."
-    )
-    if any(one.points.shape[1] < one.measured for one in found.levels.values()):
-        text += " Of levels with many units some are drawn."
-    draw = partial(spine_figures.shrinkage, found.levels)
-    return PageSection("What the posterior makes of the noisy counts", figures=[shown(draw, text)])
-
-
-def _errors(errors: xr.Dataset) -> PageSection:
-    from adversary.desk.figures import spine_figures
-
-    names = [str(x) for x in errors["estimate"].values]
-    covered = [name for name in names if np.isfinite(errors["coverage"].sel(estimate=name)).any()]
-    table = PageTable(["level", *(f"{name}: error" for name in names), *(f"{name}: covers" for name in covered)])
-    for level in errors["level"].values:
-        one = errors.sel(level=level)
-        rates = [percent(float(x)) if np.isfinite(x) else "none" for x in one["coverage"].sel(estimate=covered).values]
-        table.add(str(level), *(figure_of(float(x)) for x in one["rmse"].values), *rates)
-    lines = [
-        "The truth is known here. Root mean square error in people, and how often the "
-        f"{percent(float(errors.attrs['prob']))} intervals hold the truth, level by level."
-    ]
-    drawn = shown(partial(spine_figures.accuracy, errors), "The same as a figure.")
-    return PageSection("Beside the truth", lines, table, figures=[drawn])
-
-
-def _reading() -> PageSection:
-    lines = [
-        "Posterior: the probability that the person is in the block's cell, for a reader of the prior given, who knows "
-        "of the others what is said below. Ratio: posterior over prior; 1 means that nothing was learned.",
-        "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
-        "the noisy counts of all levels at once.",
-        "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most what they may "
-        "fail in, on average over releases, for readers whose belief about the others is right.",
-    ]
-    return PageSection("How to read the numbers", lines)
-
-
-def _provenance(account: SpinePage) -> Iterator[tuple[str, str]]:
-    yield "read from", account.source
-    yield "query and cell", f"{account.query}{f', {account.cell}' if account.cell else ''}"
-    yield "the reader", f"prior {share(account.prior)}; knows {account.known}"
-    if account.leaf_prior:
-        yield "prior of the blocks' counts", account.leaf_prior
-    if account.dropped is not None:
-        state = "within" if account.dropped <= account.tolerance else "beyond"
-        yield (
-            "what was left out",
-            f"counts off their windows have a probability of {account.dropped:.1e} at most, {state} the tolerance of "
-            f"{account.tolerance:.1e}; it bounds the error of every probability above",
-        )
-    yield "adversary", __version__
+    return "; ".join([str(kind[1]), *parts])
