@@ -15,3 +15,5 @@ from .sensitivity import base_and_sweeps as base_and_sweeps
 from .sensitivity import extremes as extremes
 from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep
+from .table_audit import LONG as LONG
+from .table_audit import audit_table as audit_table

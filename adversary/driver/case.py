@@ -157,8 +157,8 @@ class Bounds:
         Of sampled posteriors only those three standard errors beyond a bound count as outside it; where fits failed,
         `outside` is not a number.
         """
-        rows = {name: (one.group(self.records), _kept(one, self.plan)) for name, one in promises.items()}
-        rows[OWN] = (_own_loss(self.plan, self.moved), True)
+        rows = {name: (one.group(self.records), promise_kept(one, self.plan)) for name, one in promises.items()}
+        rows[OWN] = (own_loss(self.plan, self.moved), True)
         table = [self._row(one, kept, law, readings) for one, kept in rows.values()]
         columns = {name: np.array([row[name] for row in table]) for name in ("posterior", "ratio", "difference")}
         result = xr.Dataset(
@@ -186,25 +186,25 @@ class Bounds:
     ) -> dict[str, Any]:
         """Every promise read as if nothing were published exactly, which is no bound, and for a(t) records."""
         one = {name: promise.group(totals.each * self.alone) for name, promise in promises.items()}
-        one[OWN] = _own_loss(self.plan, self.alone)
+        one[OWN] = own_loss(self.plan, self.alone)
         beside = {name: totals.promised(promise) for name, promise in promises.items()}
-        beside[OWN] = NoPrivacy() if totals.disclosed else _own_loss(self.plan, totals.semi_adjacency)
-        naive = [self._limit(promise) for promise in one.values()]
+        beside[OWN] = NoPrivacy() if totals.disclosed else own_loss(self.plan, totals.semi_adjacency)
+        naive = [self.limit(promise) for promise in one.values()]
         passed = [self._passed(limit, failure, law, readings) for failure, limit in naive]
         upper = {"direction": "upper"}
         return {
             "naive_loss_bound": ("definition", [limit for _, limit in naive], {"direction": "not a bound"}),
             "naive_outside": ("definition", [outside for outside, _ in passed], {"direction": direction}),
             "naive_broken": ("definition", [int(broken) for _, broken in passed]),
-            "semi_loss_bound": ("definition", [self._limit(promise)[1] for promise in beside.values()], upper),
+            "semi_loss_bound": ("definition", [self.limit(promise)[1] for promise in beside.values()], upper),
             "achieved": ("definition", [readings.reached(failure) for failure, _ in naive], {"direction": direction}),
             "semi_adjacency": ((), totals.semi_adjacency, {"direction": "exact" if totals.exact else "upper"}),
         }
 
     def _row(self, guarantee: Guarantee, kept: bool, law: BayesFactorLaw, readings: Readings) -> dict[str, Any]:
         prior = readings.prior
-        failure, loss_bound = self._limit(guarantee)
-        bound = _within(loss_bound)
+        failure, loss_bound = self.limit(guarantee)
+        bound = within(loss_bound)
         outside, exceeded = self._passed(loss_bound, failure, law, readings)
         judged = UNRELIABLE if readings.failed else "exceeded" if exceeded else "holds"
         return {
@@ -217,7 +217,7 @@ class Bounds:
             "status": judged if kept else "violated",
         }
 
-    def _limit(self, guarantee: Guarantee) -> tuple[float, float]:
+    def limit(self, guarantee: Guarantee) -> tuple[float, float]:
         """(failure, largest loss, nats): for certain where there is such a limit."""
         failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
         return failure, _loss_bound(guarantee, failure)
@@ -226,7 +226,7 @@ class Bounds:
         """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""
         prior = readings.prior
         outside, error = (
-            readings.clearly_outside(_within(limit).posterior_bounds(prior.base))
+            readings.clearly_outside(within(limit).posterior_bounds(prior.base))
             if readings.sampled
             else law.outside(limit, prior.invariant)
         )
@@ -234,13 +234,13 @@ class Bounds:
         return (np.nan if readings.failed else outside), exceeded and not readings.failed
 
 
-def _within(loss_bound: float) -> Guarantee:
+def within(loss_bound: float) -> Guarantee:
     """The promise of a largest loss."""
     return PureDP(loss_bound) if np.isfinite(loss_bound) else NoPrivacy()
 
 
 @lru_cache(maxsize=64)
-def _own_loss(plan: Plan, records: int) -> PrivacyLoss:
+def own_loss(plan: Plan, records: int) -> PrivacyLoss:
     return plan.privacy_loss(records)
 
 
@@ -250,7 +250,7 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _kept(guarantee: Guarantee, plan: Plan) -> bool:
+def promise_kept(guarantee: Guarantee, plan: Plan) -> bool:
     return guarantee.is_satisfied_by(plan.neighbour_loss())
 
 

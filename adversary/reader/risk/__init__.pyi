@@ -7,6 +7,8 @@ from .averages import risk_summary as risk_summary
 from .averages import sequential as sequential
 from .averages import unique_target as unique_target
 from .bayes_factors import BayesFactorLaw as BayesFactorLaw
+from .cell_laws import laws_of_cells as laws_of_cells
+from .cell_laws import shared as shared
 from .improper_beliefs import cautions as cautions
 from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor

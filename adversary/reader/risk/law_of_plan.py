@@ -83,7 +83,7 @@ def bayes_factor_law(
     """
     paths = [reader.path(plan, cell) for cell in range(plan.cells)]
     known = all(path.known and not path.steps[0].adjusted for path in paths)
-    lowest = _own_part(plan, paths[0], truth, 0, 0) if known else None
+    lowest = own_release(plan, paths[0], truth, 0, 0) if known else None
     known, own = lowest is not None, NOTHING if lowest is None else lowest
     split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
     simulated = 0 if split else draws
@@ -122,7 +122,7 @@ def _bounded(noise: Mechanism) -> bool:
     return bool(np.isfinite(max(loss.maximum, loss.swapped.maximum)))
 
 
-def _own_part(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
+def own_release(plan: Plan, path: Path, truth: Truth, level: int, cell: int) -> Part | None:
     """A release of the lowest unit's people: every log Bayes factor it can give, with its probability.
 
     None for continuous noise that was clamped: part of it is a density, part is not.
@@ -144,7 +144,7 @@ def _other_parts(plan: Plan, paths: list[Path], truth: Truth, progress: bool) ->
     """Everything but the first cell's lowest release; None for what cannot be listed."""
     for cell, path in enumerate(paths):
         for level in path.steps[0].levels[0 if cell else 1 :]:
-            yield _own_part(plan, path, truth, level, cell)
+            yield own_release(plan, path, truth, level, cell)
         if len(path.steps) > 1:
             yield _evidence_above(plan, path, truth, cell, progress)
 

@@ -18,7 +18,7 @@ COINCIDENT = 1e-12
 """Sums of losses this close (times their size, if above 1) are one value reached in several ways."""
 
 
-_FEW, _WIDTH, _NODES = 20_000, 0.25, 10
+_FEW, _WIDTH, _NODES = 2_000, 0.25, 10
 _MANY = 1_000_000
 
 

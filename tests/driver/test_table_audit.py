@@ -1,0 +1,126 @@
+"""Every cell of a table at once: the same numbers as audits one by one, whatever cells share."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import adversary as adv
+from adversary.driver import audit_table
+from adversary.reader.path import settle_truth
+from adversary.reader.risk import bayes_factor_law, laws_of_cells
+
+TOWN = Path(__file__).parents[2] / "data" / "town_counts.csv"
+NOISE = adv.DiscreteGaussian.from_rho(0.5)
+
+
+def town() -> pd.DataFrame:
+    return pd.read_csv(TOWN)
+
+
+def one_by_one(
+    frame: pd.DataFrame, levels: list[adv.Level], row: Any, prior: float, belief: adv.Belief, **how: Any
+) -> Any:
+    """The audit of one row of the answer, its plan and truth written down from the table."""
+    names = [level.name for level in levels]
+    truth, plan, beliefs = {}, [], {}
+    above = [frame[(frame[names[i:]] == row[names[i:]].tolist()).all(axis=1)] for i in range(len(names))]
+    for i, (level, inside) in enumerate(zip(levels, above, strict=True)):
+        truth[level.name] = int(inside[row["cell"]].sum())
+        siblings = None if i + 1 == len(names) else len(above[i + 1].drop_duplicates(names[i:])) - 1
+        plan.append(adv.Level(level.name, level.mechanism, siblings=siblings))
+        if i and plan[i - 1].siblings:
+            beliefs[level.name] = belief
+    present = row["target"] == "in"
+    reader = adv.Adversary(prior, known=truth[names[0]] - present, beliefs=beliefs)
+    return adv.audit(adv.Plan(plan), reader, truth | {"in": int(present)}, rng=1, **how)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "belief"),
+    [(NOISE, adv.Uniform()), (adv.Geometric(0.8), adv.Uniform()), (adv.Geometric(2.0), adv.Uniform(upper=60))],
+)
+def test_every_cell_has_the_risk_of_its_own_audit(mechanism: adv.Mechanism, belief: adv.Belief) -> None:
+    frame = town().assign(group=lambda t: t["group"] + 10 * (t["tract"] == "B")).drop(columns="tract")
+    levels = [adv.Level("block", mechanism), adv.Level("group", mechanism)]
+    reader = adv.Adversary(0.2, beliefs={"group": belief})
+    promise = adv.ZeroConcentratedDP(1.0)
+    found = audit_table(frame, levels, reader, guarantee=promise, rng=1)
+    assert len(found) == 16
+    assert (found["posterior_mean"].diff()[1:] <= 0).all()
+    for _, row in found.iloc[::5].iterrows():
+        tree = one_by_one(frame, levels, row, 0.2, belief, guarantee=promise)
+        risk, bound = tree["risk"], tree["bound"].to_dataset().sel(definition="zCDP")
+        for name in ("posterior_mean", "ratio_mean", "prob_correct"):
+            np.testing.assert_allclose(row[name], float(risk[name]), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            row["posterior_high"], float(risk["posterior_quantile"].sel(quantile=0.95)), rtol=1e-9
+        )
+        np.testing.assert_allclose(row["bound"], float(bound["posterior"].sel(side="upper")), rtol=1e-12)
+        np.testing.assert_allclose(row["outside"], float(bound["outside"]), atol=1e-12)
+        assert row["status"] == str(bound["status"].item())
+
+
+@pytest.mark.slow
+def test_three_levels_are_within_their_errors_of_single_audits() -> None:
+    levels = [adv.Level(name, NOISE) for name in ("block", "group", "tract")]
+    found = audit_table(town(), levels, rng=3)
+    for _, row in found.iloc[::3].iterrows():
+        risk = one_by_one(town(), levels, row, 0.5, adv.Uniform())["risk"]
+        error = np.hypot(row["mcse"], float(risk["mcse"].sel(measure="posterior_mean")) if "mcse" in risk else 0.0)
+        assert abs(row["posterior_mean"] - float(risk["posterior_mean"])) <= 0.2 * error + 1e-9
+
+
+@pytest.mark.parametrize("siblings", [(3, None), (0, 2, None), (2, 0, None), (2, 1, None)])
+def test_laws_of_many_cells_are_those_of_each(siblings: tuple[int | None, ...]) -> None:
+    plan = adv.Plan([adv.Level(f"l{i}", adv.Geometric(1.5), siblings=n) for i, n in enumerate(siblings)])
+    beliefs = {f"l{i}": adv.Uniform() for i in range(1, len(siblings)) if siblings[i - 1]}
+    reader = adv.Adversary(0.3, beliefs=beliefs)
+    truths = []
+    for target, *others in [(1, 0, 0), (1, 2, 0), (0, 1, 4), (1, 90, 400)]:
+        counts = np.cumsum([target, *(n if below else 0 for n, below in zip(others, siblings, strict=False))])
+        named = dict(zip(plan.names, map(int, counts), strict=False))
+        truths.append(settle_truth(plan, reader, named | {"in": target}))
+    for truth, law in zip(truths, laws_of_cells(plan, reader, truths, rng=5), strict=True):
+        one = bayes_factor_law(plan, reader, truth, rng=5)
+        (mean, error), (own, its) = law.posterior_mean(), one.posterior_mean()
+        assert abs(mean - own) <= 0.2 * (error + its) + 1e-12
+        assert (law.unbounded, law.target, law.prior) == (one.unbounded, one.target, one.prior)
+
+
+def test_a_long_table_is_the_wide_one_and_leaves_out_zeros() -> None:
+    levels = [adv.Level("block", NOISE), adv.Level("group", NOISE)]
+    frame = town().drop(columns="tract").drop_duplicates(["block"])
+    long = frame.melt(["block", "group"], var_name="cell", value_name="count").query("count > 0 or block == 102")
+    columns = ["block", "cell"]
+    wide, other = (audit_table(one, levels).sort_values(columns, ignore_index=True) for one in (frame, long))
+    pd.testing.assert_frame_equal(wide, other)
+
+
+BLOCKS = {"block": ["a", "b"], "tract": ["t", "t"], "renters": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"renters": [1, -2]}, "row 1: column 'renters': must be a whole number >= 0, got -2"),
+        ({"renters": [1, 2.5]}, "row 1: column 'renters': must be a whole number >= 0, got 2.5"),
+        ({"renters": [1, "many"]}, "row 1: column 'renters': must be a whole number >= 0, got 'many'"),
+        ({"block": ["a", "a"]}, "row 1: must be another unit than row 0, got block 'a', tract 't' again"),
+        ({"tract": ["t", None]}, "row 1: column 'tract': must name a unit, got nothing: block 'b' has no parent"),
+        ({"tract": None}, "column 'tract' is missing; there are block, renters"),
+        ({"renters": None}, "the table is empty: it must have a row for each unit, and a column of counts at least"),
+    ],
+)
+def test_a_table_that_cannot_be_audited_is_refused_by_row_and_column(change: dict[str, Any], words: str) -> None:
+    frame = pd.DataFrame({name: values for name, values in {**BLOCKS, **change}.items() if values is not None})
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        audit_table(frame, [adv.Level("block", NOISE), adv.Level("tract", NOISE)])
+
+
+def test_exact_levels_are_refused() -> None:
+    with pytest.raises(ValueError, match="no exact level"):
+        audit_table(pd.DataFrame(BLOCKS), [adv.Level("block", NOISE), adv.Level("tract", adv.Exact())])
