@@ -241,6 +241,7 @@ def within(loss_bound: float) -> Guarantee:
 
 @lru_cache(maxsize=64)
 def own_loss(plan: Plan, records: int) -> PrivacyLoss:
+    """The plan's own privacy loss for that many records."""
     return plan.privacy_loss(records)
 
 
@@ -251,6 +252,7 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 @lru_cache(maxsize=256)
 def promise_kept(guarantee: Guarantee, plan: Plan) -> bool:
+    """Whether the plan keeps the guarantee for its neighbours."""
     return guarantee.is_satisfied_by(plan.neighbour_loss())
 
 

@@ -50,6 +50,12 @@ QUESTIONS = {
     "audit": Question(
         ("audit", str(DATA / "dare_1940.toml")), ("report.audit_answer", "solve"), ("--truth", "block=ten")
     ),
+    "table": Question(
+        ("table", str(DATA / "town_counts.csv"), "--epsilon", "2", "--levels", "block,group", "--cells", "renters"),
+        ("answers.counts_answer", "solve"),
+        ("--prior", "2"),
+        light=False,
+    ),
     "sensitivity": Question(
         ("sensitivity", str(DATA / "clinic_visits.toml")),
         ("answers.sensitivity_answer", "solve"),

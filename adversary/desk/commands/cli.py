@@ -34,6 +34,11 @@ COMMANDS = {
         AUDIT,
         "adversary audit data/granville_1940.toml --out report",
     ),
+    "table": Entry(
+        "What an adversary learns about one person in every cell of a table, under planned noise.",
+        AUDIT,
+        "adversary table data/town_counts.csv --rho 0.1 --levels block,group,tract",
+    ),
     "sensitivity": Entry(
         "How far the answers move with prior, budget, siblings and beliefs.",
         AUDIT,

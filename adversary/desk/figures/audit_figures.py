@@ -352,3 +352,26 @@ def _bound_colours(bound: xr.Dataset) -> list[str]:
 
 def _cycle(colours: Sequence[str]) -> list[str]:
     return list(colours) * 20
+
+
+@styled
+def risk_of_cells(risk: Floats, prior: float, bound: float) -> Figure:
+    """Expected posterior of one person in every cell of a table, the largest first, beside prior and bound.
+
+    Parameters
+    ----------
+    risk : expected posteriors, largest first
+    prior : before the release
+    bound : the largest posterior that the guarantee allows
+    """
+    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+    ax = figure.add_subplot()
+    share_of_cells = np.arange(1, risk.size + 1) / risk.size
+    ax.step(np.append(0.0, share_of_cells), np.append(risk[0], risk), where="pre", color=BLUE)
+    for level, text, colour in ((prior, "before the release", GREY), (bound, "bound", INK)):
+        ax.axhline(level, color=colour, linestyle="--", linewidth=1)
+        ax.annotate(text, (1.0, level), textcoords="offset points", xytext=(-4, 3), ha="right", color=colour)
+    ax.set(xlim=(0.0, 1.0), xlabel="share of cells", ylabel="posterior, averaged over the noise")
+    in_percent(ax.xaxis, ax.yaxis)
+    finding(figure, f"One person in a cell: at most {share(float(risk[0]))} on average, from {share(prior)}")
+    return figure

@@ -1,3 +1,4 @@
+from .counts_file import load_counts as load_counts
 from .invariant_keys import Published as Published
 from .keys import read_toml as read_toml
 from .plan_keys import check_releases as check_releases

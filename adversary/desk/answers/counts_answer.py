@@ -1,0 +1,131 @@
+"""The risk of one person in every cell of a table of counts, under noise that is planned for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from adversary._core import share
+from adversary.desk.kit import Card, Column, Document, Figure, Measured, Section, Table
+from adversary.driver import audit_table
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.beliefs import Uniform
+from adversary.reader.path import Adversary
+from adversary.reader.plans import Level
+
+WORST = 20
+"""Cells on the screen, of the largest risk."""
+NUMBERS = ("posterior_mean", "mcse", "ratio_mean", "prob_correct", "posterior_high", "bound", "outside")
+
+
+def shares(text: str, number: Callable[[str, str], float], option: str, levels: Sequence[str]) -> list[float]:
+    """The budget of each level: one number is split evenly over them, several are theirs in order."""
+    given = [number(option, one) for one in text.split(",")]
+    if len(given) not in (1, len(levels)):
+        raise ValueError(f"{option} must be one number, or one for each of {len(levels)} levels, got {len(given)}")
+    return [given[0] / len(levels)] * len(levels) if len(given) == 1 else given
+
+
+def solve(
+    frame: Any,
+    noises: dict[str, Mechanism],
+    prior: float,
+    cells: Sequence[str] | None = None,
+    failure: float = 0.05,
+    seed: int = 2020,
+    where: Callable[[int], str] = "row {}".format,
+) -> xr.DataTree:
+    """Every cell audited.
+
+    Returns
+    -------
+    DataTree with `cells` (row): the columns of `audit_table`, and `summary`.
+    """
+    names = list(noises)
+    levels = [Level(name, noise) for name, noise in noises.items()]
+    reader = Adversary(prior, beliefs={name: Uniform() for name in names[1:]})
+    found = audit_table(frame, levels, reader, cells=cells, failure=failure, rng=seed, where=where)
+    columns = {name: ("row", found[name].to_numpy()) for name in ("count", "status", *NUMBERS)}
+    columns |= {f"level_{name}": ("row", found[name].to_numpy().astype(str)) for name in names}
+    columns |= {name: ("row", found[name].to_numpy().astype(str)) for name in ("cell", "target")}
+    columns["status"] = ("row", found["status"].to_numpy().astype(str))
+    risk = found["posterior_mean"]
+    summary = {
+        "cells": len(found),
+        "units": len(found) // found["cell"].nunique(),
+        "prior": prior,
+        "worst": float(risk.iloc[0]),
+        "median": float(risk.median()),
+        "bound": float(found["bound"].max()),
+    }
+    tree = xr.DataTree.from_dict(
+        {"cells": xr.DataTree(xr.Dataset(columns)), "summary": xr.DataTree(xr.Dataset(summary))}
+    )
+    told = {name: repr(noise) for name, noise in noises.items()}
+    tree.attrs.update(levels=names, noise=str(told), failure=failure, seed=seed)
+    return tree
+
+
+def document(title: str, tree: xr.DataTree) -> Document:
+    """Worst cells first; the distribution; every cell."""
+    found, summary, names = tree["cells"].to_dataset(), tree["summary"].to_dataset(), list(tree.attrs["levels"])
+    worst, bound, prior = (float(summary[name]) for name in ("worst", "bound", "prior"))
+    first = ", ".join(
+        [*(f"{name} {found[f'level_{name}'].values[0]}" for name in names[:1]), str(found["cell"].values[0])]
+    )
+    judged = {str(one) for one in np.unique(found["status"].values)}
+    status = next(one for one in ("violated", "exceeded", "holds") if one in judged)
+    said = (
+        f"The largest risk is in {first}: from {share(prior)} before the release to {share(worst)} on average after it."
+    )
+    every = f"{int(summary['cells']):,} cells of {int(summary['units']):,} units"
+    card = Card(
+        said,
+        status,
+        numbers=[
+            ("before the release", share(prior)),
+            ("after it, on average: worst cell", share(worst)),
+            ("median cell", share(float(summary["median"]))),
+            ("at most, by the plan's privacy loss", share(bound)),
+        ],
+        figure=Figure(
+            "risk_of_cells",
+            lambda: _drawn(found["posterior_mean"].values, prior, bound),
+            f"Posterior probability of one person, averaged over the noise, in {every}, the largest first.",
+        ),
+        sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them.",
+    )
+    sections = [
+        Section("The cells of the largest risk", said, tables=[_table(found.isel(row=slice(WORST)), names, "worst")]),
+        Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
+    ]
+    noise = [("noise", str(tree.attrs["noise"])), ("seed", str(tree.attrs["seed"]))]
+    return Document(title, tree, ("summary",), card, sections=sections, provenance=noise)
+
+
+def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
+    heads = [*names, "cell", Column("count", "count"), "person", Column("posterior", "probability")]
+    heads += [Column("ratio", "number"), Column("95 % of releases at most", "probability")]
+    heads += [Column("P(correct)", "probability"), Column("bound", "probability"), Column("status", "status")]
+    table = Table(heads, name=name)
+    shown = {key: found[key].values for key in found}
+    for i in range(found.sizes["row"]):
+        table.add(
+            *(str(shown[f"level_{one}"][i]) for one in names),
+            str(shown["cell"][i]),
+            int(shown["count"][i]),
+            str(shown["target"][i]),
+            Measured(float(shown["posterior_mean"][i]), float(shown["mcse"][i])),
+            *(float(shown[key][i]) for key in ("ratio_mean", "posterior_high", "prob_correct", "bound")),
+            str(shown["status"][i]),
+        )
+    return table
+
+
+def _drawn(risk: Any, prior: float, bound: float) -> Any:
+    from adversary.desk.figures import audit_figures
+
+    return audit_figures.risk_of_cells(risk, prior, bound)

@@ -1,0 +1,43 @@
+"""`adversary table`: bad counts are one line with the file, the line, the column, the rule and the value."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import commands
+
+HEAD = "block,tract,renters\n"
+ASKED = ("--rho", "0.1", "--levels", "block,tract")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "the file is empty: its first line must name the columns"),
+        (HEAD, "the table is empty: it must have a row for each unit"),
+        (HEAD + "1,A,3\n2,A,-1\n", "line 3: column 'renters': must be a whole number >= 0, got '-1'"),
+        (HEAD + "1,A,3\n\n2,A,1.5\n", "line 4: column 'renters': must be a whole number >= 0, got '1.5'"),
+        (HEAD + "1,A,3\n1,A,4\n", "line 3: must be another unit than line 2, got block '1', tract 'A' again"),
+        (HEAD + "1,A,3\n2,,4\n", "line 3: column 'tract': must name a unit, got nothing: block '2' has no parent"),
+        (HEAD + "1,A\n", "line 2: must have a cell for each of 3 columns, got 2"),
+        ("block,renters\n1,3\n", "column 'tract' is missing; there are block, renters"),
+    ],
+)
+def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "counts.csv"
+    file.write_text(text)
+    result = commands.run("table", str(file), *ASKED)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {file}: {words}")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--rho", "0.1,0.2,0.3", "--levels", "a,b"), "--rho must be one number, or one for each of 2 levels, got 3"),
+        (("--rho", "0.1", "--epsilon", "1", "--levels", "a"), "--rho or --epsilon must be given, and not both"),
+    ],
+)
+def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    assert words in commands.run("table", str(tmp_path / "counts.csv"), *options).stderr
