@@ -268,7 +268,7 @@ assert beside.records == 2
 # Time per node should not depend on the size of the tree. Three counties, the same cell, everything computed (the
 # posterior of every unit, the answer in every block), compilation apart.
 
-# %%
+# %% tags=["measured"]
 rows = []
 for number in (2000, 6000, 18000):
     made = nmf.synthesise(
@@ -285,7 +285,7 @@ cost = pd.DataFrame(rows, columns=["blocks", "nodes", "seconds"])
 cost["microseconds per node"] = 1e6 * cost.seconds / cost.nodes
 cost.round(3)
 
-# %%
+# %% tags=["measured"]
 slope, start = np.polyfit(cost.nodes, cost.seconds, 1)
 figure, ax = plt.subplots()
 ax.plot(cost.nodes, cost.seconds, "o", color=BLUE, label="measured")
@@ -303,7 +303,7 @@ plt.show()
 # to wait for one another, and leaves out reading and writing. Counties are independent but for one message up and one
 # down, and cells entirely, so there is enough to share out.
 
-# %%
+# %% tags=["measured"]
 nodes = 8.1e6 * 1.04
 one_cell = slope * nodes
 plan = pd.DataFrame({"cores": [1, 8, 64, 512, 2048]})
@@ -317,7 +317,7 @@ plan.round(2)
 #
 # Everything above, for somebody who was not here:
 
-# %%
+# %% tags=["measured"]
 about = {
     "directory": "a made-up county", "query": read.query, "prior": 0.1, "tolerance": 1e-10, "synthetic": True,
     "leaf_prior": "negative binomial, one of eleven rates for each block group",

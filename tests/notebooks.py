@@ -61,8 +61,9 @@ def executed(name: str) -> NotebookNode:
 
 
 def printed(notebook: NotebookNode) -> tuple[list[str], list[float]]:
-    """Words and numbers of all texts among its outputs; addresses in memory and progress are neither."""
-    outputs = [one for cell in notebook.cells for one in cell.get("outputs", []) if one.get("name") != "stderr"]
+    """Words and numbers of all texts among its outputs, but for seconds measured, progress and addresses in memory."""
+    cells = [cell for cell in notebook.cells if "measured" not in cell.metadata.get("tags", [])]
+    outputs = [one for cell in cells for one in cell.get("outputs", []) if one.get("name") != "stderr"]
     texts = [one.get("text") or one.get("data", {}).get("text/plain", "") for one in outputs]
     text = re.sub(r"0x[0-9a-f]+", "", "\n".join(texts))
     return NUMBER.sub("", text).split(), [float(one) for one in NUMBER.findall(text)]
