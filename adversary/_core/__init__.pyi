@@ -65,6 +65,7 @@ from .numeric import log_theta as log_theta
 from .numeric import logit as logit
 from .numeric import meant as meant
 from .numeric import one_number as one_number
+from .numeric import over_labels as over_labels
 from .numeric import past_ties as past_ties
 from .numeric import posterior_ratio as posterior_ratio
 from .numeric import scalar_or_array as scalar_or_array

@@ -20,8 +20,6 @@ SMALLEST_ESS = 50.0
 LARGEST_DIVERGENCE = 0.01
 """Share of divergent draws a fit may have."""
 
-RULE = f"R-hat at most {LARGEST_RHAT}, effective size at least {SMALLEST_ESS:.0f}, divergences at most 1 %"
-
 
 @dataclass(frozen=True)
 class Diagnosis:

@@ -126,6 +126,29 @@ def _check(name: str, x: Any, rule: str, ok: Callable[[Floats], Any]) -> Floats:
     return array
 
 
+def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Apply a function of plain arrays to numbers, arrays and DataArrays alike.
+
+    Parameters
+    ----------
+    function : of float64 arrays that broadcast, elementwise; one array out
+    arguments : numbers, arrays, or DataArrays, which broadcast by the names of their dimensions
+
+    Returns
+    -------
+    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
+    where one argument is a DataArray, a float64 array of the broadcast shape otherwise.
+
+    >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
+    (3.0, [3.0, 4.0])
+    """
+    if not any(hasattr(x, "coords") for x in arguments):
+        return scalar_or_array(function(*(as_array(x) for x in arguments)))
+    import xarray as xr
+
+    return xr.apply_ufunc(function, *(x if hasattr(x, "coords") else as_array(x) for x in arguments))
+
+
 def labelled[F: Callable[..., Any]](method: F) -> F:
     """A method of arrays that keeps the labels of DataArrays among its arguments: xarray in, xarray out.
 

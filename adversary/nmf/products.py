@@ -45,7 +45,6 @@ FACILITIES = (
     "military quarters", "military ships", "shelters", "group homes for adults",
     "residential treatment centers for adults", "maritime vessels", "workers' quarters", "other noninstitutional",
 )  # fmt: skip
-HOUSEHOLDS = len(RELATIONS)
 EIGHT = (0, 18, 24, 27, 28, 33, 34, 36, 42)
 """Where each of the eight `QUARTERS` begins among relations and facilities."""
 

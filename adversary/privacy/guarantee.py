@@ -28,6 +28,7 @@ from adversary._core import (
     exactly,
     labelled,
     logit,
+    over_labels,
     past_ties,
     plain,
     posterior_ratio,
@@ -337,9 +338,8 @@ class Guarantee(ABC):
 
             return min(1.0, solve_decreasing(excess, (1.0 + b2) / (1.0 + b2 + r) * (1.0 - 1e-15), 1.0))
 
-        priors = check_probability("prior", prior)
-        found = np.array([best(float(p)) for p in priors.ravel()]).reshape(priors.shape)
-        return prior.copy(data=found) if hasattr(prior, "coords") else scalar_or_array(found)  # type: ignore[union-attr]
+        check_probability("prior", prior)
+        return over_labels(np.vectorize(best, otypes=[np.float64]), prior)
 
     @labelled
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:

@@ -16,7 +16,6 @@ from adversary.privacy.decisions.auxiliary import (
     coefficients_from_joint,
     conditional_priors,
     largest_correlation,
-    mixture_weights,
     odds_from_coefficients,
     prior_from_coefficients,
     prior_from_odds,
@@ -157,13 +156,6 @@ def test_a_law_of_the_value_alone_needs_no_other_dimension() -> None:
     found = coefficients_from_joint(law([0.6, 0.4], value=2))
     assert float(found["odds"]) == pytest.approx(2 / 3, abs=1e-12)
     assert conditional_priors(law([0.6, 0.4], value=2))["prior"].dims == ("value",)
-
-
-def test_mixture_weights_are_laws_of_the_rest() -> None:
-    joint = law([0.4, 0.1, 0.1, 0.4], value=2, other=2)
-    weights = mixture_weights(joint)
-    np.testing.assert_allclose(weights.sum("other"), 1.0)
-    np.testing.assert_allclose(weights.sel(value=0), [0.8, 0.2])
 
 
 # Bad input

@@ -16,7 +16,6 @@ from .propriety import check_proper as check_proper
 from .propriety import default_cap as default_cap
 from .propriety import is_proper as is_proper
 from .region import feasible_mass as feasible_mass
-from .region import largest_sample_variance as largest_sample_variance
 from .region import largest_variance as largest_variance
 from .region import mean_range as mean_range
 from .samplers.record_gibbs import gibbs_records as gibbs_records

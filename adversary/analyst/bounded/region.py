@@ -59,38 +59,6 @@ def mean_range(variance: ArrayLike) -> Floats:
     return np.stack([0.5 - half, 0.5 + half], axis=-1)
 
 
-def largest_sample_variance(mean: ArrayLike, n: ArrayLike, *, attainable: bool = False) -> Any:
-    """The largest sample variance (divisor n - 1) of n values in [0, 1] with this sample mean (Theorem 16).
-
-    Parameters
-    ----------
-    mean : m, the sample mean; broadcasts with `n`
-    n : number of values, whole, >= 2
-    attainable : False for the bound n / (n - 1) m (1 - m); True for the largest that some data set has, with values 0
-        and 1 and one in between: (floor(nm) + f^2 - n m^2) / (n - 1), f the fraction of nm. The two agree where nm is
-        whole
-
-    Returns
-    -------
-    Variance of the broadcast shape; 0 where the mean lies outside [0, 1]
-
-    Raises
-    ------
-    ValueError : n not whole or below 2
-
-    >>> round(largest_sample_variance(0.3, 5), 6), round(largest_sample_variance(0.3, 5, attainable=True), 6)
-    (0.2625, 0.2)
-    """
-    m, size = as_array(mean), as_array(check_whole("n", n, minimum=2))
-    inside = (m >= 0.0) & (m <= 1.0)
-    if attainable:
-        whole = np.floor(size * m)
-        top = (whole + (size * m - whole) ** 2 - size * m * m) / (size - 1.0)
-    else:
-        top = size / (size - 1.0) * m * (1.0 - m)
-    return scalar_or_array(np.where(inside, np.maximum(top, 0.0), 0.0))
-
-
 def feasible_mass(mu: ArrayLike, sigma2: ArrayLike, n: ArrayLike) -> Any:
     r"""Probability that mean and variance of n normal values could be those of data in [0, 1].
 

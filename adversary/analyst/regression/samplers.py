@@ -17,21 +17,18 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, as_array, check_whole, seed_sequence
-from adversary.analyst.regression.cirrhosis import load_cirrhosis as load_cirrhosis
-from adversary.analyst.regression.gibbs_sweeps import SamplerStuck as SamplerStuck
 from adversary.analyst.regression.gibbs_sweeps import Sweeps
-from adversary.analyst.regression.regression_law import Region, check_region
-from adversary.analyst.regression.regression_law import RegressionLaw as RegressionLaw
-from adversary.analyst.regression.regression_law import coefficients_in_units as coefficients_in_units
-from adversary.analyst.regression.regression_law import feasible_coefficients as feasible_coefficients
-from adversary.analyst.regression.regression_law import nonprivate_posterior as nonprivate_posterior
-from adversary.analyst.regression.regressor_moments import MIXED
-from adversary.analyst.regression.regressor_moments import project_moments as project_moments
-from adversary.analyst.regression.sufficient_statistics import SUMS
-from adversary.analyst.regression.sufficient_statistics import RegressionRelease as RegressionRelease
-from adversary.analyst.regression.sufficient_statistics import Statistics as Statistics
-from adversary.analyst.regression.sufficient_statistics import feasible_sums as feasible_sums
-from adversary.analyst.regression.sufficient_statistics import statistics as statistics
+from adversary.analyst.regression.regression_law import (
+    Region,
+    RegressionLaw,
+    check_region,
+    coefficients_in_units,
+)
+from adversary.analyst.regression.regressor_moments import MIXED, project_moments
+from adversary.analyst.regression.sufficient_statistics import (
+    SUMS,
+    RegressionRelease,
+)
 
 LARGEST_RHAT, SMALLEST_ESS = 1.05, 100.0
 

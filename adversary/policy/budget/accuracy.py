@@ -16,13 +16,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import check_number, check_whole
+from adversary._core import check_number, check_whole, over_labels
 from adversary.policy.budget.forms import NOISES
 from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
 from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
-from adversary.privacy.decisions import over_labels
 from adversary.privacy.mechanisms import Exact, Mechanism
 
 SIDES = ("above", "below")

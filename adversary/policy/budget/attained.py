@@ -16,14 +16,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, failure_of, outward
+from adversary._core import Floats, as_array, check_non_negative, check_probability, failure_of, outward, over_labels
 from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.evidence import TIE, TRUTHS, Evidence
 from adversary.policy.budget.recommend import recommend_epsilon
 from adversary.policy.budget.risk_bounds import SIDES, check_prior, check_word, epsilon_of_room, relative_risk_bound
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.privacy import TOLERANCE, Guarantee
-from adversary.privacy.decisions import over_labels
 from adversary.privacy.mechanisms import Mechanism
 
 

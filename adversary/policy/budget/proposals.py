@@ -15,9 +15,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, check_whole, logit
+from adversary._core import Floats, as_array, check_non_negative, check_probability, check_whole, logit, over_labels
 from adversary.policy.budget.risk_bounds import SIDES, check_word
-from adversary.privacy.decisions import over_labels
 
 Statistic = Callable[[NDArray[Any]], Any]
 """A number computed from the values of some people."""

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_non_negative, check_number
-from adversary.privacy.decisions import over_labels
+from adversary._core import Floats, as_array, check_non_negative, check_number, over_labels
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from adversary._core import one_number
+from adversary._core import one_number, over_labels
 from adversary.policy.budget.risk_bounds import check_prior
 from adversary.policy.budget.tolerances import (
     EVERYBODY,
@@ -26,7 +26,6 @@ from adversary.policy.budget.tolerances import (
     Within,
     prior_range,
 )
-from adversary.privacy.decisions import over_labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,14 +25,13 @@ from adversary.policy.census.allocation import (
     HOUSING,
     OCCUPANCY,
     PERSONS,
+    dhc_allocation,
     labelled_rho,
     level_key,
     named,
     plain,
     query_key,
 )
-from adversary.policy.census.allocation import Allocation as Allocation
-from adversary.policy.census.allocation import dhc_allocation as dhc_allocation
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import DiscreteGaussian
 

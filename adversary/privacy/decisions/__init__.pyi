@@ -3,7 +3,6 @@ from .auxiliary import coefficients_from_joint as coefficients_from_joint
 from .auxiliary import conditional_priors as conditional_priors
 from .auxiliary import largest_correlation as largest_correlation
 from .auxiliary import odds_from_coefficients as odds_from_coefficients
-from .auxiliary import over_labels as over_labels
 from .auxiliary import prior_from_coefficients as prior_from_coefficients
 from .auxiliary import prior_odds as prior_odds
 from .best_tests import CURVE as CURVE

@@ -8,36 +8,15 @@ summarise the law by its worst ratios, stand beside them. A target rarer than on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, scalar_or_array
+from adversary._core import Floats, check_non_negative, check_probability, over_labels
 
 SLACK = 1e-12
 """Rounding allowed in a sum that must be one and in a product that must not fall below one."""
-
-
-def over_labels(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Apply a function of plain arrays to numbers, arrays and DataArrays alike.
-
-    Parameters
-    ----------
-    function : of float64 arrays that broadcast, elementwise; one array out
-    arguments : numbers, arrays, or DataArrays, which broadcast by the names of their dimensions
-
-    Returns
-    -------
-    The function's value: a float where every argument is a number, a DataArray with all dimensions and coordinates
-    where one argument is a DataArray, a float64 array of the broadcast shape otherwise.
-
-    >>> over_labels(np.add, 1, 2), over_labels(np.add, 1, [2, 3]).tolist()
-    (3.0, [3.0, 4.0])
-    """
-    answer = xr.apply_ufunc(function, *(x if hasattr(x, "coords") else as_array(x) for x in arguments))
-    return answer if hasattr(answer, "coords") else scalar_or_array(answer)
 
 
 def prior_odds(prior: Any) -> Any:
@@ -197,17 +176,6 @@ def conditional_priors(joint: xr.DataArray, pair: tuple[Any, Any] | None = None)
     with np.errstate(divide="ignore"):
         odds = (1.0 - prior) / prior
     return xr.Dataset({"prior": prior, "odds": odds, "context": context})
-
-
-def mixture_weights(joint: xr.DataArray) -> xr.DataArray:
-    """P(everything else | value): what each hypothesis averages over for a reader who does not know the other records.
-
-    For that reader correlation changes the likelihood ratio too, p(o | v) = sum of these times p(o | v, the rest); the
-    prior odds are those of `joint` summed over the rest.
-    """
-    law = _joint(joint)
-    value = law.sum([d for d in law.dims if d != "value"])
-    return law / value.where(value > 0)
 
 
 def _joint(joint: xr.DataArray) -> xr.DataArray:

@@ -14,27 +14,21 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_non_negative, check_positive, check_probability, check_whole
-from adversary.privacy.decisions.auxiliary import coefficients_from_joint as coefficients_from_joint
-from adversary.privacy.decisions.auxiliary import conditional_priors as conditional_priors
-from adversary.privacy.decisions.auxiliary import largest_correlation as largest_correlation
-from adversary.privacy.decisions.auxiliary import odds_from_coefficients as odds_from_coefficients
-from adversary.privacy.decisions.auxiliary import over_labels
-from adversary.privacy.decisions.auxiliary import prior_from_coefficients as prior_from_coefficients
-from adversary.privacy.decisions.auxiliary import prior_odds as prior_odds
-from adversary.privacy.decisions.calibration import classical_limit as classical_limit
-from adversary.privacy.decisions.calibration import gaussian_delta as gaussian_delta
-from adversary.privacy.decisions.calibration import gaussian_mu as gaussian_mu
-from adversary.privacy.decisions.calibration import gaussian_sigma as gaussian_sigma
-from adversary.privacy.decisions.targets import GaussianTarget as GaussianTarget
-from adversary.privacy.decisions.targets import Target as Target
-from adversary.privacy.decisions.targets import as_labelled
-from adversary.privacy.decisions.targets import confidence_limits as confidence_limits
-from adversary.privacy.decisions.targets import epsilon_from_f_score as epsilon_from_f_score
-from adversary.privacy.decisions.targets import epsilon_from_point as epsilon_from_point
-from adversary.privacy.decisions.targets import epsilon_from_posterior as epsilon_from_posterior
-from adversary.privacy.decisions.targets import epsilon_lower_bound as epsilon_lower_bound
-from adversary.privacy.decisions.targets import epsilon_lower_bound_from_counts as epsilon_lower_bound_from_counts
+from adversary._core import (
+    Floats,
+    as_array,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    check_whole,
+    over_labels,
+)
+from adversary.privacy.decisions.auxiliary import (
+    prior_odds,
+)
+from adversary.privacy.decisions.targets import (
+    as_labelled,
+)
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss, check_guarantee
 

@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from adversary._core import Floats, check_non_negative, check_positive, check_probability, solve_decreasing
-from adversary.privacy.decisions.auxiliary import over_labels
+from adversary._core import Floats, check_non_negative, check_positive, check_probability, over_labels, solve_decreasing
 from adversary.privacy.definitions import ApproximateDP, GaussianDP, PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss

@@ -157,16 +157,11 @@ def epsilon_from_posterior(cap: Any, prior: Any = 0.5, mechanism: str = "laplace
     ----------
     cap, prior : probabilities; numbers, for a Target; vectors (a dimension with the argument's name) or DataArrays, for
         a Dataset
-    mechanism : "laplace", "any" or "gaussian" (a mu)
-    delta : in [0, 1), above 0 for "any" only: the mechanism is (epsilon, delta)-DP
+    mechanism, delta : as in `epsilon_from_point`
 
     Returns
     -------
-    Target in nats (a GaussianTarget in mu), or a Dataset of the parameter and its `status`.
-
-    Raises
-    ------
-    ValueError : an argument out of range, an unknown mechanism, or a delta above 0 for another than "any"
+    Target or Dataset, as from `epsilon_from_point`.
 
     >>> epsilon_from_posterior(0.75, 0.5)
     <epsilon 1.09861, attained>

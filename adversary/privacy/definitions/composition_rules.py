@@ -116,18 +116,11 @@ def compose_optimal(epsilon: float, count: int, delta: float, delta_each: float 
 
     Parameters
     ----------
-    epsilon : of each release, nats, >= 0
-    count : number of releases, >= 1
-    delta : in total, in [0, 1), at least 1 - (1 - delta_each)^count
-    delta_each : of each release, in [0, 1)
+    epsilon, count, delta, delta_each : as in `compose_lattice`
 
     Returns
     -------
     Total epsilon in nats, at most count * epsilon.
-
-    Raises
-    ------
-    ValueError : a total delta below what the releases already spend, or an argument out of range
 
     References: Kairouz, Oh and Viswanath 2017, Theorem 3.3.
 

@@ -25,8 +25,7 @@ from scipy.special import gammaln
 
 from adversary._core import Integers
 from adversary.privacy.invariants.adjacency import check_margins, check_reading, semi_adjacency, semi_adjacency_limits
-from adversary.privacy.invariants.spaces import Databases as Databases
-from adversary.privacy.invariants.spaces import Space, Unrestricted, check_few, fits, plain
+from adversary.privacy.invariants.spaces import Databases, Space, Unrestricted, check_few, fits, plain
 
 LARGEST_COUNT = 100_000
 """Records beyond which the number of databases is not written out: it has that many digits."""

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import as_array, check_non_negative, check_probability, check_whole, scalar_or_array
+from adversary._core import check_non_negative, check_probability, check_whole, over_labels
 from adversary.privacy.guarantee import TOLERANCE
 from adversary.privacy.joint.framework_hypotheses import LEVELS, Hypotheses
 from adversary.privacy.joint.joint_law import Event, blocks, joined
@@ -210,9 +210,7 @@ def membership_epsilon(prior: Any, epsilon: Any) -> Any:
     at the uniform prior, epsilon itself as the prior goes to 0 or 1: twice it is always well above epsilon.
     """
     check_probability("prior", prior), check_non_negative("epsilon", epsilon, finite=False)
-    p, e = (x if hasattr(x, "coords") else as_array(x) for x in (prior, epsilon))
-    value = np.log1p(np.minimum(p, 1.0 - p) * np.expm1(-e)) + e
-    return value if hasattr(value, "coords") else scalar_or_array(value)
+    return over_labels(lambda p, e: np.log1p(np.minimum(p, 1.0 - p) * np.expm1(-e)) + e, prior, epsilon)
 
 
 def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
@@ -228,8 +226,7 @@ def mutual_information(loss: PrivacyLoss, prior: Any = None) -> Any:
         best = minimize_scalar(lambda p: -_information(loss, p), bounds=(0.0, 1.0), options={"xatol": 1e-10})
         return abs(float(best.fun))
     check_probability("prior", prior)
-    value = np.array([_information(loss, float(p)) for p in np.ravel(prior)]).reshape(np.shape(prior))
-    return prior.copy(data=value) if isinstance(prior, xr.DataArray) else scalar_or_array(value)
+    return over_labels(np.vectorize(lambda p: _information(loss, p), otypes=[np.float64]), prior)
 
 
 def kl_divergence(loss: PrivacyLoss) -> float:

@@ -26,6 +26,7 @@ from adversary._core import (
     elementwise,
     labelled,
     logit,
+    over_labels,
     past_ties,
     scalar_or_array,
     solve_decreasing_each,
@@ -342,20 +343,11 @@ def _(guarantee: Guarantee, name: str) -> str:
 
 
 def check_loss(name: str, x: Any) -> PrivacyLoss:
-    """The argument itself, checked to be a PrivacyLoss.
+    """The argument itself, checked to be a PrivacyLoss, as `check_guarantee` does.
 
     Parameters
     ----------
-    name : of the argument, for the message
-    x : anything
-
-    Returns
-    -------
-    x
-
-    Raises
-    ------
-    TypeError : not a PrivacyLoss; the message says how to get one from a definition or from noise
+    name, x : as in `check_guarantee`
     """
     if not isinstance(x, PrivacyLoss):
         raise TypeError(f"{name} must be a PrivacyLoss, got {x!r}{way_to_loss(x)}")
@@ -405,35 +397,34 @@ class PosteriorLaw(PosteriorOf):
         check_probability("prior", self.prior)
 
     def mean(self, truth: str) -> Any:
-        if hasattr(self.prior, "coords"):
-            return self.prior.copy(data=PosteriorLaw(self.loss, self.prior.values).mean(truth))
-        start = logit(self.prior)
-        under = self.loss.expect(lambda z: _shifted(start[..., None], z))
-        return scalar_or_array(as_array(under[side_of(truth)]))
+        side = side_of(truth)
+
+        def mean(prior: Floats) -> Floats:
+            start = logit(prior)[..., None]
+            return as_array(self.loss.expect(lambda z: _shifted(start, z))[side])
+
+        return over_labels(mean, self.prior)
 
     def cdf(self, x: ArrayLike, truth: str) -> Any:
-        if hasattr(x, "coords") or hasattr(self.prior, "coords"):
-            return _with_labels(lambda x, prior: PosteriorLaw(self.loss, prior).cdf(x, truth), x, self.prior)
-        x = check_probability("x", x)
-        end, start = logit(x), logit(self.prior)
-        with np.errstate(invalid="ignore", divide="ignore"):  # the last digits of x and of the logits
-            last = 4e-16 * (np.abs(end) + np.abs(start) + 1.0) + 2.3e-16 / (1.0 - x)
-        under = self.loss.tail(_difference(end + np.where(np.isfinite(end), last, 0.0), start))
-        return scalar_or_array(np.where(x >= 1.0, 1.0, 1.0 - as_array(under[side_of(truth)])))
+        side = side_of(truth)
+
+        def cdf(x: Floats, prior: Floats) -> Floats:
+            end, start = logit(check_probability("x", x)), logit(prior)
+            with np.errstate(invalid="ignore", divide="ignore"):  # the last digits of x and of the logits
+                last = 4e-16 * (np.abs(end) + np.abs(start) + 1.0) + 2.3e-16 / (1.0 - x)
+            beyond = self.loss.tail(_difference(end + np.where(np.isfinite(end), last, 0.0), start))[side]
+            return np.where(x >= 1.0, 1.0, 1.0 - as_array(beyond))
+
+        return over_labels(cdf, x, self.prior)
 
     def quantile(self, q: ArrayLike, truth: str) -> Any:
-        if hasattr(q, "coords") or hasattr(self.prior, "coords"):
-            return _with_labels(lambda q, prior: PosteriorLaw(self.loss, prior).quantile(q, truth), q, self.prior)
-        q = check_probability("q", q)
         side = side_of(truth)
-        least = _last(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - q)
-        return scalar_or_array(_shifted(logit(self.prior), least))
 
+        def quantile(q: Floats, prior: Floats) -> Floats:
+            least = _last(lambda t: as_array(self.loss.tail(t)[side]), 1.0 - check_probability("q", q))
+            return _shifted(logit(prior), least)
 
-def _with_labels(function: Callable[..., Any], *arrays: Any) -> Any:
-    import xarray as xr
-
-    return xr.apply_ufunc(function, *arrays)
+        return over_labels(quantile, q, self.prior)
 
 
 def side_of(truth: str) -> int:

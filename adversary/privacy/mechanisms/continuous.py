@@ -28,7 +28,7 @@ from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.mechanisms.additive import ContinuousNoise
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, Summed, checked_change, root_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,7 +165,7 @@ class Laplace(Calibrated, ContinuousNoise):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LaplaceSum(Calibrated, ContinuousNoise):
+class LaplaceSum(Summed, ContinuousNoise):
     """Sum of `count` independent Laplaces: |sum| / scale is a mixture of Gamma(n - j), j < n = count,
     with weights C(n - 1 + j, j) / 2^(n - 1 + j)."""
 
@@ -182,24 +182,9 @@ class LaplaceSum(Calibrated, ContinuousNoise):
         """One of the summands."""
         return Laplace(self.scale, sensitivity=self.sensitivity, cells=self.cells)
 
-    @property
-    def summands(self) -> tuple[Mechanism, int]:
-        return self.single, self.count
-
-    def describe(self) -> str:
-        return f"sum of {self.count}: {self.single.describe()}"
-
     def _log_weights(self) -> tuple[Floats, Floats]:
         n, j = self.count, np.arange(self.count, dtype=np.float64)
         return n - j, gammaln(n + j) - gammaln(j + 1) - gammaln(n) - (n - 1 + j) * np.log(2.0)
-
-    @property
-    def variance(self) -> float:
-        return 2.0 * self.count * self.scale**2
-
-    @property
-    def rho(self) -> float:
-        return 0.5 / self.scale**2
 
     def reach(self, nats: float = TAIL_NATS) -> float:
         peak = float(self.log_density(np.zeros(())))
@@ -221,12 +206,6 @@ class LaplaceSum(Calibrated, ContinuousNoise):
 
     def draw(self, rng: np.random.Generator, shape: Any) -> Floats:
         return np.asarray(self.scale * (rng.gamma(self.count, size=shape) - rng.gamma(self.count, size=shape)))
-
-    def total(self, count: int) -> Mechanism:
-        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, scale=self.scale / root_of(factor))
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         raise NotImplementedError("the loss of a sum of Laplace releases is not derived: ask one release's")

@@ -30,7 +30,7 @@ from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms.additive import IntegerNoise, summed_tail
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, Summed, checked_change, root_of
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).
@@ -137,7 +137,7 @@ class DiscreteGaussian(Calibrated, IntegerNoise):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DiscreteGaussianSum(Calibrated, IntegerNoise):
+class DiscreteGaussianSum(Summed, IntegerNoise):
     """Sum of `count` independent discrete Gaussians, exactly, at any integer.
 
     Shifting every summand by a multiplies the joint mass by a power, so with d = count
@@ -166,13 +166,6 @@ class DiscreteGaussianSum(Calibrated, IntegerNoise):
         return DiscreteGaussian(self.sigma, self.sigma2, sensitivity=self.sensitivity, cells=self.cells)
 
     @property
-    def summands(self) -> tuple[Mechanism, int]:
-        return self.single, self.count
-
-    def describe(self) -> str:
-        return f"sum of {self.count}: {self.single.describe()}"
-
-    @property
     def rho(self) -> float:
         """Curvature of the log pmf over whole periods, rho of one summand over count; zCDP only of wide noise."""
         return 0.5 / float(self.sigma2 or 0.0) / self.count
@@ -181,10 +174,6 @@ class DiscreteGaussianSum(Calibrated, IntegerNoise):
     def nominal_guarantee(self) -> Guarantee:
         """zCDP of `rho` where the log pmf is a parabola, else its own privacy loss, which `rho` understates."""
         return ZeroConcentratedDP(self.rho) if self.is_quadratic() else self.privacy_loss(1, 1)
-
-    @property
-    def variance(self) -> float:
-        return self.count * self.single.variance
 
     def is_quadratic(self) -> bool:
         """Whether the log pmf is a parabola to rounding."""
@@ -214,12 +203,6 @@ class DiscreteGaussianSum(Calibrated, IntegerNoise):
         peak = as_array(self.log_noise(np.zeros(1)))[0]
         k = np.arange(0.0, np.sqrt(nats / self.rho) + 2 * self.count + 2)
         return int(np.argmax(as_array(self.log_noise(k)) < peak - nats))
-
-    def total(self, count: int) -> Mechanism:
-        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
-
-    def scaled(self, factor: float) -> Mechanism:
-        return self.single.scaled(factor).total(self.count)
 
 
 @lru_cache(maxsize=64)
@@ -335,7 +318,7 @@ class Geometric(Calibrated, IntegerNoise):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class GeometricSum(Calibrated, IntegerNoise):
+class GeometricSum(Summed, IntegerNoise):
     """Sum of `count` two-sided geometrics: for d = count, a = exp(-epsilon), k >= 0,
 
         pmf(k) = ((1 - a)/(1 + a))^d a^k sum_{j < d} C(d - 1 + j, j) C(k + d - 1, d - 1 - j) (a^2 / (1 - a^2))^j,
@@ -355,21 +338,6 @@ class GeometricSum(Calibrated, IntegerNoise):
     def single(self) -> Geometric:
         """One of the summands."""
         return Geometric(self.epsilon, sensitivity=self.sensitivity, cells=self.cells)
-
-    @property
-    def summands(self) -> tuple[Mechanism, int]:
-        return self.single, self.count
-
-    def describe(self) -> str:
-        return f"sum of {self.count}: {self.single.describe()}"
-
-    @property
-    def variance(self) -> float:
-        return self.count * self.single.variance
-
-    @property
-    def rho(self) -> float:
-        return float(self.epsilon**2 / 2.0)
 
     def log_noise(self, offset: Any) -> Any:
         d, eps = self.count, self.epsilon
@@ -395,9 +363,3 @@ class GeometricSum(Calibrated, IntegerNoise):
             fallen = as_array(self.log_noise(np.array([float(middle)])))[0] < peak - nats
             low, high = (low, middle) if fallen else (middle, high)
         return high
-
-    def total(self, count: int) -> Mechanism:
-        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
-
-    def scaled(self, factor: float) -> Self:
-        return replace(self, epsilon=self.epsilon * root_of(factor))

@@ -35,18 +35,17 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.losses import PrivacyLoss, check_loss
-from adversary.reader.counterfactual.ratio_bounds import Guarantees, guarantees_of
-from adversary.reader.counterfactual.ratio_bounds import functional_bound as functional_bound
-from adversary.reader.counterfactual.ratio_bounds import functional_epsilon as functional_epsilon
-from adversary.reader.counterfactual.ratio_bounds import known_rest_bound as known_rest_bound
-from adversary.reader.counterfactual.ratio_bounds import known_rest_epsilon as known_rest_epsilon
-from adversary.reader.counterfactual.ratio_bounds import true_record_bound as true_record_bound
-from adversary.reader.counterfactual.ratio_bounds import true_record_epsilon as true_record_epsilon
-from adversary.reader.counterfactual.worlds import compare_worlds as compare_worlds
-from adversary.reader.counterfactual.worlds import exp, selected
-from adversary.reader.counterfactual.worlds import interval_likelihood as interval_likelihood
-from adversary.reader.counterfactual.worlds import log_likelihood as log_likelihood
-from adversary.reader.counterfactual.worlds import together as together
+from adversary.reader.counterfactual.ratio_bounds import (
+    Guarantees,
+    functional_bound,
+    guarantees_of,
+    known_rest_bound,
+    true_record_bound,
+)
+from adversary.reader.counterfactual.worlds import (
+    exp,
+    selected,
+)
 
 _ERROR = 2.5e-13
 """How far log ratios of listed releases may be off: sums over worlds of likelihoods some hundreds of nats below one.

@@ -98,17 +98,11 @@ def functional_bound(guarantee: Any, epsilon: ArrayLike) -> Any:
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several give the best of them
-    epsilon : nats, >= 0
+    guarantee, epsilon : as in `true_record_bound`
 
     Returns
     -------
     Probability in [0, 1], of the shape of `epsilon`, labels kept
-
-    Raises
-    ------
-    ValueError : a negative epsilon
-    TypeError : `guarantee` is not one, or several
 
     >>> functional_bound(PureDP(1.0), [0.0, 0.5, 1.0]).round(4).tolist()
     [1.0, 0.8137, 0.0]
@@ -153,17 +147,11 @@ def true_record_epsilon(guarantee: Any, delta: Any) -> Any:
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several give the best of them
-    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows, which is infinite for most
+    guarantee, delta : as in `known_rest_epsilon`
 
     Returns
     -------
     epsilon in nats, of the shape of `delta`
-
-    Raises
-    ------
-    ValueError : delta outside [0, 1]
-    TypeError : `guarantee` is not one, or several
 
     >>> round(true_record_epsilon(ZeroConcentratedDP(0.1), 1e-5), 6)
     2.245966
@@ -177,17 +165,11 @@ def functional_epsilon(guarantee: Any, delta: Any) -> Any:
 
     Parameters
     ----------
-    guarantee : of a change of the target's record; several give the best of them
-    delta : probability in [0, 1]; at 0 the largest loss the guarantee allows
+    guarantee, delta : as in `known_rest_epsilon`
 
     Returns
     -------
     epsilon in nats, of the shape of `delta`
-
-    Raises
-    ------
-    ValueError : delta outside [0, 1]
-    TypeError : `guarantee` is not one, or several
 
     >>> functional_epsilon(PureDP(1.0), 0.0)
     1.0

@@ -26,16 +26,14 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.mechanisms import DiscreteGaussian, Mechanism
-from adversary.reader.postprocessing import Clamped as Clamped
-from adversary.reader.postprocessing import Coarsened as Coarsened
-from adversary.reader.postprocessing import LeastSquares as LeastSquares
-from adversary.reader.postprocessing import NonNegative as NonNegative
-from adversary.reader.postprocessing import Postprocessing as Postprocessing
-from adversary.reader.postprocessing import Rounded as Rounded
-from adversary.reader.postprocessing import check_noise, check_parent, check_siblings
-from adversary.reader.postprocessing import clamped as clamped
-from adversary.reader.postprocessing import project as project
-from adversary.reader.postprocessing import rounded as rounded
+from adversary.reader.postprocessing import (
+    LeastSquares,
+    NonNegative,
+    Postprocessing,
+    check_noise,
+    check_parent,
+    check_siblings,
+)
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, DiscretePart
 

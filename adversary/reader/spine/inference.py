@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, as_array, check_positive, check_whole
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.spine.leaf_priors import Flat as Flat
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.problem import Likelihood, Message, aligned, check_measurements, default_prior
 from adversary.reader.spine.solution import CHUNK_TAU, TAU, Solution, each, rise_one, solve
