@@ -26,6 +26,7 @@ from .privacy.definitions import PureDP as PureDP
 from .privacy.definitions import RenyiDP as RenyiDP
 from .privacy.definitions import ZeroConcentratedDP as ZeroConcentratedDP
 from .privacy.joint import frameworks as frameworks
+from .privacy.losses import LatticeLoss as LatticeLoss
 from .privacy.losses import PrivacyLoss as PrivacyLoss
 from .privacy.mechanisms import DiscreteGaussian as DiscreteGaussian
 from .privacy.mechanisms import Exact as Exact

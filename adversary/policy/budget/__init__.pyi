@@ -36,7 +36,9 @@ from .release_budget import FORMS as FORMS
 from .release_budget import ReleaseBudget as ReleaseBudget
 from .release_budget import allocate as allocate
 from .release_budget import budget_table as budget_table
+from .release_budget import largest_each as largest_each
 from .release_budget import release_curve as release_curve
+from .release_budget import releases_until as releases_until
 from .risk_bounds import STATISTICS as STATISTICS
 from .risk_bounds import absolute_risk_bound as absolute_risk_bound
 from .risk_bounds import check_statistic as check_statistic

@@ -275,3 +275,66 @@ def release_curve(
     )
     curve["parameter"].attrs.update(long_name=f"{cells[0].unit} of each release", units=cells[0].unit)
     return curve.assign_attrs(definition=definition, failure=failure, delta=delta, delta_each=delta_each)
+
+
+def releases_until(
+    guarantee: Guarantee, measure: Callable[[Guarantee], float], limit: float, *, most: int = 2**20
+) -> float:
+    """The first number of releases with the same guarantee that together pass a limit.
+
+    Parameters
+    ----------
+    guarantee : of one release, or its privacy loss
+    measure : what is limited, of the guarantee of all, rising with their number: `lambda g: g.epsilon(1e-6)`,
+        `lambda g: g.power(0.05)`, `lambda g: g.posterior_bounds(0.1)[1]`
+    limit : the largest value that is allowed
+    most : releases beyond which nobody asks
+
+    Returns
+    -------
+    the smallest n with measure(n * guarantee) > limit; inf where that many releases keep it
+
+    >>> from adversary.privacy.definitions import ZeroConcentratedDP
+    >>> releases_until(ZeroConcentratedDP(0.01), lambda g: g.epsilon(1e-6), 1.0)
+    3
+    """
+    low, high = 0, 1
+    while measure(high * guarantee) <= limit:
+        if high >= most:
+            return np.inf
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if measure(middle * guarantee) <= limit else (low, middle)
+    return high
+
+
+def largest_each(
+    family: Callable[[float], Guarantee],
+    releases: int,
+    measure: Callable[[Guarantee], float],
+    limit: float,
+    *,
+    start: float = 0.1,
+) -> float:
+    """The inverse of composition: the largest parameter of each of several releases that together keep a limit.
+
+    Parameters
+    ----------
+    family : the guarantee of one release, or its privacy loss, of its parameter: `ZeroConcentratedDP`,
+        `lambda x: ApproximateDP(x, 1e-8)`, `lambda s: Laplace(1 / s).privacy_loss()`; what it allows rises with it
+    releases : their number
+    measure : what is limited, of the guarantee of all: `lambda g: g.epsilon(1e-6)`
+    limit : the largest value that is allowed, > 0
+    start : where the search begins
+
+    Returns
+    -------
+    the parameter, on the safe side to a relative 1e-11; 0 where none keeps the limit, inf where all do
+
+    >>> from adversary.privacy.definitions import PureDP
+    >>> round(largest_each(PureDP, 10, lambda g: g.epsilon(0.0), 1.0), 9)
+    0.1
+    """
+    count = int(check_whole("releases", releases, minimum=1))
+    return largest(lambda x: measure(count * family(x)), limit, start)

@@ -4,6 +4,7 @@ from .composition import composed as composed
 from .composition import repeated as repeated
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
 from .lattice import LatticeLoss as LatticeLoss
+from .likelihood_ratio import LikelihoodRatioTest as LikelihoodRatioTest
 from .loss import TRUTHS as TRUTHS
 from .loss import Attained as Attained
 from .loss import PosteriorOf as PosteriorOf

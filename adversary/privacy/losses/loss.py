@@ -32,6 +32,7 @@ from adversary._core import (
     solve_decreasing_each,
 )
 from adversary.privacy.guarantee import TOLERANCE, Guarantee, group_of, loss_bound_from_profile, where_else
+from adversary.privacy.losses.likelihood_ratio import LikelihoodRatioTest, likelihood_ratio_test, sample_size
 
 Expectation = Callable[[Floats], Floats]
 Interval = tuple[Any, Any]
@@ -162,6 +163,25 @@ class PrivacyLoss(Guarantee):
     def posterior(self, prior: ArrayLike) -> PosteriorLaw:
         """Law of the posterior of a reader with this prior (or these) who knows everything but the target."""
         return PosteriorLaw(self, prior)
+
+    def test(self, level: float) -> LikelihoodRatioTest:
+        """The best test of "in" against "out" whose probability of a false alarm is `level`: threshold, tie, power.
+
+        >>> from adversary.privacy.losses import LatticeLoss
+        >>> found = LatticeLoss.from_probs([0.75, 0.25], [0.25, 0.75]).test(0.1)
+        >>> round(found.threshold, 6), round(found.tie, 6), round(found.power, 6)
+        (1.098612, 0.4, 0.3)
+        """
+        return likelihood_ratio_test(self, level)
+
+    def sample_size(self, power: float, level: float) -> float:
+        """Smallest number of independent releases with which a test of this level has this power; inf if none has.
+
+        >>> from adversary.privacy.losses import GaussianLoss
+        >>> GaussianLoss(0.1).sample_size(power=0.8, level=0.05)
+        619
+        """
+        return sample_size(self, power, level)
 
     def log_level(self, power: float) -> float:
         """Also where the level is too small for a double: the best that a Renyi divergence of any order says of it.
