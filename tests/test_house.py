@@ -44,6 +44,7 @@ ROOMS = (
     "reader.spine",
     "reader.queries.compiled",
     "reader.queries",
+    "analyst.bounded.compiled",
     "analyst.bounded.quadrature",
     "analyst.bounded",
     "analyst.bounded.samplers",
@@ -76,7 +77,7 @@ ROOMS = (
 COMPILED = (
     "reader.spine.compiled",
     "reader.queries.compiled",
-    "analyst.bounded.quadrature",
+    "analyst.bounded.compiled",
     "models.summaries.compiled",
 )
 """Rooms of compiled functions: they import numba, and are themselves imported inside functions."""

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.special import gammaln, log_ndtr, logsumexp
 
 from adversary._core import Floats, Labels, as_array, check_number, common_shape, paired
 from adversary.analyst.bounded.bounded_release import BoundedRelease
+from adversary.analyst.bounded.quadrature import Question
 
 LogDensity = Callable[[Floats, Floats], Any]
 IMPROPER = (
@@ -167,3 +168,86 @@ def together(release: BoundedRelease, prior: Prior) -> tuple[BoundedRelease, Pri
         prior = prior.having({name: found[name] for name in prior.numbers})
     common_shape({"release": np.empty(release.shape), "prior": np.empty(prior.shape)})
     return release, prior, Labels.of(*release.numbers.values(), *prior.numbers.values())
+
+
+_FLAT_DENSITY = 6.0
+"""Of the flat prior over the feasible region, whose area is the integral of mu (1 - mu)."""
+
+
+def log_prior_mass(
+    prior: Prior, bounds: tuple[float, float], constrained: bool, shape: tuple[int, ...]
+) -> Floats | float:
+    """Log mass on what is looked at, of releases of this shape in rows; 0 for a log density of the user's.
+
+    Without the bounds 0: of a density that integrates to 1, or of a flat one that is 1 on [0, 1].
+    """
+    if not constrained:
+        return 0.0
+    if isinstance(prior, NormalInverseGamma):
+        return _log_mass_on_region(prior.on_unit(bounds), shape)
+    return -float(np.log(_FLAT_DENSITY)) if isinstance(prior, Flat) else 0.0
+
+
+def _log_mass_on_region(unit: NormalInverseGamma, shape: tuple[int, ...]) -> Floats:
+    """Log probability of the feasible region under the prior: over v = 1 / (4 cosh(s)^2), mu by formula."""
+    mu0, kappa, half, s2 = (
+        np.broadcast_to(as_array(x), shape).ravel()[:, None]
+        for x in (unit.mu0, unit.kappa0, 0.5 * as_array(unit.nu0), as_array(unit.s0) ** 2)
+    )
+    deepest = np.minimum(-12.0, 0.5 * np.log(s2.min()) - 8.0)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    edges = np.linspace(float(deepest), 0.0, 257)
+    width = 0.5 * np.diff(edges)[:, None]
+    s, ds = (edges[:-1, None] + width * (1.0 + nodes)).ravel(), (width * weights).ravel()
+    v = 0.25 / np.cosh(s) ** 2
+    log_variance = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+    sd, reach = np.sqrt(v / kappa), 0.5 * np.tanh(-s)
+    side = np.abs(mu0 - 0.5)  # symmetric about 1/2: both limits below the mean, where logs keep their accuracy
+    upper, lower = log_ndtr((reach - side) / sd), log_ndtr((-reach - side) / sd)
+    with np.errstate(divide="ignore"):
+        log_mean = upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
+        return np.asarray(logsumexp(log_variance + log_mean + np.log(2.0 * v * np.tanh(-s) * ds), axis=-1))
+
+
+def question_of(
+    release: BoundedRelease, prior: Prior, constrained: bool, normalised: bool, caps: Floats
+) -> tuple[Question, tuple[int, ...]]:
+    """What is asked of releases and priors against one another, in rows, and its shape."""
+    unit = prior.on_unit(release.bounds) if isinstance(prior, NormalInverseGamma) else None
+    shape = np.broadcast_shapes(release.shape, () if unit is None else unit.shape)
+    kind = {"laplace": 1.0, "gaussian": 2.0}[release.noise]
+    kinds = [kind if x is not None else 0.0 for x in (release.mean, release.variance)]
+    centres = [np.where(np.isnan(x), 0.5, x) for x in (release.unit_mean, release.unit_variance)]
+    scales = [np.where(np.isfinite(x), x, 1.0) for x in release.unit_scales]
+    seen = (release.size, kinds[0], scales[0], centres[0], kinds[1], scales[1], centres[1])
+    belief = (0, 0.5, 1.0, 1.0, 1.0) if unit is None else (1, unit.mu0, unit.kappa0, unit.nu0, as_array(unit.s0) ** 2)
+    return Question(
+        _rows(seen, shape),
+        _rows(belief, shape),
+        _rows((caps,), shape)[:, 0].copy(),
+        constrained,
+        normalised,
+        None if isinstance(prior, (Flat, NormalInverseGamma)) else _on_unit(prior, release.bounds),
+    ), shape
+
+
+def _rows(columns: tuple[Any, ...], shape: tuple[int, ...]) -> Floats:
+    found = np.empty((*shape, len(columns)))
+    for j, column in enumerate(columns):
+        found[..., j] = column
+    return found.reshape(-1, len(columns))
+
+
+def _on_unit(prior: Prior, bounds: tuple[float, float]) -> Callable[[Floats, Floats], Floats]:
+    """A log density of the user's on [0, 1]; the constant of the change of units is left out."""
+    low, width = bounds[0], bounds[1] - bounds[0]
+    assert callable(prior)
+
+    def log_density(mu: Floats, v: Floats) -> Floats:
+        shape = np.broadcast_shapes(mu.shape, v.shape)
+        logs = np.asarray(prior(low + width * mu, width**2 * v), dtype=np.float64)
+        if np.isnan(logs).any():
+            raise ValueError("the prior's log density is not a number somewhere in the region")
+        return np.broadcast_to(logs, shape)
+
+    return log_density

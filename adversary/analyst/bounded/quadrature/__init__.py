@@ -1,8 +1,7 @@
-"""The posterior of a noisy mean and variance by quadrature, in compiled loops.
+"""The posterior of a noisy mean and variance by quadrature: questions in, marginals on panels out.
 
-`solve` is the way in. `panels` and `panel_edges` place the nodes, `convolution_panels`, `mean_panels` and
-`variance_panels` integrate over the exact statistics, `sample_variance` and `log_z_table` hold the law of a truncated
-normal sample's statistics, and `parameter_lines`, `levels` and `kernels` integrate over mean and standard deviation.
+`solve_all` is the way in. `panel_edges` places the panels, and a `Marginal` is a density on them, with its intervals,
+quantiles and modes. Only the likelihood is compiled.
 """
 
 import lazy_loader

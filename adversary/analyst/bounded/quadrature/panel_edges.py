@@ -1,133 +1,226 @@
-r"""Compiled: edges of panels that fit a density, from rough values of it, or from what it was found to be.
-
-Imported inside functions only, because it brings numba.
-"""
+"""Panels of both lines: by rough values first, then by what a solution on other panels found."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from adversary.analyst.bounded.quadrature.decorator import compiled
-from adversary.analyst.bounded.quadrature.panels import ORDER, placed
+from adversary._core import Floats, Integers
 
-_FLAT = 36.0
-"""Nats below the top under which a rough density counts as level."""
-COARSE = 16
-"""Points of a rough density."""
-_TEMPER = 6.0
-_MASS = 1.0
-_SPARE = 4.0
-"""Nats that panels may end short of their depth before they are laid further out."""
-_CLOSE = 6.0
+from .marginal import COSH, SINH, Marginal, backward, forward, jacobian, placed
+from .question import Question, log_likelihood
 
+Pair = tuple[Floats, Floats]
+Panels = tuple[Marginal, Marginal]
 
-@compiled
-def space(points, low, high):
-    """Equal steps from low to high."""
-    for i in range(points.size):
-        points[i] = low + (high - low) * i / (points.size - 1.0)
-
-
-@compiled
-def about_top(points, logs):
-    """Index of the largest log, the points on both sides of it, and whether it falls to the deeper by _CLOSE nats."""
-    best = int(np.argmax(logs))
-    before, after = max(best - 1, 0), min(best + 1, logs.size - 1)
-    return best, points[before], points[after], logs[best] - min(logs[before], logs[after]) >= _CLOSE
+_POINTS, _MANY_POINTS = 14, 48
+"""Points of either line in a first look, under a prior of the wing's and under one of the user's own."""
+_SLACK, FAR = 8.0, 8.0
+"""Nats by which a first look may be wrong; nats below the ends of panels at which a point counts no more."""
+_FLAT, _TEMPER = 36.0, 6.0
+"""Nats under which a density counts as level where panels are shared out, and the root of it that is."""
+_SPARE, _RISES, _SHY = 4.0, 12.0, 0.25
+"""Nats that panels may end short of their depth; below which a density does not rise again; the share of the way to the
+end of a line that is kept clear of under a conjugate prior, which falls to 0 there faster than any power."""
+_MANY = 50.0
+"""Records from which on the gamma law of the sample variance is narrow beside a panel."""
 
 
-@compiled
-def share_out(points, logs, edges):
-    """Edges that give every panel the same share of a monitor of the density f, tempered to f^(1 / _TEMPER).
+def first_panels(question: Question, size: tuple[int, int], depth: float) -> tuple[Marginal, Marginal, Floats]:
+    """Panels laid by rough values, over all there is and then ever closer; the log density below which none counts."""
+    rows, (centre, spread, low, high) = len(question.seen), _lines(question)
+    kinds, own = question.kinds, question.log_density is not None
+    t, s = (np.linspace(a, b, _MANY_POINTS if own else _POINTS, axis=-1) for a, b in zip(low, high, strict=True))
 
-    The monitor counts how far the tempered density rises and falls, and a little of its mass: panels come where the
-    density turns and are long where it is straight.
+    def along(some: Integers, t: Floats, s: Floats) -> Floats:
+        return _rough(question.rows(some), t, s, centre[some], spread[some])
+
+    def along_both(some: Integers, t: Floats, s: Floats) -> tuple[Floats, ...]:
+        values = along(some, t, s)
+        return np.logaddexp.reduce(values, axis=2), np.logaddexp.reduce(values, axis=1)
+
+    def along_s(some: Integers, s: Floats) -> tuple[Floats, ...]:
+        return (_profile(question.rows(some), s),)
+
+    def along_t(some: Integers, t: Floats) -> tuple[Floats, ...]:
+        return (np.logaddexp.reduce(along(some, t, s[some]), axis=2),)
+
+    everyone = np.arange(rows)
+    if own:
+        (t, s), (logs_t, logs_s) = _closer([t, s], along_both, depth)
+    else:
+        (s,), (logs_s,) = _closer([s], along_s, depth)
+        s = _shared(s, logs_s, _POINTS - 1)
+        logs_s = along_s(everyone, s)[0]
+        if question.constrained:  # no mean is feasible with less than the smallest variance
+            half = 0.5 * np.tanh(-s[:, 0])
+            ends = backward(SINH, centre, spread, np.stack([0.5 - half, 0.5 + half]))
+            t = np.linspace(np.maximum(ends[0], low[0]), np.minimum(ends[1], high[0]), _POINTS, axis=-1)
+        (t,), (logs_t,) = _closer([t], along_t, depth)
+    t = _shared(t, logs_t, t.shape[1] - 1)
+    values = along(everyone, t, s)
+    logs_t, logs_s = np.logaddexp.reduce(values, axis=2), np.logaddexp.reduce(values, axis=1) if own else logs_s
+    corners, none = _corners(question), np.zeros((rows, 0))
+    t, s = _shared(t, logs_t, size[0]), _shared(s, logs_s, size[1])
+    mean = Marginal(kinds[0], centre, spread, _snapped(t, corners[0]), none)
+    variance = Marginal(kinds[1], np.zeros(rows), np.ones(rows), _snapped(s, corners[1]), none)
+    return mean, variance, values.max((1, 2)) - depth - FAR - _SLACK
+
+
+def _closer(
+    points: list[Floats], evaluate: Callable[..., tuple[Floats, ...]], depth: float
+) -> tuple[list[Floats], list[Floats]]:
+    """Points (row, point) along one line or both that close in on a density until it fills them, and its logs there."""
+    logs = [np.zeros_like(x) for x in points]
+    active = np.arange(len(points[0]))
+    for _ in range(60):
+        if not len(active):
+            break
+        going, each = np.zeros(len(active), bool), np.arange(len(active))
+        for axis, found in enumerate(evaluate(active, *(x[active] for x in points))):
+            old = points[axis][active]
+            kept = found > found.max(1, keepdims=True) - depth - _SLACK
+            first = np.maximum(kept.argmax(1) - 1, 0)
+            last = np.minimum(old.shape[1] - kept[:, ::-1].argmax(1), old.shape[1] - 1)
+            low, high = old[each, first], old[each, last]
+            shrunk = high - low < 0.6 * (old[:, -1] - old[:, 0])
+            logs[axis][active] = found
+            points[axis][active] = np.where(shrunk[:, None], np.linspace(low, high, old.shape[1], axis=-1), old)
+            going |= shrunk
+        active = active[going]
+    return points, logs
+
+
+def next_panels(question: Question, mean: Marginal, variance: Marginal, size: tuple[int, int], depth: float) -> Panels:
+    """So many panels of both lines, laid by the densities on others."""
+    (_, _, low, high), corners, found = _lines(question), _corners(question), []
+    shy = question.beliefs[:, 0] * _SHY
+    for axis, old in enumerate((mean, variance)):
+        edges = np.empty((len(shy), size[axis] + 1))
+        for i in range(len(edges)):
+            line = low[axis][i], high[axis][i]
+            edges[i] = _laid_again(old.edges[i], old.values[i], line, depth, size[axis], shy[i])
+        found.append(replace(old, edges=_snapped(edges, corners[axis])))
+    return found[0], found[1]
+
+
+def _lines(question: Question) -> tuple[Floats, Floats, Pair, Pair]:
+    """Centre and spread of the line of the mean; where the lines of mean and variance begin, and end."""
+    n, kind, scale, mean = question.seen.T[:4]
+    informed, mu0, kappa, _, s2 = question.beliefs.T
+    centre = np.where(kind > 0.0, mean, np.where(informed > 0.0, mu0, 0.5))
+    spread = np.where(kind > 0.0, scale, np.where(informed > 0.0, np.sqrt(s2 / kappa), 0.25))
+    lowest = np.where(informed > 0.0, np.minimum(-20.0, 0.5 * np.log(s2) - 6.0), -20.0)
+    if question.constrained:
+        centre, spread = np.clip(centre, 0.0, 1.0), np.minimum(spread, 1.0)
+        low, high = np.arcsinh(-centre / spread), np.arcsinh((1.0 - centre) / spread)
+        return centre, spread, (low, lowest), (high, backward(COSH, 0.0, 0.0, np.minimum(question.caps, 0.25)))
+    top = np.minimum(0.5 * np.log(question.caps), 60.0)
+    largest = np.exp(2.0 * top)
+    reach = 12.0 * np.sqrt(largest / n) + np.where(kind > 0.0, 40.0 * scale, 0.0)
+    reach += np.where(informed > 0.0, 12.0 * np.sqrt(largest / kappa), 0.0)
+    middle = np.where(informed > 0.0, mu0, centre)
+    low, high = (
+        (np.minimum(middle, centre) - reach - centre) / spread,
+        (np.maximum(middle, centre) + reach - centre) / spread,
+    )
+    return centre, spread, (np.arcsinh(low), lowest), (np.arcsinh(high), top)
+
+
+def _corners(question: Question) -> Pair:
+    """Points of both lines at which densities have corners: the released mean; the released variance, where many
+    records do not round it off."""
+    n, kind, variance = question.seen[:, 0], question.seen[:, 4], question.seen[:, 6]
+    at = backward(question.kinds[1], 0.0, 0.0, variance)
+    return np.zeros(len(n)), np.where((kind == 1.0) & (variance > 0.0) & (n >= _MANY), at, np.inf)
+
+
+def _rough(question: Question, t: Floats, s: Floats, centre: Floats, spread: Floats) -> Floats:
+    """Log of prior times likelihood per dt ds, roughly, (row, mean, variance)."""
+    kinds = question.kinds
+    s = np.minimum(s, -1e-6) if question.constrained else s
+    mu, v = forward(kinds[0], centre[:, None], spread[:, None], t), forward(kinds[1], 0.0, 0.0, s)
+    logs = log_likelihood(question.seen, mu[..., None], v, question.constrained, rough=True)[:, :, 0]
+    if question.constrained:
+        logs = np.where(v[:, None] < (mu * (1.0 - mu))[..., None], logs, -np.inf)
+    heights = np.log(jacobian(kinds[0], spread[:, None], t))[..., None] + np.log(jacobian(kinds[1], 1.0, s))[:, None]
+    return np.asarray(logs + heights + question.log_prior(mu, v))
+
+
+def _profile(question: Question, s: Floats) -> Floats:
+    """Log density of s, roughly: the likeliest mean and statistics, times the widths of their laws, (row, point)."""
+    s = np.minimum(s, -1e-6) if question.constrained else s
+    v, (n, kind, scale) = forward(question.kinds[1], 0.0, 0.0, s), question.seen.T[:3, :, None]
+    ends = np.stack([-1e30 + 0.0 * v, 1e30 + 0.0 * v], -1)
+    if question.constrained:
+        half = 0.5 * np.tanh(-s)
+        ends = np.stack([v / (0.5 + half), 0.5 + half], -1)
+    each = np.where(np.eye(s.shape[1], dtype=bool), -np.inf, np.inf)
+    informed, mu0, kappa, nu, s2 = question.beliefs.T[..., None]
+    seen = np.concatenate([question.seen, np.where(informed > 0.0, mu0, 0.0), informed * kappa], 1)
+    least = np.repeat(each[None], len(s), 0)
+    logs = log_likelihood(seen, ends, v, question.constrained, least, rough=True)[:, :, 0].diagonal(0, 1, 2)
+    prior = -(0.5 * nu + 1.0) * np.log(v) - 0.5 * nu * s2 / v
+    wide = np.sqrt(v * (1.0 / n + 1.0 / kappa))
+    prior = prior + np.log(np.where(kind > 0.0, np.minimum(wide, 3.0 * scale), wide))
+    return np.asarray(logs + np.log(jacobian(question.kinds[1], 1.0, s)) + np.where(informed > 0.0, prior, 0.0))
+
+
+def _shared(points: Floats, logs: Floats, panels: int) -> Floats:
+    """Edges (row, edge) that give every panel the same share of a monitor of the densities, each to the power 1 / 6.
+
+    The monitor counts how far that rises and falls, and a little of its mass: panels come where a density turns and
+    are long where it is straight.
     """
-    count, panels = points.size, edges.size - 1
-    top = logs.max()
-    running = np.zeros(count)
-    length = points[count - 1] - points[0]
-    before = math.exp(max(logs[0] - top, -_FLAT) / _TEMPER)
-    for i in range(1, count):
-        after = math.exp(max(logs[i] - top, -_FLAT) / _TEMPER)
-        mass = 0.5 * (before + after) * (points[i] - points[i - 1]) / length
-        running[i] = running[i - 1] + abs(after - before) + _MASS * mass
-        before = after
-    edges[0], edges[panels] = points[0], points[count - 1]
-    i = 1
-    for p in range(1, panels):
-        target = running[count - 1] * p / panels
-        while i < count - 1 and running[i] < target:
-            i += 1
-        share = (target - running[i - 1]) / (running[i] - running[i - 1])
-        edges[p] = points[i - 1] + share * (points[i] - points[i - 1])
+    top = logs.max(1, keepdims=True)
+    heights = np.exp(np.maximum(logs - np.where(top > -np.inf, top, 0.0), -_FLAT) / _TEMPER)
+    length = points[:, -1:] - points[:, :1]
+    steps = np.abs(np.diff(heights)) + 0.5 * (heights[:, 1:] + heights[:, :-1]) * np.diff(points) / length
+    running = np.concatenate([np.zeros((len(points), 1)), np.cumsum(steps, 1)], 1)
+    shares = np.linspace(0.0, 1.0, panels + 1)
+    return np.array([np.interp(shares * r[-1], r, p) for r, p in zip(running, points, strict=True)]).reshape(
+        -1, panels + 1
+    )
 
 
-@compiled
-def lay_again(edges, values, low, high, depth, out):
-    """New edges `out` from the density at the points of panels: closer where it lies, further where it goes on.
+def _laid_again(
+    edges: Floats, values: Floats, line: tuple[float, float], depth: float, panels: int, shy: float
+) -> Floats:
+    """New edges from a density at the points of panels: closer where it lies, further where it goes on.
 
-    `low` and `high` are where the line ends, `depth` how many nats below the top panels do. The released mean is not
-    looked after: `snap` does.
+    A share of the way to the ends of the line is kept clear: there a conjugate prior falls faster than any power.
     """
-    panels = edges.size - 1
-    count = values.size + 2
-    points = np.empty(count)
-    points[1:-1], _ = placed(edges)
-    points[0], points[count - 1] = edges[0], edges[panels]
-    logs = np.empty(count)
-    top = values.max()
-    for i in range(count - 2):
-        logs[i + 1] = math.log(max(values[i] / top, 1e-300))
-    logs[0], logs[count - 1] = logs[1], logs[count - 2]
-    first, last = 0, count - 1
-    while first < count - 3 and logs[first + 1] < -depth:
-        first += 1
-    while last > first + 2 and logs[last - 1] < -depth:
-        last -= 1
-    if first == 0 and logs[1] > _SPARE - depth and edges[0] > low:
-        points[0] = max(low, points[0] - 0.5 * (points[last] - points[0]))
-        logs[0] = max(-_FLAT, logs[1] - (logs[4] - logs[1]) / (points[4] - points[1]) * (points[1] - points[0]))
-    if last == count - 1 and logs[last - 1] > _SPARE - depth and edges[panels] < high:
-        points[last] = min(high, points[last] + 0.5 * (points[last] - points[first]))
-        rise = (logs[last - 1] - logs[last - 4]) / (points[last - 1] - points[last - 4])
-        logs[last] = max(-_FLAT, logs[last - 1] + rise * (points[last] - points[last - 1]))
-    share_out(points[first : last + 1].copy(), logs[first : last + 1].copy(), out)
+    if not values.max() > 0.0:
+        return np.linspace(edges[0], edges[-1], panels + 1)
+    nodes = placed(edges[None])[0][0]
+    points = np.concatenate([edges[:1], nodes, edges[-1:]])
+    inner = np.log(np.maximum(values / values.max(), 1e-300))
+    high_enough = np.flatnonzero(inner > -_RISES)
+    first, last = high_enough[0], high_enough[-1] + 1
+    inner[:first] = np.minimum.accumulate(inner[:first][::-1])[::-1]
+    inner[last:] = np.minimum.accumulate(inner[last:])
+    logs = np.concatenate([inner[:1], inner, inner[-1:]])
+    high_enough = np.flatnonzero(inner >= -depth) + 1
+    first, last = max(high_enough[0] - 1, 0), min(high_enough[-1] + 1, len(points) - 1)
+    most = 0.5 * (points[last] - points[first])
+    if first == 0 and logs[1] > _SPARE - depth and edges[0] > line[0]:
+        rise = max((logs[4] - logs[1]) / (points[4] - points[1]), 0.0)
+        step = min(most, (1.0 - shy) * (points[0] - line[0]), (logs[1] + depth) / max(rise, 1e-9))
+        points[0], logs[0] = points[0] - step, logs[1] - rise * step
+    if last == len(points) - 1 and logs[-2] > _SPARE - depth and edges[-1] < line[1]:
+        fall = max((logs[-5] - logs[-2]) / (points[-2] - points[-5]), 0.0)
+        step = min(most, (1.0 - shy) * (line[1] - points[-1]), (logs[-2] + depth) / max(fall, 1e-9))
+        points[-1], logs[-1] = points[-1] + step, logs[-2] - fall * step
+    part = slice(first, last + 1)
+    return np.asarray(_shared(points[None, part], logs[None, part], panels)[0])
 
 
-@compiled
-def lay_closer(edges, law):
-    """Edges of the panels by what the series of their logarithms still lack: shorter where that is much.
-
-    The last two terms of a series of ORDER, times the mass they stand over, fall with its length to the ORDER - 1.
-    """
-    panels = edges.size - 1
-    needs = np.empty(panels)
-    for p in range(panels):
-        lack = abs(law.series[p, ORDER - 1]) + abs(law.series[p, ORDER - 2])
-        share = (law.masses[p + 1] - law.masses[p]) / law.masses[panels]
-        needs[p] = (lack * share + 1e-12) ** (1.0 / (ORDER - 1.0))
-    needs = np.maximum(needs, 0.25 * needs.max())
-    total, before, p = needs.sum(), 0.0, 0
-    old = edges.copy()
-    for q in range(1, panels):
-        target = total * q / panels
-        while before + needs[p] < target:
-            before += needs[p]
-            p += 1
-        edges[q] = old[p] + (target - before) / needs[p] * (old[p + 1] - old[p])
-
-
-@compiled
-def snap(edges, corner):
-    """Move the inner edge nearest to the corner of Laplace noise, if it is between the outer ones, onto it."""
-    panels = edges.size - 1
-    if panels < 2 or not edges[0] < corner < edges[panels]:
-        return
-    nearest = 1
-    for p in range(1, panels):
-        if abs(edges[p] - corner) < abs(edges[nearest] - corner):
-            nearest = p
-    edges[nearest] = corner
+def _snapped(edges: Floats, corners: Floats) -> Floats:
+    """Edges (row, edge) whose inner one nearest to a corner (row,), if that lies between the outer ones, is on it."""
+    inside = np.flatnonzero((edges[:, 0] < corners) & (corners < edges[:, -1]))
+    if edges.shape[1] > 2 and len(inside):
+        nearest = 1 + np.abs(edges[inside, 1:-1] - corners[inside, None]).argmin(1)
+        edges[inside, nearest] = corners[inside]
+    return edges

@@ -1,0 +1,1 @@
+from .likelihood import fill as fill

@@ -1,0 +1,100 @@
+"""What is asked of one release after another, as arrays of numbers, and the likelihood of such rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from adversary._core import Floats, Integers, call
+
+from .marginal import COSH, EXP, SINH, WITHIN
+
+_HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of one row after another: numbers of the releases and priors as the compiled code wants them.
+
+    `seen` (row, 7): n; kind of noise (0 not released, 1 Laplace, 2 Gaussian), scale and number of the mean; the same of
+    the variance. `beliefs` (row, 5): 0 for a flat prior or 1, mu0, kappa0, nu0, s0 squared.
+    """
+
+    seen: Floats
+    beliefs: Floats
+    caps: Floats
+    constrained: bool
+    normalised: bool
+    log_density: Callable[[Floats, Floats], Floats] | None = None
+
+    @property
+    def flat(self) -> bool:
+        """Whether the prior is flat for all rows."""
+        return self.log_density is None and not self.beliefs[:, 0].any()
+
+    @property
+    def kinds(self) -> tuple[int, int]:
+        """Lines of the mean and of the variance."""
+        return (WITHIN, COSH) if self.constrained else (SINH, EXP)
+
+    def rows(self, chosen: Integers) -> Question:
+        """What is asked of some rows."""
+        return replace(self, seen=self.seen[chosen], beliefs=self.beliefs[chosen], caps=self.caps[chosen])
+
+    def has_moment(self, power: float) -> Any:
+        """Whether sigma2^power has a mean: flat, without bounds and cap, its density falls as v^-(n-1)/2."""
+        if self.constrained or not self.flat:
+            return np.ones(len(self.seen), bool)
+        return (self.caps < np.inf) | (self.seen[:, 0] > 2.0 * power + 3.0)
+
+    def log_prior(self, mu: Floats, v: Floats) -> Any:
+        """Log density at every mean (row, mean) and variance (row, variance); 0 where it is flat."""
+        if self.log_density is not None:
+            return np.stack([self.log_density(m[:, None], x) for m, x in zip(mu, v, strict=True)])
+        if self.flat:
+            return 0.0
+        known, mu0, kappa, nu, s2 = self.beliefs.T[..., None]
+        half = 0.5 * nu
+        at = half * np.log(half * s2) - gammaln(half) - (half + 1.0) * np.log(v) - half * s2 / v
+        at += 0.5 * np.log(kappa / (2.0 * np.pi * v))
+        found = at[:, None] - 0.5 * ((mu - mu0) ** 2)[..., None] * (kappa / v)[:, None]
+        return np.where(known[..., None] > 0.0, found, 0.0)
+
+
+def log_likelihood(
+    seen: Floats, mu: Floats, v: Floats, constrained: bool, least: Floats | None = None, *, rough: bool = False
+) -> Floats:
+    """Log density of the released numbers of rows at groups of means and at variances, the exact ones integrated out.
+
+    Parameters
+    ----------
+    seen : (row, 7) as in `Question`, or with mu0 and kappa of a conjugate prior of the means (row, 9)
+    mu : (row, group, mean) on [0, 1], rising within a group
+    v : (row, variance)
+    constrained : whether the statistics are those of data in [0, 1]
+    least : (row, group, variance); a group whose largest is below it gets -inf
+    rough : only to a nat or two, at the likeliest mean of a group, in place of its first
+
+    Returns
+    -------
+    Nats, (row, group, mean, variance)
+    """
+    from adversary.analyst.bounded.compiled import fill
+
+    rows = np.pad(seen, ((0, 0), (0, 9 - seen.shape[1])))
+    n, alpha = seen[:, :1], 0.5 * (seen[:, :1] - 1.0)
+    most = 0.25 * n / (n - 1.0) if constrained else 1.0
+    constant = alpha * (np.log(alpha * most / v) - 1.0) - gammaln(alpha) - 0.5 * np.log(0.5 * np.pi * v / n)
+    for kind, scale in ((seen[:, 1:2], seen[:, 2:3]), (seen[:, 4:5], seen[:, 5:6])):
+        constant = constant - np.where(
+            kind > 0.0, np.log(scale) + np.where(kind > 1.0, _HALF_LOG_2PI, np.log(2.0)), 0.0
+        )
+    limits = np.full((*mu.shape[:2], v.shape[1]), -np.inf) if least is None else least - constant[:, None]
+    arrays = (np.ascontiguousarray(x, float) for x in (mu, v, limits))
+    out = np.empty((*mu.shape, v.shape[1]))
+    call(fill, rows, constrained, *arrays, rough, out)
+    return np.asarray(out + constant[:, None, None])
