@@ -57,15 +57,6 @@ def test_each_block_has_its_own_child_of_the_seed() -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-def test_more_draws_begin_with_the_same_ones() -> None:
-    np.testing.assert_array_equal(simulate(draw, 5 * BLOCK, 3)[: 2 * BLOCK], simulate(draw, 2 * BLOCK, 3))
-
-
-def test_draws_may_have_more_axes() -> None:
-    result = simulate(lambda size, generator: generator.random((size, 2)), BLOCK + 3, 1)
-    assert result.shape == (BLOCK + 3, 2)
-
-
 def test_a_seed_reproduces_and_no_seed_does_not() -> None:
     np.testing.assert_array_equal(simulate(draw, 50, 7), simulate(draw, 50, 7))
     assert not np.array_equal(simulate(draw, 50, 7), simulate(draw, 50, 8))
@@ -95,21 +86,7 @@ def test_bad_seeds_are_refused(bad: Any) -> None:
         simulate(draw, 10, bad)
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"), [(0, "draws must be at least 1, got 0"), (1.5, r"draws must be a whole.*1\.5")]
-)
-def test_bad_draws_are_refused(bad: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        simulate(draw, bad, 1)
-
-
 # Resumption
-
-
-def test_storing_changes_nothing(tmp_path: Path) -> None:
-    plain = simulate(draw, 3 * BLOCK + 5, 1)
-    np.testing.assert_array_equal(simulate(draw, 3 * BLOCK + 5, 1, store=tmp_path / "new" / "folder"), plain)
-    assert len(list((tmp_path / "new" / "folder").glob("*.npy"))) == 4
 
 
 @pytest.mark.parametrize("fail_at", [0, 1, 3])
@@ -260,7 +237,3 @@ def test_tracking_yields_every_item_in_order(capsys: pytest.CaptureFixture[str])
         assert list(track(range(7), "work", enabled=enabled)) == list(range(7))
     captured = capsys.readouterr()
     assert captured.out == ""
-
-
-def test_progress_changes_no_draw() -> None:
-    np.testing.assert_array_equal(simulate(draw, 4 * BLOCK, 1, progress=True), simulate(draw, 4 * BLOCK, 1))

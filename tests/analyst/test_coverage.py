@@ -272,26 +272,10 @@ def test_cells_and_blocks_and_seeds_have_draws_of_their_own() -> None:
     assert cells[0].seed(roots[0], 0).generate_state(1)[0] == cells[0].seed(roots[0], 0).generate_state(1)[0]
 
 
-def test_more_data_sets_begin_with_the_same_ones(quick: type[Posterior]) -> None:
-    asked = [design(20, (0.3, 0.1), 1.0, "flat", True, size, 0.95, (0, 1), "mu", "truncated normal", "event")
-             for size in (BLOCK, 2 * BLOCK + 3)]  # fmt: skip
-    short, long = (trials.outcomes(one, seed_sequence(5)) for one in asked)
-    np.testing.assert_array_equal(long[..., :BLOCK, :], short)
-    assert len(np.unique(long[..., 0])) == 2 * BLOCK + 3
-
-
 def test_workers_change_nothing() -> None:
     options = CELL | {"n": [8, 20], "datasets": 30}
     one, many = (coverage_study(**options, workers=workers) for workers in (None, 4))
     xr.testing.assert_identical(one, many)
-
-
-def test_a_seed_reproduces_and_no_seed_does_not(quick: type[Posterior]) -> None:
-    one, again, other, fresh = (coverage_study(**CELL | {"rng": rng}, datasets=50) for rng in (7, 7, 8, None))
-    xr.testing.assert_identical(one, again)
-    assert not np.array_equal(numbers(one), numbers(other))
-    repeated = coverage_study(**CELL | {"rng": int(fresh.attrs["seed"])}, datasets=50)
-    np.testing.assert_array_equal(numbers(repeated), numbers(fresh))
 
 
 # Resumption
@@ -425,12 +409,6 @@ def test_what_cannot_be_studied_is_refused(change: dict[str, Any], message: str,
     with pytest.raises(ValueError, match=message):
         coverage_study(**{**CELL, "datasets": 3, "store": tmp_path, **change})
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("change", [{"constrained": "yes"}, {"population": 3}, {"priors": {"a": 1.0}}, {"prob": None}])
-def test_things_of_another_kind_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(TypeError):
-        coverage_study(**{**CELL, "datasets": 2, **change})
 
 
 def test_three_values_are_enough_with_the_bounds() -> None:

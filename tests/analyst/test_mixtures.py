@@ -165,23 +165,6 @@ def test_parameters_broadcast() -> None:
     assert law.rvs((5, 2, 3), rng=1).shape == (5, 2, 3)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"alpha": 0.0}, "alpha must be positive"),
-        ({"beta": -1.0}, "beta must be positive"),
-        ({"rate": -1.0}, "rate must be non-negative"),
-        ({"centre": np.inf}, "centre must be finite"),
-        ({"upper": 0.0}, "upper must be positive"),
-    ],
-)
-def test_impossible_parameters_are_refused(change: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        TruncatedGammaMixture(**{"alpha": 1.0, "beta": 1.0, "rate": 1.0, "centre": 0.0, **change})
-    with pytest.raises(ValueError, match="k must be above -alpha"):
-        LAWS["figure 4.6"].moment(-2.0)
-
-
 # Logarithms of incomplete gammas
 
 

@@ -350,12 +350,6 @@ def test_a_release_adds_laplace_noise_to_every_query() -> None:
     assert [len(v) for v in release.observed.values()] == [5, 4]
 
 
-def test_six_numbers_with_n_are_five_without() -> None:
-    full = reg.RegressionRelease([50.0, *RELEASE.sums], [40.0, *RELEASE.moments], 46, 0.5)  # type: ignore[misc]
-    np.testing.assert_array_equal(full.noisy_sums, RELEASE.noisy_sums)
-    np.testing.assert_array_equal(full.noisy_moments, RELEASE.noisy_moments)
-
-
 BAD: dict[str, Any] = {
     r"x must lie in \[0, 1\], got 1.5": lambda: reg.statistics([0.1, 1.5], [0.1, 0.2]),
     r"y must lie in \[0, 1\], got -0.1": lambda: reg.statistics([0.1, 0.5], [-0.1, 0.2]),
@@ -391,9 +385,3 @@ BAD: dict[str, Any] = {
 def test_bad_input_is_named(message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BAD[message]()
-
-
-def test_the_data_are_found_or_asked_for(tmp_path: Any) -> None:
-    assert dict(reg.load_cirrhosis().sizes) == {"state": 46}
-    with pytest.raises(FileNotFoundError, match="give its path"):
-        reg.load_cirrhosis(tmp_path / "nothing.csv")

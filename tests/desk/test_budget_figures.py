@@ -231,15 +231,6 @@ def test_one_count_binds_many_readers() -> None:
     assert half == pytest.approx(one.loss)
 
 
-def test_several_panels_say_where_they_are_cut_and_what_releases_share() -> None:
-    every = recommended("inclusion", "everybody", "values")
-    figure = saved(budget_figures.tolerated_and_kept(every))
-    labels = [ax.get_xlabel().replace("\u00a0", " ") for ax in figure.axes]
-    assert labels == ["inclusion prior (value 100 %)", "value prior (inclusion 100 %)", "value prior (inclusion 5 %)"]
-    curve = release_curve(every["inclusion"], (1, 2), failure=0.01, delta=1e-6)
-    assert heading(budget_figures.per_release({"a": curve, "b": curve})) == "What each of 2 releases may spend"
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_budgets_of_releases_are_the_curves_of_the_library(several: bool) -> None:
     one = adv.recommend_epsilon(Profile.difference(0.2).within(value=(1, 1)))
@@ -261,13 +252,3 @@ def test_budgets_that_nothing_bounds_cannot_be_drawn() -> None:
         budget_figures.per_release({"": release_curve(one, (1, 2), failure=1.0)})
     figure = saved(budget_figures.per_release({"": release_curve(one, (1, 2), "pure DP", failure=0.0)}))
     assert heading(figure) == "Each of 2 releases may spend epsilon = 0.5493"
-
-
-def test_names_are_drawn_as_they_are() -> None:
-    odd = {
-        "$a_b$ {x} \\n [bold]": adv.recommend_epsilon(PROFILES["everybody"]),
-        "é" * 60: recommended("point")["point"],
-    }
-    figure = saved(epsilon_by_reader(odd))
-    titles = [ax.get_title(loc="left") for ax in figure.axes if ax.get_title(loc="left")]
-    assert titles == ["$a_b$ {x} \\n [bold]", f"{'é' * 25}\n{'é' * 25}…"]

@@ -178,13 +178,6 @@ def test_a_false_promise_is_called_false_on_screen(tmp_path: Path) -> None:
     assert run("audit", DARE, "--check", "--quiet").exit_code == 0
 
 
-def test_names_are_not_read_as_markup(tmp_path: Path) -> None:
-    path = tmp_path / "markup.toml"
-    text = Path(DARE).read_text(encoding="utf-8").replace('adversaries."1/5"', 'adversaries."[red]x[/red]"')
-    path.write_text(text, encoding="utf-8")
-    assert "[red]x[/red]" in run("audit", str(path)).stdout
-
-
 def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
     out = tmp_path / "a" / "b"
     result = run("audit", GRANVILLE, "--out", str(out), "--json")
@@ -276,18 +269,6 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
         assert re.fullmatch(r"error: [^\n]+\n", result.stderr), result.stderr
         assert words in result.stderr
         assert sorted(tmp_path.iterdir()) == before, arguments
-
-
-def test_an_output_directory_that_cannot_be_written_stops_the_audit_before_it_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(audit_answer, "audit", lambda *_, **__: pytest.fail("audited too early"))
-    for place in (tmp_path / "file", tmp_path / "file" / "folder"):
-        result = run("audit", GRANVILLE, "--out", str(place))
-        assert result.exit_code == 2
-        assert result.stderr.startswith("error: cannot write into ")
-        assert result.stdout == ""
 
 
 def test_the_report_of_another_scenario_is_replaced_by_force_alone(
@@ -401,17 +382,6 @@ def test_help_shows_every_word_that_was_written(path: tuple[str, ...], monkeypat
 def python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     return done.stdout
-
-
-def test_the_command_starts_without_pymc_matplotlib_or_numba() -> None:
-    code = f"""
-import sys
-from adversary.desk.commands import app
-app(["audit", {DARE!r}, "--engine", "exact", "--json"], standalone_mode=False)
-heavy = {{"pymc", "pytensor", "arviz", "matplotlib", "numba"}} & set(sys.modules)
-print("HEAVY", sorted(heavy))
-"""
-    assert python(code).splitlines()[-1] == "HEAVY []"
 
 
 def test_it_runs_as_a_module() -> None:

@@ -83,21 +83,6 @@ def test_a_promise_is_told_in_the_library_s_words_to_everybody(definition: str) 
     assert (answer["attributes"]["topic"], answer["attributes"]["notes"]) == ("all", "")
 
 
-@pytest.mark.parametrize(
-    ("name", "audience"),
-    [
-        ("lay", "lay"),
-        ("respondent", "lay"),
-        ("regulator", "regulator"),
-        ("technical", "technical"),
-        ("curator", "technical"),
-    ],
-)
-def test_an_audience_goes_by_either_name(name: str, audience: str) -> None:
-    texts = told("--epsilon", "1", "--audience", name)["pure DP"]
-    assert texts == {"title": "What pure DP guarantees", audience: explain(adv.PureDP(1.0), audience)}
-
-
 def test_the_screen_has_the_text_for_the_person_in_the_data_unless_told() -> None:
     shown = flat(run("--rho", "0.1").stdout)
     assert "What zCDP guarantees. For the person in the data" in shown
@@ -369,15 +354,6 @@ def test_the_report_has_the_texts_of_every_promise_and_of_the_audit() -> None:
                 assert flat(paragraph) in text
     assert html.count("<details>") == 2 * (len(subjects) + 1) + 1  # and how to read the numbers
     assert explain_answer.REPLACED not in text
-
-
-def test_what_the_texts_repeat_of_the_file_is_escaped(tmp_path: Path) -> None:
-    text = CLINIC.replace("[adversaries.employer]", "[adversaries.'<script>alert(1)</script>']")
-    one = adv.load_scenario(written(tmp_path, text))
-    tree = adv.audit(one.plan, one.adversary, one.truth, guarantee=one.guarantee, rng=SEED)
-    html = to_html(audit_answer.document(one, tree))
-    assert "<script" not in html
-    assert "“&lt;script&gt;alert(1)&lt;/script&gt;” starts at" in html.rpartition("In words")[2]
 
 
 def test_the_page_and_the_command_tell_of_the_audit_s_own_failure() -> None:

@@ -149,14 +149,6 @@ def test_means_that_do_not_exist_are_none_where_there_is_no_cap(tmp_path: Path) 
     assert re.search(r"ignoring the bounds +variance +unlimited +unlimited", text)
 
 
-def test_text_of_a_file_is_shown_as_it_is(tmp_path: Path) -> None:
-    text = 'title = "[bold]a title[/oops] $x$"\nquantity = "[red]x[/]"\nunit = ":smile:"\n'
-    shown = printed(written(tmp_path, text + PLAIN))
-    assert shown.startswith("[bold]a title[/oops] $x$\n")
-    assert "The mean of [red]x[/] is" in flat(shown)
-    assert ":smile:" in shown
-
-
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [

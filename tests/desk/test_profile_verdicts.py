@@ -317,24 +317,6 @@ def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
     assert stands(scenario, "neighbour")["ratio"] == 2.0
 
 
-def test_json_has_the_verdicts_and_the_netcdf_too(tmp_path: Path) -> None:
-    answer = commands.answered("audit", str(DATA / "clinic_patients.toml"), "--out", str(tmp_path), silent=False)
-    found = judged(shipped())
-    assert answer["verdict"]["text"].endswith(profile_section.SAID["kept"])
-    assert commands.number(answer, "epsilon", group="profile") == float(found["epsilon"])
-    for name in found["definition"].values:
-        for key in ("loss", "allowed", "failure", "status", "true"):
-            value = commands.number(answer, key, group="profile", definition=str(name))
-            assert value == found[key].sel(definition=name).item()
-    names = [row["adversary"] for row in commands.rows(answer, "outside", group="tolerated")]
-    assert names == ["employer", "neighbour"]
-    with xr.open_datatree(tmp_path / "data.nc", engine="h5netcdf") as tree:
-        stored = tree["profile"].to_dataset().load()
-    xr.testing.assert_equal(stored, found)
-    assert stored.attrs == found.attrs
-    assert "The risk profile" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
 def test_the_failure_asked_for_is_the_one_judged_by() -> None:
     answer = commands.answered("audit", str(DATA / "clinic_patients.toml"), "--failure", "0.5", silent=False)
     one = {"group": "profile", "definition": "zCDP"}

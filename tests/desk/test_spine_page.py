@@ -58,16 +58,6 @@ def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
     assert commands.number(answer, "share", threshold=1.25) == (ratio >= 1.25).mean()
 
 
-def test_geocodes_and_words_are_escaped() -> None:
-    names = table()["geocode"].copy()
-    names[block_results.worst_rows(table(), 1)] = "<script>alert(1)</script>"
-    page = to_html(made({**table(), "geocode": names}, label="<i>5</i>"))
-    assert "<script>" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert "<i>" not in page
-    assert page.count("data:image/svg+xml;base64,") == 3
-
-
 def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
     warnings = made({**table(), "dropped": np.full(table()["geocode"].size, 1e-3)}, synthetic=True).warnings
     assert "This population is synthetic." in warnings[0]

@@ -192,19 +192,6 @@ def test_guarantees_may_have_names() -> None:
     assert tree["bound"]["status"].values.tolist() == ["holds", "violated", "holds"]
 
 
-def test_several_readers_survive_netcdf(tmp_path: Path) -> None:
-    plan, reader, truth = STORIES["two levels, flat"]
-    tree = adv.audit(
-        plan,
-        {"a": reader, "b": adv.Adversary(0.1, 0, reader.beliefs)},
-        {"x": truth, "y": {"block": 0, "tract": 3}},
-        progress=False,
-    )
-    tree.to_netcdf(tmp_path / "audit.nc")
-    with xr.open_datatree(tmp_path / "audit.nc") as back:
-        assert back["risk"]["posterior_mean"].dims == tree["risk"]["posterior_mean"].dims
-
-
 # Bounds: positive and negative controls
 
 
@@ -266,17 +253,6 @@ def test_pure_promises_of_one_block_over_a_range_of_noise(epsilon: float) -> Non
     tree = adv.audit(plan, adv.Adversary(0.3), {"answer": 1}, guarantee=promises, progress=False)
     assert _status(tree, "true") == "holds"
     assert _status(tree, "false") == "violated"
-
-
-@pytest.mark.parametrize("rho", [1e-5, 30.0, 1e3])
-def test_promises_of_two_levels_over_a_range_of_noise(rho: float) -> None:
-    plan = adv.Plan([adv.Level("block", DG(rho), siblings=27), adv.Level("tract", DG(rho))])
-    promises = {"true": adv.ZeroConcentratedDP(2 * rho), "false": adv.ZeroConcentratedDP(1.8 * rho)}
-    reader = adv.Adversary(beliefs={"tract": adv.Uniform(8)})
-    tree = adv.audit(plan, reader, {"block": 1, "tract": 5}, guarantee=promises, progress=False, rng=1, draws=2000)
-    assert _status(tree, "true") == "holds"
-    assert _status(tree, "false") == "violated"
-    assert _status(tree, "privacy loss") == "holds"
 
 
 def test_a_certain_bound_has_failure_zero() -> None:
@@ -342,13 +318,6 @@ def test_a_reader_sure_of_a_wrong_total_exceeds_a_true_promise() -> None:
         progress=False,
     )
     assert _status(right, "zCDP") == "holds"
-
-
-def test_gaussian_dp_is_for_gaussian_noise() -> None:
-    discrete = audit(STORIES["one block"], guarantee=adv.GaussianDP(math.sqrt(0.8)))
-    assert _status(discrete, "Gaussian DP") == "violated"
-    continuous = audit(STORIES["one block, gaussian"], guarantee=adv.GaussianDP(1 / 1.5))
-    assert _status(continuous, "Gaussian DP") == "holds"
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])
@@ -498,15 +467,6 @@ def test_stored_draws_of_another_reader_are_never_taken(tmp_path: Path) -> None:
         xr.testing.assert_identical(stored["risk"].to_dataset(), plain["risk"].to_dataset())
 
 
-def test_stored_draws_of_another_plan_are_never_taken(tmp_path: Path) -> None:
-    plan, reader, truth = _simulated()
-    less = adv.Plan([adv.Level("block", DG(0.1), siblings=2), adv.Level("tract", adv.Gaussian(3.0))])
-    for one in (plan, less):
-        plain = adv.audit(one, reader, truth, rng=5, draws=3000, progress=False)
-        stored = adv.audit(one, reader, truth, rng=5, draws=3000, progress=False, store=tmp_path)
-        xr.testing.assert_identical(stored["risk"].to_dataset(), plain["risk"].to_dataset())
-
-
 # Bad input
 
 
@@ -516,22 +476,11 @@ def test_stored_draws_of_another_plan_are_never_taken(tmp_path: Path) -> None:
         ({"engine": "fast"}, ValueError, r"engine must be one of.*'fast'"),
         ({"target": "neighbour"}, ValueError, "target must be \"in\".*'neighbour'"),
         ({"failure": 1.5}, ValueError, r"failure must be in \[0, 1\], got 1\.5"),
-        ({"failure": math.nan}, ValueError, r"failure must be in \[0, 1\], got nan"),
-        ({"draws": 0}, ValueError, "draws must be at least 1, got 0"),
-        ({"draws": 10.5}, ValueError, r"draws must be a whole number.*10\.5"),
         ({"rng": -1}, ValueError, "rng must be None, a seed >= 0.*-1"),
-        ({"rng": "seed"}, ValueError, "rng must be None, a seed >= 0.*'seed'"),
         ({"guarantee": 1.0}, TypeError, r"guarantee must be a Guarantee.*got 1\.0"),
-        ({"guarantee": {"a": 1.0}}, TypeError, r"guarantee must be a Guarantee.*got 1\.0"),
-        ({"plan": "plan"}, TypeError, "plan must be a Plan.*'plan'"),
         ({"plan": {}}, ValueError, "plan must not be an empty mapping"),
-        ({"adversary": {}}, ValueError, "adversary must not be an empty mapping"),
-        ({"adversary": [1]}, TypeError, r"adversary must be a Adversary|adversary must be an Adversary"),
-        ({"truth": {}}, ValueError, "truth"),
         ({"truth": {"a": {"block": 1}, "b": {"tract": 1}}}, ValueError, "unknown level 'tract'"),
         ({"truth": {"block": 7}}, ValueError, "'block' is 7, outside the reader's belief"),
-        ({"truth": 3}, TypeError, "truth must be a mapping.*3"),
-        ({"truth": {"a": {"block": 1}, "b": 1}}, (TypeError, ValueError), "truth"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(options: dict[str, Any], kind: Any, message: str) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.stats import poisson
 
 import adversary as adv
 from adversary.driver.sensitivity import MEASURES, base_and_sweeps, extremes, one_at_a_time, sweep
@@ -190,11 +189,6 @@ def test_what_cannot_be_swept_is_refused_in_words(what: str) -> None:
         sweep(two_levels(), reader(), TRUTH, **given)
 
 
-def test_beliefs_that_are_no_mapping_are_refused() -> None:
-    with pytest.raises(TypeError, match="beliefs 'x' must be a mapping of level to belief"):
-        sweep(two_levels(), reader(), TRUTH, beliefs={"x": adv.Uniform()})  # type: ignore[dict-item]
-
-
 def test_siblings_told_one_by_one_fix_their_number() -> None:
     truth = {"block": 1, "block group": 2, "siblings": {"block": [0, 1]}}
     with pytest.raises(ValueError, match="names each sibling"):
@@ -223,11 +217,6 @@ def test_a_tornado_holds_the_range_of_each_input_with_the_base_inside() -> None:
     xr.testing.assert_allclose(alone, found.sel(input=["prior", "siblings"]))
 
 
-def test_a_tornado_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one of prior, rho, siblings or beliefs"):
-        one_at_a_time(two_levels(), reader(), TRUTH)
-
-
 def test_a_mapping_of_siblings_is_one_input_for_each_level() -> None:
     swept = base_and_sweeps(two_levels(), reader(), TRUTH, siblings={"block": [3, 27]})[1]
     assert list(swept) == ["siblings[block]"]
@@ -246,10 +235,3 @@ def test_coarse_laws_are_close_to_exact_ones() -> None:
     exact, coarse = (sweep(two_levels(), reader(), TRUTH, prior=[0.01, 0.5], coarse=flag) for flag in (False, True))
     np.testing.assert_allclose(coarse["posterior_mean"], exact["posterior_mean"], atol=1e-5)
     np.testing.assert_allclose(coarse["posterior_quantile"], exact["posterior_quantile"], atol=2e-2)
-
-
-def test_laws_of_preliz_are_beliefs_too() -> None:
-    preliz = pytest.importorskip("preliz")
-    beliefs = {"scipy": {"block group": poisson(3)}, "preliz": {"block group": preliz.Poisson(3)}}
-    mean = sweep(two_levels(), reader(), TRUTH, beliefs=beliefs)["posterior_mean"]
-    np.testing.assert_allclose(mean.sel(beliefs="preliz"), mean.sel(beliefs="scipy"), atol=1e-9)

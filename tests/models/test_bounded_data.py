@@ -294,26 +294,6 @@ def test_gaussian_noise_and_a_single_statistic_are_left_to_the_forms_that_have_t
     assert released_statistics(BoundedRelease(None, 0.1, n=10, epsilon=0.5)) == {"noisy[variance]": 0.1}
 
 
-def test_bad_choices_are_named() -> None:
-    few = BoundedRelease(0.3, 0.1, n=3, epsilon=(3.0, 3.0))
-    with pytest.raises(ValueError, match=r"improper posterior.*n > 3 \(Theorem 18\), got n = 3"):
-        bounded(few, constrained=False)
-    with pytest.raises(ValueError, match="mean"):
-        bounded(BoundedRelease(None, 0.1, n=10, epsilon=0.5), constrained=False)
-    with pytest.raises(ValueError, match="form must be one of"):
-        bounded(LEAD, form="four")
-    with pytest.raises(ValueError, match="feasibility must be one of"):
-        bounded(LEAD, feasibility="always")
-    with pytest.raises(ValueError, match="cap is for constrained=False"):
-        bounded(LEAD, cap=1.0)
-    with pytest.raises(ValueError, match="cap must be positive"):
-        bounded(LEAD, constrained=False, cap=-1.0)
-    with pytest.raises(ValueError, match="a model is of one release"):
-        bounded(BoundedRelease([0.3, 0.4], 0.1, n=10, epsilon=(1.0, 1.0)))
-    with pytest.raises(ValueError, match="improper"):
-        bounded(LEAD, "1/sigma2")
-
-
 def test_one_compiled_density_serves_many_releases() -> None:
     given = bounded(LEAD, INFORMATIVE, constrained=False, observed=True)
     logp, point = given.compile_logp(mode=NUMPY_MODE), given.initial_point()

@@ -305,28 +305,6 @@ def test_worlds_drawn_at_once_are_those_drawn_one_by_one() -> None:
     assert abs(np.corrcoef(fast["shared"][:-1], fast["shared"][1:])[0, 1]) < 0.03
 
 
-def test_a_seed_settles_the_result() -> None:
-    model = CASES["membership, others unknown"]()
-    first, again, other = (calibrate(model, simulations=50, rng=rng, progress=False) for rng in (1, 1, 2))
-    xr.testing.assert_identical(first, again)
-    assert not first["prior_sbc"].dataset.equals(other["prior_sbc"].dataset)
-    assert first.attrs["seed"] == "1"
-    assert first.attrs["simulations"] == 50
-    assert "pymc" in first.attrs["versions"]
-
-
-def test_variables_may_be_named_and_cells_keep_their_dims() -> None:
-    tree = calibrate(nested("two levels, two cells"), simulations=40, rng=1, progress=False)
-    assert tree["prior_sbc"]["others[tract]"].dims == ("chain", "draw", "cell")
-    assert tree["prior_sbc"]["cell"].values.tolist() == [0, 1]
-    assert "others[tract][1]" in uniformity(tree)["quantity"].values
-    story = STORIES["one block, others unknown"]
-    model = models.hierarchical_counts(story.plan, story.reader)
-    tree = calibrate(model, variables=["count[block]"], simulations=40, likelihood=False, rng=1, progress=False)
-    assert list(tree) == ["prior_sbc"]
-    assert tree["prior_sbc"]["count[block]"].dims == ("chain", "draw")
-
-
 @pytest.mark.parametrize("group", ["prior_sbc", "likelihood_sbc"])
 def test_arviz_draws_the_result_without_warnings(group: str) -> None:
     import matplotlib.pyplot as plt

@@ -176,33 +176,6 @@ def test_every_story_agrees_with_the_exact_engine(name: str) -> None:
     np.testing.assert_allclose(result.posterior, reader.posterior(plan, release).posterior, rtol=1e-9, atol=1e-13)
 
 
-def test_doubling_the_bound_changes_nothing() -> None:
-    reader = Adversary(0.5, 0, {"block group": Uniform()})
-    release = observed(TWO.release(truth={"block": 1, "block group": 5}, rng=3, draws=50))
-    low, high = (enumerate_posterior(hierarchical_counts(TWO, reader, upper), release).posterior for upper in (60, 120))
-    np.testing.assert_allclose(low, high, rtol=1e-12)
-
-
-def test_names_dims_and_coordinates() -> None:
-    plan = Plan([Level("block", BLOCK, siblings=3), Level("block group", GROUP)], cells=2)
-    model = hierarchical_counts(plan, Adversary(0.5, (2, 0), {"block group": Uniform()}), upper=20)
-    released = {"noisy[block]", "noisy[block group]", "sibling_sum[block]"}
-    assert {rv.name for rv in model.free_RVs} == {"in", "others[block group]"} | released
-    assert {v.name for v in model.deterministics} == {"count[block]", "count[block group]"}
-    assert model.coords["level"] == ("block", "block group")
-    assert model.coords["cell"] == (0, 1)
-    assert all(
-        model.named_vars_to_dims[name] == ("cell",) for name in released | {"others[block group]", "count[block]"}
-    )
-    assert not model.observed_RVs
-    same = Plan([Level("block", BLOCK, siblings=0), Level("zip", GROUP)])
-    assert {rv.name for rv in hierarchical_counts(same, Adversary(0.5, 2)).free_RVs} == {
-        "in",
-        "noisy[block]",
-        "noisy[zip]",
-    }
-
-
 @pytest.mark.parametrize("belief", [Uniform(), Uniform(9), Point(5), Others(st.poisson(3))])
 def test_prior_draws_follow_the_story(belief: Any) -> None:
     model = hierarchical_counts(TWO, Adversary(0.25, 2, {"block group": belief}), upper=20)
@@ -226,13 +199,6 @@ def test_prior_draws_follow_the_story(belief: Any) -> None:
 def test_intervening_on_the_target_fixes_the_count() -> None:
     model = pm.do(membership(Plan([Level("block", BLOCK)]), Adversary(0.5, 3)), {"in": 1})
     assert (pm.draw(model["count[block]"], draws=3) == 4).all()
-
-
-def test_a_belief_that_leaves_nothing_to_draw_says_so() -> None:
-    reader = Adversary(0.5, 0, {"block group": Uniform(), "tract": Uniform(5)})
-    model = hierarchical_counts(THREE, reader, upper=80)
-    with pytest.raises(ValueError, match="rules out"):
-        pm.sample_prior_predictive(50, model=model, random_seed=1)
 
 
 def test_bad_bounds_are_refused_with_the_remedy() -> None:

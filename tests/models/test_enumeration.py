@@ -309,19 +309,3 @@ def test_an_undefined_density_is_refused() -> None:
         pm.Potential("nan", pm.math.log(x - np.float64(1)))
     with pytest.raises(ValueError, match=r"log density is nan at \{'in': 0\}"):
         enumerate_posterior(model, {})
-
-
-def test_supports_that_depend_on_other_latents_are_their_hull() -> None:
-    """A binomial out of an unknown number, and a uniform between two unknowns, against nested loops."""
-    with pm.Model() as model:
-        number = pm.DiscreteUniform("number", 0, 3)
-        some = pm.Binomial("some", number, 0.4)
-        between = pm.DiscreteUniform("between", some, some + number)
-        pm.Normal("seen", between, 1.0)
-    expected = np.zeros(4)
-    for n in range(4):
-        for k in range(n + 1):
-            for b in range(k, k + n + 1):
-                expected[k] += st.binom.pmf(k, n, 0.4) / (n + 1) * st.norm.pdf(1.3, b, 1.0)
-    found = enumerate_posterior(model, {"seen": 1.3}, target="some")["probability"]
-    np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-12)

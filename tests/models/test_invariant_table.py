@@ -190,23 +190,6 @@ def test_sampling_a_large_table_agrees_with_the_list() -> None:
     np.testing.assert_array_equal(np.broadcast_to(margins[1], sums.shape), sums)
 
 
-def test_margins_that_cannot_be_are_refused() -> None:
-    noise = adv.Geometric(1.0)
-    for margins, reason in (
-        (([2, 1], [2, 2]), "agree on the number of records"),
-        (([3], [1, 2]), "settled by its margins"),
-        (([1, 2], [3], [3]), "two margins"),
-    ):
-        with pytest.raises(ValueError, match=reason):
-            models.invariants(margins, noise)
-    with pytest.raises(ValueError, match=r"target must be a cell of the 3 x 2 table, got \(0, 2\)"):
-        models.invariants(MARGINS, noise, target=(0, 2))
-    with pytest.raises(ValueError, match="probability 0 to every table"):
-        models.invariants(([2, 1], [2, 1]), noise, [[0.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(TypeError, match="mechanism must be"):
-        models.invariants(MARGINS, "geometric")
-
-
 def test_only_free_cells_of_tables_are_walked() -> None:
     with pm.Model():
         x = pm.DiscreteUniform("x", 0, 3)

@@ -261,13 +261,6 @@ def test_too_many_joint_states_are_refused_with_their_sizes() -> None:
         Marginalised.of(model, ("noisy",))
 
 
-def test_an_improper_prior_is_refused() -> None:
-    with pm.Model() as model:
-        pm.Normal("noisy", pm.Bernoulli("in", 0.5) + pm.Flat("level"), 1.0)
-    with pytest.raises(ValueError, match=r"cannot be drawn from their prior.*give every latent a proper law"):
-        Marginalised.of(model, ("noisy",))
-
-
 def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
     with pm.Model() as model:
         shift = pm.Normal("shift", 0.0, 1.0)
@@ -275,17 +268,6 @@ def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
         pm.Potential("told", noise.own_log_prob(mechanisms.Laplace(1.0), np.float64(0.3), shift))
     with pytest.raises(TypeError, match=r"no compiled gradient in the continuous latents \['shift'\].*PyTensor"):
         Marginalised.of(model, ("noisy",))
-
-
-@pytest.mark.usefixtures("without_sampler")
-def test_an_undefined_density_is_refused() -> None:
-    with pm.Model() as model:
-        present = pm.Bernoulli("in", 0.5)
-        pm.Potential("bad", pm.math.log(present - 1.0))
-        pm.Normal("noisy", present + pm.Normal("shift", 0.0, 1.0), 1.0)
-    built = Marginalised.of(model, ("noisy",), rng=1)
-    with pytest.raises(ValueError, match="log density is not a number"):
-        built.tables({"noisy": np.array([0.3])})
 
 
 # Diagnostics

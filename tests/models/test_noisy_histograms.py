@@ -92,18 +92,3 @@ def test_lines_and_the_librarys_sampler_agree_with_exact_totals() -> None:
     twin = sample_histograms(GROUP, QUERIES, RELEASED, variance, adv.spine.Poisson(mean), draws=4000, rng=3)
     expected = twin["histogram"].mean(("chain", "draw"))
     np.testing.assert_allclose(others.mean(("chain", "draw")), expected, atol=0.15)
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="target must be a leaf"):
-        models.noisy_histograms(GROUP, QUERIES, VARIANCE, target="g", present=0)
-    with pytest.raises(ValueError, match="must have the tree's 3 units, got 1"):
-        models.noisy_histograms(GROUP, QUERIES, {"total": 1, "sex": 2}, released={"total": [[1]], "sex": [[1, 2]]})
-    with pytest.raises(ValueError, match="target_prior"):
-        models.noisy_histograms(GROUP, QUERIES, VARIANCE, target="b1", present=0, target_prior=2.0)
-    with pm.Model() as model:
-        pm.Poisson("x", np.float64(1), shape=3)
-        with pytest.raises(ValueError, match="no counts called others"):
-            models.HistogramGibbs()
-        with pytest.raises(TypeError, match="'x' is not such"):
-            models.HistogramGibbs([model["x"]])

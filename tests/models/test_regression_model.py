@@ -127,18 +127,6 @@ def test_the_mass_of_an_interval_is_accurate_in_either_tail_with_its_gradient() 
             assert np.isfinite(slopes).all()
 
 
-def test_bad_input_is_named() -> None:
-    large = reg.RegressionRelease(RELEASE.sums, RELEASE.moments, 201, 1.0)
-    with pytest.raises(ValueError, match="n must be at most 200, got 201; use gibbs"):
-        regression(large)
-    with pytest.raises(ValueError, match="covariate must be positive"):
-        regression(RELEASE, covariate=(0.0, 1.0))
-    with pytest.raises(ValueError, match='region must be "weak" or "tight"'):
-        regression(RELEASE, region="loose")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="no mass"):
-        regression(RELEASE, reg.RegressionLaw(a0=2.0, b0=1e4))
-
-
 def weighted_prior(count: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Draws (intercept, slope, sigma2) of the constrained prior, and the likelihood of the release with its records."""
     v = 1.0 / np.maximum(rng.gamma(SKEWED.a0, 1.0 / SKEWED.b0, count), 1e-9)

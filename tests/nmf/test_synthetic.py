@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -142,22 +141,6 @@ def test_every_variance_is_that_of_2020_and_parents_have_that_of_an_only_child(r
     free = np.isfinite(rho)
     np.testing.assert_allclose(rho[free], expected[free], rtol=1e-6)  # single precision
     assert set(np.asarray(tree.levels)[tree.level[lone]]) >= {"Block_Group", "County"}
-
-
-def test_the_noise_is_discrete_gaussian_of_that_size(read: Any) -> None:
-    found, truth = read("detailed", "all")
-    blocks = found.tree.level == BLOCK
-    assert np.isclose(found.rho[blocks][np.isfinite(found.rho[blocks]) & (found.rho[blocks] > 0)],
-                      float(adv.census.rho_star("block", "detailed")) / 2).all()  # fmt: skip
-    noise = (found.published - truth)[blocks].ravel()
-    law = adv.DiscreteGaussian.from_rho(adv.census.rho_star("block", "detailed"), cells=2)
-    k = np.arange(-8, 9)
-    pmf = np.exp(law.log_prob(k, 0))
-    counts = np.array([(noise == i).sum() for i in k])
-    rest = noise.size - counts.sum()
-    tail = 1 - pmf.sum()
-    p = stats.chisquare([*counts, rest], noise.size * np.array([*pmf, tail])).pvalue
-    assert p > 1e-3
 
 
 @pytest.mark.parametrize("query", ["total", "detailed", "votingage", "hispanic * cenrace"])
@@ -327,17 +310,6 @@ def test_the_commands_say_what_is_wrong_in_a_line(tmp_path: Path) -> None:
     checked = commands.run("nmf", "check", str(made))
     assert checked.exit_code == 1
     assert commands.flat(str(path)) in commands.flat(checked.stdout)
-
-
-@pytest.mark.parametrize("command", ["synth", "check"])
-def test_without_pyarrow_the_commands_name_the_extra(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    result = commands.run("nmf", command, str(tmp_path))
-    assert result.exit_code == 2
-    assert "dp-adversary[scale]" in result.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_overwritten_unless_told(tmp_path: Path) -> None:

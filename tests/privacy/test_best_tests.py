@@ -87,6 +87,7 @@ def test_laplace_curves_are_those_of_sorted_likelihood_ratios(epsilon: float) ->
 def test_gaussian_curves_are_those_of_sorted_likelihood_ratios(mu: float) -> None:
     level, power = sorted_curve(*cells(lambda x: ndtr(mu * x), -9.0 / mu, 1.0 + 9.0 / mu))
     np.testing.assert_allclose(GaussianLoss(mu).power(level), power, atol=1e-11)
+    assert GaussianLoss(mu).auc == pytest.approx(float(np.trapezoid(power, level)), abs=1e-6)
 
 
 @pytest.mark.parametrize("prior", PRIORS)

@@ -115,6 +115,12 @@ def test_swapping_mirrors_the_law(loss: Any) -> None:
     np.testing.assert_allclose(twice.tail(GRID)[0], loss.tail(GRID)[0], rtol=1e-13)
 
 
+def test_swapping_exchanges_what_only_one_truth_can_release() -> None:
+    swapped = LatticeLoss.from_probs([0.7, 0.3, 0.0], [0.4, 0.5, 0.1]).swapped
+    assert swapped.tail(1e9) == (pytest.approx(0.1), 0.0)
+    assert swapped.swapped.tail(1e9) == (0.0, 0.0)
+
+
 @over(EXACT)
 def test_maximum_is_the_end_of_the_law(loss: Any) -> None:
     if np.isfinite(loss.maximum):

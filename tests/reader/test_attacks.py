@@ -13,7 +13,6 @@ from adversary.reader.path.attacks import (
     MEANINGS,
     all_but,
     characteristics,
-    count_pmf,
     independent,
     misreport,
     one_of,
@@ -151,46 +150,6 @@ def test_a_count_that_settles_the_target_is_a_certain_reader(pmf: list[float], p
     reader = all_but(pmf, level="block")
     assert reader.prior == prior
     assert float(posterior(reader, NARROW, 1)["posterior"]) == prior
-
-
-def test_laws_and_lists_give_one_reader() -> None:
-    pz = pytest.importorskip("preliz")
-    expected = st.binom(4, 0.25).pmf(range(5))
-    for counts in (st.binom(4, 0.25), pz.Binomial(4, 0.25), list(expected)):
-        np.testing.assert_allclose(count_pmf(counts), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("counts", "error", "message"),
-    [
-        ([1.0], ValueError, "at least one unknown person"),
-        ([0.5, 0.6], ValueError, r"must sum to one, got 1\.1"),
-        ([0.5, 0.9, 0.5], ValueError, "go through independent"),
-        ([1.5, -0.5], ValueError, "non-negative"),
-        ([0.5, float("nan")], ValueError, "non-negative"),
-        ([[0.5, 0.5]], ValueError, "a list of non-negative"),
-        (st.poisson(2), ValueError, "truncate it"),
-        (st.binom(5, 0.5, loc=-2), ValueError, "goes from -2"),
-        ("half", TypeError, "probabilities of 0, 1"),
-        (None, ValueError, "a list of non-negative"),
-    ],
-)
-def test_bad_counts_are_refused(counts: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        all_but(counts, level="block")
-
-
-def test_bad_people_are_refused() -> None:
-    with pytest.raises(ValueError, match="must be one of the 2 people, 0 to 1, got 2"):
-        one_of([0.5, 0.5], 2, level="block")
-    with pytest.raises(ValueError, match=r"chances must be in \[0, 1\], got 1\.5"):
-        independent([0.5, 1.5])
-    with pytest.raises(ValueError, match="one probability for each unknown person"):
-        independent([])
-    with pytest.raises(ValueError, match="leave it out"):
-        all_but([0.5, 0.5], level="block", beliefs={"block": [1.0]})
-    with pytest.raises(ValueError, match="known must be at least 0"):
-        all_but([0.5, 0.5], -1, level="block")
 
 
 def test_one_of_one_is_the_reader_of_one_unknown_person() -> None:

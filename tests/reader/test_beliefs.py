@@ -162,25 +162,12 @@ def test_a_pmf_is_copied_and_frozen() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: adv.Uniform(-1), ValueError, "upper must be at least 0, got -1"),
-        (lambda: adv.Uniform(2.5), ValueError, r"upper must be a whole number.*2\.5"),  # type: ignore[arg-type]
-        (lambda: adv.Uniform(math.nan), ValueError, "upper must be a whole number.*nan"),  # type: ignore[arg-type]
-        (lambda: adv.Point(-1), ValueError, "total must be at least 0, got -1"),
-        (lambda: adv.Point(1.5), ValueError, r"total must be a whole number.*1\.5"),  # type: ignore[arg-type]
-        (lambda: adv.Known(-2), ValueError, "known must be at least 0, got -2"),
         (lambda: adv.Others([0.5, 0.6]), ValueError, r"pmf must sum to one, got .*1\.1"),
-        (lambda: adv.Others([0.0, 0.0]), ValueError, r"needs some mass.*0\.0"),
         (lambda: adv.Others([1.5, -0.5]), ValueError, r"pmf must be.*non-negative.*-0\.5"),
-        (lambda: adv.Others([math.nan, 1.0]), ValueError, "pmf must be.*nan"),
-        (lambda: adv.Others([]), ValueError, r"pmf|mass"),
-        (lambda: adv.Others([[0.5, 0.5]]), ValueError, "pmf must be a list"),
         (lambda: adv.Others(scipy.stats.randint(-2, 3)), ValueError, "support in 0, 1, 2.*-2"),
-        (lambda: adv.Others(scipy.stats.poisson(-1.0)), ValueError, "mass|support|law"),
         (lambda: adv.Others(scipy.stats.poisson(2.0, loc=0.5)), ValueError, "support|whole"),
         (lambda: adv.Others(scipy.stats.norm(3.0)), (TypeError, ValueError), "discrete|pmf|law"),
-        (lambda: as_belief("tract", 3), TypeError, "belief about 'tract'.*got 3"),
         (lambda: as_belief("tract", "uniform"), TypeError, "belief about 'tract'.*'uniform'"),
-        (lambda: as_belief("tract", None), TypeError, "belief about 'tract'.*None"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(make: Any, kind: Any, message: str) -> None:

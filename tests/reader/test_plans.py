@@ -127,7 +127,6 @@ def test_plans_are_values() -> None:
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: adv.Plan([]), ValueError, "at least one level"),
         (lambda: adv.Plan([TOP, TOP]), ValueError, "names must differ.*tract"),
         (
             lambda: adv.Plan([adv.Level("block", DG(1.0)), TOP]),
@@ -135,46 +134,16 @@ def test_plans_are_values() -> None:
             "'block': siblings is required below the top level",
         ),
         (lambda: adv.Plan([adv.Level("tract", DG(1.0), siblings=2)]), ValueError, "'tract' is the top: siblings"),
-        (lambda: adv.Plan([TOP], cells=0), ValueError, "cells must be at least 1, got 0"),
         (lambda: adv.Plan([TOP], cells=3), ValueError, "cells must be 1 or 2.*got 3"),
-        (lambda: adv.Plan([TOP], neighbours="nobody"), ValueError, "neighbours must be one of.*'nobody'"),
-        (lambda: adv.Plan(["tract"]), TypeError, "levels must be Level objects, got 'tract'"),  # type: ignore[list-item]
-        (lambda: adv.Level("", DG(1.0)), TypeError, "level name must be a non-empty string, got ''"),
-        (lambda: adv.Level("block", 0.3), TypeError, r"'block': mechanism must be a Mechanism, got 0\.3"),  # type: ignore[arg-type]
-        (lambda: adv.Level("block", DG(1.0), siblings=-1), ValueError, "'block': siblings must be at least 0, got -1"),
-        (lambda: adv.Level("block", DG(1.0), siblings=1.5), ValueError, r"'block': siblings must be a whole.*1\.5"),  # type: ignore[arg-type]
         (lambda: PLAN.release({"block": 1, "county": 2}), ValueError, "truth: unknown level 'county'"),
-        (lambda: PLAN.release({"block": 1}), ValueError, "truth: no count for level 'tract'"),
         (lambda: PLAN.release({"block": 3, "tract": 2}), ValueError, r"'tract' holds level 'block'.*2 < 3"),
-        (
-            lambda: PLAN.release({"block": -1, "tract": 2}),
-            ValueError,
-            "truth of level 'block' must be at least 0, got -1",
-        ),
-        (lambda: PLAN.release({"block": 0.5, "tract": 2}), ValueError, r"truth of level 'block' must be a whole.*0\.5"),
         (lambda: PLAN.release({"block": 1, "tract": 2}, draws=0), ValueError, "draws must be at least 1, got 0"),
         (lambda: SAME.release({"block": 1, "tract": 2}), ValueError, "'block' has no siblings"),
-        (
-            lambda: PAIR.release({"block": 1, "tract": [2, 2]}),
-            ValueError,
-            "truth of level 'block' must be one count per cell",
-        ),
-        (lambda: PLAN.observe({"block": 1}, {"block": 1}), ValueError, "noisy: no value for level 'tract'"),
         (lambda: PLAN.observe({"block": 1, "tract": 2}), ValueError, "sibling_sum: no value for level 'block'"),
-        (
-            lambda: PLAN.observe({"block": 1, "tract": 2}, {"county": 1}),
-            ValueError,
-            "sibling_sum: unknown level 'county'",
-        ),
         (
             lambda: PLAN.observe({"block": 1, "tract": 2}, {"block": 1, "tract": 1}),
             ValueError,
             "sibling_sum: level 'tract' has no siblings",
-        ),
-        (
-            lambda: PLAN.observe({"block": 1.5, "tract": 2}, {"block": 1}),
-            ValueError,
-            r"noisy of level 'block' must be a whole number.*1\.5",
         ),
         (
             lambda: PLAN.observe({"block": math.nan, "tract": 2}, {"block": 1}),
@@ -182,34 +151,9 @@ def test_plans_are_values() -> None:
             "noisy of level 'block' must be a whole number.*nan",
         ),
         (
-            lambda: PLAN.observe({"block": 1, "tract": 2}, {"block": math.inf}),
-            ValueError,
-            "sibling_sum of level 'block' must be a whole number.*inf",
-        ),
-        (
-            lambda: SAME.observe({"block": 1, "tract": math.inf}),
-            ValueError,
-            "noisy of level 'tract' must be finite, got inf",
-        ),
-        (
             lambda: PLAN.observe({"block": [1, 2], "tract": [1, 2, 3]}, {"block": 1}),
             ValueError,
             "releases must have one length",
-        ),
-        (
-            lambda: PAIR.observe({"block": 1, "tract": [1, 2]}, {"block": [1, 1]}),
-            ValueError,
-            "'block' needs a last axis over 2",
-        ),
-        (
-            lambda: PLAN.observe({"block": 1, "tract": 2}, siblings={"block": [1, 2]}),
-            ValueError,
-            "siblings.*'block'.*3",
-        ),
-        (
-            lambda: PLAN.observe({"block": "two", "tract": 2}, {"block": 1}),
-            (TypeError, ValueError),
-            "noisy.*'block'.*two",
         ),
     ],
 )

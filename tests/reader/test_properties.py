@@ -143,20 +143,6 @@ def test_shifting_everything_known_changes_nothing(m: int, block: int, tract: in
     assert float(moved["log_odds"]) == pytest.approx(float(start["log_odds"]), rel=1e-9, abs=1e-9)
 
 
-@given(m=st.integers(1, 40), prior=PROBABILITIES)
-@settings(deadline=None, max_examples=15)
-def test_averages_do_not_depend_on_how_many_are_known(m: int, prior: float) -> None:
-    plan = adv.Plan([adv.Level("block", DG(0.7), siblings=2), adv.Level("tract", DG(0.7))])
-    for start, moved in (
-        (adv.Uniform(), adv.Uniform()),
-        (adv.Uniform(5), adv.Uniform(5 + m)),
-        (adv.Point(4), adv.Point(4 + m)),
-    ):
-        here = averages(plan, adv.Adversary(prior, 0, {"tract": start}), {"block": 1, "tract": 4})
-        there = averages(plan, adv.Adversary(prior, m, {"tract": moved}), {"block": 1 + m, "tract": 4 + m})
-        assert there == pytest.approx(here, rel=1e-9)
-
-
 @given(data=st.data(), prior=PROBABILITIES)
 @settings(deadline=None, max_examples=25)
 def test_releases_can_be_read_in_any_order(data: st.DataObject, prior: float) -> None:
@@ -175,17 +161,6 @@ def test_releases_can_be_read_in_any_order(data: st.DataObject, prior: float) ->
     np.testing.assert_allclose(answers, answers[0], rtol=1e-9)
 
 
-@given(releases=st.lists(st.integers(-30, 30), min_size=1, max_size=6), prior=PROBABILITIES)
-@settings(deadline=None, max_examples=40)
-def test_log_bayes_factors_of_one_block_add(releases: list[int], prior: float) -> None:
-    plan = adv.Plan([adv.Level("block", DG(0.01))])
-    reader = adv.Adversary(prior)
-    for one in releases:
-        reader = reader.after(plan, plan.observe({"block": one}))
-    expected = math.log(prior / (1 - prior)) + sum(0.01 * (2 * u - 1) for u in releases)
-    assert math.log(reader.prior / (1 - reader.prior)) == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
 # More noise
 
 
@@ -197,17 +172,6 @@ def test_more_discrete_gaussian_noise_never_raises_the_expected_ratio(pair: tupl
         averages(adv.Plan([adv.Level("block", DG(rho))]), adv.Adversary(prior), {"block": 1})[0] for rho in sorted(pair)
     )
     assert more <= less * (1 + 1e-10)
-
-
-def test_narrow_discrete_gaussian_noise_is_a_saw_tooth() -> None:
-    """At prior 1e-6 the expected posterior *falls* between rho 5.8 and 6.14.
-
-    Release 2 convinces this reader at both, and is rarer at 6.14; release 1 convinces at neither. So more noise can
-    raise the risk; values by a sum in 30 digits.
-    """
-    for rho, expected in ((5.8, 0.00325628004016595), (6.14, 0.00258626578108203)):
-        plan = adv.Plan([adv.Level("block", DG(rho))])
-        assert averages(plan, adv.Adversary(1e-6), {"block": 1})[0] == pytest.approx(expected, rel=1e-12)
 
 
 @given(pair=st.tuples(st.floats(0.02, 20.0), st.floats(0.02, 20.0)), prior=st.floats(1e-6, 0.999))
@@ -256,19 +220,6 @@ RHOS = st.sampled_from([1e-8, 1e-5, 0.1, 3.0, 1e3])
 FAR = st.sampled_from([-(10**6), -1000, -1, 0, 1, 3, 1000, 10**6])
 
 
-@given(rho=RHOS, release=FAR, prior=st.sampled_from([0.0, 1e-300, 0.5, 1 - 1e-16, 1.0]))
-@settings(deadline=None, max_examples=100)
-def test_one_level_never_gives_nan(rho: float, release: int, prior: float) -> None:
-    for noise in (DG(rho), adv.Geometric(math.sqrt(2 * rho))):
-        plan = adv.Plan([adv.Level("block", noise)])
-        found = adv.Adversary(prior).posterior(plan, plan.observe({"block": release}), counts=False)
-        for name in ("posterior", "ratio", "log_odds"):
-            assert not np.isnan(found[name])
-        if noise == DG(rho) and 0 < prior < 1:
-            expected = math.log(prior) - math.log1p(-prior) + rho * (2 * release - 1)
-            assert float(found["log_odds"]) == pytest.approx(expected, rel=1e-11, abs=1e-12)
-
-
 @given(
     rhos=st.tuples(RHOS, RHOS),
     block=FAR,
@@ -301,14 +252,3 @@ def test_averages_never_give_nan(rho: float, prior: float) -> None:
         assert 0 <= float(summary["posterior_mean"]) <= 1 + 1e-12
         if rho == 1e3:
             assert float(summary["prob_correct"]) == pytest.approx(1.0, abs=1e-12)
-
-
-@pytest.mark.parametrize("rhos", [(1e-8, 0.3), (0.3, 1e-5), (1e3, 0.3), (0.3, 1e3), (1e3, 1e3)])
-def test_averages_of_two_levels_never_give_nan(rhos: tuple[float, float]) -> None:
-    plan = adv.Plan([adv.Level("block", DG(rhos[0]), siblings=2), adv.Level("tract", DG(rhos[1]))])
-    for belief in (adv.Uniform(), adv.Uniform(5)):
-        reader = adv.Adversary(beliefs={"tract": belief})
-        settled = settle_truth(plan, reader, {"block": 1, "tract": 3})
-        summary = risk_summary(bayes_factor_law(plan, reader, settled, draws=500, rng=1))
-        for name in summary.data_vars:
-            assert not np.isnan(summary[name]).any(), name

@@ -110,11 +110,6 @@ def test_margins_replace_the_rule_and_may_leave_nothing() -> None:
     assert np.isinf(none["semi_loss_bound"].values).all()
 
 
-def test_what_is_no_invariant_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"invariants must be as adv.invariants.Margins or Databases, got \[\[1, 2\]\]"):
-        audited(plan_of(), READER, TRUTH, invariants=[[1, 2]])
-
-
 def test_plans_without_exact_levels_have_no_such_columns() -> None:
     plan = adv.Plan([adv.Level("cell", adv.Geometric(EPSILON))])
     bound = adv.audit(plan, adv.Adversary(0.5), {"cell": 1}, progress=False)["bound"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -75,26 +74,6 @@ def test_six_census_levels_are_one_normal_law(prior: float, truth: str, sign: in
     assert float(found["posterior_mean"]) == pytest.approx(mean, abs=1e-11)
 
 
-def test_decisions_about_six_levels_are_those_of_simulated_releases() -> None:
-    noises = [DG(rho) for rho in adv.census.DETAILED_RHO.values()]
-    found = risk.unique_target(noises, 0.3)
-    rng, draws = np.random.default_rng(2020), 200_000
-    factor = sum(noise.log_ratio(noise.sample(1, rng, draws), 1, 0) for noise in noises)
-    odds = math.log(0.3 / 0.7) + factor
-    share = np.mean(odds > 0)
-    assert float(found["prob_correct"]) == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / draws))
-    for q in found["quantile"].values:
-        edge = float(found["posterior_quantile"].sel(quantile=q))
-        assert np.mean(expit(odds) <= edge) == pytest.approx(q, abs=4 * math.sqrt(q * (1 - q) / draws))
-
-
-@pytest.mark.parametrize("count", [1, 2, 10, 300])
-def test_ratio_at_prior_zero_is_exp_of_twice_the_sum(count: int) -> None:
-    found = risk.unique_target([DG(0.4)] * count, 0.0)
-    assert float(found["ratio_mean"]) == pytest.approx(math.exp(0.8 * count), rel=1e-9)
-    assert float(found["posterior_mean"]) == 0.0
-
-
 @pytest.mark.parametrize(("kind", "prior"), [("long", 0.5), ("long", 0.001), ("six levels", 0.1)])
 def test_the_average_posterior_over_both_truths_is_the_prior(kind: str, prior: float) -> None:
     noises = [DG(0.01)] * 400 if kind == "long" else [DG(rho) for rho in adv.census.DETAILED_RHO.values()]
@@ -146,32 +125,11 @@ def test_certain_readers_have_limits() -> None:
     np.testing.assert_array_equal(always["factor"], 1.0)
 
 
-def test_a_reader_who_was_nearly_sure_can_be_turned() -> None:
-    """Log-odds 60.5, then 89.5 back: a posterior that rounds to 1 still has a factor."""
-    found = risk.sequential([61, -89], DG(0.5), 0, 0.5)
-    assert float(found["posterior"][0]) == 1.0
-    assert float(found["factor"][1]) == pytest.approx(expit(-29.0), rel=1e-12)
-    assert float(found["ratio"][1]) == pytest.approx(2 * expit(-29.0), rel=1e-12)
-
-
 def test_one_mechanism_may_stand_for_all() -> None:
     one, listed = risk.sequential([2, 0, 1], DG(0.3), 1, 0.2), risk.sequential([2, 0, 1], [DG(0.3)] * 3, 1, 0.2)
     xr.testing.assert_identical(one, listed)
     assert one["factor"].dims == ("release",)
     assert one["posterior_mean"].dims == ()
-
-
-def test_averages_are_over_sequences_not_over_this_one() -> None:
-    a, b = (risk.sequential(seen, DG(RHO1), 0, 0.1) for seen in ([3, 0], [-9, 20]))
-    for name in ("posterior_mean", "ratio_mean", "prob_correct"):
-        assert float(a[name]) == float(b[name])
-    names = ("discrete gaussian, 2.3", "geometric")
-    for target in (0, 1):
-        expected = every_sequence(names, 2, 0.2, target)
-        noises = [NARROW[name][0] for name in names]
-        found = risk.sequential([2, 3], noises, 2, 0.2, truth="in" if target else "out")
-        for name, value in expected.items():
-            assert float(found[name]) == pytest.approx(value, abs=2e-12)
 
 
 def test_gaussian_releases_are_one_of_all_their_information() -> None:
@@ -211,31 +169,6 @@ def test_several_laplace_releases_are_simulated_with_their_error() -> None:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (([], DG(0.1), 0, 0.5), ValueError, "releases must not be empty"),
-        (([], [], 0, 0.5), ValueError, "releases must not be empty"),
-        (([1, 2], [DG(0.1)], 0, 0.5), ValueError, "one for each of 2 releases, got 1"),
-        (([1, 2.5], DG(0.1), 0, 0.5), ValueError, "noisy of level 'release 2' must be a whole number"),
-        (([1, math.nan], DG(0.1), 0, 0.5), ValueError, "releases must be a number"),
-        (([[1, 2]], DG(0.1), 0, 0.5), ValueError, r"releases must be a list of numbers, got shape \(1, 2\)"),
-        ((3, DG(0.1), 0, 0.5), ValueError, "releases must be a list of numbers"),
-        ((["a"], DG(0.1), 0, 0.5), TypeError, "releases must be numeric"),
-        (([1], DG(0.1), 0, 1.5), ValueError, r"prior must be in \[0, 1\], got 1.5"),
-        (([1], DG(0.1), -1, 0.5), ValueError, "known must be at least 0, got -1"),
-        (([1], DG(0.1), 0.5, 0.5), ValueError, "known must be a whole number"),
-        (([1, 0], adv.Exact(), 0, 0.5), ValueError, "release 2 is impossible: an earlier one rules it out"),
-        (([1, 7], [DG(0.1), adv.Exact()], 0, 0.5), ValueError, "release 2 is impossible: neither count could give it"),
-        (([1], adv.Exact(), 0, 0.0), ValueError, "impossible under prior 0.0"),
-        (([1], ["noise"], 0, 0.5), TypeError, "mechanism must be a Mechanism"),
-    ],
-)
-def test_bad_sequences_are_refused(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        risk.sequential(*arguments)
-
-
 def test_an_exact_release_settles_it() -> None:
     found = risk.sequential([2, 1], [DG(0.3), adv.Exact()], 0, 0.25)
     np.testing.assert_array_equal(found["posterior"][1], 1.0)
@@ -244,18 +177,3 @@ def test_an_exact_release_settles_it() -> None:
     np.testing.assert_array_equal(gone["posterior"][1:], 0.0)
     assert float(gone["factor"][2]) == pytest.approx(math.exp(0.3))
     assert not any(gone[name].isnull().any() for name in gone)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([], 0.5), "mechanisms must not be empty"),
-        (([DG(0.1)], -0.1), r"prior must be in \[0, 1\]"),
-        (([DG(0.1)], math.nan), r"prior must be in \[0, 1\]"),
-    ],
-)
-def test_bad_unique_targets_are_refused(arguments: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        risk.unique_target(*arguments)
-    with pytest.raises(ValueError, match="truth must be"):
-        risk.unique_target([DG(0.1)], 0.5, truth="maybe")

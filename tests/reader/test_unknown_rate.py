@@ -121,23 +121,6 @@ def test_tails_of_a_preliz_law_are_bounds_that_stay_accurate() -> None:
         assert exact * (1 - 1e-9) <= law.sf(k) <= 1.5 * exact
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
-    [
-        (lambda: adv.GammaPoisson(0.0, 1.0), ValueError, "shape must be positive"),
-        (lambda: adv.GammaPoisson(1.0, -1.0), ValueError, "rate must be positive"),
-        (lambda: adv.GammaPoisson(1.0, 1.0, 0.0), ValueError, "exposure must be positive"),
-        (lambda: adv.GammaPoisson([1.0, 2.0], 1.0), TypeError, "shape must be one number"),
-        (lambda: adv.BetaBinomial(2.5, 1.0, 1.0), ValueError, "n must be a whole number"),
-        (lambda: adv.BetaBinomial(-1, 1.0, 1.0), ValueError, "n must be at least 0"),
-        (lambda: adv.BetaBinomial(3, 0.0, 1.0), ValueError, "alpha must be positive"),
-    ],
-)
-def test_bad_parameters_are_refused(make: Callable[[], Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        make()
-
-
 def test_continuous_and_unfinished_preliz_laws_are_refused() -> None:
     import preliz
 
