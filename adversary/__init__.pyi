@@ -28,6 +28,7 @@ from .privacy.definitions import ZeroConcentratedDP as ZeroConcentratedDP
 from .privacy.joint import frameworks as frameworks
 from .privacy.losses import LatticeLoss as LatticeLoss
 from .privacy.losses import PrivacyLoss as PrivacyLoss
+from .privacy.losses import interop as interop
 from .privacy.mechanisms import DiscreteGaussian as DiscreteGaussian
 from .privacy.mechanisms import Exact as Exact
 from .privacy.mechanisms import Gaussian as Gaussian

@@ -30,3 +30,4 @@ from .targets import epsilon_from_point as epsilon_from_point
 from .targets import epsilon_from_posterior as epsilon_from_posterior
 from .targets import epsilon_lower_bound as epsilon_lower_bound
 from .targets import epsilon_lower_bound_from_counts as epsilon_lower_bound_from_counts
+from .targets import epsilon_lower_bound_from_scores as epsilon_lower_bound_from_scores

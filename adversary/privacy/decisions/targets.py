@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import betainccinv, betaincinv
 
-from adversary._core import Floats, as_array, check_non_negative, check_probability, check_whole
+from adversary._core import Floats, as_array, check_non_negative, check_number, check_probability, check_whole
 from adversary.privacy.decisions.auxiliary import prior_odds
 from adversary.privacy.decisions.calibration import SLACK, NoiseFamily, noise_family
 from adversary.privacy.guarantee import Guarantee
@@ -245,6 +245,44 @@ def epsilon_lower_bound_from_counts(
     share = float(check_probability("failure", failure)) / (2.0 * max(np.size(hits), np.size(false_alarms)))
     power, level = confidence_limits(hits, positives, share)[0], confidence_limits(false_alarms, negatives, share)[1]
     return _bound(noise_family(mechanism, delta), *np.broadcast_arrays(level, power))
+
+
+def epsilon_lower_bound_from_scores(
+    present: Any, out: Any, failure: float = 0.05, delta: float = 0.0, mechanism: str = "any"
+) -> Target:
+    """Lower confidence bound on epsilon from an attack's scores, at the best of thresholds taken from them.
+
+    Thresholds are scores of fixed ranks among those with the target out: 1, 2, 4, ... from the top. The probability
+    that a score exceeds the one of rank k has the law that Clopper and Pearson assume of k - 1 false alarms, whatever
+    the law of the scores, and detections are counted in other trials: Bonferroni over both and over the ranks holds.
+
+    Parameters
+    ----------
+    present : scores of trials with the target in, larger where the attack believes it to be in, (trial,)
+    out : scores of independent trials with the target out, (trial,)
+    failure : probability that the bound is too high, in [0, 1]
+    delta, mechanism : as in `epsilon_lower_bound`
+
+    Returns
+    -------
+    Target, "attained"; or 0, "unconstrained", where the scores prove nothing.
+
+    Raises
+    ------
+    ValueError : scores that are not numbers, no scores, an argument out of range, or an unknown mechanism
+
+    References: Jagielski, Ullman and Oprea 2020, section 3; David and Nagaraja 2003, section 2.3 (order statistics).
+
+    >>> epsilon_lower_bound_from_scores(range(40, 140), range(100))
+    <epsilon 1.59995, attained>
+    """
+    scores = [np.sort(np.ravel(check_number(name, x))) for name, x in (("present", present), ("out", out))]
+    if not scores[0].size or not scores[1].size:
+        raise ValueError(f"present and out must hold a score each, got {scores[0].size} and {scores[1].size}")
+    rank = 2 ** np.arange(int(scores[1].size).bit_length())
+    rank = rank[rank <= scores[1].size]
+    hits = scores[0].size - np.searchsorted(scores[0], scores[1][-rank], side="right")
+    return epsilon_lower_bound_from_counts(hits, scores[0].size, rank - 1, scores[1].size, failure, delta, mechanism)
 
 
 def confidence_limits(successes: Any, trials: Any, failure: float) -> tuple[Floats, Floats]:

@@ -1,3 +1,4 @@
+from . import interop as interop
 from .analytic import GaussianLoss as GaussianLoss
 from .analytic import LaplaceLoss as LaplaceLoss
 from .composition import composed as composed
