@@ -190,25 +190,6 @@ def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
         assert float(tree["risk"]["prob_correct"]) == pytest.approx(0.318191, abs=1e-6)
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, out = simulated(tmp_path), tmp_path / "out"
-    whole = answered(path, "--draws", "3000")
-    monkeypatch.setattr(output, "to_html", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-    assert run("audit", path, "--draws", "3000", "--out", str(out)).exit_code != 0
-    blocks = sorted((out / ".blocks").rglob("*.npy"))
-    assert len(blocks) >= 3
-    assert not (out / "report.html").exists()
-    kept = blocks[0].stat().st_mtime_ns
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "to_html", lambda _: seen.append(blocks[0].stat().st_mtime_ns) or "page")
-        seen: list[int] = []
-        result = run("audit", path, "--draws", "3000", "--out", str(out), "--json")
-    assert seen == [kept], "a finished block is not made again"
-    assert not (out / ".blocks").exists()
-    resumed = json.loads(result.stdout)
-    assert all(one in resumed["records"] for one in whole["records"]), "each reader's own blocks"
-
-
 def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     result = run("audit", simulated(tmp_path), "--workers", "2", "--out", str(tmp_path / "report"))

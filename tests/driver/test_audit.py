@@ -441,18 +441,6 @@ def test_a_case_does_not_depend_on_what_else_is_audited() -> None:
     assert float(found) == pytest.approx(float(alone["risk"]["posterior_mean"]), rel=1e-14)
 
 
-def test_storing_and_resuming_change_nothing(tmp_path: Path) -> None:
-    story = _simulated()
-    plain = audit(story, rng=5, draws=3000)
-    stored = audit(story, rng=5, draws=3000, store=tmp_path)
-    files = sorted(tmp_path.rglob("*.npy"))
-    assert len(files) == 6  # of both truths
-    files[1].unlink()
-    resumed = audit(story, rng=5, draws=3000, store=tmp_path)
-    for tree in (stored, resumed):
-        xr.testing.assert_identical(tree["risk"].to_dataset(), plain["risk"].to_dataset())
-
-
 def test_stored_draws_of_another_reader_are_never_taken(tmp_path: Path) -> None:
     plan, reader, truth = _simulated()
     readers = {
