@@ -548,21 +548,6 @@ def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_swept_blocks_are_kept_and_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.BLOCK", 10)
-    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 30, "progress": False}
-    plain = adv.audit(TWO, two_levels(), TRUTH, **options)
-    stored = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
-    files = sorted(tmp_path.glob("*.npy"))
-    assert len(files) == -(-plain["release"].sizes["release"] // 10)
-    files[0].unlink()
-    resumed = adv.audit(TWO, two_levels(), TRUTH, store=tmp_path, **options)
-    for tree in (stored, resumed):
-        for group in ("risk", "estimate", "posterior"):
-            xr.testing.assert_identical(tree[group].to_dataset(), plain[group].to_dataset())
-
-
-@pytest.mark.slow
 def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twin(tmp_path: Path) -> None:
     plan = adv.Plan([adv.Level("block", DG(0.8), siblings=2), adv.Level("tract", DG(0.9))])
     with pm.Model() as model:
