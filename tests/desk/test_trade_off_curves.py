@@ -147,7 +147,8 @@ def test_what_tests_achieve_stands_as_dots_under_the_curves() -> None:
             assert (x == np.ravel(level)).all()
             assert (y == np.ravel(power)).all()
             assert line.get_linestyle() == "None"
-        assert name in texts(figure)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == list(TESTS)
     used = {
         (name, a): (t - a) / (BLOCK.power(a) - a)
         for name, (level, power) in TESTS.items()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import share
+from adversary._core import figure_of, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Document, Figure, Measured, Section, Table
 from adversary.desk.kit.audit_words import readers_of, truths, warnings
@@ -95,7 +95,8 @@ def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     first = str(swing.idxmax("input").item())
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
-        f"Of the inputs, the {_input(first)} moves the expected posterior most: by up to {share(float(swing.max()))}.",
+        f"Of the inputs, the {_input(first)} moves the expected posterior most: by up to "
+        f"{figure_of(100.0 * float(swing.max()))} percentage points.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
         [table],
         list(_figures(base, found, swept, truth)),

@@ -211,7 +211,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     """Prior, expected posterior, nine releases in ten and the tightest bound of every adversary, on one axis."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     names = [str(name) for name in risk["adversary"].values] if "adversary" in risk.dims else [""]
-    figure = Figure(figsize=(8.0, 1.3 + 0.55 * len(names)), layout="constrained")
+    figure = Figure(figsize=(5.6, 1.5 + 0.5 * len(names)), layout="constrained")
     ax = figure.add_subplot()
     for i, name in enumerate(names):
         one, limits = of_reader(risk, name), of_reader(bound, name)["posterior"]
@@ -232,7 +232,7 @@ def belief_ranges(tree: xr.DataTree) -> Figure:
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.set_xlabel(
-        "probability of “in”\norange: before; dot: after, on average; band: nine releases in ten; line: bound"
+        "probability of “in”\norange: before; dot: after, on average\nband: nine releases in ten; line: bound"
     )
     least, most = (share(float(pick(risk["posterior_mean"]))) for pick in (np.min, np.max))
     ends = least if least == most else f"{least} to {most}"

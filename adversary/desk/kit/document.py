@@ -6,6 +6,7 @@ which JSON lists `records` and the data file holds everything; a table only arra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,10 @@ from adversary._core import (
 
 SCHEMA = 1
 """Version of the keys of JSON records."""
+
+
+NARROW = 410.0
+"""Points of a figure that a phone shows whole."""
 
 
 class Measured(NamedTuple):
@@ -144,6 +149,12 @@ class Figure:
     draw: Callable[[], Any]
     caption: str
     finding: str = ""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether its texts stay legible at the width of a phone."""
+        found = re.search(rb'width="([\d.]+)pt"', self.svg) if isinstance(self.svg, bytes) else None
+        return found is not None and float(found[1]) <= NARROW
 
     @cached_property
     def svg(self) -> bytes | str:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from adversary.desk.kit.safe_text import printable
 
@@ -133,6 +133,8 @@ def plain_log_axis(ax: Axes, which: str, text: Callable[[float], str]) -> None:
         ticks = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
         if _legible(ax, which, np.log10(np.divide(ticks, low)) / np.log10(high / low), list(map(text, ticks))):
             break
+    if len(ticks) < 2:  # an axis of less than a factor of two
+        ticks = [tick for tick in MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
     axis.set_ticks(ticks)
     axis.set_major_formatter(FuncFormatter(lambda v, _: text(v)))
     axis.set_minor_formatter(NullFormatter())

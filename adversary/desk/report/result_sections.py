@@ -203,7 +203,9 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         "shown here, everybody else as they are. Empirical epsilon is the smallest epsilon that the log odds exceed, "
         "in either direction, with no more than the failure probability under either truth.",
     ]
-    drawn = [Figure("tests", lambda: _figures().tests(scenario, tree), TESTS)] if "tests" in tree.children else []
+    told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
+    caption = TESTS + told
+    drawn = [Figure("tests", lambda: _figures().tests(scenario, tree), caption)] if "tests" in tree.children else []
     return Section("Both truths, and tests of “in” against “out”", said, lines, [table], drawn)
 
 

@@ -214,7 +214,7 @@ class _Page:
         """Quantiles of the risk, and shares of blocks at or above thresholds."""
         risk = {"quantile": ("share of blocks at or below", "probability"), "ratio": ("ratio", "number"),
                 "posterior": ("posterior", "probability")}  # fmt: skip
-        above = {"threshold": ("ratio", "number"), "share": ("blocks with it, or more", "probability")}
+        above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
         tables = [self.table("risk", risk), self.table("thresholds", above)]
         shares = self.of("thresholds")["share"].to_series()
         said = [f"{share(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()]
