@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.privacy.losses.composition import composed, repeated
+from adversary.privacy.losses.composition import DiscreteGaussianLoss, composed, repeated
 from adversary.privacy.losses.lattice import LatticeLoss
+from adversary.privacy.losses.mixed import MixedLoss
 from tests.oracles import composition
 from tests.oracles.composition import COARSE_SCALES, Family
 
@@ -418,3 +419,11 @@ def test_laplace_noise_far_too_small_for_a_grid_is_certain_to_tell() -> None:
         assert (low <= high).all()
         np.testing.assert_allclose(low, 1.0, rtol=1e-9)
         assert loss.power(0.05) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
+    wide, narrow = DiscreteGaussianLoss.of(1e-6, count=2), DiscreteGaussianLoss.of(4.0, count=2)
+    t = np.concatenate([-np.geomspace(70, 1e-6, 60), np.geomspace(1e-6, 70, 60)])
+    assert isinstance(narrow.exact, LatticeLoss)
+    for one, other in zip(wide.beside(narrow).tail(t), MixedLoss(narrow.exact, wide).tail(t), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-11)

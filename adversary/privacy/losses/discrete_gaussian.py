@@ -6,9 +6,10 @@ noise. Few releases are listed atom by atom; many go through the certified `Comp
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from adversary._core import (
     scalar_or_array,
 )
 from adversary.privacy.guarantee import Guarantee, area_under
+from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
 from adversary.privacy.losses.lattice import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
@@ -41,6 +43,10 @@ SUMMED = 2e7
 
 MIXED_ATOMS = 4_000
 """A lattice of so many atoms may be mixed with one more family, where no common lattice fits."""
+
+SHARP = 100.0
+"""From this v = 1 / sigma^2 on, noise is 0 but for a mass of 1e-21: its few losses are listed beside whatever else
+there is, as they would stretch a contour's period beyond all nodes."""
 
 LISTED_POINTS = 20_000
 """So many lattice points may serve as nodes of an expectation."""
@@ -110,6 +116,8 @@ class DiscreteGaussianLoss(PrivacyLoss):
     def exact(self) -> PrivacyLoss | None:
         """The law atom by atom, where that is small; or, where no lattice fits all releases, the coarsest of them atom
         by atom, mixed with the certified law of the others."""
+        if (self.variance or self._many) and float(self.composition.families[-1].v) >= SHARP:
+            return self._beside_sharp
         if self.variance or (self._many and self.composition.easy is not None):
             return None
         families = sorted(self.composition.families, key=lambda family: -float(family.v) * family.shift)
@@ -125,6 +133,17 @@ class DiscreteGaussianLoss(PrivacyLoss):
             if rest.families and self._many and coarse.losses.size <= MIXED_ATOMS and rest.composition.easy is not None:
                 return MixedLoss(coarse, rest)
         return coarse
+
+    @property
+    def _beside_sharp(self) -> PrivacyLoss:
+        """The releases without noise worth the name atom by atom, mixed with the law of the others."""
+        families = self.composition.families
+        sharp = reduce(multiplied, [_listed(family) for family in families if float(family.v) >= SHARP])
+        others = tuple(family for family in families if float(family.v) < SHARP)
+        if not others and not self.variance:
+            return sharp
+        rest = DiscreteGaussianLoss(others, self.variance, self.goal, self.quick)
+        return MixedLoss(sharp, rest if others else GaussianLoss(math.sqrt(self.variance)))
 
     @property
     def _many(self) -> bool:

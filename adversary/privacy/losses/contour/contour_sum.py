@@ -66,7 +66,7 @@ class Contour:
     step : spacing of the lattice of total losses, in nats; None for no (usable) lattice, which needs variance > 0
     variance : variance of the loss of a Gaussian release composed in (mu^2), 0 for none
     slack : by how much the rounding model is widened, where v was read as the nearest simple fraction
-    most : windows of revivals that may be searched
+    most : windows of revivals that may be searched for it to count as `searchable`; single sums may need more
     """
 
     v: Floats
@@ -159,7 +159,7 @@ class Contour:
         hardest = Threshold(min(a.threshold.log_tau for a in asked), max(a.threshold.u0 for a in asked))
         try:
             if asked[0].last > _FEW // 2:
-                self._windows(hardest)
+                self._windows(hardest, self.most)
         except TooManyRevivals:
             return False
         return True
@@ -186,7 +186,7 @@ class Contour:
     def _found(self) -> dict[Threshold, Windows]:
         return {}
 
-    def _windows(self, threshold: Threshold) -> Windows:
+    def _windows(self, threshold: Threshold, most: int = MOST_WINDOWS) -> Windows:
         """Windows outside which Phi is at most tau(u); those found for a slightly harder threshold serve as well."""
         for other, windows in self._found.items():
             if 0.0 <= threshold.log_tau - other.log_tau <= 9.0 and 1.0 <= other.u0 / threshold.u0 <= 8.0:
@@ -196,7 +196,7 @@ class Contour:
         weights = np.array([curvature(float(v)) for v in self.v]) * self.count * self.shift**2 * self.v / 2.0
         periods = 2.0 * np.pi / (self.shift * self.v)
         end = np.pi / self.step if self.step else np.inf
-        found = revivals(periods, weights, threshold, end, self.variance / 2.0, self.most)
+        found = revivals(periods, weights, threshold, end, self.variance / 2.0, most)
         self._found[threshold] = found
         return found
 

@@ -434,7 +434,7 @@ class Composition:
     def _level_at(self, r: Floats, e: Floats) -> Floats:
         size = np.exp(-np.abs(e))
         high = self._delta(np.abs(e))[1]
-        with np.errstate(divide="ignore"):  # far below 0 the bound is empty
+        with np.errstate(divide="ignore", over="ignore"):  # far below 0 the bound is empty
             return np.where(e >= 0.0, size * (r - high), 1.0 - high - (1.0 - r) / size)
 
     def _tail_p(self, threshold: Floats) -> tuple[Floats, Floats]:

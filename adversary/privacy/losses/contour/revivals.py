@@ -16,12 +16,16 @@ from adversary._core import Floats
 
 MOST_NODES = 5_000_000
 """With some hundred bytes each."""
+_ALIKE = "its parts lose amounts of very different sizes; give noise that is more alike"
 EASY_WINDOWS, MOST_WINDOWS = 4_000, 200_000
 """Up to so many windows a search is a matter of milliseconds, and of seconds."""
 
 
-class TooManyRevivals(Exception):
+class TooManyRevivals(ValueError):
     """The line holds more windows than the sieve is willing to keep."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"a composition must have at most {most:,} revivals to be searched, got more: {_ALIKE}")
 
 
 class Windows(NamedTuple):
@@ -82,7 +86,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     first, last = np.ceil((low - radius) / period), np.floor((high + radius) / period)
     count = np.maximum(last - first + 1.0, 0.0).astype(np.int64)
     if count.sum() > 10 * most:
-        raise TooManyRevivals
+        raise TooManyRevivals(most)
     parent = np.repeat(np.arange(low.size), count)
     place = np.arange(parent.size) - np.repeat(np.cumsum(count) - count, count)
     multiple = (first[parent] + place) * period
@@ -96,7 +100,7 @@ def _sift(windows: Windows, period: float, weight: float, threshold: Threshold, 
     low, high = np.maximum(low, centre - reach), np.minimum(high, centre + reach)
     kept = (room >= 0.0) & (low <= high)
     if int(kept.sum()) > most:
-        raise TooManyRevivals
+        raise TooManyRevivals(most)
     return Windows(low[kept], high[kept], centre[kept], penalty[kept], total[kept])
 
 
@@ -108,11 +112,9 @@ def nodes_of(windows: Windows, spacing: float, last: float) -> Floats:
     first, final = first[order], final[order]
     reached = np.maximum.accumulate(np.concatenate([[-1.0], final[:-1]]))
     first = np.maximum(first, reached + 1.0)
-    count = np.maximum(final - first + 1.0, 0.0).astype(np.int64)
-    if count.sum() > MOST_NODES:
-        raise ValueError(
-            f"a composition must need at most {MOST_NODES:,} nodes, got {count.sum():,}: its parts lose amounts of "
-            "very different sizes; give noise that is more alike"
-        )
+    wanted = np.maximum(final - first + 1.0, 0.0)
+    if not wanted.sum() <= MOST_NODES:
+        raise ValueError(f"a composition must need at most {MOST_NODES:,} nodes, got {wanted.sum():,.3g}: {_ALIKE}")
+    count = wanted.astype(np.int64)
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return np.repeat(first, count) + offset
