@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.reader.path import windows
+from adversary.reader.plans import Released
 from adversary.reader.plans.release import release_arrays
 from tests.catalogue import BELIEFS, DG, NOISES, RHO1, RHO2, RHO_TRACT, STORIES
 from tests.oracles import paths
@@ -690,3 +691,12 @@ def test_what_windows_leave_out_weighs_nothing(beliefs: dict[str, Any], monkeypa
             patch.setattr(windows, "NEAR_NATS", 1e6)
             wide = reader.posterior(plan, release, counts=False)["log_odds"].values
         np.testing.assert_allclose(found, wide, rtol=1e-12, atol=1e-12)
+
+
+def test_totals_are_followed_no_further_than_the_sum_of_the_siblings_allows() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(20.0), 4), adv.Level("tract", adv.Laplace(1e5))])
+    path = adv.Adversary(known=0, beliefs={"tract": adv.Uniform()}).path(plan, 0)
+    released = Released(np.array([[0.0, 70_000.0]]), np.array([[1.0, np.nan]]))
+    ((first, size),) = path.windows.above(released, 0, np.array([0.0, 1.0]), closed=True)
+    assert first[0] == 0.0
+    assert size[0] < 20

@@ -47,7 +47,8 @@ class Windows:
             last += 1
         misfit = self.misfit(step, x, released) if last > step + 1 else low
         for i in range(step + 1, last):
-            low, high = self._near(i, *self.of(i, low, high, released), released, misfit)
+            inside = low, high
+            low, high = self._near(i, *self.of(i, low, high, released), inside, released, misfit)
             result.append((low, (high - low + 1).astype(np.int64)))
         return result
 
@@ -122,15 +123,22 @@ class Windows:
             below = count
         return np.asarray(lost.max(axis=1), dtype=np.float64)
 
-    def _near(self, i: int, first: Floats, last: Floats, released: Released, misfit: Floats) -> tuple[Floats, Floats]:
-        """The part of a range that its own releases allow, where all beyond weighs at most exp(-NEAR_NATS)."""
-        for noise, level in zip(self.steps[i].noises, self.steps[i].levels, strict=False):
+    def _near(
+        self, i: int, first: Floats, last: Floats, inside: tuple[Floats, Floats], released: Released, misfit: Floats
+    ) -> tuple[Floats, Floats]:
+        """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
+        (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
+        step, link = self.steps[i], self.steps[i - 1].link if i else None
+        sources = [(n, released.noisy[:, j], 0.0, 0.0) for n, j in zip(step.noises, step.levels, strict=False)]
+        if isinstance(link, SumLink):
+            sources.append((link.noise, released.sums[:, self.steps[i - 1].link_level], *inside))
+        for noise, centre, least, most in sources:
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)
             if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
                 reach[known] = _reaches(noise, misfit[known])
-            first = np.maximum(first, np.minimum(released.noisy[:, level] - reach, last))
-            last = np.minimum(last, np.maximum(released.noisy[:, level] + reach, first))
+            first = np.maximum(first, np.minimum(least + centre - reach, last))
+            last = np.minimum(last, np.maximum(most + centre + reach, first))
         return np.ceil(first), np.floor(last)
 
     def _ceiling(self, i: int) -> float:
@@ -157,7 +165,7 @@ class Windows:
         """
         step, below = self.steps[i], self.steps[i - 1].link if i else None
         holding = [noise for noise in step.noises if np.isfinite(noise.reach(REACH_NATS))]
-        if not holding and isinstance(below, SumLink | EachLink):
+        if not holding and isinstance(below, SumLink | EachLink) and np.isfinite(below.noise.reach(REACH_NATS)):
             holding = [below.noise]
         if holding:
             return _by_value(lambda n: min(noise.reach(REACH_NATS + n) for noise in holding), nats)
@@ -197,8 +205,8 @@ class Windows:
         noisy[:, list(second.levels)] = corners[:, : len(releases)]
         links[:, link_level] = corners[:, len(releases)]
         corner = Released(noisy, links)
-        low, high = self.of(1, np.full(len(corner), x.min()), np.full(len(corner), x.max()), corner)
-        low, high = self._near(1, low, high, corner, self.misfit(0, x, corner))
+        inside = np.full(len(corner), x.min()), np.full(len(corner), x.max())
+        low, high = self._near(1, *self.of(1, *inside, corner), inside, corner, self.misfit(0, x, corner))
         return np.arange(low.min(), high.max() + 1)
 
 
