@@ -81,8 +81,9 @@ class BayesFactorLaw:
 
     def _average(self, per_rest: Floats) -> tuple[float, float]:
         mean = weighed(self.rest.weights, per_rest)
-        spread = weighed(self.rest.weights, (per_rest - mean) ** 2)
-        return mean, float(np.sqrt(spread / self.draws)) if self.simulated else 0.0
+        if not self.simulated or np.isinf(mean):
+            return mean, float("inf") if self.simulated else 0.0
+        return mean, float(np.sqrt(weighed(self.rest.weights, (per_rest - mean) ** 2) / self.draws))
 
     def posterior_mean(self) -> tuple[float, float]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
@@ -148,7 +149,7 @@ class BayesFactorLaw:
     def changed(self) -> tuple[float, float]:
         """(wrong to right, right to wrong): masses where everything above the lowest release changes the decision."""
         alone = self.first.sf(np.full(1, self._tie - self.log_odds))[0]
-        gain = self.first.sf(self._tie - self.log_odds - self.rest.values) - alone
+        gain = self.first.sf(_gap(self._tie - self.log_odds, self.rest.values)) - alone
         to_in, to_out = (
             weighed(self.rest.weights, np.maximum(gain, 0.0)),
             weighed(self.rest.weights, np.maximum(-gain, 0.0)),
