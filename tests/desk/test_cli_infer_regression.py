@@ -94,6 +94,7 @@ def test_a_prior_and_every_key_of_the_reading_are_read(tmp_path: Path) -> None:
         (PLAIN.replace("n = 46", "n = 1"), "release.toml: regression: n must be at least 2, got 1"),
         (PLAIN.replace("epsilon = 0.5", "epsilon = 0"), "regression: epsilon must be positive"),
         (PLAIN.replace("[30, 177]", "[177, 30]"), "regression: x_bounds must be two finite numbers (a, b) with a < b"),
+        (PLAIN.replace("177", "1e260"), "regression: x_bounds must be 1e-60 to 1e+60 apart, got"),
         (
             PLAIN.replace("[30, 177]", "[30]"),
             "regression.x_bounds: must be two numbers, [lowest, highest] of any value",
@@ -104,6 +105,7 @@ def test_a_prior_and_every_key_of_the_reading_are_read(tmp_path: Path) -> None:
         (PLAIN + "[posterior]\nregion = 'loose'\n", "posterior.region: must be one of ('weak', 'tight'), got 'loose'"),
         (PLAIN + "[posterior]\nfeasibility = 'event'\n", "posterior.feasibility: unknown key"),
         (PLAIN + "[posterior]\ndraws = 0\n", "posterior.draws: draws must be at least 8, got 0"),
+        (PLAIN + "[posterior]\ndraws = 10000000\n", "posterior.draws: draws must be at most 10,000, got 10,000,000"),
         (PLAIN + "[posterior]\nprob = 95\n", "posterior.prob: prob must be between 0 and 1"),
         (PLAIN + "[prior]\nkind = 'flat'\n", "prior.kind: must be one of ('normal-inverse-gamma',), got 'flat'"),
         (PLAIN + PRIOR.format(scale=0), "prior: b0 must be positive"),

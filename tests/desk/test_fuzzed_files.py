@@ -173,6 +173,18 @@ REFUSED = {
         SCENARIO.replace(FIRST, 'name = "block"\nrho = 1e-9'),
         ["plan.level[1].rho", "100,000 values", "4.07e+05"],
     ),
+    "rounded noise of too many values": (
+        SCENARIO.replace(FIRST, 'name = "block"\nnoise = "laplace"\nepsilon = 1e-6\nround = 1\nclamp = [0, 1000000]'),
+        ["plan.level[1].epsilon", "100,000 values", "1e+06"],
+    ),
+    "clamped counts without end": (
+        SCENARIO.replace('"block"\nrho', '"block"\nclamp = [0, 9]\nrho')
+        .replace('"tract"\nrho', '"tract"\nclamp = [0, 5]\nrho')
+        .replace("{ upper = 9 }", '{ each = "uniform" }')
+        .replace("siblings = 2", "siblings = 1")
+        .replace("state = 9\n", "state = 9\n[truth.siblings]\nblock = [2]\n"),
+        ["clamped from above", "Each"],
+    ),
     "many categories": (
         SCENARIO.replace(FIRST, 'name = "block"\nnoise = "randomized response"\nepsilon = 1\ncategories = 1000000000'),
         ["plan.level[1].categories", "at most 1,000", "1,000,000,000"],
@@ -252,6 +264,26 @@ def test_laplace_noise_of_a_tiny_epsilon_does_not_set_the_grid(tmp_path: Path) -
 def test_a_prior_of_nobody_overflows_in_no_threshold(tmp_path: Path) -> None:
     text = SCENARIO.replace(FIRST, 'name = "block"\nnoise = "laplace"\nscale = 2.6')
     check(("scenario", text + "[sensitivity]\nprior = [0.1, 0]\n"), PICKS - 2, tmp_path)
+
+
+# what used to fail or to take half a minute -> the file
+ANSWERED_NOW = {
+    "a reader who is sure of what a release rules out": SCENARIO.replace("prior = 0.5", "prior = 1")
+    .replace("rho = 0.5", 'noise = "exact"')
+    .replace("{ upper = 9 }", '{ law = "logser", p = 0.5 }')
+    .replace("known = 3", "known = 2"),
+    "odds without end": SCENARIO.replace(FIRST, 'name = "block"\nnoise = "laplace"\nscale = 1e-10').replace(
+        "0.5\nknown", "0\nknown"
+    ),
+    "sharp noise beside continuous noise": SCENARIO.replace(FIRST, 'name = "block"\nrho = 1e5').replace(
+        'name = "tract"\nrho = 0.5', 'name = "tract"\nnoise = "gaussian"\nsigma = 20'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ANSWERED_NOW)
+def test_extreme_noise_and_beliefs_are_answered(what: str, tmp_path: Path) -> None:
+    assert check(("scenario", ANSWERED_NOW[what]), 0, tmp_path), (tmp_path / "case.toml").read_text()
 
 
 @pytest.mark.parametrize("room", [0, 2000, 20_000])

@@ -39,6 +39,9 @@ CONSTRAINTS = (
 
 Interval = tuple[float, float]
 
+WIDEST = 1e60
+"""Bounds are so far apart at most, and one over it at least: the squares of the line's coefficients are numbers too."""
+
 _FAR, _NOISES = 10.0, 12.0
 """A sum this many times n outside of 0 to n, and this many scales of its noise, is more likely of data that were not
 rescaled than noise."""
@@ -149,7 +152,7 @@ class RegressionRelease:
 
     Raises
     ------
-    ValueError : wrong lengths, numbers not finite, n below 2, epsilon not positive, bounds not a < b
+    ValueError : wrong lengths, numbers not finite, n below 2, epsilon not positive, bounds not a < b, or 1e60 apart
 
     Warns
     -----
@@ -174,6 +177,8 @@ class RegressionRelease:
         for name, bounds in (("x_bounds", self.x_bounds), ("y_bounds", self.y_bounds)):
             if np.shape(bounds) != (2,) or not np.isfinite(bounds).all() or not bounds[0] < bounds[1]:
                 raise ValueError(f"{name} must be two finite numbers (a, b) with a < b, got {bounds!r}")
+            if not 1.0 / WIDEST <= bounds[1] - bounds[0] <= WIDEST:
+                raise ValueError(f"{name} must be {1.0 / WIDEST:g} to {WIDEST:g} apart, got {bounds!r}")
         for name, full in (("sums", len(SUMS)), ("moments", len(MOMENTS))):
             self._numbers(name, full)
         far = self._far

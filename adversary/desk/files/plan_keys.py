@@ -10,11 +10,21 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from adversary._core import check_whole
 from adversary.desk.files.keys import Keys
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
-from adversary.reader.postprocessing import RULES, LeastSquares, NonNegative, Postprocessing, clamped, rounded
+from adversary.reader.postprocessing import (
+    RULES,
+    LeastSquares,
+    NonNegative,
+    Postprocessing,
+    Rounded,
+    clamped,
+    rounded,
+)
 
 NOISES = kinds()
 """Noise a level may have."""
@@ -29,6 +39,8 @@ MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
 MOST_OPTION = 1000
 """Of categories of randomized response, for instance: every answer is listed for every count."""
+_FAR = 2.0**52
+"""A number far beyond any release, and whole."""
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -96,7 +108,10 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 def _levels(table: Keys, neighbours: str) -> list[Level]:
     table.only("name", "noise", *PARAMETERS, *OPTIONS, "sensitivity", "siblings", "clamp", "round", "ties", "releases")
     name = table.get("name", str, "text")
-    mechanism = _processed(table, read_noise(table, neighbours))
+    noise = read_noise(table, neighbours)
+    mechanism = _processed(table, noise)
+    if noise.is_continuous and isinstance(mechanism, Rounded):
+        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, mechanism))
     siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
     releases = check_releases(table.get("releases", int, "a whole number", 1))
     names = _published(name, releases)
@@ -125,6 +140,12 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     if not made.is_continuous:
         table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
     return made
+
+
+def _check_rounded(mechanism: Rounded) -> None:
+    """ValueError where continuous noise is rounded to more numbers than an audit could list."""
+    span = np.ptp(mechanism.mechanism.image(np.array([-_FAR, _FAR]))) if mechanism.mechanism.steps else np.inf
+    listable(mechanism, int(min(2.0 * mechanism.noise.reach(), span) / (2 * mechanism.base)), MOST_NOISE)
 
 
 def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:

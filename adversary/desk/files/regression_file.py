@@ -24,8 +24,8 @@ from adversary.desk.files.release_file import (
     whole,
 )
 
-DRAWS = 3000
-"""Of each chain, where a file says nothing."""
+DRAWS, MOST_DRAWS = 3000, 10_000
+"""Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
 
 _BOUNDS = "[lowest, highest] of any value"
 
@@ -104,7 +104,7 @@ def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
         _release(table), _prior(top.table("prior")) if top.has("prior") else None,
         constrained=reading.flag("constrained", True),
         region=reading.one_of("region", get_args(Region), "weak"),  # type: ignore[arg-type]
-        draws=int(reading.checked("draws", partial(check_whole, minimum=8), DRAWS)),
+        draws=reading.checked("draws", _draws, DRAWS),
         prob=reading.checked("prob", check_prob, PROB), **texts, x=table.text("x"), y=table.text("y"), path=file,
     )  # fmt: skip
 
@@ -114,6 +114,13 @@ def _release(table: Keys) -> RegressionRelease:
     found |= {"n": whole(table, "n"), "epsilon": plain(table.number("epsilon"))}
     found |= {name: table.pair(name, _BOUNDS) for name in ("x_bounds", "y_bounds")}
     return table.build("", partial(RegressionRelease, **found))  # type: ignore[no-any-return]
+
+
+def _draws(name: str, given: Any) -> int:
+    draws = int(check_whole(name, given, minimum=8))
+    if draws > MOST_DRAWS:
+        raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {draws:,}")
+    return draws
 
 
 def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:

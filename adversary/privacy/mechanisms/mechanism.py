@@ -292,7 +292,7 @@ def listable(noise: Mechanism, reach: int, most: int = MOST_VALUES) -> int:
         raise ValueError(
             f"noise must spread a release over at most {most:,} values, "
             f"got {2.0 * reach + 1.0:.3g} with {noise!r}: "
-            "choose a smaller sigma, or a larger rho or epsilon"
+            "choose a smaller sigma or scale, or a larger rho or epsilon"
         )
     return reach
 
