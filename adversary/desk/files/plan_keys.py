@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from adversary._core import check_whole
 from adversary.desk.files.keys import Keys
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
 from adversary.reader.postprocessing import (
     RULES,
+    Clamped,
     LeastSquares,
     NonNegative,
     Postprocessing,
@@ -39,8 +38,6 @@ MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
 MOST_OPTION = 1000
 """Of categories of randomized response, for instance: every answer is listed for every count."""
-_FAR = 2.0**52
-"""A number far beyond any release, and whole."""
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -144,8 +141,10 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
 
 def _check_rounded(mechanism: Rounded) -> None:
     """ValueError where continuous noise is rounded to more numbers than an audit could list."""
-    span = np.ptp(mechanism.mechanism.image(np.array([-_FAR, _FAR]))) if mechanism.mechanism.steps else np.inf
-    listable(mechanism, int(min(2.0 * mechanism.noise.reach(), span) / (2 * mechanism.base)), MOST_NOISE)
+    inside, reach = mechanism.mechanism, 2.0 * mechanism.noise.reach()
+    if isinstance(inside, Clamped) and inside.lower is not None and inside.upper is not None:
+        reach = min(reach, inside.upper - inside.lower)
+    listable(mechanism, int(reach / (2 * mechanism.base)), MOST_NOISE)
 
 
 def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:

@@ -129,16 +129,19 @@ class Windows:
         """The part of a range that its own releases and the sum of the siblings below allow, given the counts inside
         (lowest, highest), where all beyond weighs at most exp(-NEAR_NATS)."""
         step, link = self.steps[i], self.steps[i - 1].link if i else None
-        sources = [(n, released.noisy[:, j], 0.0, 0.0) for n, j in zip(step.noises, step.levels, strict=False)]
+        sources = [
+            (n, released.noisy[:, j], released.noisy[:, j]) for n, j in zip(step.noises, step.levels, strict=False)
+        ]
         if isinstance(link, SumLink):
-            sources.append((link.noise, released.sums[:, self.steps[i - 1].link_level], *inside))
-        for noise, centre, least, most in sources:
+            sums = released.sums[:, self.steps[i - 1].link_level]
+            sources.append((link.noise, inside[0] + sums, inside[1] + sums))
+        for noise, least, most in sources:
             reach = np.full(len(released), np.inf)
             known = np.isfinite(misfit)
             if known.any() and np.isfinite(noise.reach(NEAR_NATS)):
                 reach[known] = _reaches(noise, misfit[known])
-            first = np.maximum(first, np.minimum(least + centre - reach, last))
-            last = np.minimum(last, np.maximum(most + centre + reach, first))
+            first = np.maximum(first, np.minimum(least - reach, last))
+            last = np.minimum(last, np.maximum(most + reach, first))
         return np.ceil(first), np.floor(last)
 
     def _ceiling(self, i: int) -> float:
