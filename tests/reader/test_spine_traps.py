@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -295,3 +297,36 @@ def test_counts_that_contradict_each_other_beyond_numbers_are_said_to_be(noisy):
     tree = spine.Tree.of({"g": None, "a": "g", "b": "g"})
     with pytest.raises(ValueError, match=r"contradict each other: that of unit '.', .*, is .* standard deviations"):
         spine.posterior(tree, noisy, 1e11, spine.Flat())
+
+
+def noisy_blocks(blocks: int) -> tuple[Any, Any, Any]:
+    """A tract with one block group, which is bypassed, beside one with two; blocks with noise of 90 people."""
+    parents: dict[str, str | None] = {"county": None, "t0": "county", "t1": "county", "t0g0": "t0"}
+    parents |= {"t1g0": "t1", "t1g1": "t1"}
+    for group in ("t0g0", "t1g0", "t1g1"):
+        parents |= {f"{group}b{i}": group for i in range(blocks)}
+    tree, rng = spine.Tree.of(parents), np.random.default_rng(1)
+    counts = np.zeros(len(tree))
+    counts[tree.leaves] = rng.poisson(rng.gamma(0.5, 50.0, tree.leaves.size))
+    for v in range(len(tree) - 1, 0, -1):
+        counts[tree.parent[v]] += counts[v]
+    variance = np.array([np.inf, 6.0, 3.0, 8000.0])[tree.depth]
+    variance[tree.index("t0g0")] = np.inf
+    noise = np.rint(rng.normal(size=len(tree)) * np.sqrt(np.where(np.isinf(variance), 0.0, variance)))
+    return tree, counts + noise, 0.5 / variance
+
+
+def test_a_rate_shared_within_a_bypassed_group_of_very_noisy_blocks_needs_no_finer_windows() -> None:
+    tree, released, rho = noisy_blocks(12)
+    found, finer = spine.posterior(tree, released, rho), spine.posterior(tree, released, rho, tau=1e-120)
+    assert (found.solutions[0].tau, found.status) == (1e-22, "ok")
+    np.testing.assert_allclose(found.mean, finer.mean, atol=1e-8)
+    np.testing.assert_allclose(found.sd, finer.sd, atol=1e-8)
+    for known in (None, 0):
+        mine, theirs = (one.membership(0.1, known) for one in (found, finer))
+        assert (mine["status"] == 0).all()
+        np.testing.assert_allclose(mine["log_odds"], theirs["log_odds"], atol=1e-8)
+    message = spine.upward_message(tree, released, rho)
+    assert message.dropped < 1e-12
+    tree, released, rho = noisy_blocks(200)
+    assert spine.upward_message(tree, released, rho).dropped < 1e-12

@@ -283,9 +283,11 @@ def _without_leaves(solution: Solution, known: Integers) -> Any:
 
 
 def _bounded(layout: Any, low: Floats, high: Floats) -> Any:
-    """The layout with other limits of the counts."""
+    """The layout with other limits of the counts, but for those of `within_reach`."""
     units = layout.units.copy()
-    units["low"], units["high"] = low, np.where(np.isinf(high), UNBOUNDED, high)
+    near = units["near"] > 0
+    units["low"] = np.where(near, units["low"], low)
+    units["high"] = np.where(near, units["high"], np.where(np.isinf(high), UNBOUNDED, high))
     return layout._replace(units=units)
 
 

@@ -325,6 +325,53 @@ def layout(
     return Layout(units, rates, np.concatenate(pieces), table, top_tilt), bounds
 
 
+FAR_NATS = 760.0
+"""A count whose likelihood is below exp(-760) of the largest is taken to be impossible: doubles end there."""
+
+
+def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Bounds) -> Layout | None:
+    """The layout with limits of counts that share a rate and are not measured: what lies above and beside leaves them.
+
+    The law of such a total falls no faster than its largest rate, whatever the tilt: without limits a bound holds at
+    counts only that the measurements of other units exclude. None where there is no such unit, or no count is left.
+    """
+    units = made.units
+    open_ended = (units["sharing"] > 0) & (units["rho"] == 0) & (units["alpha"] == 0) & (units["table_size"] == 0)
+    open_ended &= (units["low"] < units["high"]) & (units["near"] == 0)
+    if not open_ended.any():
+        return None
+    low, high, n = bounds.low.copy(), bounds.high.copy(), len(tree)
+    noisy = (like.rho > 0) & np.isfinite(like.rho)
+    reach = np.sqrt(FAR_NATS / np.where(noisy, like.rho, 1.0))
+    low = np.where(noisy, np.maximum(low, np.ceil(like.released - reach)), low)
+    high = np.where(noisy, np.minimum(high, np.floor(like.released + reach)), high)
+    starts = np.flatnonzero(np.diff(tree.depth, prepend=-1))
+    slices = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
+    total_low, total_high = np.zeros(n), np.zeros(n)
+    for level in reversed(slices):
+        inner = tree.children[level] > 0
+        low[level] = np.where(inner, np.maximum(low[level], total_low[level]), low[level])
+        high[level] = np.where(inner, np.minimum(high[level], total_high[level]), high[level])
+        if level.start > 0:
+            total_low += np.bincount(tree.parent[level], low[level], n)
+            total_high += np.bincount(tree.parent[level], high[level], n)
+    for level in slices[1:]:
+        parent = tree.parent[level]
+        with np.errstate(invalid="ignore"):  # infinite without all of its children's
+            beside = np.nan_to_num(total_high[parent] - high[level], nan=np.inf, posinf=np.inf)
+        least, most = low[parent] - beside, high[parent] - (total_low[parent] - low[level])
+        low[level], high[level] = np.maximum(low[level], least), np.minimum(high[level], most)
+    open_ended &= np.isfinite(high)
+    if (low > high).any() or not open_ended.any():
+        return None
+    units = units.copy()
+    units["low"], units["high"] = (
+        np.where(open_ended, limit, units[name]) for name, limit in (("low", low), ("high", high))
+    )
+    units["near"] = open_ended
+    return made._replace(units=units)
+
+
 def check_proper(tree: Tree, made: Layout, outside: Message | None) -> None:
     """ValueError naming a leaf that nothing measures and whose prior is improper."""
     if outside is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adversary._core import Floats, check_whole, in_threads
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
-from adversary.reader.spine.problem import Bounds, Likelihood, Message, check_proper, layout
+from adversary.reader.spine.problem import Bounds, Likelihood, Message, check_proper, layout, within_reach
 from adversary.reader.spine.squares import two_passes
 from adversary.reader.spine.tree import Tree
 
@@ -19,6 +19,8 @@ TAU, FINEST = 1e-22, 1e-280
 CHUNK_TAU = 1e-34
 """The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
+ROUGH = 1e-12
+"""Mass that a subtree's message may lack before other limits are tried."""
 TRUSTED = 1e-6
 """Largest proven error of anything that is given as a number."""
 NO_NOISE = 30.0
@@ -63,30 +65,57 @@ def solve(
     tolerance: float,
     tau: float = TAU,
 ) -> Solution:
-    """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most."""
+    """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most.
+
+    Where units that share a rate are not measured, and the first try does not do, their counts are limited to what the
+    measurements of others leave possible, unless some measurement is then not explained by noise.
+    """
+    made, bounds = layout(tree, like, prior, messages, outside)
+    check_proper(tree, made, outside)
+    near = None if messages else within_reach(tree, like, made, bounds)
+    found = None
+    for layer, tries in ((made, 1), (near, TRIES)) if near is not None else ():
+        found = _solved(tree, like, prior, layer, bounds, messages, outside, tolerance, tau, tries)
+        if found is not None and found.dropped <= tolerance:
+            break
+    if found is None or not found.dropped <= tolerance or _farthest(tree, like, found.mean)[1] > NO_NOISE:
+        found = _solved(tree, like, prior, made, bounds, messages, outside, tolerance, tau, TRIES)
+    assert found is not None
+    return found
+
+
+def _solved(
+    tree: Tree, like: Likelihood, prior: LeafPrior, made: Any, bounds: Bounds, messages: Mapping[str, Message],
+    outside: Message | None, tolerance: float, tau: float, tries: int,
+) -> Solution | None:  # fmt: skip
+    """The same of one layout; of one try None where windows would be too large, or nothing is possible on them."""
     from adversary._core import call
     from adversary.reader.spine.compiled import downward, posterior_moments, saddle, upward
 
-    made, bounds = layout(tree, like, prior, messages, outside)
-    check_proper(tree, made, outside)
     top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
     theta, sweeps = call(saddle, made, False)
     shared = bool(made.units["sharing"].any())
-    for attempt in range(TRIES):
+    for attempt in range(tries):
         found, scale, wide = call(upward, made, theta, tau, 0)
+        if wide >= 0 and tries == 1:
+            return None
         _check_wide(tree, wide)
+        if tries == 1 and outside is None and not found.windows["dropped"][0] <= tolerance:
+            return None
         outer = call(downward, made, theta, tau, found, top_low, top)
         mean, variance, mass = call(posterior_moments, found, outer)
         dropped = float(found.windows["dropped"][0])
         if outside is not None:
             dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
-        if dropped <= tolerance or attempt == TRIES - 1:
+        if dropped <= tolerance or attempt == tries - 1:
             break
         if attempt == 0 and shared and not dropped < 1.0:
             theta, sweeps = call(saddle, made, True)
             continue
         tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
     possible = bool(np.isfinite(scale) and (mass > 0).all())
+    if not possible and (tries == 1 or made.units["near"].any()):
+        return None
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
         _refuse_contradiction(tree, like)
@@ -105,14 +134,20 @@ def solve(
 def _refuse_contradiction(tree: Tree, like: Likelihood) -> None:
     """ValueError naming the noisy count that is farthest from its estimate out of all, where that is no noise."""
     mean, _ = two_passes(tree, np.where(like.rho > 0, like.released, 0.0)[:, None], like.rho[:, None])
-    finite = (like.rho > 0) & np.isfinite(like.rho)
-    away = np.where(finite, np.abs(like.released - np.maximum(mean[:, 0], 0.0)) * np.sqrt(2.0 * like.rho), 0.0)
-    v = int(np.argmax(np.nan_to_num(away)))
-    if away[v] > NO_NOISE:
+    v, away = _farthest(tree, like, np.maximum(mean[:, 0], 0.0))
+    if away > NO_NOISE:
         raise ValueError(
             f"the noisy counts contradict each other: that of unit {str(tree.names[v])!r}, {like.released[v]:.0f}, is "
-            f"{away[v]:.3g} standard deviations of its noise away from what all of them say, {max(mean[v, 0], 0.0):.4g}"
+            f"{away:.3g} standard deviations of its noise away from what all of them say, {max(mean[v, 0], 0.0):.4g}"
         )
+
+
+def _farthest(tree: Tree, like: Likelihood, mean: Floats) -> tuple[int, float]:
+    """The unit whose noisy count is farthest from a mean, and how many standard deviations of its noise."""
+    finite = (like.rho > 0) & np.isfinite(like.rho)
+    away = np.nan_to_num(np.abs(like.released - mean)) * np.sqrt(2.0 * np.where(finite, like.rho, 0.0))
+    v = int(np.argmax(away))
+    return v, float(away[v])
 
 
 def _check_wide(tree: Tree, unit: int) -> None:
@@ -137,10 +172,16 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
     least = float(call(domains, made)[0])
     made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
-    theta, _ = call(saddle, made, False)
-    found, scale, wide = call(upward, made, theta, tau, 1)
+    for layer in (made, within_reach(tree, like, made, bounds)):
+        if layer is None:
+            break
+        theta, _ = call(saddle, layer, False)
+        found, scale, wide = call(upward, layer, theta, tau, 1)
+        if wide < 0:
+            lowest, values, dropped = call(joined, layer, found, tau)
+            if dropped <= ROUGH or layer is not made:
+                break
     _check_wide(tree, wide)
-    lowest, values, dropped = call(joined, made, found, tau)
     within = (float(bounds.low[0]), float(bounds.high[0]))
     return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)
 

@@ -28,16 +28,15 @@ UNBOUNDED = 1 << 61
 
 
 UNIT = np.dtype(
-    [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing")]
+    [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing", "near")]
     + [(name, np.int64) for name in ("given_first", "given_size", "given_low", "table_first", "table_size")]
     + [(name, np.float64) for name in ("released", "rho", "alpha", "slope", "start", "base")]
     + [(name, np.float64) for name in ("given_tilt", "given_dropped", "own_exact")]
 )
 """A unit: its place in the tree; smallest and largest possible count, one and the same where it is exact; the number of
-leaves below whose shared rate ends here (0: none); a leaf's own message in `given` and another likelihood in `table`
-(size 0: none); the measurement (`own_exact` is NaN but for an exact one); the leaf prior, with
-prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and
-base = log prior(0).
+leaves below whose shared rate ends here (0: none), and whether its limits are those of `within_reach`; a leaf's own
+message in `given` and another likelihood in `table` (size 0: none); the measurement (`own_exact` is NaN but for an
+exact one); the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and base = log prior(0).
 """
 RATE = np.dtype([(name, np.float64) for name in ("eta", "log_weight", "log_norm")])
 

@@ -234,7 +234,7 @@ def last_slope(L, v):
 def settled(L, theta):
     """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
     for v in range(L.units.size):
-        if L.units[v].children > 0 and L.units[v].low < L.units[v].high:
+        if L.units[v].children > 0 and L.units[v].low < L.units[v].high and L.units[v].near == 0:
             t = tilt_above(L, theta, v)
             most = t + last_slope(L, v) - INSIDE
             if L.units[v].sharing > 0:
