@@ -32,7 +32,7 @@ import adversary as adv
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
 counts = pd.read_csv(data / "town_counts.csv")
-counts
+counts.head(8)
 
 # %% [markdown]
 # ## The planned noise
