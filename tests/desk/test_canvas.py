@@ -20,7 +20,7 @@ from adversary.desk.kit import style
 from adversary.desk.kit.style import plain_log_axis, styled
 from adversary.nmf.runs import block_results
 from tests.commands import run
-from tests.desk import test_trade_off_curves
+from tests.desk import test_figures, test_sensitivity_figures, test_trade_off_curves
 from tests.desk.test_spine_figures import table
 
 DATA = Path(__file__).parents[2] / "data"
@@ -101,6 +101,10 @@ def _drawn_once(drawn: list[Figure], figure: kit.Figure) -> str:
 
 DRAWN: dict[str, Callable[[], Figure]] = {
     **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
+    **{f"sweeps, {name}": draw for name, draw in test_sensitivity_figures.DRAWN.items()},
+    **{
+        f"audit, {draw.__name__}, {name}": partial(test_figures.drawn, draw, name) for draw, name in test_figures.CASES
+    },
     "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),
@@ -108,9 +112,22 @@ DRAWN: dict[str, Callable[[], Figure]] = {
 }
 
 
+def gaps(figure: Figure) -> Iterator[str]:
+    """Axes without words, lines and limits without numbers, a title without a finding."""
+    if not any(one.isdigit() for one in figure.get_suptitle()):
+        yield "the title has no number"
+    for ax in figure.axes:
+        if len(ax.get_yticks()) and not ax.get_xlabel():  # the bars behind a curve have no ticks
+            yield "an axis without a label"
+        if not np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all():
+            yield "limits without numbers"
+        yield from (str(line.get_gid()) for line in ax.lines if not np.isfinite(np.asarray(line.get_xydata())).all())
+
+
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_other_figure_is_legible(name: str) -> None:
-    assert list(flaws(DRAWN[name]())) == []
+def test_every_other_figure_is_legible_and_says_something(name: str) -> None:
+    figure = DRAWN[name]()
+    assert [*flaws(figure), *gaps(figure)] == []
 
 
 @pytest.mark.parametrize("length", [1, 40, 400])

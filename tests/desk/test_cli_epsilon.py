@@ -250,17 +250,6 @@ def test_noise_of_several_releases_is_shown_with_its_parameter(tmp_path: Path) -
     assert re.search(r"profile +RMSE", commands.printed("epsilon", once))
 
 
-def test_names_of_a_file_are_shown_as_they_are(tmp_path: Path) -> None:
-    name = "[bold red]strict[/] ${x}$ :smile: [link=file:///etc/passwd]"
-    text = f'title = "[bold]a title[/oops] $x$"\n[profiles."{name}"]\nkind = "constant"\nratio = 2\n'
-    path = written(tmp_path, f'{text}[profiles.other]\nkind = "constant"\nratio = 3\n{RATE}')
-    shown = commands.printed("epsilon", path)
-    assert shown.startswith("[bold]a title[/oops] $x$\n")
-    assert "[bold red]strict[/]" in shown
-    assert ":smile:" in shown
-    assert number(answered(path), "epsilon", group="recommended", profile=name) > 0.0
-
-
 @pytest.mark.parametrize(
     ("text", "arguments", "words"),
     [
@@ -282,11 +271,6 @@ def test_what_is_refused(text: str, arguments: tuple[str, ...], words: str, tmp_
     bad = tmp_path / "bad.toml"
     bad.write_text(text)
     commands.refused(tmp_path, "epsilon", str(bad), *arguments, words=words)
-
-
-def test_files_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    for missing in (tmp_path / "nowhere.toml", tmp_path):
-        commands.refused(tmp_path, "epsilon", str(missing), words=f"error: {missing}: ")
 
 
 def test_the_data_file_has_the_tolerance_of_every_reader(tmp_path: Path) -> None:

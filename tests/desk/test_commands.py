@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -73,6 +74,28 @@ QUESTIONS = {
     "census list": Question(("census", "scenario"), ("answers.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def computed_once() -> Iterator[None]:
+    """What is asked again is not computed again: what is tested here is what is shown and written of an answer."""
+
+    def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+        known: dict[str, Any] = {}
+
+        def solve(*given: Any, **how: Any) -> Any:
+            asked = repr((given, how))
+            if asked not in known:
+                known[asked] = function(*given, **how)
+            return known[asked]
+
+        return solve
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in {one.computes for one in QUESTIONS.values()}:
+            place = import_module(f"adversary.desk.{module}")
+            patch.setattr(place, name, remembered(getattr(place, name)))
+        yield
 
 
 @cache
@@ -158,6 +181,9 @@ def test_refusals_come_before_anything_is_computed(name: str, tmp_path: Path, mo
         import_module(f"adversary.desk.{module}"), function, lambda *_, **__: pytest.fail("computed too early")
     )
     commands.refused(tmp_path, *question.arguments, "--format", "xml", words="--format must be one of text, json")
+    for missing in (tmp_path / "nowhere.toml", tmp_path) * any(one.endswith(".toml") for one in question.arguments):
+        asked = [str(missing) if one.endswith(".toml") else one for one in question.arguments]
+        commands.refused(tmp_path, *asked, words=f"error: {missing}: ")
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file", tmp_path / "file" / "folder"):
         result = commands.run(*question.arguments, "--out", str(place))

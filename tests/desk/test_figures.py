@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import adversary as adv
@@ -58,49 +57,6 @@ def labelled(ax: Axes) -> bool:
 
 
 CASES = [(draw, "dare_1940") for draw in EVERY] + [(draw, "granville_1940") for draw in SINGLE]
-IDS = [f"{draw.__name__}-{name}" for draw, name in CASES]
-
-
-@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
-def test_axes_are_labelled_and_the_title_states_a_finding(draw: Draw, name: str) -> None:
-    figure = drawn(draw, name)
-    assert any(character.isdigit() for character in figure.get_suptitle())
-    for ax in figure.axes:
-        if labelled(ax):
-            assert ax.get_xlabel()
-            assert ax.get_ylabel()
-
-
-@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
-def test_data_are_finite(draw: Draw, name: str) -> None:
-    for ax in drawn(draw, name).axes:
-        for line in ax.lines:
-            assert np.isfinite(np.asarray(line.get_xydata())).all(), line.get_gid()
-        assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
-
-
-@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
-def test_nothing_runs_out_of_the_picture(draw: Draw, name: str) -> None:
-    figure = drawn(draw, name)
-    figure.draw_without_rendering()
-    width, height = figure.bbox.size
-    texts = [text for ax in figure.axes for text in ax.texts] + figure.texts
-    for text in texts:
-        box = text.get_window_extent()
-        assert -1 <= box.x0 < box.x1 <= width + 1, text.get_text()
-        assert -1 <= box.y0 < box.y1 <= height + 1, text.get_text()
-
-
-@pytest.mark.parametrize(("draw", "name"), CASES, ids=IDS)
-def test_labels_at_an_edge_do_not_overlap(draw: Draw, name: str) -> None:
-    figure = drawn(draw, name)
-    figure.draw_without_rendering()
-    for ax in figure.axes:
-        boxes = [text.get_window_extent() for text in ax.texts if text.get_text() and text.get_fontsize() == 9.5]
-        for i, one in enumerate(boxes):
-            for other in boxes[:i]:
-                overlap = min(one.y1, other.y1) - max(one.y0, other.y0)
-                assert overlap < 0.35 * min(one.height, other.height)
 
 
 def test_the_posterior_at_each_release_is_the_readers_own() -> None:
@@ -199,10 +155,6 @@ def test_names_are_never_read_as_formulas() -> None:
     tree = adv.audit(plan, readers, truth, rng=1, also=EVERYTHING)
     for draw in EVERY:
         draw(changed, tree).draw_without_rendering()
-
-
-def test_colours_of_readers_differ() -> None:
-    assert len({to_hex(colour) for colour in audit_figures.COLOURS}) == len(audit_figures.COLOURS)
 
 
 def test_labels_are_pushed_apart_in_order() -> None:

@@ -63,7 +63,7 @@ def hostile(tmp_path: Path, *, more: str = "") -> Path:
     """A scenario of which every name and text is written to do harm."""
     two = "[truths.{0}]\n{1} = 1\n{2} = 3\n"
     block, tract = json.dumps("block [/red]\x1b[2J"), json.dumps("tract\u202e")
-    level = '[[plan.level]]\nname = {}\nnoise = "geometric"\nepsilon = 1\n'
+    level = '[[plan.level]]\nname = {}\nnoise = "geometric"\nepsilon = 4\n'
     reader = "[adversaries.{0}]\nprior = 0.3\nknown = 0\n[adversaries.{0}.beliefs]\n{1} = {{ upper = 6 }}\n"
     path = tmp_path / "hostile.toml"
     path.write_text(

@@ -48,23 +48,6 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("what", DRAWN)
-def test_figures_are_labelled_finite_and_state_a_finding(what: str) -> None:
-    figure = DRAWN[what]()
-    assert any(character.isdigit() for character in figure.get_suptitle())
-    figure.draw_without_rendering()
-    width, height = figure.bbox.size
-    for ax in figure.axes:
-        assert ax.get_xlabel()
-        assert np.isfinite([*ax.get_xlim(), *ax.get_ylim()]).all()
-        for line in ax.lines:
-            assert np.isfinite(np.asarray(line.get_xydata())).all()
-        for text in ax.texts:
-            box = text.get_window_extent()
-            assert -1 <= box.x0 < box.x1 <= width + 1, text.get_text()
-            assert -1 <= box.y0 < box.y1 <= height + 1, text.get_text()
-
-
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_bars_reach_from_the_base_to_the_ends(truth: str) -> None:
     figure, found = tornado(moved()), moved()["posterior_mean"].sel(truth=truth)
@@ -93,17 +76,6 @@ def test_ends_of_bars_are_labelled_with_what_the_input_is_there() -> None:
     texts = [text.get_text() for ax in tornado(moved()).axes for text in ax.texts]
     assert {"2\u00a0%", "90\u00a0%", "sure of 9"} <= set(texts)
     assert any(text.startswith("as it is: ") for text in texts)
-
-
-def test_labels_of_one_panel_do_not_overlap() -> None:
-    figure = tornado(moved())
-    figure.draw_without_rendering()
-    for ax in figure.axes:
-        boxes = [text.get_window_extent() for text in ax.texts]
-        boxes += [label.get_window_extent() for label in ax.get_yticklabels() if label.get_visible()]
-        for i, one in enumerate(boxes):
-            for other in boxes[:i]:
-                assert not (one.overlaps(other)), (i, one, other)
 
 
 @pytest.mark.parametrize("dim", ["prior", "rho"])
