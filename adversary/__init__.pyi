@@ -5,6 +5,7 @@ from .analyst import regression as regression
 from .desk.files import Scenario as Scenario
 from .desk.files import load_scenario as load_scenario
 from .driver import audit as audit
+from .driver import audit_model as audit_model
 from .driver import audit_table as audit_table
 from .driver import sensitivity as sensitivity
 from .models.enumeration import enumerate_posterior as enumerate_posterior

@@ -55,6 +55,7 @@ ROOMS = (
     "models.summaries.compiled",
     "models.summaries",
     "models.enumeration",
+    "models.importance",
     "models.fitting",
     "models.calibration",
     "driver",

@@ -2,6 +2,7 @@ from . import sensitivity as sensitivity
 from .both_truths import LEVELS as LEVELS
 from .both_truths import SIDES as SIDES
 from .case import OWN as OWN
+from .free_models import audit_model as audit_model
 from .further_groups import ALSO as ALSO
 from .further_groups import EVERYTHING as EVERYTHING
 from .further_groups import group_name as group_name

@@ -14,7 +14,6 @@ from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, pos
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
-from adversary.privacy.losses import PrivacyLoss
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
@@ -52,7 +51,7 @@ class Case:
             if engine == "enumerate":
                 readings = self._listed(prior, draws, seed)
             else:
-                readings = self._swept(prior, draws, seed, **laws.how)
+                readings = self._swept(prior, draws, seed, engine, **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
@@ -79,17 +78,18 @@ class Case:
             release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
         )
 
-    def _swept(self, prior: Prior, draws: int, seed: int, **how: Any) -> Readings:
-        """By the Gibbs step of the PyMC model of the same story."""
-        if any(level.is_exact for level in self.plan.levels[1:]):
+    def _swept(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
+        """By draws of the PyMC model of the same story: of its prior, weighed, or of the Gibbs step."""
+        if engine == "mcmc" and any(level.is_exact for level in self.plan.levels[1:]):
             raise ValueError(
                 'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
                 'others: use "exact" or "enumerate"'
             )
-        from adversary.models.fitting import refit_by_gibbs
+        from adversary.models.fitting import refit_by_gibbs, weigh_releases
 
         release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
-        fits = refit_by_gibbs(*self._modelled(release), rng=seed, **how)
+        by = refit_by_gibbs if engine == "mcmc" else weigh_releases
+        fits = by(*self._modelled(release), rng=seed, **how)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 
     def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
@@ -139,12 +139,13 @@ def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups
 class Bounds:
     """What promises leave open to a reader whose hypotheses differ in `records` records.
 
-    `moved` is the largest number of people by whom a count differs, and `failure` the probability with which a bound
-    that is not certain may fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes,
-    and `totals` what is published exactly: who reads a promise for the former forgets the latter.
+    `plan` says its `privacy_loss` and its `neighbour_loss`, which is None where it is not known; `moved` is the largest
+    number of people by whom a count differs, and `failure` the probability with which a bound that is not certain may
+    fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes, and `totals` what is
+    published exactly: who reads a promise for the former forgets the latter.
     """
 
-    plan: Plan
+    plan: Any
     records: int
     moved: int
     failure: float
@@ -240,9 +241,10 @@ def within(loss_bound: float) -> Guarantee:
 
 
 @lru_cache(maxsize=64)
-def own_loss(plan: Plan, records: int) -> PrivacyLoss:
+def own_loss(plan: Any, records: int) -> Guarantee:
     """The plan's own privacy loss for that many records."""
-    return plan.privacy_loss(records)
+    loss: Guarantee = plan.privacy_loss(records)
+    return loss
 
 
 @lru_cache(maxsize=256)
@@ -251,9 +253,10 @@ def _loss_bound(guarantee: Guarantee, failure: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def promise_kept(guarantee: Guarantee, plan: Plan) -> bool:
-    """Whether the plan keeps the guarantee for its neighbours."""
-    return guarantee.is_satisfied_by(plan.neighbour_loss())
+def promise_kept(guarantee: Guarantee, plan: Any) -> bool:
+    """Whether the plan keeps the guarantee for its neighbours; taken to be so where its loss is not known."""
+    loss = plan.neighbour_loss()
+    return loss is None or guarantee.is_satisfied_by(loss)
 
 
 def largest_total(plan: Plan, reader: Adversary, release: xr.Dataset) -> int | None:

@@ -3,7 +3,7 @@
 The model's released variables are those that the plan publishes, under the names of `observed`: `noisy[level]`,
 `sibling_sum[level]`, `siblings[level]`, or plain `noisy` where the plan has one level. It may leave some unread. Where
 its latents are discrete and finitely many, posteriors are exact, by enumeration; otherwise the discrete ones are summed
-out and the continuous ones sampled, release by release, with one compile.
+out and the continuous ones drawn from their prior, once, and weighed by every release.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,30 @@ def is_model(value: Any) -> bool:
     """Whether this is a `pymc.Model`; PyMC is not imported for it."""
     pymc = sys.modules.get("pymc")
     return pymc is not None and isinstance(value, pymc.Model)
+
+
+def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
+    """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
+    from pymc.vartypes import discrete_types
+
+    latents = [rv for rv in model.free_RVs if rv.name not in names]
+    if not latents:
+        raise ValueError(
+            "the model has no latents besides its release: nothing is unknown to this reader. Make the target a "
+            f"random variable, for instance pm.Bernoulli({target!r}, 0.5)"
+        )
+    known = [*(rv.name for rv in latents), *(v.name for v in model.deterministics)]
+    if target not in known:
+        near = difflib.get_close_matches(target, known, 1)
+        hint = f"; did you mean target={near[0]!r}?" if near else f"; name one of {known} with target="
+        raise ValueError(f"target {target!r} is not in the model{hint}")
+    variable = model[target]
+    if variable.ndim:
+        raise ValueError(
+            f"target {target!r} has {variable.ndim} dimension{'s' * (variable.ndim > 1)}, and an audit is "
+            f'about one person: name one of its cells, for instance pm.Deterministic("in", {target}[0])'
+        )
+    return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
 
 def settle_model_truth(plan: Plan, truth: Mapping[str, Any], target: str) -> Truth:
@@ -81,14 +105,15 @@ class ModelCase:
         of which that cannot be told are named in its attribute `not_checked`; it is NaN if that is all of them.
         """
         names = released_names(self.plan, self.model, self.truth)
-        continuous = self._checked_latents(names)
+        continuous = latents_of(self.model, names, self.target)
         if engine == "enumerate" and continuous:
             raise ValueError(
                 f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous: use "exact" '
-                'or "mcmc", which sum out the discrete latents and sample the continuous ones'
+                'or "importance", which sum out the discrete latents and draw the continuous ones'
             )
-        if engine == "mcmc" or continuous:
-            readings = self._sampled(names, bool(continuous), FITS if draws is None else draws, seed, **how)
+        if engine in ("mcmc", "importance") or continuous:
+            kind = "importance" if engine != "mcmc" else "nuts" if continuous else "gibbs"
+            readings = self._sampled(names, kind, FITS if draws is None else draws, seed, **how)
         else:
             readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
@@ -117,29 +142,6 @@ class ModelCase:
         known = [flags for flags in found.values() if flags is not None]
         share = np.any(known, axis=0).reshape(sizes).mean(axis=(0, 1)) if known else np.full(sizes[2], np.nan)
         return float((weight * share).sum()), {"not_checked": ", ".join(unchecked)} if unchecked else {}
-
-    def _checked_latents(self, names: list[str]) -> list[str]:
-        """The model's continuous latents; ValueError without latents, or for a target that cannot be audited."""
-        from pymc.vartypes import discrete_types
-
-        latents = [rv for rv in self.model.free_RVs if rv.name not in names]
-        if not latents:
-            raise ValueError(
-                "the model has no latents besides its release: nothing is unknown to this reader. Make the target a "
-                f"random variable, for instance pm.Bernoulli({self.target!r}, 0.5)"
-            )
-        known = [*(rv.name for rv in latents), *(v.name for v in self.model.deterministics)]
-        if self.target not in known:
-            near = difflib.get_close_matches(self.target, known, 1)
-            hint = f"; did you mean target={near[0]!r}?" if near else f"; name one of {known} with target="
-            raise ValueError(f"target {self.target!r} is not in the model{hint}")
-        variable = self.model[self.target]
-        if variable.ndim:
-            raise ValueError(
-                f"target {self.target!r} has {variable.ndim} dimension{'s' * (variable.ndim > 1)}, and an audit is "
-                f'about one person: name one of its cells, for instance pm.Deterministic("in", {self.target}[0])'
-            )
-        return [rv.name for rv in latents if rv.dtype not in discrete_types]
 
     def _read(self, release: xr.Dataset, names: list[str]) -> dict[str, NDArray[Any]]:
         """What the model reads of these releases, under its own names; one number may be a vector of length one."""
@@ -182,12 +184,12 @@ class ModelCase:
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
         return Readings(release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the model")
 
-    def _sampled(self, names: list[str], continuous: bool, draws: int, seed: int, **how: Any) -> Readings:
+    def _sampled(self, names: list[str], kind: str, draws: int, seed: int, **how: Any) -> Readings:
         """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
-        from adversary.models.fitting import refit, refit_by_gibbs
+        from adversary.models.fitting import refit, refit_by_gibbs, weigh_releases
 
         settled = self._settled(names)
-        if settled and not continuous:
+        if settled and kind == "gibbs":
             raise ValueError(
                 f'engine "mcmc" moves one latent at a time and may not cross the exact release {settled[0]!r}: use '
                 '"exact" or "enumerate"'
@@ -197,7 +199,10 @@ class ModelCase:
         )
         told = (self.model, self._read(release, names), self.target)
         options: dict[str, Any] = {"rng": seed, "support": self.support, "settled": settled, **how}
-        fits = refit(*told, prior_rng=self.prior_seed, **options) if continuous else refit_by_gibbs(*told, **options)
+        if kind == "gibbs":
+            fits = refit_by_gibbs(*told, **options)
+        else:
+            fits = (weigh_releases if kind == "importance" else refit)(*told, prior_rng=self.prior_seed, **options)
         prior = Prior.from_chances(fits.before, fits.settled)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 

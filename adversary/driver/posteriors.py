@@ -2,7 +2,7 @@
 
 A table of releases becomes a law of log Bayes factors, and that the risk group of an audit. Where posteriors are Monte
 Carlo estimates, averages carry the error of the fits as well as that of simulated releases; where a fit failed, they
-are the word "unreliable" instead of a number.
+are the word "unreliable" instead of a number, and bounds that leave that release open.
 """
 
 from __future__ import annotations
@@ -172,17 +172,32 @@ class Readings:
         return result
 
     def _judged(self, summary: xr.Dataset) -> xr.Dataset:
-        """With its status; without numbers where some fit failed."""
-        failed = self.failed
+        """With its status, and bounds in which a release whose fit failed may be anything; no numbers where one did."""
+        failed, bounds = self.failed, self._between(summary)
         if failed:
             kept = [name for name in summary.data_vars if name in ("prior", "invariant_ratio")]
             summary = summary.assign(
                 {name: xr.full_like(summary[name], np.nan) for name in summary if name not in kept}
             )
-            share = f"fits of releases with a share of {failed:.3g} failed, tried twice"
+            share = f"fits of releases with a share of {failed:.3g} failed"
             summary = summary.assign_attrs(reason=f"{share} ({self.method}): {self.advice}")
         status = UNRELIABLE if failed else "ok"
-        return summary.assign(status=status, unreliable_mass=failed)
+        return summary.assign(status=status, unreliable_mass=failed).assign(bounds)
+
+    def _between(self, summary: xr.Dataset) -> dict[str, tuple[str, Floats, dict[str, str]]]:
+        """`lower` and `upper` (measure): averages in which the posterior of a failed release is anything in [0, 1]."""
+        failed, base = self.failed, self.prior.base
+        least = np.array([summary[name].item() if failed < 1.0 else 0.0 for name in MEASURES])
+        least[[0, 3, 4]] *= 1.0 - failed
+        most = least.copy()
+        most[[0, 3, 4]] += failed
+        for ends, at_zero in ((least, least[1]), (most, np.inf if failed else most[1])):
+            ends[1] = ends[0] / base if base > 0 else at_zero  # ratio and difference are those of the mean posterior
+            ends[2] = ends[0] - base
+        return {
+            name: ("measure", np.append(ends, summary["prior"].item()), {"direction": name})
+            for name, ends in (("lower", least), ("upper", most))
+        }
 
 
 def posterior_dataset(prior: float, present: Floats, out: Floats) -> xr.Dataset:

@@ -1,7 +1,8 @@
 """One call from a plan, a reader and a truth to the risk averaged over releases, with the bounds beside it.
 
-Three engines answer: `exact` (the recursion of `reader.inference`), `enumerate` (the PyMC model's own log probability
-summed over its states) and `mcmc` (the model sampled). They must agree. A reader may be a `pymc.Model` of one's own.
+Four engines answer: `exact` (the recursion of `reader.path`), `enumerate` (the PyMC model's own log probability summed
+over its states), `importance` (draws of its prior, weighed) and `mcmc` (the model sampled). They must agree. A reader
+may be a `pymc.Model` of one's own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Plan
 from adversary.reader.risk import DRAWS, cautions
 
-ENGINES = ("exact", "enumerate", "mcmc")
+ENGINES = ("exact", "enumerate", "importance", "mcmc")
 
 
 def audit(
@@ -65,8 +66,9 @@ def audit(
         An adversary is an `Adversary` or a `pymc.Model` with its release left free, under the names of `observed`
     guarantee : what was promised, one or a mapping of names; the plan's own privacy loss is always shown beside it
     failure : probability with which a bound that is not certain may fail
-    engine : "exact", "enumerate" or "mcmc". Of a model, "exact" enumerates where its latents are discrete and finite
-        and otherwise sums out the discrete ones and samples the continuous ones; "mcmc" samples in any case
+    engine : "exact", "enumerate", "importance" or "mcmc". Of a model, "exact" enumerates where its latents are discrete
+        and finite; otherwise it is "importance", which sums out the discrete ones as far as it can and weighs draws of
+        the others from their prior by every release; "mcmc" samples release by release
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
     support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
@@ -128,7 +130,7 @@ def audit(
     check_also(also, plans, alternatives, sensitivity)
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
-    promises = _named_guarantees(guarantee)
+    promises = named_guarantees(guarantee)
     work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
     more = FurtherGroups(tuple(also), by_name(alternatives or {}, readers, truths), profile, float(failure))
     swept: Groups = {}
@@ -217,7 +219,8 @@ def _check_options(readers: Mapping[Any, Any], target: str, support: Any, record
             raise ValueError(f"{name} is for a pymc.Model; an Adversary says so itself, got {given!r}")
 
 
-def _named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
+def named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
+    """Guarantees by the names under which they are shown."""
     named = dict(guarantee) if isinstance(guarantee, Mapping) else {None: guarantee} if guarantee is not None else {}
     for one in named.values():
         if not isinstance(one, Guarantee):

@@ -31,6 +31,7 @@ from pymc.vartypes import discrete_types
 
 from adversary._core import NAME, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
+from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
     Enumerated,
@@ -40,7 +41,6 @@ from .posteriors_to_rank import (
     likelihoods,
     listed_laws,
 )
-from .prior_predictive import PriorPredictive
 
 Arrays = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]

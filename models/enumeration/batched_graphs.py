@@ -30,9 +30,21 @@ def _soft_checks(graph: TensorVariable) -> TensorVariable:
     """Parameter checks become minus infinity, state by state: left as they are, one bad state would fail them all."""
     inputs = [i for i in graph_inputs([graph]) if not isinstance(i, Constant)]
     fgraph = FunctionGraph(inputs, [graph], clone=True, copy_inputs=False)
+    open_operations(fgraph)
+    return fgraph.outputs[0]
+
+
+def open_operations(fgraph: FunctionGraph) -> None:
+    """Put the inner graph of every operation that is one (logsumexp, a mixture's draw) in its place.
+
+    Failed parameter checks become minus infinity.
+
+    Parameters
+    ----------
+    fgraph : changed in place
+    """
     in2out(local_check_parameter_to_ninf_switch).rewrite(fgraph)
     in2out(_inlined, ignore_newtrees=False).rewrite(fgraph)
-    return fgraph.outputs[0]
 
 
 @node_rewriter([OpFromGraph])  # type: ignore[untyped-decorator]
@@ -42,7 +54,8 @@ def _inlined(fgraph: Any, node: Any) -> list[Variable]:
     inner = node.op.fgraph
     new: dict[Any, Any] = dict(zip(inner.inputs, node.inputs, strict=True))
     for part in inner.toposort():
-        inputs = [new.get(i, pt.constant(i.data, dtype=i.dtype) if isinstance(i, Constant) else i) for i in part.inputs]
+        fixed = {i: pt.constant(i.data, dtype=i.dtype) for i in part.inputs if isinstance(i, TensorConstant)}
+        inputs = [new.get(i, fixed.get(i, i)) for i in part.inputs]
         new |= zip(part.outputs, part.op.make_node(*inputs).outputs, strict=True)
     return [new[output] for output in inner.outputs]
 
@@ -96,10 +109,20 @@ def vectorized(
     inputs = truncated_graph_inputs(soft, ancestors_to_include=replaced)
     new: dict[Any, Any] = {i: replaced.get(i, i) for i in inputs}
     for node in toposort(soft, blockers=inputs):
-        batches = [new.get(i, i) for i in node.inputs]
-        outputs = _looked_up(node, batches) or _vectorize_node(node.op, node, *batches)
-        new |= zip(node.outputs, getattr(outputs, "outputs", outputs), strict=True)
+        new |= zip(node.outputs, vectorized_node(node, [new.get(i, i) for i in node.inputs]), strict=True)
     return [new[graph] for graph in soft]
+
+
+def vectorized_node(node: Any, batches: Sequence[Any]) -> list[Any]:
+    """Outputs of one operation whose inputs have more leading axes.
+
+    Parameters
+    ----------
+    node : the operation applied to one point
+    batches : its inputs, of one point or of many
+    """
+    outputs = _looked_up(node, batches) or _vectorize_node(node.op, node, *batches)
+    return list(getattr(outputs, "outputs", outputs))
 
 
 def _looked_up(node: Any, batches: Sequence[Any]) -> list[TensorVariable] | None:

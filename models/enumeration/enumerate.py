@@ -24,6 +24,7 @@ Support = Mapping[str, ArrayLike]
 
 LARGEST_GRID = 50_000_000
 """Joint states beyond which enumeration is refused."""
+_OPEN_ENDED = 128  # values of a latent without a largest one, as a guess
 _CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
 _INT32 = 2**31  # PyTensor wraps larger counts in silence
 
@@ -72,7 +73,8 @@ def enumerate_posterior(
     >>> round(enumerate_posterior(model, {"noisy": 1.5}).posterior.item(), 6)
     0.562177
     """
-    return compile_enumerator(model, tuple(observed), target, support)(observed)
+    found: xr.Dataset = compile_enumerator(model, tuple(observed), target, support)(observed)
+    return found
 
 
 def compile_enumerator(
@@ -81,7 +83,7 @@ def compile_enumerator(
     target: str | Sequence[str] = "in",
     support: Support | None = None,
     settled: Sequence[str] = (),
-) -> Enumerator:
+) -> Any:
     """Compile `enumerate_posterior` for the variables named in `observed`; call the result with their values, often.
 
     Supports and `pm.Data` bounds are read now; a compiled enumerator must not be shared between threads.
@@ -96,7 +98,10 @@ def compile_enumerator(
 
     Returns
     -------
-    Enumerator : a function of {name: value} that returns the Dataset of `enumerate_posterior`.
+    Enumerator : a function of {name: value} that returns the Dataset of `enumerate_posterior`. With latents that have
+        no largest value (Poisson, negative binomial, mixtures of them) a `GrowingEnumerator`, which cuts them where
+        less than 1e-12 of the posterior can lie beyond, and says how much at most in ``cut_mass`` instead of
+        ``edge_mass``.
 
     Raises
     ------
@@ -106,9 +111,19 @@ def compile_enumerator(
     from adversary.models.enumeration import graphs, supports
 
     support, names = dict(support or {}), [target] if isinstance(target, str) else list(target)
-    conditioned = graphs.condition(model, tuple(observed))
+    observed = tuple(observed)
+    conditioned = graphs.condition(model, observed)
     _check_names(names, conditioned, support)
     latents = {name: conditioned.model[name] for name in conditioned.latents}
+    open_ended = supports.unbounded(latents, support, conditioned.moving)
+    if open_ended:
+        from adversary.models.enumeration import tails
+
+        def build(values: Support) -> Enumerator:
+            run: Enumerator = compile_enumerator(model, observed, target, {**support, **values}, settled)
+            return run
+
+        return tails.growing(conditioned, open_ended, build)
     grid = Grid.over({name: supports.support_of(rv, support, conditioned.moving) for name, rv in latents.items()})
     moving = conditioned.moving
     ends = [supports.Ends.of(rv, support[name], moving) for name, rv in latents.items() if name in support]
@@ -126,6 +141,31 @@ def compile_enumerator(
         unchecked,
         len(unchecked) < len(ends) or not ends,
     )
+
+
+def is_enumerable(model: Any, observed: Iterable[str], support: Support | None = None) -> bool:
+    """Whether all latents are discrete, with finite supports and few enough joint states to go through.
+
+    Parameters
+    ----------
+    model, observed, support : as for `compile_enumerator`
+    """
+    from adversary.models.enumeration import graphs, supports
+
+    given = graphs.condition(model, tuple(observed), continuous=True)
+    if given.continuous:
+        return False
+    latents = {name: given.model[name] for name in given.latents}
+    open_ended = supports.unbounded(latents, support or {}, given.moving)
+    try:
+        rest = [n for n in latents if n not in open_ended]
+        axes = [supports.support_of(latents[name], support or {}, given.moving)[1] for name in rest]
+        if open_ended:
+            compile_enumerator(model, observed, [*given.latents][:1], support)
+    except ValueError:
+        return False
+    cells = sum(math.prod(shape) for shape, _ in open_ended.values())
+    return bool(math.prod(len(axis) for values in axes for axis in values) * _OPEN_ENDED**cells <= LARGEST_GRID)
 
 
 def _check_names(targets: list[str], conditioned: Any, support: Support) -> None:
@@ -289,7 +329,7 @@ class Enumerator:
     checked: bool = True
 
     def __call__(self, observed: Mapping[str, ArrayLike]) -> xr.Dataset:
-        batches, releases = self._batches(observed)
+        batches, releases = self.batches(observed)
         *masses, edge = self._log_masses(self.log_joint, batches, releases or 1)
         evidence = logsumexp(edge, axis=0)
         if not np.isfinite(evidence).all():
@@ -303,6 +343,11 @@ class Enumerator:
         for target, mass, prior in zip(self.targets, masses, priors[:-1], strict=True):
             variables |= self._described(target, target.pmf(mass), target.pmf(prior))
         return self._labelled(variables, releases, observed)
+
+    def log_evidence(self, observed: Mapping[str, ArrayLike]) -> Floats:
+        """Log evidence of every release, minus infinity where all states are impossible: (release,)."""
+        batches, releases = self.batches(observed)
+        return np.asarray(logsumexp(self._log_masses(self.log_joint, batches, releases or 1)[-1], axis=0))
 
     def _described(self, target: Marginal, posterior: xr.DataArray, prior: xr.DataArray) -> dict[str, xr.DataArray]:
         prior = prior[0] if self.same_prior else prior
@@ -324,7 +369,8 @@ class Enumerator:
         labels = [v["release"] for v in observed.values() if isinstance(v, xr.DataArray) and "release" in v.coords]
         return dataset.assign_coords(release=labels[0]) if labels else dataset
 
-    def _batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], int | None]:
+    def batches(self, observed: Mapping[str, ArrayLike]) -> tuple[list[NDArray[Any]], int | None]:
+        """Released values as arrays (1, release, *shape), and the number of releases; None for a single one."""
         if set(observed) != {slot.name for slot in self.slots}:
             raise ValueError(f"compiled for releases of {[slot.name for slot in self.slots]}, got {list(observed)}")
         pairs = [slot.batch(observed[slot.name]) for slot in self.slots]

@@ -18,6 +18,7 @@ import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from pymc.distributions.discrete import DiscreteUniformRV
 from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.mixture import _BaseMixtureRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.vartypes import discrete_types
 from pytensor.graph.basic import Variable
@@ -120,10 +121,46 @@ def _rule(node: Any) -> Rule | None:
     if kind is TabulatedRV:
         table, _, start = parameters
         return (lambda first, size: (first, first + size - 1)), [start, table.shape[-1]]
+    if isinstance(node.op, _BaseMixtureRV):
+        return _of_components([_rule(component.owner) for component in node.inputs[2:]])
     if kind not in _BOUNDS:
         return None
     count, bounds = _BOUNDS[kind]
     return bounds, parameters[:count]
+
+
+def _of_components(rules: Sequence[Rule | None]) -> Rule | None:
+    """Bounds of a mixture: those of all its components together."""
+    known = [rule for rule in rules if rule is not None]
+    if len(known) < len(rules):
+        return None
+
+    def bounds(*parameters: Any) -> tuple[Any, Any]:
+        left, ends = list(parameters), []
+        for one, own in known:
+            taken, left = left[: len(own)], left[len(own) :]
+            ends.append(one(*taken))
+        return np.min([np.min(low) for low, _ in ends]), np.max([np.max(high) for _, high in ends])
+
+    return bounds, [parameter for _, own in known for parameter in own]
+
+
+def unbounded(
+    latents: Mapping[str, TensorVariable], given: Mapping[str, ArrayLike], moving: Collection[Variable]
+) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Shape and smallest value of every latent whose law has no largest one.
+
+    Parameters
+    ----------
+    latents : by name
+    given, moving : as for `support_of`
+    """
+    found = {}
+    for name, rv in latents.items():
+        bounds = None if name in given else _bounds(rv, given, moving)
+        if bounds is not None and not np.isfinite(bounds[1]).all():
+            found[name] = (tuple(int(n) for n in _number(rv.shape)), int(np.min(bounds[0])))
+    return found
 
 
 def _within(bounds: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:

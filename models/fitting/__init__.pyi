@@ -8,3 +8,4 @@ from .histogram_gibbs import HistogramGibbs as HistogramGibbs
 from .margin_gibbs import MarginGibbs as MarginGibbs
 from .marginalised import Marginalised as Marginalised
 from .marginalised import Settings as Settings
+from .weighed_fits import weigh_releases as weigh_releases

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import LARGEST_DIVERGENCE, PerThread, diagnose
 from adversary._core import blocks as runner
+from adversary.models.importance import Importance
 
 from .fit_records import SUMMARY, Layout, Refits, estimate, labelled, release_axis_last, rows_of
-from .importance import Importance
 from .marginalised import Marginalised, Settings
 
 Floats = NDArray[np.float64]

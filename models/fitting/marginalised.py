@@ -21,8 +21,8 @@ from pytensor.graph.traversal import ancestors
 from scipy.special import logsumexp
 
 from adversary.models.enumeration import Conditioned, Grid, Marginal, Slot, batched, condition, summed, support_of
+from adversary.models.importance import Importance
 
-from .importance import Importance
 from .marginal_densities import compiled_sampler, latents_met, over_points, parted, restored
 from .prior_draws import Priors
 

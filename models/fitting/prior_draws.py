@@ -21,21 +21,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pymc.pytensorf import compile as compile_random
-from pymc.vartypes import discrete_types
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import graph_replace
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
-from pytensor.graph.traversal import ancestors, graph_inputs
-from pytensor.tensor.random.basic import BetaBinomialRV, BinomialRV
-from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
 from adversary._core import blocks
 from adversary.models.enumeration import NUMPY_MODE, Conditioned, summed, vectorized
+from adversary.models.importance import PriorPredictive
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -78,10 +69,10 @@ class Priors:
         """Draw the latents; ValueError where a law has no draws, as an improper one."""
         variables = [given.model[name] for name in (*given.latents, *given.continuous)]
         unconstrained = [_unconstrained(given, name) for name in given.continuous]
-        seeds = [int(seed) for seed in blocks.seed_sequence(rng).generate_state(2)]
+        seeds = blocks.seed_sequence(rng).spawn(2)
         try:
-            drawn = _one_by_one([*variables, *unconstrained], draws, seeds[0])
-            many = _many(given.model, unconstrained, seeds[1])
+            drawn = _drawn(given.model, [*variables, *unconstrained], draws, seeds[0])
+            many = _drawn(given.model, unconstrained, MANY, seeds[1]) if unconstrained else []
         except NotImplementedError as error:
             raise ValueError(
                 f"the model's latents cannot be drawn from their prior ({error}): give every latent a proper law"
@@ -225,51 +216,13 @@ def _shares(log_own: Floats, log_all: Floats, one: NDArray[np.bool_]) -> Floats:
     return np.asarray(np.where(np.isnan(shares), -np.inf, shares), dtype=np.float64)
 
 
-def _one_by_one(variables: Sequence[TensorVariable], draws: int, seed: int) -> list[NDArray[Any]]:
-    """Joint draws (draw, *shape), one world after another."""
-    inputs = [v for v in graph_inputs(list(variables)) if not isinstance(v, Constant)]
-    fgraph = FunctionGraph(inputs, list(variables), clone=True, copy_inputs=False)
-    in2out(_whole_trials).rewrite(fgraph)
-    drawn = pm.draw(list(fgraph.outputs), draws=draws, random_seed=seed, mode=NUMPY_MODE)
-    return [np.asarray(one) for one in drawn]
-
-
-@node_rewriter([BinomialRV, BetaBinomialRV])  # type: ignore[untyped-decorator]
-def _whole_trials(fgraph: Any, node: Any) -> list[Variable] | None:
-    """A number of trials stored as a real one, as `pm.Data` does, made whole: NumPy asks for it."""
-    del fgraph
-    trials, *others = node.op.dist_params(node)
-    if trials.dtype in discrete_types:
-        return None
-    return list(node.op.make_node(*node.inputs[:2], trials.astype("int64"), *others).outputs)
-
-
-def _many(model: pm.Model, variables: Sequence[TensorVariable], seed: int) -> list[NDArray[Any]]:
-    """`MANY` joint draws: all at once where every law that enters is a plain one, else one by one."""
-    met = set(ancestors(list(variables)))
-    random = [rv for rv in model.basic_RVs if rv in met]
-    generators = [v for v in met if isinstance(v.type, RandomType) and v.owner is None]
-    plain = all(isinstance(rv.owner.op, RandomVariable) for rv in random) and len(generators) == len(random)
-    if not variables or not plain:
-        return _one_by_one(variables, MANY, seed) if variables else []
-    roots = {rv: rv.type() for rv in random}
-    batches: dict[TensorVariable, TensorVariable] = {}
-
-    def batched(graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
-        rooted = graph_replace(list(graphs), roots, strict=False)
-        return vectorized(rooted, batches) if rooted and batches else rooted
-
-    for rv in random:
-        op = rv.owner.op
-        shape = [int(n) for n in pytensor.function([], rv.shape, mode=NUMPY_MODE, on_unused_input="ignore")()]
-        size = pt.constant(np.array([MANY, *shape[: rv.ndim - op.ndim_supp]], dtype=np.int64))
-        parameters = batched(op.dist_params(rv.owner))
-        if isinstance(op, BinomialRV | BetaBinomialRV):
-            parameters[0] = parameters[0].astype("int64")
-        batches[roots[rv]] = op.make_node(op.rng_param(rv.owner), size, *parameters).outputs[1].copy()
-    outputs = batched(variables)
-    drawn = compile_random([], outputs, random_seed=seed, mode=NUMPY_MODE, on_unused_input="ignore")()
-    return [np.asarray(one) for one in drawn]
+def _drawn(
+    model: pm.Model, graphs: Sequence[TensorVariable], draws: int, seed: np.random.SeedSequence
+) -> list[NDArray[Any]]:
+    """Joint draws (draw, *shape) of graphs of a model's variables."""
+    named = {str(i): graph for i, graph in enumerate(graphs)}
+    found, _ = PriorPredictive.of(model, (), named).draw(draws, np.random.default_rng(seed))
+    return [found[name] for name in named]
 
 
 def _tensor(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:

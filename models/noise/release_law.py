@@ -6,7 +6,7 @@ one, is asked for its own `log_prob` and `sample`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, singledispatch
 from typing import Any
 
@@ -19,6 +19,8 @@ from pytensor.graph.replace import _vectorize_node
 from pytensor.tensor.variable import TensorVariable
 
 from adversary.privacy import mechanisms
+from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.losses import PrivacyLoss, composed
 
 from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
 from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
@@ -26,7 +28,15 @@ from .noise_sums import DiscreteGaussianSum, GeometricSum, LaplaceSum
 Law = Callable[..., TensorVariable]
 
 
-def released(name: str, mechanism: mechanisms.Mechanism, value: Any, count: int = 1, **kwargs: Any) -> TensorVariable:
+def released(
+    name: str,
+    mechanism: mechanisms.Mechanism,
+    value: Any,
+    count: int = 1,
+    *,
+    cells: int | None = None,
+    **kwargs: Any,
+) -> TensorVariable:
     """The release of `value` plus `count` independent noises of `mechanism`, as a variable of the model in context.
 
     Parameters
@@ -39,6 +49,9 @@ def released(name: str, mechanism: mechanisms.Mechanism, value: Any, count: int 
         The true value, or the sum of `count` true values.
     count : int
         How many noises the release carries; 0 publishes the value itself.
+    cells : int, optional
+        Cells of the release that one person's record moves: those the noise was calibrated for if they are more than
+        one, otherwise all of them, unless given. It changes no law; `released_loss` reads it.
     **kwargs
         Passed to the distribution: `dims`, `shape`, `observed`.
 
@@ -48,7 +61,45 @@ def released(name: str, mechanism: mechanisms.Mechanism, value: Any, count: int 
     >>> with pm.Model() as model:
     ...     noisy = released("noisy", mechanisms.Geometric(epsilon=1.0), pm.Poisson("count", np.float64(3)))
     """
-    return law(mechanism, value, count)(name, **kwargs)
+    variable = law(mechanism, value, count)(name, **kwargs)
+    variable.tag.mechanism = (mechanism, int(count), cells)
+    return variable
+
+
+def released_loss(model: pm.Model, names: Iterable[str], records: int = 1) -> PrivacyLoss | NoPrivacy:
+    """The privacy loss of released variables together, as far as their mechanisms are known.
+
+    Parameters
+    ----------
+    model : pymc.Model
+    names : released variables
+    records : people whose records change, each by the sensitivity the noise was calibrated for, all in one direction
+
+    Returns
+    -------
+    Composed loss of all of them; `NoPrivacy` where one was not made by `released`, or carries no noise.
+
+    Examples
+    --------
+    >>> from adversary.privacy import mechanisms
+    >>> with pm.Model() as model:
+    ...     noisy = released("noisy", mechanisms.Geometric(epsilon=0.5), pm.Poisson("count", np.float64(3)))
+    >>> round(released_loss(model, ["noisy"], 2).epsilon(0.0), 12)
+    1.0
+    """
+    losses = []
+    for name in names:
+        found = getattr(model[name].tag, "mechanism", None)
+        if found is None or not found[1] or found[0].is_exact:
+            return NoPrivacy()
+        mechanism, count, cells = found
+        sensitivity, calibrated = mechanism.calibration
+        if cells is None:
+            shape = model[name].shape.eval() if model[name].ndim else ()
+            cells = calibrated if calibrated > 1 else int(np.prod(shape))
+        noise = mechanism if count == 1 else mechanism.total(count)
+        losses.append(noise.privacy_loss(sensitivity * records, cells))
+    return composed(losses)
 
 
 def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:

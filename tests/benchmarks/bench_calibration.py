@@ -19,9 +19,9 @@ from pymc.pytensorf import compile as compile_random
 
 import adversary as adv
 from adversary import models
-from adversary.models.calibration.prior_predictive import PriorPredictive
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.importance import PriorPredictive
 from tests.benchmarks.stopwatch import median_seconds
 
 PLAN = adv.Plan(

@@ -181,7 +181,7 @@ def test_records_of_a_model_are_what_one_says() -> None:
     np.testing.assert_allclose(bound["posterior"], promise.group(3).posterior_bounds(0.3, failure=0.05), rtol=1e-12)
 
 
-def test_support_makes_an_infinite_latent_finite() -> None:
+def test_an_infinite_latent_is_cut_where_nothing_is_lost_or_where_one_says() -> None:
     with pm.Model() as model:
         present = pm.Bernoulli("in", np.float64(0.3))
         others = pm.Poisson("others", np.float64(1.2))
@@ -189,8 +189,7 @@ def test_support_makes_an_infinite_latent_finite() -> None:
         noise.released("sibling_sum[block]", TWO.levels[0].mechanism, others, 1)
         noise.released("noisy[tract]", TWO.levels[1].mechanism, present + others)
     reader = adv.Adversary(0.3, 0, {"tract": adv.Others(st.poisson(1.2))})
-    with pytest.raises(ValueError, match=r"latent 'others' has no finite support.*pm\.Truncated.*support="):
-        adv.audit(TWO, model, TRUTH)
+    agree(adv.audit(TWO, model, TRUTH), adv.audit(TWO, reader, TRUTH))
     tree = adv.audit(TWO, model, TRUTH, support={"others": range(30)})
     agree(tree, adv.audit(TWO, reader, TRUTH))
     assert float(tree["exact"]["edge_mass"].max()) < 1e-12
@@ -346,7 +345,11 @@ def block(name: str, **options: Any) -> Any:
             {"target": "k"},
             "must be 0 or 1.*0, 1, 2",
         ),
-        (build(block("noisy"), lambda x: pm.Poisson("k", 2.0)), {}, "'k' has no finite support.*pm.Truncated"),
+        (
+            build(block("noisy"), lambda x: pm.Potential("p", -0.1 * pm.Poisson("k", 2.0))),
+            {},
+            "'p' depends on a latent without a finite support.*pm.Truncated",
+        ),
         (build(block("noisy")), {"truth": {"block": 1}}, "truth must say whether the target is in: add 'in' = 1 or 0"),
     ],
 )
@@ -394,6 +397,23 @@ def test_what_is_made_from_a_release_may_use_it() -> None:
     odds = 0.3 / 0.7 * law[1] / law[0] * np.exp(0.4)
     assert float(found.posterior) == pytest.approx(odds / (1 + odds), abs=1e-12)
     assert float(found.prior) == pytest.approx(0.3, abs=1e-12)
+
+
+def test_a_continuous_target_is_weighed_and_not_fitted() -> None:
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2.0, 1.0)
+        pm.Deterministic("high", (rate > 1).astype("int64"))
+        noise.released("noisy", ONE.levels[0].mechanism, pm.Bernoulli("in", rate / (1 + rate)))
+    truth, options = {"block": 1, "high": 1}, {"target": "high", "draws": 10, "rng": 1, "progress": False}
+    tree = adv.audit(ONE, model, truth, **options)
+    x = np.linspace(0, 60, 600_001)
+    parts = [(st.gamma(2).pdf(x) * p * (x > 1)).sum() for p in (x / (1 + x), 1 / (1 + x))]
+    whole = [(st.gamma(2).pdf(x) * p).sum() for p in (x / (1 + x), 1 / (1 + x))]
+    seen = np.exp(ONE.levels[0].mechanism.log_prob(tree["release"]["noisy"].values, np.array([1, 0])))
+    off = tree["estimate"]["posterior"].values - (seen @ parts) / (seen @ whole)
+    assert (np.abs(off) < 4 * tree["estimate"]["mcse"].values).all()
+    with pytest.raises(ValueError, match=r"target high depends on the continuous latent 'rate'.*pm\.Bernoulli"):
+        adv.audit(ONE, model, truth, engine="mcmc", **options)
 
 
 def test_an_impossible_release_is_said_to_be_impossible() -> None:
@@ -518,7 +538,7 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
     for name in SCALARS[1:]:
         assert np.isnan(risk[name])
     assert np.isnan(risk["mcse"].sel(measure="posterior_mean"))
-    assert re.search('share of 1 failed, tried twice.*engine "enumerate" needs no draws', tree["risk"].attrs["reason"])
+    assert re.search('share of 1 failed .*engine "enumerate" needs no draws', tree["risk"].attrs["reason"])
     estimate = tree["estimate"].sel(adversary="swept")
     assert set(estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(estimate["posterior"]).all()
@@ -558,7 +578,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
         noise.released("noisy[tract]", plan.levels[1].mechanism, present + others)
     twin = adv.Adversary(0.5, 0, {"tract": adv.Others(st.nbinom(3, 0.5))})
     truth = {"block": 1, "tract": 4, "in": 1}
-    options: dict[str, Any] = {"rng": 1, "draws": 60, "progress": False, "store": tmp_path}
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 60, "progress": False, "store": tmp_path}
     tree = adv.audit(plan, model, truth, **options)
     exact = twin.posterior(plan, tree["release"].to_dataset()[["noisy", "sibling_sum"]])
     off = (tree["estimate"]["posterior"].values - exact["posterior"].values) / tree["estimate"]["mcse"].values
@@ -577,17 +597,8 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert len(list(tmp_path.glob("*.npy"))) == -(-tree["release"].sizes["release"] // fit_releases.BLOCK)
 
 
-def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With side data too: the survey moves the rate and the target. Fits themselves are stood in for."""
-
-    def no_fit(fitter: Marginalised, *arguments: Any) -> dict[str, Any]:
-        told = {"posterior": 0.5, "complement": 0.5, "mcse": 0.01, "ess": 500.0, "passed": 1.0}
-        return {
-            name: np.zeros(shape) for name, shape in fit_releases._layout(fitter, fit_releases.FITS).shapes.items()
-        } | told
-
-    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
-    monkeypatch.setattr(fit_releases, "fit_twice", no_fit)
+def test_a_weighed_model_has_one_prior_whatever_the_truth_and_the_plan() -> None:
+    """With side data too: the survey moves the rate and the target."""
     with pm.Model() as model:
         rate = pm.Beta("rate", 1.5, 4.0)
         present = pm.Bernoulli("in", rate)
@@ -596,17 +607,12 @@ def test_a_sampled_model_has_one_prior_whatever_the_truth_and_the_plan(monkeypat
         noise.released("noisy", ONE.levels[0].mechanism, present + others)
     truths = {"in": {"block": 2, "in": 1}, "out": {"block": 1, "in": 0}}
     plans = {"a": ONE, "b": adv.Plan([adv.Level("block", DG(0.6))])}
-    options: dict[str, Any] = {"rng": 1, "draws": 4, "progress": False}
-    tree = adv.audit(plans, model, truths, **options)
+    tree = adv.audit(plans, model, truths, rng=1, draws=4, progress=False)
     prior = tree["risk"]["prior"].values
     assert prior.shape == (2, 2)
     assert len(np.unique(prior)) == 1
-    ratio = tree["estimate"]["ratio"].values
-    assert len(np.unique(ratio[np.isfinite(ratio)])) == 1
     survey, before = st.poisson([1, 2]).pmf(4), 1.5 / 5.5
     exact = before * survey[1] / (before * survey[1] + (1 - before) * survey[0])
     error = tree["risk"]["mcse"].sel(measure="prior").values.max()
-    assert 0 < error < 0.003
+    assert 0 < error < 0.006
     assert abs(prior[0, 0] - exact) < 4 * error
-    assert tree["sample_stats"]["draw"].equals(tree["posterior"]["draw"])
-    assert tree["sample_stats"]["chain"].equals(tree["posterior"]["chain"])

@@ -19,8 +19,8 @@ from scipy.stats import invgamma, norm
 from adversary import models
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import NormalInverseGamma
-from adversary.models.calibration.prior_predictive import PriorPredictive
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.importance import PriorPredictive
 from adversary.models.summaries import bounded_data
 from adversary.models.summaries.bounded_data import LEAST_MASS, Statistics, bounded, released_statistics
 from adversary.models.summaries.density_operations import gamma_laplace, log_gammainc, normal_laplace

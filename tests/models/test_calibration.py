@@ -22,15 +22,11 @@ from adversary import models
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.regression.sufficient_statistics import RegressionRelease
 from adversary.models import noise
-from adversary.models.calibration import (
-    posteriors_to_rank,
-    prior_predictive,
-    simulation_based,
-)
+from adversary.models.calibration import posteriors_to_rank, simulation_based
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, Sampled, as_law, posterior_of
-from adversary.models.calibration.prior_predictive import PriorPredictive
 from adversary.models.calibration.simulation_based import calibrate, uniformity
 from adversary.models.fitting.marginalised import Settings
+from adversary.models.importance import PriorPredictive, smoothing, truths, weighed_prior, worlds
 from adversary.models.stories.tabulated import Tabulated
 from adversary.privacy.invariants.span_noise import SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
@@ -444,7 +440,9 @@ def test_bad_arguments_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [simulation_based, posteriors_to_rank, prior_predictive], ids=lambda module: module.__name__
+    "module",
+    [simulation_based, posteriors_to_rank, worlds, truths, smoothing, weighed_prior],
+    ids=lambda module: module.__name__,
 )
 def test_examples_run(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from adversary.models import noise
 from adversary.models.fitting import fit_releases
-from adversary.models.fitting.importance import LARGEST_KHAT, Importance
 from adversary.models.fitting.marginalised import Marginalised, Settings
+from adversary.models.importance import LARGEST_KHAT, Importance
 from adversary.privacy.mechanisms.integers import Geometric
 
 NOISE = Geometric(0.1)

@@ -15,9 +15,9 @@ from scipy.special import gammaln
 
 import adversary as adv
 from adversary import models
-from adversary.models.calibration.prior_predictive import PriorPredictive
 from adversary.models.enumeration.supports import support_of
 from adversary.models.fitting import margin_gibbs
+from adversary.models.importance import PriorPredictive
 from adversary.models.stories import invariant_table
 from adversary.models.stories.free_cells import FreeCells
 from adversary.privacy.invariants.span_noise import KNorm, SpanGaussian

@@ -219,7 +219,7 @@ def test_side_data_that_leave_no_draws_are_refused() -> None:
 
 
 @pytest.mark.parametrize("build", [depending_scales, unknown_rate])
-def test_draws_made_at_once_follow_the_law_of_those_made_one_by_one(build: Any) -> None:
+def test_few_draws_and_many_follow_one_law(build: Any) -> None:
     priors = Priors.of(condition(build(), NAMES if build is unknown_rate else ("noisy",), continuous=True), 5)
     for name, few in priors.values.items():
         many = priors.many[name]

@@ -12,7 +12,7 @@ from pymc.model.transform.conditioning import remove_value_transforms
 from scipy import stats
 
 from adversary.analyst import regression as reg
-from adversary.models.calibration.prior_predictive import PriorPredictive
+from adversary.models.importance import PriorPredictive
 from adversary.models.summaries.regression_model import log_normal_mass, regression
 
 X, Y = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.4, 0.9])

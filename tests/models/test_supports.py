@@ -10,8 +10,10 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 
+from adversary import DiscreteGaussian
 from adversary.models.enumeration import batched_graphs, supports
 from adversary.models.enumeration.enumerate import enumerate_posterior
+from adversary.models.noise import released
 
 
 def bounds(build: Any) -> tuple[int, int]:
@@ -180,3 +182,48 @@ def test_the_other_latents_are_checked_where_one_cannot_be() -> None:
     mass = edges(build, {"x": range(3), "y": range(3)})
     assert mass.attrs["not_checked"] == "x"
     assert mass.item() == pytest.approx(st.poisson.pmf(2, 3) / st.poisson.cdf(2, 3), abs=1e-12)
+
+
+# Latents without a largest value, cut where nothing is lost
+
+
+@pytest.mark.parametrize(
+    ("build", "law"),
+    [
+        (lambda: pm.ZeroInflatedPoisson("x", 0.6, 3.0), 0.6 * st.poisson.pmf(np.arange(1500), 3.0)),
+        (lambda: pm.NegativeBinomial("x", alpha=0.4, mu=3.0), st.nbinom.pmf(np.arange(1500), 0.4, 0.4 / 3.4)),
+        (lambda: pm.Geometric("x", 0.2), st.geom.pmf(np.arange(1500), 0.2)),
+        (
+            lambda: pm.Poisson("x", pt.switch(pm.Bernoulli("dense", 0.25), 40.0, 2.0)),
+            0.75 * st.poisson.pmf(np.arange(1500), 2.0) + 0.25 * st.poisson.pmf(np.arange(1500), 40.0),
+        ),
+    ],
+    ids=["zero-inflated", "heavy", "geometric", "two rates"],
+)
+def test_an_unbounded_latent_reaches_as_far_as_its_releases_need(build: Any, law: Any) -> None:
+    """Also a release far out, where the tail of the prior is all there is."""
+    law, continuous = law + (1.0 - law.sum()) * (np.arange(law.size) == 0), law[0] > 0.6
+    with pm.Model() as model:
+        count = pm.Bernoulli("in", 0.4) + build()
+        if continuous:
+            pm.Laplace("noisy", count, 1.5)
+        else:
+            released("noisy", DiscreteGaussian(1.5), count)
+    noisy = np.array([-1, 2, 30, 120])
+    found = enumerate_posterior(model, {"noisy": noisy})
+    k, noise = np.arange(law.size), st.laplace(scale=1.5) if continuous else None
+    for y, posterior, cut in zip(noisy, found["posterior"].values, found["cut_mass"].values, strict=True):
+        log_p = [noise.logpdf(y - k - i) if noise else DiscreteGaussian(1.5).log_prob(y, k + i) for i in (0, 1)]
+        joint = [p * law @ np.exp(one - log_p[0].max()) for p, one in zip((0.6, 0.4), log_p, strict=True)]
+        assert posterior == pytest.approx(joint[1] / sum(joint), rel=1e-6 if cut > 1e-15 else 1e-7)
+        assert 0 <= cut <= 1e-12
+    assert "edge_mass" not in found
+
+
+def test_a_potential_that_may_favour_any_number_is_refused() -> None:
+    with pm.Model() as model:
+        x = pm.Poisson("x", 2.0)
+        pm.Potential("tilt", 0.5 * x)
+        pm.Normal("noisy", pm.Bernoulli("in", 0.4) + x, 1.0)
+    with pytest.raises(ValueError, match="'tilt' depends on a latent without a finite support"):
+        enumerate_posterior(model, {"noisy": 1.0})

@@ -6,9 +6,9 @@ its parameters and to its size, so that a thousand worlds cost little more than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pymc as pm
@@ -16,15 +16,21 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.pytensorf import compile as compile_random
 from pymc.pytensorf import reseed_rngs
+from pymc.vartypes import discrete_types
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.traversal import ancestors, graph_inputs
+from pytensor.scan.op import Scan
+from pytensor.tensor.random.basic import BetaBinomialRV, BinomialRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import NUMPY_MODE, summed, vectorized
+from adversary.models.enumeration import NUMPY_MODE, open_operations, summed, vectorized_node
 from adversary.models.stories import TabulatedRV
 
 Draws = dict[str, NDArray[Any]]
@@ -67,15 +73,22 @@ class PriorPredictive:
     rejects: bool
 
     @classmethod
-    def of(cls, model: pm.Model, names: Iterable[str]) -> PriorPredictive:
-        """Compile the draws of the variables named, random or deterministic."""
-        wanted = {name: model[name] for name in names}
-        terms = [*model.potentials, *_relative_masses(model.basic_RVs)]
-        inputs = [v for v in ancestors([*model.basic_RVs, *wanted.values()]) if isinstance(v.type, RandomType)]
+    def of(cls, model: pm.Model, names: Iterable[str], graphs: Mapping[str, TensorVariable] | None = None) -> Self:
+        """Compile the draws of the variables named, random or deterministic, and of further graphs of them.
+
+        Where further graphs are given no draw is rejected: who asks for these weighs the draws.
+        """
+        wanted = {name: model[name] for name in names} | dict(graphs or {})
+        terms = [] if graphs is not None else [*model.potentials, *_relative_masses(model.basic_RVs)]
+        outputs = list(wanted.values())
+        inputs = [v for v in ancestors([*outputs, *terms]) if isinstance(v.type, RandomType)]
         generators = tuple({v: None for v in inputs if isinstance(v, SharedVariable)})
-        make = _all_at_once if _known_laws(model, inputs) else _one_by_one
         shapes = {name: _shape(variable) for name, variable in wanted.items()}
-        return cls(shapes, make(model, list(wanted.values()), terms), generators, bool(terms))
+        try:
+            sampler = _all_at_once(outputs, terms)
+        except NotImplementedError:
+            sampler = _one_by_one(outputs, terms)
+        return cls(shapes, sampler, generators, bool(terms))
 
     def draw(self, worlds: int, rng: np.random.Generator) -> tuple[Draws, float]:
         """So many independent worlds, arrays (worlds, *shape), and the share of those proposed that was accepted."""
@@ -111,12 +124,6 @@ class PriorPredictive:
         return {name: value[keep] for name, value in zip(self.shapes, values, strict=True)}
 
 
-def _known_laws(model: pm.Model, generators: Sequence[Any]) -> bool:
-    """Whether everything random is a variable of the model with a plain law, not a graph of other laws."""
-    plain = all(isinstance(rv.owner.op, RandomVariable) for rv in model.basic_RVs)
-    return plain and len({v for v in generators if v.owner is None}) == len(model.basic_RVs)
-
-
 def _number(graph: TensorVariable) -> NDArray[Any]:
     return np.asarray(compile_random([], graph, mode=NUMPY_MODE, on_unused_input="ignore")())
 
@@ -140,38 +147,87 @@ def _relative_masses(variables: Sequence[TensorVariable]) -> list[TensorVariable
     return terms
 
 
-def _all_at_once(model: pm.Model, outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
-    """Each variable with a leading axis of worlds in its size and, where these vary, in its parameters."""
-    worlds = pt.lscalar("worlds")
-    roots = {rv: rv.type() for rv in model.basic_RVs}
-    batches: dict[TensorVariable, TensorVariable] = {}
+def _all_at_once(outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
+    """Each draw with a leading axis of worlds in its size and, where these vary, in its parameters.
 
-    def batched(graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
-        rooted = graph_replace(list(graphs), roots, strict=False)
-        return vectorized(rooted, batches) if rooted and batches else rooted
+    Laws that are graphs of other laws (mixtures, truncations) are opened first.
 
-    def spread(graph: TensorVariable, ndim: int) -> TensorVariable:
-        return pt.repeat(graph[None], worlds, axis=0) if graph.ndim == ndim else graph
+    Raises
+    ------
+    NotImplementedError : a law cannot be drawn so
+    """
+    worlds, graphs = pt.lscalar("worlds"), [*outputs, *terms]
+    fgraph = FunctionGraph(_inputs(graphs), graphs, clone=True, copy_inputs=False)
+    in2out(_whole_trials).rewrite(fgraph)
+    open_operations(fgraph)
+    new: dict[Any, Any] = {}
+    for node in fgraph.toposort():
+        batches = [new.get(i, i) for i in node.inputs]
+        if isinstance(node.op, RandomVariable):
+            made = _drawn(node, batches, worlds)
+        elif not any(i in new for i in node.inputs):
+            continue
+        elif isinstance(node.op, OpFromGraph | Scan):
+            raise NotImplementedError(f"{node.op} cannot be drawn for many worlds at once")
+        else:
+            made = vectorized_node(node, batches)
+        new |= zip(node.outputs, made, strict=True)
 
-    for rv in model.basic_RVs:
-        node = rv.owner
-        shape = _shape(rv)[: rv.ndim - node.op.ndim_supp]
-        size = pt.stack([worlds, *map(np.int64, shape)])
-        draw = node.op.make_node(node.op.rng_param(node), size, *batched(node.op.dist_params(node)))
-        batches[roots[rv]] = draw.outputs[1].copy()  # some operations take the node of their input for its one output
-    values = [spread(batch, v.ndim) for v, batch in zip(outputs, batched(outputs), strict=True)]
-    weights = [spread(batch, v.ndim) for v, batch in zip(terms, batched(terms), strict=True)]
-    weight = sum((w.reshape((worlds, -1)).sum(axis=1) for w in weights), start=pt.zeros(worlds, dtype="float64"))
-    sampler: Sampler = compile_random([worlds], [*values, weight], mode=NUMPY_MODE, on_unused_input="ignore")
+    def spread(graph: TensorVariable) -> TensorVariable:
+        found = new.get(graph, graph)
+        return found if found.ndim > graph.ndim else pt.repeat(graph[None], worlds, axis=0)
+
+    values = [spread(graph) for graph in fgraph.outputs]
+    weights = [value.reshape((worlds, -1)).sum(axis=1) for value in values[len(outputs) :]]
+    weight = sum(weights, start=pt.zeros(worlds, dtype="float64"))
+    sampler: Sampler = compile_random(
+        [worlds], [*values[: len(outputs)], weight], mode=NUMPY_MODE, on_unused_input="ignore"
+    )
     return sampler
 
 
-def _one_by_one(model: pm.Model, outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
-    """World after world, where a law is a graph of other laws (mixtures, truncations): slow, and the same law."""
-    del model
-    function = compile_random([], [*outputs, summed(terms)], mode=NUMPY_MODE)
+def _drawn(node: Any, batches: Sequence[Any], worlds: TensorVariable) -> list[Any]:
+    """The outputs of a draw, its generator and its value, for all worlds."""
+    op, value = node.op, node.outputs[1]
+    shape = _shape(value)[: value.ndim - op.ndim_supp]
+    size = pt.stack([worlds, *map(np.int64, shape)])
+    rng, _, *parameters = batches
+    aligned = [
+        _aligned(p, value.ndim - op.ndim_supp + n + 1) if p.ndim > old.ndim else p
+        for p, old, n in zip(parameters, node.inputs[2:], op.ndims_params, strict=True)
+    ]
+    next_rng, drawn = op.make_node(rng, size, *aligned).outputs
+    return [next_rng, drawn.copy()]  # some operations take the node of their input for its one output
+
+
+def _aligned(parameter: TensorVariable, ndim: int) -> TensorVariable:
+    """A parameter (worlds, ...) of a draw of more dimensions: the axis of worlds stays first."""
+    missing = ndim - parameter.ndim
+    return parameter.reshape((parameter.shape[0], *([1] * missing), *parameter.shape[1:])) if missing > 0 else parameter
+
+
+def _one_by_one(outputs: list[TensorVariable], terms: list[TensorVariable]) -> Sampler:
+    """World after world, where a law cannot be drawn for many worlds at once: slow, and the same law."""
+    fgraph = FunctionGraph(_inputs([*outputs, *terms]), [*outputs, *terms], clone=True, copy_inputs=False)
+    in2out(_whole_trials).rewrite(fgraph)
+    values, parts = fgraph.outputs[: len(outputs)], fgraph.outputs[len(outputs) :]
+    function = compile_random([], [*values, summed(parts)], mode=NUMPY_MODE, on_unused_input="ignore")
 
     def sampler(worlds: int) -> list[NDArray[Any]]:
         return [np.array(values) for values in zip(*(function() for _ in range(worlds)), strict=True)]
 
     return sampler
+
+
+@node_rewriter([BinomialRV, BetaBinomialRV])  # type: ignore[untyped-decorator]
+def _whole_trials(fgraph: Any, node: Any) -> list[Variable] | None:
+    """A number of trials stored as a real one, as `pm.Data` does, made whole: NumPy asks for it."""
+    del fgraph
+    trials, *others = node.op.dist_params(node)
+    if trials.dtype in discrete_types:
+        return None
+    return list(node.op.make_node(*node.inputs[:2], trials.astype("int64"), *others).outputs)
+
+
+def _inputs(graphs: Sequence[TensorVariable]) -> list[Any]:
+    return [v for v in graph_inputs(graphs) if not isinstance(v, Constant)]

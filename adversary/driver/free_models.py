@@ -1,0 +1,252 @@
+"""Any `pymc.Model` as an adversary, and as what makes the releases: no plan, released variables of any kind and shape.
+
+The same answer as an audit of a plan has. What the truth names is held in the model, what it leaves open is drawn from
+its conditional law, and the releases from the model's own; or a function of the user's makes them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import NAME, blocks, check_probability, check_whole, dask_address
+from adversary.driver.case import Bounds, from_fits, groups_of
+from adversary.driver.model_case import FITS, is_model, latents_of
+from adversary.driver.posteriors import Prior, Readings, first_of_each, posterior_dataset
+from adversary.driver.run_audit import named_guarantees
+from adversary.privacy import Guarantee
+from adversary.privacy.losses import PrivacyLoss
+from adversary.reader.risk import DRAWS
+
+Simulator = Callable[[np.random.Generator, int], Mapping[str, ArrayLike]]
+
+ENGINES = ("exact", "enumerate", "importance", "mcmc")
+
+
+def audit_model(
+    model: Any,
+    truth: Mapping[str, Any],
+    *,
+    released: str | Iterable[str] | None = None,
+    target: str = "in",
+    guarantee: Guarantee | Mapping[str, Guarantee] | None = None,
+    records: int = 1,
+    failure: float = 0.05,
+    engine: str = "exact",
+    support: Mapping[str, ArrayLike] | None = None,
+    simulate: Simulator | None = None,
+    draws: int | None = None,
+    rng: Any = None,
+    progress: bool = True,
+    store: Any = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> xr.DataTree:
+    """What the adversary who believes a model learns about its target, averaged over releases of a truth.
+
+    Parameters
+    ----------
+    model : pymc.Model with its released variables left free. They may be of any number, shape and kind
+    truth : values by name: of the target, and of as many latents and deterministics as are to be held. The others are
+        drawn from their law given these and the side data observed in the model
+    released : names of the released variables; unless given every variable called noisy, sibling_sum or siblings, alone
+        or with a level, as in "noisy[block]"
+    target : a latent or Deterministic with values 0 and 1
+    guarantee : what was promised, one or a mapping of names. Beside it stands the loss of the model's own mechanisms,
+        composed, where all releases were made by `models.noise.released`
+    records : number of people whose records differ between the two hypotheses
+    failure : probability with which a bound that is not certain may fail
+    engine : "exact" enumerates where all latents are discrete and finite; otherwise, and with "importance", discrete
+        latents are summed out as far as they can be and draws of the others weighed by every release. "enumerate" adds
+        up states or refuses, "mcmc" samples release by release
+    support : values of latents without a finite support of their own
+    simulate : makes the releases instead of the model: a function of (generator, number of releases) that returns
+        arrays (release, *shape) by name
+    draws : number of simulated releases. Unless given 20,000 where states are enumerated, and otherwise 1,000
+    rng : seed
+    progress, store, scheduler, workers : as for `audit`; the last three are for releases fitted by nutpie
+
+    Returns
+    -------
+    DataTree with groups `release` (the released variables and `weight`), `exact` or `estimate` (posterior, log_odds and
+    ratio per release; estimates with mcse, ess, k_hat and status), `risk`, `bound`, and `posterior` and `prior` draws
+    where there are any: as `audit` returns them.
+
+    Raises
+    ------
+    ValueError, TypeError : naming the argument, the rule and the value
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from adversary import DiscreteGaussian, models
+    >>> with pm.Model() as model:
+    ...     sick = pm.Bernoulli("in", np.float64(0.1))
+    ...     others = pm.Binomial("others", 20, np.float64(0.1))
+    ...     noisy = models.noise.released("noisy", DiscreteGaussian(1.0), sick + others)
+    >>> tree = audit_model(model, {"in": 1}, draws=1000, rng=1)
+    >>> round(float(tree["risk"]["posterior_mean"]), 2), tree["bound"]["status"].values.tolist()
+    (0.13, ['holds'])
+    """
+    from adversary.models.enumeration import released_names
+
+    if not is_model(model):
+        raise TypeError(f"model must be a pymc.Model, got {model!r}")
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {ENGINES}, got {engine!r}")
+    check_probability("failure", failure)
+    check_whole("records", records, minimum=1)
+    names = list(released_names(model, released))
+    case = _Free(model, names, target, int(records), support or {})
+    side = case.side_of(truth)
+    way = case.way(engine)
+    size = (DRAWS if way == "enumerate" else FITS) if draws is None else int(check_whole("draws", draws, minimum=1))
+    prior_seed, release_seed, fit_seed = blocks.seed_sequence(rng).spawn(3)
+    generator = np.random.default_rng(release_seed)
+    data = case.simulated(truth, simulate, size, generator)
+    first, place = first_of_each([np.asarray(array, np.float64).reshape(size, -1) for array in data.values()])
+    share = np.bincount(place) / size
+    weight = xr.DataArray(share, dims="release", attrs={"direction": "estimate", "mass": 1.0})
+    once = {name: array[first] for name, array in data.items()}
+    release = case.labelled(once)
+    with dask_address(scheduler, workers) as address:
+        how = {"progress": progress, "store": store, "scheduler": address}
+        readings = case.readings(way, once, release, weight, side, size, prior_seed, fit_seed, how)
+    bounds = Bounds(_Recognised(model, tuple(names)), int(records), int(records), float(failure))
+    table = bounds.table(named_guarantees(guarantee), readings.law, readings)
+    groups = groups_of(readings, readings.risk(), table)
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree.attrs |= {
+        "engine": engine,
+        "method": readings.method,
+        "target": target,
+        "failure": failure,
+        "draws": size,
+        "seed": str(blocks.seed_sequence(rng).entropy if rng is None or np.isscalar(rng) else "given as a generator"),
+        "sensitivity": str(records),
+        "released": json.dumps(names),
+        "truth": json.dumps(dict(truth), default=lambda value: np.asarray(value).tolist()),
+        "truncation_mass": np.nan if support else 1e-12,
+        "warnings": json.dumps([]),
+        "versions": json.dumps({name: version(name) for name in (NAME, "numpy", "scipy", "xarray", "pymc")}),
+    }
+    return tree
+
+
+@dataclass(frozen=True)
+class _Free:
+    """A model without a plan, and what is asked of it."""
+
+    model: Any
+    names: list[str]
+    target: str
+    records: int
+    support: Mapping[str, ArrayLike] = field(default_factory=dict)
+
+    def side_of(self, truth: Mapping[str, Any]) -> int:
+        """Whether the target is in, as the truth says."""
+        if not isinstance(truth, Mapping) or self.target not in truth:
+            raise ValueError(f"truth must say whether the target is in: add {self.target!r} = 1 or 0 to the truth")
+        if truth[self.target] not in (0, 1):
+            raise ValueError(f'truth: "{self.target}" must be 0 or 1, got {truth[self.target]!r}')
+        return int(truth[self.target])
+
+    def way(self, engine: str) -> str:
+        """How the posteriors are to be found: "enumerate", "importance", "gibbs" or "nuts"."""
+        from adversary.models.enumeration import is_enumerable
+
+        continuous = latents_of(self.model, self.names, self.target)
+        if engine == "enumerate" and continuous:
+            raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
+        if engine == "mcmc":
+            return "nuts" if continuous else "gibbs"
+        if engine == "enumerate" or (engine == "exact" and is_enumerable(self.model, self.names, self.support)):
+            return "enumerate"
+        return "importance"
+
+    def simulated(
+        self, truth: Mapping[str, Any], simulate: Simulator | None, size: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[Any]]:
+        """Releases (release, *shape) by name, of the model or of the user's function."""
+        from adversary.models.importance import releases_under
+
+        if simulate is None:
+            return releases_under(self.model, truth, self.names, size, rng)
+        data = {name: np.asarray(value) for name, value in simulate(rng, size).items()}
+        if set(data) != set(self.names):
+            raise ValueError(f"simulate must return {self.names}, got {list(data)}")
+        for name, value in data.items():
+            if value.ndim != self.model[name].ndim + 1 or len(value) != size:
+                raise ValueError(f"simulate: {name} must have shape ({size}, *shape of one release), got {value.shape}")
+        return {name: data[name] for name in self.names}
+
+    def labelled(self, data: Mapping[str, NDArray[Any]]) -> xr.Dataset:
+        """Releases with the model's own dims."""
+        variables: dict[str, Any] = {}
+        coords: dict[str, Any] = {}
+        for name, array in data.items():
+            own = self.model.named_vars_to_dims.get(name) or [f"{name}_dim_{i}" for i in range(array.ndim - 1)]
+            coords |= {d: list(self.model.coords[d]) for d in own if self.model.coords.get(d) is not None}
+            variables[name] = (("release", *own), array)
+        return xr.Dataset(variables, coords)
+
+    def readings(
+        self,
+        way: str,
+        data: Mapping[str, NDArray[Any]],
+        release: xr.Dataset,
+        weight: xr.DataArray,
+        side: int,
+        size: int,
+        prior_seed: np.random.SeedSequence,
+        fit_seed: np.random.SeedSequence,
+        how: Mapping[str, Any],
+    ) -> Readings:
+        """Posteriors of all releases."""
+        if way != "enumerate":
+            from adversary.models.fitting import refit, refit_by_gibbs, weigh_releases
+
+            told, options = (self.model, data, self.target), {"support": self.support, "rng": fit_seed, **how}
+            if way == "gibbs":
+                fits = refit_by_gibbs(*told, **options)
+            else:
+                fits = (refit if way == "nuts" else weigh_releases)(*told, prior_rng=prior_seed, **options)
+            return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), side, size)
+        from adversary.models.enumeration import compile_enumerator
+
+        run = compile_enumerator(self.model, self.names, self.target, self.support)
+        values = run.targets[0].values
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(f"target {self.target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
+        found = run(data)
+        chances = [found["probability"].reindex({self.target: [value]}, fill_value=0.0) for value in (1, 0)]
+        before = float(found["prior"].values.ravel()[0])
+        posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
+        prior = Prior.from_chances((before, 0.0), (before, 0.0))
+        return Readings(release, weight, posterior, prior, side, size, "enumeration of the model")
+
+
+@dataclass(frozen=True, eq=False)
+class _Recognised:
+    """What a plan says of its own noise, from the mechanisms of a model's released variables."""
+
+    model: Any
+    names: tuple[str, ...]
+
+    def privacy_loss(self, records: int = 1) -> Guarantee:
+        """The loss when so many people's records change."""
+        from adversary.models.noise import released_loss
+
+        return released_loss(self.model, self.names, records)
+
+    def neighbour_loss(self) -> Guarantee | None:
+        """The loss when one does; None where the mechanisms are not known."""
+        loss = self.privacy_loss()
+        return loss if isinstance(loss, PrivacyLoss) else None

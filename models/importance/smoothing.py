@@ -1,0 +1,145 @@
+r"""Averages over draws of the prior weighed by a release, with the tail of the weights smoothed and judged.
+
+.. math::
+   E[f(\theta) \mid y] = \sum_i w_i f(\theta_i), \qquad w_i \propto p(y \mid \theta_i), \quad \theta_i \sim p(\theta)
+
+Draws of the prior are in every mode that has a fair share of it, whatever a chain does. What they cannot do is resolve
+a posterior much narrower than the prior: then few weights carry all, as the shape :math:`\hat k` of their tail shows.
+
+References
+----------
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), "Pareto smoothed importance sampling", JMLR 25.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from arviz_stats.base import array_stats  # type: ignore[attr-defined]
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+Floats = NDArray[np.float64]
+
+LARGEST_KHAT = 0.7
+"""Shape of the tail of the weights beyond which their averages are not to be trusted (Vehtari et al., section 3)."""
+SMALLEST_ESS = 200.0
+"""Effective number of draws below which averages over them are not given."""
+_FEWEST = 100  # possible draws below which no tail is fitted
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Importance:
+    """Smoothed weights of draws of the prior, shape (draw,), and the shape of their tail.
+
+    Parameters
+    ----------
+    weights : they add up to 1
+    k_hat : infinite where no tail can be fitted, minus infinite where there is none
+    log_total : log of the sum of the smoothed weights as they were given
+    """
+
+    weights: Floats
+    k_hat: float
+    log_total: float = 0.0
+
+    @classmethod
+    def of(cls, log_likelihood: Floats) -> Importance:
+        """From the log likelihood of a release at independent draws of the prior, up to a constant."""
+        weights, possible = np.zeros(log_likelihood.size), np.flatnonzero(log_likelihood > -np.inf)
+        if possible.size == 0:
+            return cls(weights, np.inf, -np.inf)
+        kept = log_likelihood[possible]
+        smoothed, k_hat = _smoothed(kept - kept.max())
+        total = logsumexp(smoothed)
+        weights[possible] = np.exp(smoothed - total)
+        return cls(weights, k_hat, float(total + kept.max()))
+
+    @property
+    def reliable(self) -> bool:
+        """Whether averages over these weights may be trusted."""
+        return self.k_hat < LARGEST_KHAT
+
+    @property
+    def ess(self) -> float:
+        """Effective number of draws, Kish's."""
+        square = float((self.weights**2).sum())
+        return 1.0 / square if square > 0 else 0.0
+
+    def mean(self, values: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Posterior mean of values (draw, ...) and its Monte Carlo standard error, (...)."""
+        mean = np.tensordot(self.weights, values, 1)
+        return mean, np.sqrt(np.tensordot(self.weights**2, (values - mean) ** 2, 1))
+
+
+def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
+    """Log weights, the largest 0, with their tail smoothed as far as it can be, and its shape."""
+    if log_weights.size < _FEWEST:
+        return log_weights, np.inf
+    if np.ptp(log_weights) < _SAME:  # a release that tells nothing has weights without a tail
+        return log_weights, -np.inf
+    tail = int(np.ceil(min(0.2 * log_weights.size, 3.0 * np.sqrt(log_weights.size))))
+    top = np.partition(log_weights, -tail)[-tail:]
+    if top[0] > -_SAME or (np.quantile(top, 0.25) <= top.min() + _SAME and (top > -_SAME).sum() > 0.1 * tail):
+        return log_weights, -np.inf  # many draws share the largest weight: of few values, and bounded
+    with np.errstate(all="ignore"):
+        smoothed, k_hat = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]  # of minus the log weights
+    if not np.isfinite(k_hat):
+        return log_weights, np.inf
+    lowest = int(np.argmin(log_weights))  # no part of the tail: what it moved by is the normalisation
+    return smoothed + (log_weights[lowest] - smoothed[lowest]), float(k_hat)
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """What one release says of a target, and how far that can be trusted.
+
+    Parameters
+    ----------
+    present, out : P(target = 1) and P(target = 0)
+    mcse : Monte Carlo standard error of either
+    k_hat : shape of the tail of the weights, the worse of the two hypotheses
+    ess : effective number of draws, the smaller of the two
+    weights : smoothed weights of the draws under both together, (draw,), adding up to 1
+    """
+
+    present: float
+    out: float
+    mcse: float
+    k_hat: float
+    ess: float
+    weights: Floats
+
+    @classmethod
+    def of(cls, log_in: Floats, log_out: Floats) -> Hypotheses:
+        r"""From the log weights of draws under each hypothesis, (draw,) each.
+
+        Each evidence is smoothed and judged by itself, so that a hypothesis that few draws speak for is seen to be
+        so. The error is that of the log odds, :math:`\sum_i (w_i^1 / \sum w^1 - w_i^0 / \sum w^0)^2`: what moves both
+        alike does not count.
+        """
+        if log_in.size == 1:  # nothing is drawn: all latents are summed out
+            with np.errstate(invalid="ignore"):
+                odds = float((log_in - log_out)[0])
+            return cls(float(expit(odds)), float(expit(-odds)), 0.0, -np.inf, np.inf, np.ones(1))
+        with np.errstate(invalid="ignore"):
+            apart = log_in - log_out
+        known = apart[~np.isnan(apart)]
+        if known.size and (np.ptp(known) < _SAME if np.isfinite(known).all() else (known == known[0]).all()):
+            both = Importance.of(np.logaddexp(log_in, log_out))  # no draw changes the odds: there is no error
+            return cls(float(expit(known[0])), float(expit(-known[0])), 0.0, both.k_hat, both.ess, both.weights)
+        inside, outside = Importance.of(log_in), Importance.of(log_out)
+        odds = inside.log_total - outside.log_total
+        present, out = float(expit(odds)), float(expit(-odds))
+        spread = float(np.sqrt(((inside.weights - outside.weights) ** 2).sum()))
+        k_hat, ess = max(inside.k_hat, outside.k_hat), min(inside.ess, outside.ess)
+        weights = present * inside.weights + out * outside.weights
+        return cls(present, out, present * out * spread, k_hat, ess, weights)
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the draws carry the answer: an exact one needs them only to reach the release at all."""
+        return bool(self.k_hat <= LARGEST_KHAT and self.ess >= SMALLEST_ESS)

@@ -1,0 +1,323 @@
+r"""The log density of a model at many draws, states and releases at once, each term over no more than it reads.
+
+.. math:: \log p(\theta, s, y) = a(\theta, s) + b(s) + \ell(s, y) + c(\theta, s, y)
+
+:math:`\theta` are latents that are drawn, s the joint states of the others. States form a table (met, apart): latents
+that meet a drawn one in some term, by all others; a and c are over the former only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import ArrayLike, NDArray
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+from scipy.special import logsumexp
+
+from adversary.models.enumeration import NUMPY_MODE, Conditioned, Grid, Slot, summed, support_of, vectorized
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+Compiled = Callable[..., list[NDArray[Any]]]
+
+LARGEST_STATES = 200_000
+"""Joint states of the discrete latents beyond which the largest latent is drawn and no longer summed out."""
+LARGEST_MET = 20_000
+"""The same for states that are looked at for every draw."""
+_CELLS_AT_ONCE = 2**21
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The compiled terms of a model, its latents parted into those drawn and those summed out.
+
+    Parameters
+    ----------
+    given : the model; `continuous` has the value variables of all drawn latents, `latents` those of all summed ones
+    slots : the released variables
+    grid : joint states of the summed latents, (met, apart) in this order
+    met : number of states of latents that meet a drawn one
+    own : compiled log prior of the latents
+    groups : compiled terms by the releases they take as known: none, those that are settled, and all
+    one : compiled; whether the target is 1: (draw or 1, state or met)
+    one_reads_draws : whether the target reads a drawn latent
+    back : compiled; drawn latents on their own scale from their values and the states of the others
+    """
+
+    given: Conditioned
+    slots: tuple[Slot, ...]
+    grid: Grid
+    met: int
+    own: Group
+    groups: Mapping[tuple[str, ...], Group]
+    one: Compiled
+    one_reads_draws: bool
+    back: Compiled
+
+    @classmethod
+    def of(
+        cls, given: Conditioned, target: str, support: Mapping[str, ArrayLike], settled: Sequence[str] = ()
+    ) -> Terms:
+        """Compile; `settled` are releases that already count as known before the others."""
+        graph = target_graph(given, target)
+        terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
+        joint = list(given.model.logp(sum=False))
+        terms[tuple(given.released)] = joint
+        given = _parted(given, [*joint, graph], graph, support)
+        drawn = set(given.continuous.values())
+        entered = [term for term in [*joint, graph] if not drawn.isdisjoint(ancestors([term]))]
+        reached = set(ancestors(entered)) if entered else set()
+        order = sorted(given.latents, key=lambda name: given.latents[name] not in reached)
+        given = replace(given, latents={name: given.latents[name] for name in order})
+        grid = Grid.over({name: support_of(given.model[name], support, given.moving) for name in given.latents})
+        met = int(np.prod([len(a) for name in order if given.latents[name] in reached for a in grid.axes[name]]))
+        states = grid.states(0, grid.size)
+        few = [s[:: grid.size // met, 0] for s in states]
+        every = [s[:, 0] for s in states]
+        reads = not drawn.isdisjoint(ancestors([graph]))
+        return cls(
+            given,
+            tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
+            grid,
+            met,
+            Group.of(given, given.own_terms(), few, every, ()),
+            {names: Group.of(given, some, few, every, names) for names, some in terms.items()},
+            _target(given, graph, few if reads else every),
+            reads,
+            _back(given),
+        )
+
+    def base(self, draws: Sequence[NDArray[Any]]) -> Floats:
+        """Log prior density of every draw, its summed latents summed out: (draw,)."""
+        table = self.own.table([], self.grid.size).reshape(self.met, -1)
+        own = self.own.at(draws, len(draws[0]) if draws else 1, self.met)[..., 0]
+        return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
+
+    def latents(
+        self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], rng: np.random.Generator
+    ) -> Arrays:
+        """Every latent on its own scale, given one release: those drawn, and draws of the others given them.
+
+        Parameters
+        ----------
+        draws : values (draw, *shape) of the drawn latents
+        row : one release by name, (*shape)
+        rng : generator
+        """
+        group, size = self.groups[tuple(row)], len(draws[0]) if draws else 1
+        data = [row[name][None, None] for name in group.names]
+        table = group.table(data, self.grid.size).reshape(self.met, -1)
+        met = group.at(draws, size, self.met, data)[..., 0] + logsumexp(table, axis=1)
+        first = _one_of_each(met, rng)
+        place = first * table.shape[1] + _one_of_each(table[first], rng)
+        states = [s[place, 0] for s in self.grid.states(0, self.grid.size)]
+        values = [s.astype(v.dtype) for s, v in zip(states, self.given.latents.values(), strict=True)]
+        found = self.back(*draws, *values)
+        drawn = dict(zip(self.given.continuous, found, strict=True))
+        return dict(zip(self.given.latents, states, strict=True)) | drawn
+
+    def is_one(self, draws: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
+        """Where the target is 1: (1, met, apart), or (draw, met, 1) where it reads a drawn latent."""
+        (values,) = self.one(*(d[:, None] for d in draws))
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(f"target must be 0 or 1, it takes the values {np.unique(values)[:10].tolist()}")
+        size = len(draws[0]) if draws else 1
+        if self.one_reads_draws:
+            return np.broadcast_to(values == 1, (size, self.met))[..., None]
+        return np.broadcast_to(values == 1, (1, self.grid.size)).reshape(1, self.met, -1)
+
+    def hypotheses(self, draws: Sequence[NDArray[Any]], released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+        """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
+
+        Parameters
+        ----------
+        draws : values (draw, *shape) of the drawn latents
+        released : arrays (release, *shape): of all releases, of those settled, or none, for what is held before
+        """
+        one, group = self.is_one(draws), self.groups[tuple(released)]
+        data = [released[name][None] for name in group.names]
+        releases = max((d.shape[1] for d in data), default=1)
+        table = group.table(data, self.grid.size).reshape(self.met, -1, releases)
+        parts: list[tuple[Floats, NDArray[np.bool_] | None]] = []
+        for mask in (one, ~one):
+            if self.one_reads_draws:
+                parts.append((logsumexp(table, axis=1), mask[..., 0]))
+            else:
+                with np.errstate(divide="ignore"):
+                    parts.append((logsumexp(np.where(mask[0][..., None], table, -np.inf), axis=1), None))
+        size = len(draws[0]) if draws else 1
+        found = [np.empty((size, releases)) for _ in parts]
+        width = max(1, _CELLS_AT_ONCE // self.met // (releases if group.mixed else 1))
+        for start in range(0, size, width):
+            window = slice(start, min(start + width, size))
+            at = group.at([d[window] for d in draws], window.stop - start, self.met, data)
+            for out, (states, where) in zip(found, parts, strict=True):
+                kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
+                out[window] = _summed_over_states(kept, states)
+        return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Terms that are added up: those that a drawn latent enters, and those that none does.
+
+    `names` are the releases they may read; `mixed` says whether a term reads both a drawn latent and a release.
+    """
+
+    names: tuple[str, ...]
+    mixed: bool
+    _drawn: Compiled
+    _plain: Compiled
+
+    @classmethod
+    def of(
+        cls,
+        given: Conditioned,
+        terms: Sequence[TensorVariable],
+        few: Sequence[NDArray[Any]],
+        every: Sequence[NDArray[Any]],
+        names: tuple[str, ...],
+    ) -> Group:
+        """Compile over draws, states and releases; `few` are the states met, `every` all of them."""
+        drawn, released = set(given.continuous.values()), {given.released[name] for name in names}
+        smooth = [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
+        plain = [term for term in terms if term not in smooth]
+        mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
+        pure = [term for term in smooth if term not in mixed]
+        places = {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
+        data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
+        held = {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
+        graphs = vectorized([summed(pure), summed(mixed)], {**held, **places, **data})
+        full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
+        rows = {v: _tensor(v, (1, None)) for v in data}
+        (flat,) = vectorized([summed(plain)], {**full, **rows})
+        return cls(
+            names,
+            bool(mixed),
+            _function([*places.values(), *data.values()], graphs),
+            _function(list(rows.values()), [flat]),
+        )
+
+    def at(self, draws: Sequence[NDArray[Any]], size: int, met: int, data: Sequence[NDArray[Any]] = ()) -> Floats:
+        """Terms that a drawn latent enters: (draw, met, release or 1)."""
+        pure, mixed = self._drawn(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
+        found = pure + mixed
+        releases = found.shape[2] if found.ndim == 3 else 1
+        return _defined(np.broadcast_to(found, (size, met, releases)))
+
+    def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
+        """All other terms: (state, release)."""
+        (found,) = self._plain(*data)
+        releases = max((d.shape[1] for d in data), default=1)
+        return _defined(np.broadcast_to(found, (states, releases)))
+
+
+def target_graph(given: Conditioned, target: str) -> TensorVariable:
+    """The target as a function of the values of the latents, discrete or continuous."""
+    if target not in given.model.named_vars:
+        known = [*given.latents, *given.continuous, *(v.name for v in given.model.deterministics)]
+        raise ValueError(f"target {target!r} is not in the model, which has {known}")
+    (graph,) = given.model.replace_rvs_by_values([given.model[target]])
+    if given.uses_release(graph):
+        raise ValueError(f"target {target} depends on the release; a target must be a function of the latents")
+    if graph.ndim:
+        raise ValueError(f"target {target!r} must be one number, 0 or 1, it has {graph.ndim} dimensions")
+    return graph
+
+
+def _parted(
+    given: Conditioned, graphs: Sequence[TensorVariable], target: TensorVariable, support: Mapping[str, ArrayLike]
+) -> Conditioned:
+    """With the largest discrete latents drawn, where there are too many joint states to sum over.
+
+    The target's own latents are the last to be drawn. A latent without a finite support is drawn.
+    """
+    read, sizes = set(ancestors([target])), {}
+    for name in given.latents:
+        try:
+            axes = support_of(given.model[name], support, given.moving)[1]
+            sizes[name] = float(np.prod([float(len(axis)) for axis in axes]))
+        except ValueError:
+            sizes[name] = np.inf
+    order = sorted(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
+    order.sort(key=lambda name: np.isfinite(sizes[name]))
+    drawn: list[str] = []
+    for name in order:
+        kept = [other for other in sizes if other not in drawn]
+        values = {*given.continuous.values(), *(given.latents[other] for other in drawn)}
+        entered = [graph for graph in graphs if not values.isdisjoint(ancestors([graph]))]
+        reached = set(ancestors(entered)) if entered else set()
+        met = float(np.prod([sizes[other] for other in kept if given.latents[other] in reached]))
+        if float(np.prod([sizes[other] for other in kept])) <= LARGEST_STATES and met <= LARGEST_MET:
+            break
+        drawn.append(name)
+    latents = {name: value for name, value in given.latents.items() if name not in drawn}
+    return replace(given, latents=latents, continuous=given.continuous | {n: given.latents[n] for n in drawn})
+
+
+def _target(given: Conditioned, graph: TensorVariable, states: Sequence[NDArray[Any]]) -> Compiled:
+    """Values of the target over draws and states."""
+    places = {v: _tensor(v, (None, 1)) for v in given.continuous.values()}
+    held = {v: _constant(v, s[None]) for v, s in zip(given.latents.values(), states, strict=True)}
+    return _function(list(places.values()), vectorized([graph], {**held, **places}))
+
+
+def _back(given: Conditioned) -> Compiled:
+    """Drawn latents on their own scale, from their values (draw, *shape) and those of the summed ones."""
+    places = {v: _tensor(v, (None,)) for v in (*given.continuous.values(), *given.latents.values())}
+    graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
+    return _function(list(places.values()), vectorized(graphs, places) if graphs else [])
+
+
+def _summed_over_states(at: Floats, states: Floats) -> Floats:
+    """Log of the sum over states of exp(at (draw, state, release or 1) + states (state, release)): (draw, release)."""
+    if at.shape[1] == 1:
+        return np.asarray(at[:, 0] + states)
+    if at.shape[2] > 1 or states.shape[1] == 1:
+        with np.errstate(divide="ignore"):
+            return np.asarray(logsumexp(at + states, axis=1))
+    rows = at[..., 0]
+    row_top, top = (np.maximum(x.max(axis=axis), -1e300) for x, axis in ((rows, 1), (states, 0)))
+    with np.errstate(divide="ignore"):
+        found = np.log(np.exp(rows - row_top[:, None]) @ np.exp(states - top)) + row_top[:, None] + top
+    lost = row_top.max() + top + _UNDERFLOW  # what a product of exponentials cannot tell from zero
+    for i in np.flatnonzero(found.max(axis=0) - _NEGLIGIBLE < lost):
+        with np.errstate(divide="ignore"):
+            found[:, i] = logsumexp(rows + states[:, i], axis=1)
+    return np.asarray(found)
+
+
+def _one_of_each(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index from each row of unnormalised log weights."""
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)), axis=1)
+    threshold = rng.random(len(cumulative)) * cumulative[:, -1]
+    return np.asarray((cumulative <= threshold[:, None]).sum(axis=1), dtype=np.int64)
+
+
+_UNDERFLOW = np.log(1e-290)
+_NEGLIGIBLE = 40.0  # nats below the largest draw's weight at which a draw has no say
+
+
+def _defined(log_p: Floats) -> Floats:
+    if np.isnan(log_p).any() or (log_p == np.inf).any():
+        raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
+    return log_p
+
+
+def _tensor(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:
+    return pt.tensor(dtype=variable.dtype, shape=(*leading, *variable.type.shape))
+
+
+def _constant(variable: TensorVariable, states: NDArray[Any]) -> TensorVariable:
+    return pt.constant(states.astype(variable.dtype))
+
+
+def _function(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Compiled:
+    compiled: Compiled = pytensor.function(inputs, outputs, mode=NUMPY_MODE, on_unused_input="ignore")
+    return compiled

@@ -1,0 +1,135 @@
+"""Releases of a model under a truth: what the truth names is held, what it leaves open is drawn given that.
+
+Worlds are drawn with the named latents held at their values, and kept by the probability of these values, of the side
+data observed in the model and of its potentials: likelihood weighting.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.variable import TensorVariable
+
+from adversary.models.enumeration import summed
+
+from .worlds import PriorPredictive
+
+_WORLDS = 4  # worlds drawn for each release that is wanted
+_TRIES = 50
+_FEWEST = 0.5  # effective number of worlds, for each release that is wanted
+
+
+def releases_under(
+    model: pm.Model, truth: Mapping[str, Any], released: Sequence[str], draws: int, rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Releases of a truth.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    truth : values of latents and of deterministics, by name
+    released : names of the released variables
+    draws : number of releases
+    rng : generator
+
+    Returns
+    -------
+    dict of released variable to array (release, *shape).
+
+    Raises
+    ------
+    ValueError : a name that is neither latent nor deterministic, a value of another shape, or a truth that the model
+        rules out or finds too improbable to draw
+
+    Examples
+    --------
+    >>> with pm.Model() as model:
+    ...     present = pm.Bernoulli("in", np.float64(0.5))
+    ...     noisy = pm.Normal("noisy", np.float64(100.0) * present, np.float64(1.0))
+    >>> bool((releases_under(model, {"in": 1}, ["noisy"], 50, np.random.default_rng(1))["noisy"] > 90).all())
+    True
+    """
+    held, asked = _named(model, truth, released)
+    log_weight = _log_weight(model, held, released)
+    graphs = {f"released {name}": model[name] for name in released}
+    graphs |= {f"asked {name}": model[name] for name in asked} | {"log weight": log_weight}
+    worlds = PriorPredictive.of(model, (), _replaced(graphs, {model[n]: v for n, v in held.items()}))
+    parts: list[dict[str, NDArray[Any]]] = []
+    for _ in range(_TRIES):
+        found, _ = worlds.draw(_WORLDS * draws, rng)
+        parts.append(found)
+        every = {name: np.concatenate([part[name] for part in parts]) for name in found}
+        weights = _weights(every, asked)
+        if weights.sum() ** 2 >= _FEWEST * draws * (weights**2).sum() > 0:
+            break
+    else:
+        effective = weights.sum() ** 2 / max((weights**2).sum(), 1e-300)
+        raise ValueError(
+            f"of {len(weights)} worlds of the model only {effective:.0f} are as the truth says: name more of its "
+            "latents in the truth, or check that the model holds it possible"
+        )
+    place = _chosen(weights, draws, rng)
+    return {name: every[f"released {name}"][place] for name in released}
+
+
+def _named(
+    model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
+) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:
+    """Latents to hold, and deterministics to wait for."""
+    latents = [str(rv.name) for rv in model.free_RVs if rv.name not in released]
+    derived = [str(v.name) for v in model.deterministics]
+    held, asked = {}, {}
+    for name, value in truth.items():
+        if name not in (*latents, *derived) or name in released:
+            near = difflib.get_close_matches(name, [*latents, *derived], 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {[*latents, *derived]}"
+            raise ValueError(f"truth names {name!r}, which is no latent of the model and no deterministic: {hint}")
+        variable, array = model[name], np.asarray(value)
+        if array.ndim != variable.ndim:
+            raise ValueError(f"truth: {name!r} must have {variable.ndim} dimensions, got {value!r}")
+        if name in latents:
+            held[name] = pt.constant(array.astype(variable.dtype), dtype=variable.dtype)
+        else:
+            asked[name] = array
+    return held, asked
+
+
+def _log_weight(model: pm.Model, held: Mapping[str, TensorVariable], released: Sequence[str]) -> TensorVariable:
+    """Log probability of what is held and of the side data, and the potentials, given the rest."""
+    released_rvs = {model[name] for name in released}
+    terms = [pm.logp(model[name], value, warn_rvs=False) for name, value in held.items()]
+    for rv in model.observed_RVs:
+        if rv not in released_rvs and released_rvs.isdisjoint(ancestors([rv])):
+            terms.append(pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False))
+    terms += [potential for potential in model.potentials if released_rvs.isdisjoint(ancestors([potential]))]
+    return summed(terms)
+
+
+def _replaced(graphs: Mapping[str, TensorVariable], held: Mapping[Any, TensorVariable]) -> dict[str, TensorVariable]:
+    found = graph_replace(list(graphs.values()), held, strict=False) if held else list(graphs.values())
+    return dict(zip(graphs, found, strict=True))
+
+
+def _weights(worlds: Mapping[str, NDArray[Any]], asked: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
+    log_weight = np.asarray(worlds["log weight"], dtype=np.float64)
+    for name, value in asked.items():
+        same = (worlds[f"asked {name}"] == value).reshape(len(log_weight), -1).all(axis=1)
+        log_weight = np.where(same, log_weight, -np.inf)
+    top = log_weight.max()
+    return np.exp(log_weight - top) if np.isfinite(top) else np.zeros(log_weight.size)
+
+
+def _chosen(weights: NDArray[np.float64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Worlds by their weights, in random order; each once where all weigh the same."""
+    kept = np.flatnonzero(weights)
+    if np.ptp(weights[kept]) < 1e-12 and kept.size >= draws:
+        return rng.permutation(kept)[:draws]
+    return rng.choice(weights.size, draws, p=weights / weights.sum())

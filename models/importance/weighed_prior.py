@@ -1,0 +1,274 @@
+r"""Posteriors of a target for many releases from one set of draws of the prior.
+
+.. math::
+   P(t = 1 \mid y) = \frac{\sum_i \sum_{s : t = 1} p(\theta_i, s, y) / p(\theta_i)}
+                          {\sum_i \sum_s p(\theta_i, s, y) / p(\theta_i)}, \qquad \theta_i \sim p(\theta)
+
+Discrete latents s are summed out as far as there are not too many of their states; the others are drawn with the
+continuous ones. The draws serve every release, and what they do not reach is said to be so: a release is given no
+number if the tail of its weights is heavy, if few draws carry them, or if even the best draw explains it worse than
+draws explain releases of their own. Before that, draws of a proposal nearer to the release are tried: see `refinement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import blocks
+from adversary.models.enumeration import Conditioned, condition
+
+from .refinement import LARGEST_DIMENSION, refined
+from .smoothing import Hypotheses
+from .terms import Terms
+from .worlds import PriorPredictive
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+DRAWS = 10_000
+"""Draws of the prior that are weighed."""
+FEWEST = 200
+"""Effective number of these draws below which what is known beside the release leaves too few of them."""
+_REFERENCE = 512
+"""Releases drawn from the prior, to see how well draws explain releases of their own."""
+_RARE = 2  # so many of these releases may be explained worse
+_SLACK = 3.0  # nats by which a release may be explained worse than any of those
+_CELLS_AT_ONCE = 2**22
+_LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
+_FEWEST_DRAWS = 1000
+_EVEN = 1e-12
+_REFINED = 4000
+"""Draws of a better proposal."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Draws of the latents that are not summed out, and their weights under one release.
+
+    Parameters
+    ----------
+    values : (draw, *shape) each, on the scale of the model's value variables
+    answer : what they say of the target, and their weights
+    explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
+        explain releases of their own at worst
+    """
+
+    values: Sequence[NDArray[Any]]
+    answer: Hypotheses
+    explained: float
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the answer may be used."""
+        return self.answer.reliable and self.reached
+
+    @property
+    def reached(self) -> bool:
+        """Whether some draw explains the release."""
+        return self.explained >= -_SLACK
+
+
+@dataclass(frozen=True)
+class WeighedPrior:
+    """Draws of a model's latents from its prior, and its terms at them.
+
+    Parameters
+    ----------
+    terms : the compiled model
+    values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
+    latents : fewer draws of every latent on its own scale
+    log_base : log prior density of the draws
+    fit : log weight of the best draw, for a release drawn from the prior that is explained worse than most
+    """
+
+    terms: Terms
+    values: tuple[NDArray[Any], ...]
+    latents: Arrays
+    log_base: Floats
+    fit: float
+
+    @classmethod
+    def of(
+        cls,
+        model: pm.Model,
+        observed: Sequence[str],
+        target: str = "in",
+        support: Mapping[str, ArrayLike] | None = None,
+        settled: Sequence[str] = (),
+        rng: Any = None,
+        draws: int = DRAWS,
+    ) -> WeighedPrior:
+        """Compile `model` for releases of the variables named in `observed`, and draw its prior.
+
+        Raises
+        ------
+        ValueError : an improper prior, a target that is not 0 or 1 or reads the release
+        """
+        given = condition(model, observed, continuous=True)
+        terms = Terms.of(given, target, support or {}, settled)
+        draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
+        latents, values, releases = _drawn(model, terms.given, observed, draws, blocks.seed_sequence(rng))
+        log_base = terms.base(values)
+        prior = cls(terms, values, latents, log_base, -np.inf)
+        return cls(terms, values, latents, log_base, prior._fit_of(releases))
+
+    def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
+        """P(target = 1) before the release, given those settled, and its Monte Carlo standard error."""
+        found = self.known(settled)
+        if not found.ess > 0:
+            raise ValueError("what is published exactly is impossible under the model")
+        if found.mcse > 0 and found.ess < FEWEST:
+            raise ValueError(
+                f"what the model knows beside the release leaves {found.ess:.0f} of {self.log_base.size} draws of its "
+                f"continuous latents, fewer than {FEWEST}, to average its prior over: put it into their laws instead"
+            )
+        return found.present, found.mcse
+
+    def known(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
+        """What is held of the target before the release."""
+        present, out = self._log_weights({n: v[:1] for n, v in (settled or {}).items()})
+        return Hypotheses.of(present[:, 0], out[:, 0])
+
+    def weigh(self, observed: Mapping[str, ArrayLike], rng: Any = None, refine: bool = True) -> Iterator[Sample]:
+        """One release after another: the draws weighed by it, or draws of a better proposal where that is needed.
+
+        Parameters
+        ----------
+        observed : arrays (release, *shape) by name
+        rng : seed of the better proposals
+        refine : whether to look for these
+        """
+        released = self.batched(observed)
+        size = next(iter(released.values())).shape[0]
+        seeds = blocks.seed_sequence(rng).spawn(size)
+        for start in range(0, size, self.width):
+            window = slice(start, min(start + self.width, size))
+            parts = self._log_weights({name: value[window] for name, value in released.items()})
+            for i, present, out in zip(range(start, size), *(part.T for part in parts), strict=False):
+                both = np.logaddexp(present, out)
+                answer = Hypotheses.of(present, out)
+                reach = float(both.max() - self.fit) if self.values else np.inf
+                found = Sample(self.values, answer, reach)
+                if not found.reliable and refine and self._may_be_refined and both.max() > -np.inf:
+                    row = {name: value[i] for name, value in released.items()}
+                    better = self._refined(row, both, np.random.default_rng(seeds[i]))
+                    found = better if better.reliable or better.explained > found.explained else found
+                yield found
+
+    @property
+    def _may_be_refined(self) -> bool:
+        """Whether all that is drawn is continuous, and not too much."""
+        smooth = all(value.dtype.kind == "f" for value in self.values)
+        return smooth and bool(self.values) and self._points(self.values).shape[1] <= LARGEST_DIMENSION
+
+    def _refined(self, row: Arrays, log_weights: Floats, rng: np.random.Generator) -> Sample:
+        """Draws of a mixture around those of the prior that are near to one release."""
+        released = {name: value[None] for name, value in row.items()}
+
+        def density(points: Floats) -> tuple[Floats, Floats, Floats]:
+            values = self._split(points)
+            present, out = self.terms.hypotheses(values, released)
+            return present[:, 0], out[:, 0], self.terms.base(values)
+
+        every = self._points(self.values)
+        points, present, out, likelihood = refined(
+            every,
+            log_weights,
+            lambda few: every[rng.integers(len(every), size=few)],
+            density,
+            lambda *parts: Hypotheses.of(*parts).reliable,
+            _REFINED,
+            rng,
+        )
+        answer = Hypotheses.of(present, out)
+        fit = float(likelihood[answer.weights > 0].max(initial=-np.inf) - self.fit)
+        return Sample(self._split(points), answer, fit)
+
+    def _points(self, values: Sequence[NDArray[Any]]) -> Floats:
+        return np.concatenate([value.reshape(len(value), -1) for value in values], axis=1)
+
+    def _split(self, points: Floats) -> list[NDArray[Any]]:
+        """Points (draw, cell) as values (draw, *shape) of each drawn latent."""
+        sizes = [int(np.prod(value.shape[1:])) for value in self.values]
+        parts = np.split(points, np.cumsum(sizes)[:-1], axis=1)
+        return [part.reshape(-1, *value.shape[1:]) for part, value in zip(parts, self.values, strict=True)]
+
+    def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
+        """So many draws of every latent given one release, (draw, *shape), by the weights of a sample."""
+        place = rng.permutation(_systematic(sample.answer.weights, size, rng))
+        found = self.terms.latents([value[place] for value in sample.values], row, rng)
+        return {name: found[name] for name in self.latents}
+
+    def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
+        """So many draws of every latent given what is known beside the release, (draw, *shape)."""
+        found = self.known()
+        if np.ptp(found.weights) < _EVEN:
+            place = np.arange(size) % _REFERENCE
+            return {name: value[place] for name, value in self.latents.items()}
+        return self.draws_of(Sample(self.values, found, np.inf), {}, size, rng)
+
+    def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
+        """Releases (release, *shape) as the model's variables hold them, checked."""
+        return {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.terms.slots}
+
+    @property
+    def width(self) -> int:
+        """Releases weighed at once."""
+        return max(1, _CELLS_AT_ONCE // self.log_base.size)
+
+    def _log_weights(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+        """Log weights of the draws under each hypothesis, (draw, release)."""
+        present, out = self.terms.hypotheses(self.values, released)
+        return present - self.log_base[:, None], out - self.log_base[:, None]
+
+    def _fit_of(self, releases: Mapping[str, NDArray[Any]]) -> float:
+        """The log weight of the best draw, at its lowest over these releases."""
+        best = []
+        for start in range(0, _REFERENCE, self.width):
+            rows = {name: value[start : start + self.width] for name, value in releases.items()}
+            best.append(np.logaddexp(*self._log_weights(rows)).max(axis=0))
+        return float(np.sort(np.concatenate(best))[_RARE])
+
+
+def _drawn(
+    model: pm.Model, given: Conditioned, observed: Sequence[str], draws: int, seed: np.random.SeedSequence
+) -> tuple[Arrays, tuple[NDArray[Any], ...], Arrays]:
+    """Some draws of all latents, many of the values of those that are not summed out, and releases of the former.
+
+    Worlds whose values are infinite on the unconstrained scale, where a probability underflows, are left out.
+    """
+    names = (*given.latents, *given.continuous)
+    graphs = {name: _value(model, name) for name in given.continuous}
+    first, second = (np.random.default_rng(child) for child in seed.spawn(2))
+    try:
+        found = PriorPredictive.of(model, (), graphs).draw(draws, first)[0] if graphs else {}
+        worlds, _ = PriorPredictive.of(model, (*names, *observed), {}).draw(_REFERENCE, second)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"the model's latents cannot be drawn from their prior ({error}): give every latent a proper law"
+        ) from error
+    values = list(found.values())
+    finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in values] or [np.ones(1, bool)], axis=0)
+    kept = tuple(v[finite].astype(given.continuous[n].dtype) for n, v in found.items())
+    released = {name: worlds.pop(name).astype(given.released[name].dtype) for name in observed}
+    return worlds, kept, released
+
+
+def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Indices drawn by their weights, each as often as it should be but for one."""
+    cumulative = np.cumsum(weights)
+    wanted = (np.arange(size) + rng.random()) / size * cumulative[-1]
+    return np.asarray(np.minimum(np.searchsorted(cumulative, wanted), len(weights) - 1), dtype=np.int64)
+
+
+def _value(model: pm.Model, name: str) -> Any:
+    """A latent's own draw on the scale of its value variable."""
+    rv = model[name]
+    transform = model.rvs_to_transforms[rv]
+    return rv if transform is None else transform.forward(rv, *rv.owner.inputs)

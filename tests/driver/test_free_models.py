@@ -1,0 +1,195 @@
+"""An audit of any model, without a plan: as the audit of the same story with one, for releases of any kind."""
+
+from __future__ import annotations
+
+import doctest
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+import scipy.stats as st
+from scipy.special import expit
+
+import adversary as adv
+from adversary.driver import free_models
+from adversary.models import noise
+from adversary.models.importance import releases_under
+from tests.catalogue import DG
+
+ONE = adv.Plan([adv.Level("block", DG(0.4))])
+
+
+def one_block(prior: float = 0.3) -> pm.Model:
+    with pm.Model() as model:
+        noise.released("noisy[block]", ONE.levels[0].mechanism, pm.Bernoulli("in", np.float64(prior)))
+    return model
+
+
+def over_years(mechanism: Any = None, **options: Any) -> pm.Model:
+    """A trait that comes and goes, two others who have it for certain, and a count of all three years."""
+    with pm.Model(coords={"year": [2020, 2021, 2022]}) as model:
+        first = pm.Bernoulli("first", np.float64(0.3))
+        second = pm.Bernoulli("second", pt.switch(first, np.float64(0.8), np.float64(0.1)))
+        third = pm.Bernoulli("third", pt.switch(second, np.float64(0.8), np.float64(0.1)))
+        pm.Deterministic("in", third)
+        counts = pt.stack([first, second, third]) + 2
+        noise.released("noisy", mechanism or adv.DiscreteGaussian(1.0), counts, dims="year", **options)
+    return model
+
+
+def test_a_model_answers_without_a_plan_as_with_one() -> None:
+    truth, options = {"in": 1}, {"guarantee": adv.ZeroConcentratedDP(0.4), "rng": 1}
+    found = adv.audit_model(one_block(), truth, draws=20_000, **options)
+    exact = adv.audit(ONE, adv.Adversary(0.3), {"block": 1, "in": 1}, **options)
+    for name in ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct"):
+        error = float(found["risk"]["mcse"].sel(measure=name))
+        assert abs(float(found["risk"][name] - exact["risk"][name])) < 4 * error < 0.1
+    assert set(found.children) == {"release", "exact", "risk", "bound"}
+    for name in ("posterior", "ratio", "difference", "loss_bound", "k", "failure"):
+        np.testing.assert_allclose(found["bound"][name], exact["bound"][name], rtol=1e-12)
+    assert found["bound"]["definition"].values.tolist() == exact["bound"]["definition"].values.tolist()
+    assert found["bound"]["status"].values.tolist() == ["holds", "holds"]
+    assert float(found["release"]["weight"].sum()) == pytest.approx(1.0, abs=1e-12)
+    noisy = found["release"]["noisy[block]"].values
+    assert len(np.unique(noisy)) == noisy.size
+    law = ONE.levels[0].mechanism
+    odds = 0.3 / 0.7 * np.exp(law.log_prob(noisy, 1) - law.log_prob(noisy, 0))
+    np.testing.assert_allclose(found["exact"]["posterior"], odds / (1 + odds), rtol=1e-12)
+
+
+def test_a_hidden_markov_model_over_years_reads_its_panel() -> None:
+    """Counts 3, 2, 3: the states of all years by brute force, the loss of three releases of one person."""
+    model = over_years()
+    tree = adv.audit_model(model, {"in": 1}, simulate=lambda rng, size: {"noisy": np.tile([3, 2, 3], (size, 1))})
+    law, parts = adv.DiscreteGaussian(1.0), np.zeros(2)
+    for a, b, c in np.ndindex(2, 2, 2):
+        chance = (0.3 if a else 0.7) * st.bernoulli(0.8 if a else 0.1).pmf(b) * st.bernoulli(0.8 if b else 0.1).pmf(c)
+        parts[c] += chance * np.exp(law.log_prob(np.array([3, 2, 3]), 2 + np.array([a, b, c])).sum())
+    assert tree["exact"]["posterior"].item() == pytest.approx(parts[1] / parts.sum(), abs=1e-14)
+    assert tree["release"]["noisy"].dims == ("release", "year")
+    assert tree["release"]["year"].values.tolist() == [2020, 2021, 2022]
+    three = sum([law.privacy_loss()] * 2, law.privacy_loss())
+    assert float(tree["bound"]["loss_bound"][0]) == pytest.approx(three.loss_bound(0.05), rel=1e-9)
+    single = adv.audit_model(over_years(cells=1), {"in": 1}, draws=10, rng=1)
+    assert float(single["bound"]["loss_bound"][0]) == pytest.approx(law.privacy_loss().loss_bound(0.05), rel=1e-9)
+
+
+def test_what_the_truth_leaves_open_is_drawn_given_what_it_says() -> None:
+    """P(first | third = 1) by Bayes' rule, not its prior: also where the target is a Deterministic."""
+    joint = {
+        (a, c): (0.3 if a else 0.7)
+        * sum(st.bernoulli(0.8 if a else 0.1).pmf(b) * st.bernoulli(0.8 if b else 0.1).pmf(c) for b in (0, 1))
+        for a in (0, 1)
+        for c in (0, 1)
+    }
+    expected = joint[1, 1] / (joint[0, 1] + joint[1, 1])
+    exact = over_years(adv.DiscreteGaussian(0.05))  # so little noise that the release is the count
+    for truth in ({"in": 1}, {"third": 1}):
+        found = releases_under(exact, truth, ["noisy"], 4000, np.random.default_rng(1))["noisy"]
+        assert (found[:, 2] == 3).all()
+        assert abs((found[:, 0] == 3).mean() - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000)
+    named = releases_under(exact, {"first": 1, "second": 0, "third": 1}, ["noisy"], 50, np.random.default_rng(1))
+    assert (named["noisy"] == [3, 2, 3]).all()
+
+
+def test_side_data_count_in_what_the_truth_leaves_open() -> None:
+    with pm.Model() as model:
+        rate = pm.Beta("rate", 1.0, 1.0)
+        pm.Binomial("survey", 20, rate, observed=15)
+        present = pm.Bernoulli("in", rate)
+        pm.Normal("noisy", rate + 0 * present, np.float64(1e-6))
+    found = releases_under(model, {"in": 1}, ["noisy"], 4000, np.random.default_rng(1))["noisy"]
+    assert found.mean() == pytest.approx(17 / 23, abs=4 * st.beta(17, 6).std() / np.sqrt(2000))
+
+
+def test_real_valued_releases_of_a_continuous_model_are_weighed() -> None:
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0.0, 2.0)
+        present = pm.Bernoulli("in", pm.math.sigmoid(mu))
+        noise.released("total", adv.Laplace(1.0), mu + present)
+        noise.released("count", adv.DiscreteGaussian(2.0), present + pm.Binomial("others", 4, np.float64(0.5)))
+    truth = {"in": 1, "mu": 0.5}
+    tree = adv.audit_model(model, truth, released=["total", "count"], draws=40, rng=2, progress=False)
+    x, k, release = np.linspace(-12, 12, 8001), np.arange(5), tree["release"]
+    expected = []
+    for total, count in zip(release["total"].values, release["count"].values, strict=True):
+        parts = [
+            (st.norm(0, 2).pdf(x) * p * st.laplace(x + i).pdf(total)).sum()
+            * (st.binom(4, 0.5).pmf(k) @ np.exp(adv.DiscreteGaussian(2.0).log_prob(count, k + i)))
+            for i, p in ((1, expit(x)), (0, expit(-x)))
+        ]
+        expected.append(parts[0] / sum(parts))
+    estimate = tree["estimate"]
+    assert set(estimate["status"].values.tolist()) == {"ok"}
+    off = (estimate["posterior"].values - expected) / estimate["mcse"].values
+    assert np.abs(off).max() < 4
+    assert tree["risk"]["status"].item() == "ok"
+    assert estimate.attrs["method"] == "draws of the prior, weighed by each release"
+    assert tree["posterior"]["mu"].dims == ("chain", "draw", "release")
+    assert tree["prior"]["others"].dtype == np.int64
+    np.testing.assert_allclose(tree["risk"]["lower"], tree["risk"]["upper"])
+
+
+def test_releases_that_fail_count_as_anything_between_nothing_and_certainty() -> None:
+    """One release in four comes from a place that no draw of the prior is near to."""
+    with pm.Model() as model:
+        place = pm.NormalMixture("place", np.array([1 - 1e-8, 1e-8]), np.array([0.0, 60.0]), sigma=1.0)
+        present = pm.Bernoulli("in", pm.math.sigmoid(place))
+        noise.released("noisy", adv.Gaussian(5.0), place + present)
+
+    def simulate(rng: np.random.Generator, size: int) -> dict[str, Any]:
+        return {"noisy": np.array([-1.0, 0.0, 2.0, 60.0])[:size]}
+
+    tree = adv.audit_model(model, {"in": 1}, simulate=simulate, draws=4, rng=1, progress=False)
+    risk, kept = tree["risk"], tree["estimate"]["posterior"].values
+    assert tree["estimate"]["status"].values.tolist().count("unreliable") == 1
+    assert risk["status"].item() == "unreliable"
+    assert np.isnan(risk["posterior_mean"])
+    low, high = (risk[side].sel(measure="posterior_mean").item() for side in ("lower", "upper"))
+    assert low == pytest.approx(np.nansum(kept) / 4)
+    assert high == pytest.approx(np.nansum(kept) / 4 + 0.25)
+    assert risk["upper"].sel(measure="ratio_mean").item() == pytest.approx(high / risk["prior"].item())
+    assert risk["lower"].sel(measure="prob_correct").item() == pytest.approx((kept > 0.5).sum() / 4)
+
+
+def test_a_model_whose_noise_is_not_recognised_needs_a_guarantee_to_have_a_bound() -> None:
+    with pm.Model() as model:
+        pm.Normal("noisy", pm.Bernoulli("in", np.float64(0.5)), np.float64(1.0))
+    bound = adv.audit_model(model, {"in": 1}, draws=20, rng=1)["bound"]
+    assert np.isinf(bound["loss_bound"]).all()
+    told = adv.audit_model(model, {"in": 1}, draws=20, rng=1, guarantee=adv.GaussianDP(1.0))["bound"]
+    assert np.isfinite(told["loss_bound"].values[0])
+
+
+@pytest.mark.parametrize(
+    ("truth", "options", "message"),
+    [
+        ({}, {}, "truth must say whether the target is in: add 'in'"),
+        ({"in": 2}, {}, '"in" must be 0 or 1, got 2'),
+        ({"in": 1, "frist": 1}, {}, "truth names 'frist'.*did you mean 'first'"),
+        ({"in": 1, "noisy": [1, 2, 3]}, {}, "truth names 'noisy', which is no latent"),
+        ({"in": 1, "first": [1, 0]}, {}, "'first' must have 0 dimensions"),
+        ({"in": 1}, {"released": ["nosy"]}, "released must name variables of the model"),
+        ({"in": 1}, {"engine": "exactly"}, "engine must be one of"),
+        ({"in": 1}, {"simulate": lambda rng, size: {"x": 1}}, r"simulate must return \['noisy'\]"),
+        ({"in": 1}, {"simulate": lambda rng, size: {"noisy": np.zeros(3)}}, "noisy must have shape"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(truth: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        adv.audit_model(over_years(), truth, draws=5, rng=1, **options)
+
+
+def test_a_truth_that_the_model_rules_out_is_refused() -> None:
+    with pm.Model() as model:
+        count = pm.Binomial("count", 3, np.float64(0.5))
+        pm.Deterministic("in", pt.gt(count, 3).astype("int64"))
+        noise.released("noisy", adv.DiscreteGaussian(1.0), count)
+    with pytest.raises(ValueError, match=r"of \d+ worlds of the model only 0 are as the truth says"):
+        adv.audit_model(model, {"in": 1}, draws=5, rng=1)
+
+
+def test_examples_run() -> None:
+    assert doctest.testmod(free_models).failed == 0
