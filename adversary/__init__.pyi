@@ -51,6 +51,8 @@ from .reader.beliefs import Known as Known
 from .reader.beliefs import Others as Others
 from .reader.beliefs import Point as Point
 from .reader.beliefs import Uniform as Uniform
+from .reader.beliefs import law_between as law_between
+from .reader.beliefs import law_of_counts as law_of_counts
 from .reader.path import Adversary as Adversary
 from .reader.path import attacks as attacks
 from .reader.plans import Level as Level

@@ -145,7 +145,7 @@ class TableCounts:
                 if value is None or value != value or not str(value).strip():
                     below = f": {names[0]} {unit[0]!r} has no parent" if name != names[0] else ""
                     raise ValueError(f"{where(row)}: column {name!r}: must name a unit, got nothing{below}")
-        counts = np.stack([_whole(frame[c], c, where) for c in counted], axis=1)
+        counts = np.stack([whole_column(frame[c], c, where) for c in counted], axis=1)
         keys = [tuple(map(str, unit)) for unit in units]
         if long:
             keys = [(*key, str(cell)) for key, cell in zip(keys, frame["cell"], strict=True)]
@@ -202,8 +202,8 @@ class TableCounts:
         return found.sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
 
 
-def _whole(column: Any, name: str, where: Callable[[int], str]) -> Integers:
-    """A column of counts: numbers, or words for them."""
+def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:
+    """A column of counts, numbers or words for them, as whole numbers; ValueError says where one is none."""
     values = []
     for row, value in enumerate(column):
         try:

@@ -8,6 +8,8 @@
 | `{ law = "poisson", mu = 2 }` | `Others` with that law |
 | `{ law = "gamma poisson", shape = 3, rate = 1, exposure = 27 }` | `GammaPoisson` |
 | `{ law = "beta binomial", n = 40, alpha = 1, beta = 9 }` | `BetaBinomial` |
+| `{ between = [3, 20], mass = 0.9, law = "negative binomial" }` | `Others(law_between(3, 20, 0.9))` |
+| `{ counts = "2010.csv", column = "renters" }` | `Others(law_of_counts(...))` of a CSV file's column |
 | `{ each = "uniform" }`, `{ each = [0.5, 0.5] }`, `{ each = { law = "poisson", mu = 2 } }` | `Each` |
 """
 
@@ -20,10 +22,23 @@ from typing import Any
 
 import numpy as np
 
+from adversary.desk.files.counts_file import load_counts
 from adversary.desk.files.keys import Keys
+from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.reader import beliefs
-from adversary.reader.beliefs import LAW_MASS, Belief, Each, Independent, Others, Point, Uniform
+from adversary.reader.beliefs import (
+    ELICITED,
+    LAW_MASS,
+    Belief,
+    Each,
+    Independent,
+    Others,
+    Point,
+    Uniform,
+    law_between,
+    law_of_counts,
+)
 
 LAWS = (
     "poisson",
@@ -53,7 +68,7 @@ RATES: dict[str, type[Independent]] = {
     if isinstance(one, type) and issubclass(one, Independent) and one.kind
 }
 """Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
-KINDS = ("upper", "total", "probabilities", "law", "each")
+KINDS = ("upper", "total", "probabilities", "law", "each", "between", "counts")
 
 
 def read_beliefs(table: Keys) -> dict[str, Belief]:
@@ -70,11 +85,12 @@ def read_belief(parent: Keys, name: str) -> Belief:
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
     table = parent.table(name)
     if "law" not in table.values:
-        table.only(*KINDS)
-    kinds = [kind for kind in KINDS if table.has(kind)]
+        table.only(*KINDS, "mass", "column")
+    kinds = [kind for kind in KINDS if table.has(kind) and not (kind == "law" and table.has("between"))]
     if len(kinds) != 1:
         raise ValueError(
-            "a belief table has exactly one of upper (uniform), total (point), probabilities (pmf), law or each, got "
+            "a belief table has exactly one of upper (uniform), total (point), probabilities (pmf), law, each, "
+            "between or counts, got "
             f"{kinds}"
         )
     makers: dict[str, Callable[[], Belief]] = {
@@ -83,10 +99,34 @@ def read_belief(parent: Keys, name: str) -> Belief:
         "probabilities": lambda: Others(table.get("probabilities", list, "a list of probabilities")),
         "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else Others(_law(table)),
         "each": lambda: Each(_one_sibling(table)),
+        "between": lambda: Others(_between(table)),
+        "counts": lambda: Others(_seen(table)),
     }
     made = makers[kinds[0]]()
     table.finish()
     return made
+
+
+def _between(table: Keys) -> Any:
+    """The law with so much mass between two counts."""
+    ends = table.get("between", list, "a list of two whole numbers")
+    if len(ends) != 2 or not all(type(one) is int for one in ends):
+        raise ValueError(f"{table.where('between')}: must be a list of two whole numbers, got {ends!r}")
+    law = table.get("law", str, f"one of {', '.join(ELICITED)}", "negative binomial")
+    try:
+        return law_between(ends[0], ends[1], float(table.number("mass", 0.9)), law)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+
+
+def _seen(table: Keys) -> Any:
+    """The shares of the counts in a column of a CSV file, beside this file unless its path says otherwise."""
+    path = table.file.parent / table.get("counts", str, "the path of a CSV file")
+    column = table.get("column", str, "the name of its column of counts")
+    frame, where = load_counts(path)
+    if column not in frame.columns:
+        raise ValueError(f"{path}: column {column!r} is missing; there are {', '.join(frame.columns)}")
+    return law_of_counts(whole_column(frame[column], column, lambda row: f"{path}: {where(row)}"))
 
 
 def _one_sibling(table: Keys) -> Any:

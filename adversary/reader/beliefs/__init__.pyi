@@ -6,9 +6,12 @@ from .belief import Point as Point
 from .belief import Uniform as Uniform
 from .belief import as_belief as as_belief
 from .each import Each as Each
+from .elicited import ELICITED as ELICITED
 from .elicited import LAW_MASS as LAW_MASS
 from .elicited import PrelizLaw as PrelizLaw
 from .elicited import as_law as as_law
 from .elicited import is_law as is_law
+from .elicited import law_between as law_between
+from .elicited import law_of_counts as law_of_counts
 from .unknown_rate import BetaBinomial as BetaBinomial
 from .unknown_rate import GammaPoisson as GammaPoisson

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, figure_of
+from adversary._core import Floats, as_array, check_probability, check_whole, figure_of
 
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
@@ -181,3 +181,85 @@ def _outwards(far_enough: Callable[[int], bool]) -> int:
         middle = (low + step) // 2
         low, step = (low, middle) if far_enough(middle) else (middle, step)
     return step
+
+
+ELICITED: dict[str, tuple[str, Callable[..., tuple[str, dict[str, float]]]]] = {
+    "negative binomial": (
+        "NegativeBinomial",
+        lambda mu, alpha: ("nbinom", {"n": float(alpha), "p": float(alpha / (alpha + mu))}),
+    ),
+    "poisson": ("Poisson", lambda mu: ("poisson", {"mu": float(mu)})),
+}
+"""Laws between two counts: PreliZ's name, and the law of `scipy.stats` with its parameters."""
+REACHED = 0.02
+"""How far the mass between the counts may be from the one asked for, where a law has too few parameters."""
+
+
+def law_between(low: int, high: int, mass: float = 0.9, law: str = "negative binomial") -> Any:
+    """The law of greatest entropy with so much mass between two counts: "between 3 and 20 people, 90 % sure".
+
+    Parameters
+    ----------
+    low, high : the counts, both included, 0 <= low < high
+    mass : probability of a count between them, in (0, 1)
+    law : "negative binomial" or "poisson"
+
+    Returns
+    -------
+    frozen law of `scipy.stats`, for `Others`, `Each` or an Adversary's beliefs
+
+    Raises
+    ------
+    ImportError : PreliZ, which finds it, is not installed: it comes with the extra `elicit`
+    ValueError : an argument out of range, or no such law comes within 0.02 of the mass
+    """
+    first, last = (int(check_whole(name, x, minimum=0)) for name, x in (("low", low), ("high", high)))
+    wanted = float(check_probability("mass", mass))
+    if not first < last:
+        raise ValueError(f"between must be two counts, the smaller first, got {low} and {high}")
+    if not 0.0 < wanted < 1.0:
+        raise ValueError(f"mass must be above 0 and below 1, got {mass}")
+    if law not in ELICITED:
+        raise ValueError(f"law between two counts must be one of {', '.join(ELICITED)}, got {law!r}")
+    try:
+        import preliz
+    except ImportError:
+        raise ImportError("a law between two counts needs PreliZ: install the extra elicit") from None
+    import scipy.stats
+
+    name, made = ELICITED[law]
+    found = getattr(preliz, name)()
+    preliz.maxent(found, first, last, wanted, plot=False)
+    kind, parameters = made(**{key: np.asarray(x).item() for key, x in found.params_dict.items()})
+    frozen = getattr(scipy.stats, kind)(**parameters)
+    reached = float(frozen.cdf(last) - frozen.cdf(first - 1))
+    if not abs(reached - wanted) <= REACHED:
+        raise ValueError(
+            f"no {law} law has mass {wanted:g} between {first} and {last}: the nearest has {reached:.3g}; "
+            f"use another of {', '.join(ELICITED)}"
+        )
+    return frozen
+
+
+def law_of_counts(counts: ArrayLike) -> Floats:
+    """The shares of counts that were seen, such as those of last decade: a belief that it is like one of them.
+
+    Parameters
+    ----------
+    counts : whole numbers >= 0, (n,)
+
+    Returns
+    -------
+    pmf over 0, 1, ..., the largest, for `Others`, `Each` or an Adversary's beliefs
+
+    Raises
+    ------
+    ValueError : no counts, or one that is negative or not whole
+
+    >>> law_of_counts([0, 2, 2, 3]).tolist()
+    [0.25, 0.0, 0.5, 0.25]
+    """
+    seen = np.ravel(check_whole("counts", counts, minimum=0))
+    if not seen.size:
+        raise ValueError("counts must hold at least one count")
+    return np.bincount(seen) / seen.size

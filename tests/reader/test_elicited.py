@@ -1,0 +1,71 @@
+"""Beliefs as people hold them: between two counts, or like counts that were seen; in Python and in files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import adversary as adv
+
+FILE = """
+neighbours = "unbounded"
+[[plan.level]]
+name = "block"
+rho = 0.1
+siblings = 3
+[[plan.level]]
+name = "tract"
+rho = 0.1
+[truth]
+block = 1
+tract = 3
+[adversary]
+prior = 0.5
+known = 0
+[adversary.beliefs]
+tract = %s
+"""
+
+
+@pytest.mark.parametrize(("law", "between", "mass"), [("negative binomial", (3, 20), 0.9), ("poisson", (3, 20), 0.9)])
+def test_a_law_has_its_mass_between_the_counts(law: str, between: tuple[int, int], mass: float) -> None:
+    found = adv.law_between(*between, mass=mass, law=law)
+    assert found.pmf(np.arange(between[0], between[1] + 1)).sum() == pytest.approx(mass, abs=2e-3)
+
+
+def test_the_negative_binomial_is_the_wider_one() -> None:
+    wide, narrow = (adv.law_between(3, 20, law=law) for law in ("negative binomial", "poisson"))
+    assert wide.entropy() > narrow.entropy()
+
+
+def test_files_hold_the_same_beliefs(tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("block,count\na,0\nb,2\nc,2\n")
+    for text, law in (
+        ('{ between = [3, 20], mass = 0.9, law = "negative binomial" }', adv.law_between(3, 20)),
+        ('{ counts = "old.csv", column = "count" }', adv.law_of_counts([0, 2, 2])),
+    ):
+        file = tmp_path / "scenario.toml"
+        file.write_text(FILE % text)
+        read = adv.load_scenario(file).adversary.beliefs["tract"]
+        np.testing.assert_array_equal(read.log_prob(np.arange(30), 0), adv.Others(law).log_prob(np.arange(30), 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{ between = [20, 3], law = "poisson" }', "between must be two counts, the smaller first, got 20 and 3"),
+        ("{ between = [3] }", "between: must be a list of two whole numbers"),
+        ('{ between = [3, 20], law = "normal" }', "law between two counts must be one of negative binomial, poisson"),
+        ("{ between = [3, 20], mass = 1.5 }", "mass must"),
+        ('{ counts = "none.csv", column = "count" }', "none.csv"),
+        ('{ counts = "old.csv", column = "people" }', "column 'people' is missing; there are block, count"),
+        ('{ counts = "old.csv", column = "block" }', "line 2: column 'block': must be a whole number >= 0, got 'a'"),
+    ],
+)
+def test_what_is_no_belief_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("block,count\na,0\n")
+    file = tmp_path / "scenario.toml"
+    file.write_text(FILE % text)
+    with pytest.raises((ValueError, OSError)) as caught:
+        adv.load_scenario(file)
+    assert words in str(caught.value)
