@@ -30,6 +30,7 @@ from .privacy.joint import frameworks as frameworks
 from .privacy.losses import LatticeLoss as LatticeLoss
 from .privacy.losses import PrivacyLoss as PrivacyLoss
 from .privacy.losses import interop as interop
+from .privacy.losses import sampled_loss as sampled_loss
 from .privacy.mechanisms import DiscreteGaussian as DiscreteGaussian
 from .privacy.mechanisms import Exact as Exact
 from .privacy.mechanisms import Gaussian as Gaussian

@@ -15,3 +15,4 @@ from .loss import check_guarantee as check_guarantee
 from .loss import check_loss as check_loss
 from .loss import side_of as side_of
 from .loss import way_to_loss as way_to_loss
+from .sampling import sampled_loss as sampled_loss
