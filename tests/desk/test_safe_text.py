@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import adversary as adv
 from adversary.desk.kit import rendering, style, to_html
-from adversary.desk.kit.safe_text import FOR_GROUPS, printable, safe_names
+from adversary.desk.kit.safe_text import printable, safe_names
 from adversary.desk.report import audit_answer
 from tests.commands import answered, flat, printed, rows, run
 
@@ -49,14 +49,13 @@ def test_scripts_and_joined_characters_stay() -> None:
 
 @given(st.lists(st.text(max_size=120) | st.sampled_from(["a b", "a/b", "a_b", "A_B", "a_b_2", "..", ".", "", "\0"])))
 def test_no_two_names_share_a_file_and_none_leaves_its_folder(names: list[str]) -> None:
-    for unsafe in ({}, {"unsafe": FOR_GROUPS}):
-        found = safe_names(names, **unsafe)
-        assert list(found) == list(dict.fromkeys(names))
-        assert len({name.casefold() for name in found.values()}) == len(found)
-        for name in found.values():
-            assert not name.startswith(".")
-            assert not set(name) & set("/\0")
-            assert len(name.encode()) < 400
+    found = safe_names(names)
+    assert list(found) == list(dict.fromkeys(names))
+    assert len({name.casefold() for name in found.values()}) == len(found)
+    for name in found.values():
+        assert not name.startswith(".")
+        assert not set(name) & set("/\0")
+        assert len(name.encode()) < 400
 
 
 def hostile(tmp_path: Path, *, more: str = "") -> Path:

@@ -1,8 +1,6 @@
-from .audit_words import beyond as beyond
 from .audit_words import error as error
 from .audit_words import of_reader as of_reader
 from .audit_words import readers_of as readers_of
-from .audit_words import stated as stated
 from .audit_words import unreliable as unreliable
 from .document import Card as Card
 from .document import Column as Column
@@ -38,7 +36,6 @@ from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
 from .rendering import to_json as to_json
 from .rendering import to_markdown as to_markdown
-from .safe_text import FOR_GROUPS as FOR_GROUPS
 from .safe_text import naming as naming
 from .safe_text import netcdf as netcdf
 from .safe_text import printable as printable

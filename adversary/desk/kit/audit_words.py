@@ -1,7 +1,4 @@
-"""The parts of an audit by name, and its numbers in words, for tables, figures and the report.
-
-Numbers are written by `policy.phrases`, whose functions are here under the same names: bounds are rounded outward.
-"""
+"""The parts of an audit by name: adversaries, truths, statuses and warnings, for tables, figures and the report."""
 
 from __future__ import annotations
 
@@ -9,17 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import xarray as xr
 
-from adversary._core import PERCENT as PERCENT
-from adversary._core import between as between
-from adversary._core import figure_of as figure_of
-from adversary._core import give_or_take as give_or_take
-from adversary._core import outward as outward
-from adversary._core import outward_percent as outward_percent
-from adversary._core import percent as percent
-from adversary._core import share as share
+from adversary._core import give_or_take
 from adversary.desk.files import Scenario
 from adversary.driver import UNRELIABLE as UNRELIABLE
 from adversary.driver import group_name
@@ -84,11 +73,6 @@ def unreliable(risk: xr.Dataset) -> bool:
     return "status" in risk and bool((risk["status"] == UNRELIABLE).any())
 
 
-def stated(risk: xr.Dataset, text: str) -> str:
-    """The text of an adversary's number, or the word "unreliable" in its place."""
-    return UNRELIABLE if unreliable(risk) else text
-
-
 def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
     """The standard error of one of an adversary's averages, as text to follow it; nothing where it is exact."""
     return give_or_take(unit * float(risk["mcse"].sel(measure=measure))) if "mcse" in risk else ""
@@ -97,10 +81,3 @@ def error(risk: xr.Dataset, measure: str, unit: float = 1.0) -> str:
 def called(name: str) -> str:
     """A definition in words."""
     return "the plan's own loss" if name == "privacy loss" else name
-
-
-def beyond(p: float) -> str:
-    """A probability in percent, rounded up; the word "unreliable" where a sampler could not give it."""
-    if np.isnan(p):
-        return UNRELIABLE
-    return (outward_percent(p, True) if not 0.0 < p < 1e-8 else "< 0.000001") + PERCENT

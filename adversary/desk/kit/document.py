@@ -265,10 +265,6 @@ class Document:
         }
 
 
-INNER = ("side", "end", "measure")
-"""Dimensions within a cell of a table: ends of intervals, and standard errors."""
-
-
 def tabulate(
     data: xr.Dataset,
     columns: Mapping[str, Sequence[str]],

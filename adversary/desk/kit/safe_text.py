@@ -23,8 +23,6 @@ _LONGEST = 80
 """Characters of a file name, far below what any file system allows."""
 FOR_FILES = r"[^\w.-]"
 """What stands in no file name."""
-FOR_GROUPS = r"[/\x00-\x1f]"
-"""What stands in no name of a NetCDF group."""
 
 
 @contextmanager
@@ -54,8 +52,8 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c in _KEPT or category(c) not in ("Cc", "Cf", "Cs"))
 
 
-def safe_names(names: Iterable[str], unsafe: str = FOR_FILES) -> dict[str, str]:
-    """A name for a file, or a group, for each of these: no two alike, not even in another case.
+def safe_names(names: Iterable[str]) -> dict[str, str]:
+    """A name for a file for each of these: no two alike, not even in another case.
 
     >>> safe_names(["a b", "a/b", "A_B", "..", ""])
     {'a b': 'a_b', 'a/b': 'a_b_2', 'A_B': 'A_B_3', '..': '__', '': ''}
@@ -63,7 +61,7 @@ def safe_names(names: Iterable[str], unsafe: str = FOR_FILES) -> dict[str, str]:
     found: dict[str, str] = {}
     used: set[str] = set()
     for name in names:
-        start = re.sub(unsafe, "_", printable(name))[:_LONGEST]
+        start = re.sub(FOR_FILES, "_", printable(name))[:_LONGEST]
         start = re.sub(r"^\.+", lambda dots: "_" * len(dots[0]), start)
         made, number = start, 1
         while made.casefold() in used:

@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from adversary._core import percent, share
+from adversary._core import PERCENT, outward_percent, percent, share
 from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
@@ -140,7 +140,7 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         (f"Before the release{whose}", share(float(of_one["prior"]))),
         ("After it, on average", share(float(of_one["posterior_mean"]))),
         ("In nine releases of ten", f"{percent(low)} to {percent(high)}"),
-        (f"At most, by {audit_words.called(promise)}", audit_words.outward_percent(limit, True) + audit_words.PERCENT),
+        (f"At most, by {audit_words.called(promise)}", outward_percent(limit, True) + PERCENT),
     ]
     finding = result_sections.finding(one, part)
     return Card(

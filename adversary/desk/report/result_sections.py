@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import figure_of, percent, share
+from adversary._core import figure_of, outward, percent, share
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
@@ -196,7 +196,7 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         value, limit_ = max(least)
         said = (
             f"Empirical epsilon {'up to ' * (len(least) > 1)}{figure_of(value)}, at a failure probability of "
-            f"{share(float(tree.attrs['failure']))}; the accounting allows {audit_words.outward(limit_, True)}."
+            f"{share(float(tree.attrs['failure']))}; the accounting allows {outward(limit_, True)}."
         )
     lines = [
         "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "
