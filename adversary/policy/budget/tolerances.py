@@ -132,13 +132,8 @@ class RatioOrAbsolute(Tolerance):
     def domain(self) -> tuple[Range, Range]:
         return self.inclusion, self.value
 
-    @property
-    def decreasing(self) -> bool:
-        return True
-
-    @property
-    def of_product(self) -> bool:
-        return True
+    decreasing = True
+    of_product = True
 
     @property
     def words(self) -> str:
@@ -196,17 +191,9 @@ class Difference(Tolerance):
         with np.errstate(over="ignore", divide="ignore"):
             return 1.0 + self.b / (p * q)
 
-    @property
-    def domain(self) -> tuple[Range, Range]:
-        return EVERYBODY
-
-    @property
-    def decreasing(self) -> bool:
-        return True
-
-    @property
-    def of_product(self) -> bool:
-        return True
+    domain = EVERYBODY
+    decreasing = True
+    of_product = True
 
     @property
     def words(self) -> str:
@@ -247,9 +234,7 @@ class Custom(Tolerance):
             raise TypeError(f"a custom profile must return numbers, got {found!r}")
         return as_array(found)
 
-    @property
-    def domain(self) -> tuple[Range, Range]:
-        return EVERYBODY
+    domain = EVERYBODY
 
     @property
     def decreasing(self) -> bool:
@@ -319,9 +304,7 @@ class Least(Tolerance):
         low, high = every[..., 0].min(0), every[..., 1].max(0)
         return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
 
-    @property
-    def decreasing(self) -> bool:
-        return False
+    decreasing = False
 
     @property
     def words(self) -> str:

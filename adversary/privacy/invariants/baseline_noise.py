@@ -130,9 +130,7 @@ class L1Noise(CellNorm):
     `sensitivity` is Delta_1.
     """
 
-    @property
-    def order(self) -> float:
-        return 1.0
+    order = 1.0
 
     @property
     def log_volume(self) -> float:
@@ -157,9 +155,7 @@ class L2Noise(CellNorm):
     `sensitivity` is Delta_2.
     """
 
-    @property
-    def order(self) -> float:
-        return 2.0
+    order = 2.0
 
     @property
     def log_volume(self) -> float:
@@ -170,9 +166,7 @@ class L2Noise(CellNorm):
         length = rng.random((count, 1)) ** (1.0 / self.cells)
         return np.asarray(length * z / np.linalg.norm(z, axis=1, keepdims=True), dtype=np.float64)
 
-    @property
-    def mean_norm(self) -> float:
-        return 1.0
+    mean_norm = 1.0
 
 
 @dataclass(frozen=True)

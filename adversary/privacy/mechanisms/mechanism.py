@@ -367,9 +367,7 @@ class Exact(Mechanism):
     def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
         return scalar_or_array((check_whole("release", release) < check_whole("value", value)).astype(np.float64))
 
-    @property
-    def variance(self) -> float:
-        return 0.0
+    variance = 0.0
 
     @property
     def rho(self) -> float:

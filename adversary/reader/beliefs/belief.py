@@ -159,9 +159,7 @@ class Point(Belief):
     def window(self, inside: int) -> tuple[int, int] | None:
         return self.total, self.total
 
-    @property
-    def proper(self) -> bool:
-        return True
+    proper = True
 
     def others_gap(self, gap: int) -> int:
         return gap
@@ -192,17 +190,13 @@ class Known(Belief):
     def window(self, inside: int) -> tuple[int, int] | None:
         return inside + self.count, inside + self.count
 
-    @property
-    def proper(self) -> bool:
-        return True
+    proper = True
 
     def others_gap(self, gap: int) -> int:
         del gap
         return 0
 
-    @property
-    def independent(self) -> bool:
-        return True
+    independent = True
 
     @property
     def known_count(self) -> int:
@@ -252,9 +246,7 @@ class Independent(Belief):
     def proper(self) -> bool:
         return self.bulk() is not None
 
-    @property
-    def independent(self) -> bool:
-        return True
+    independent = True
 
     def others_gap(self, gap: int) -> int:
         del gap

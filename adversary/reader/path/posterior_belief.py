@@ -63,9 +63,7 @@ class Learned(Belief):
             f"average if the target is out and {present} if in"
         )
 
-    @property
-    def proper(self) -> bool:
-        return True
+    proper = True
 
 
 def _quantile_gap(a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> int:
