@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 import adversary as adv
-from adversary.privacy.losses.composition import DiscreteGaussianLoss, composed, repeated
+from adversary.privacy.losses.composition import ComposedLoss, DiscreteGaussianLoss, composed, repeated
 from adversary.privacy.losses.lattice import LatticeLoss
 from adversary.privacy.losses.mixed import MixedLoss
 from tests.oracles import composition
@@ -427,3 +427,11 @@ def test_tails_that_need_more_revivals_than_the_profile_are_found() -> None:
     assert isinstance(narrow.exact, LatticeLoss)
     for one, other in zip(wide.beside(narrow).tail(t), MixedLoss(narrow.exact, wide).tail(t), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-11)
+
+
+def test_losses_that_are_all_infinite_stretch_no_grid() -> None:
+    told = LatticeLoss.from_probs([1.0, 0.0], [0.0, 1.0])
+    whole = composed([told, adv.Laplace(10.0).privacy_loss(), adv.DiscreteGaussian(2.0).privacy_loss()])
+    assert isinstance(whole, ComposedLoss)
+    assert max(abs(end) for end in whole.ends[0]) < 1e-6
+    assert whole.delta(1.0) == pytest.approx(1.0)

@@ -339,4 +339,6 @@ def _edges(loss: PrivacyLoss, mass: float = 1e-24) -> tuple[float, float]:
         return float(t[min(live[-1] + 1, t.size - 1)]) if live.size else float(t[0])
 
     high, low = last_live(loss), -last_live(loss.swapped)
+    if high < low:  # every loss is infinite
+        high = low = 0.0
     return low, max(high, low + 1e-9)
