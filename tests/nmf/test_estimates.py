@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from adversary import nmf
 from adversary.nmf.runs import Question, run
 from adversary.nmf.runs.run_findings import of_cell
 from adversary.reader import spine
+from tests import commands
 from tests.nmf.test_nmf import PERSONS, UNITS, records
 from tests.oracles.noisy_measurement_file import PERSONS as AXES
 from tests.oracles.noisy_measurement_file import Replica, answer, archive, words
@@ -127,3 +129,15 @@ def test_a_run_has_one_query_beside_all_of_them(tmp_path: Path) -> None:
         assert np.isnan(alone.alone).all()
         assert np.abs(both.ratios - alone.ratios).max() > 1e-3
         assert both.promised.total > alone.promised.total
+
+
+def test_the_page_has_the_risk_under_one_query_beside_that_under_all(tmp_path: Path) -> None:
+    file = nmf.synthesise(tmp_path / "file", nmf.Recipe(40, 1, seed=4, areas=0, shape=(3, 2, 2, 4)))
+    command = ("spine", str(file), "--query", "detailed", "--cell", "0,1,0,0", "--state", "99", "--out")
+    answer = commands.answered(*command, str(tmp_path / "all"), "--queries", "all", silent=False)
+    assert "one_query_ratio" in json.dumps(answer)
+    page = (tmp_path / "all/report.html").read_text(encoding="utf-8")
+    for text in ("ratio under one query", "under one query", "10 points or more off", "covers all queries"):
+        assert text in page
+    wrong = commands.run(*command, str(tmp_path / "no"), "--queries", "some")
+    assert (wrong.exit_code, "queries must be 'one' or 'all'" in commands.flat(wrong.stderr)) == (2, True)

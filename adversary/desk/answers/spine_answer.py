@@ -147,6 +147,10 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     found, bound = cell.found, cell.found.promised
     below, above = found.beyond(prior)
     spread = np.quantile(found.ratios, QUANTILES) if found.ratios.size else np.full(len(QUANTILES), np.nan)
+    risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
+    alone, more = found.alone[np.isfinite(found.alone)], []
+    if alone.size:  # all queries were read
+        risk["one_query_ratio"], more = np.quantile(alone, QUANTILES), ["one_query_posterior"]
     levels = xr.Dataset(
         {name: ("level", [getattr(one, name) for one in found.levels.values()]) for name in COUNTED},
         {"level": list(found.levels)},
@@ -168,8 +172,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             }
         ),
         "risk": xr.Dataset(
-            {"ratio": ("quantile", spread), "posterior": ("quantile", np.minimum(spread * prior, 1.0))},
-            {"quantile": list(QUANTILES)},
+            {name: ("quantile", values) for name, values in risk.items()}, {"quantile": list(QUANTILES)}
         ),
         "thresholds": xr.Dataset(
             {"share": ("threshold", [found.at_least(x) for x in thresholds])}, {"threshold": list(thresholds)}
@@ -189,7 +192,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             {"prior": priors, "side": ["lower", "upper"]},
         ),
         "levels": levels,
-        "worst": _ranked(found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio")),
+        "worst": _ranked(found.worst, ("noisy", "mean", "hdi_lower", "hdi_upper", "posterior", "ratio", *more)),
         "mistaken": _ranked(found.mistaken, ("noisy", "mean", "known", "tail")),
     }  # fmt: skip
 

@@ -44,6 +44,9 @@ def spine_command(
             show_default="the only one",
         ),
     ] = None,
+    queries: Annotated[
+        str, typer.Option(help="What is read: one, the query alone; or all, for estimates of its cells from all.")
+    ] = "one",
     prior: Annotated[str, typer.Option(help="An adversary's prior that one more person is in the block.")] = "0.1",
     known: Annotated[
         str | None,
@@ -96,7 +99,7 @@ def spine_command(
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _known(known),
             number("--mistaken", mistaken), level=level, product=product, root=root, state=state, county=county,
-            totals=None if totals is None else str(totals),
+            totals=None if totals is None else str(totals), queries=queries,
         )  # fmt: skip
         thresholds = check_positive("--threshold", several("--threshold", threshold, spine_answer.THRESHOLDS))
         chance = float(check_probability("--failure", number("--failure", failure)))

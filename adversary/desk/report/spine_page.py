@@ -170,6 +170,11 @@ class _Page:
         yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
+        if self.about.get("queries") == "all":
+            yield (
+                "Estimates from all queries do not use that the other cells are not negative. Where a cell holds less "
+                "than one person on average, posteriors can be 10 points or more off."
+            )
         for i in range(len(self.labels)):
             yield from (self.about_cell(text, i) for text in self.warnings_of(i))
 
@@ -214,6 +219,8 @@ class _Page:
         """Quantiles of the risk, and shares of blocks at or above thresholds."""
         risk = {"quantile": ("share of blocks at or below", "probability"), "ratio": ("ratio", "number"),
                 "posterior": ("posterior", "probability")}  # fmt: skip
+        if "one_query_ratio" in self.data["risk"]:
+            risk["one_query_ratio"] = ("ratio under one query", "number")
         above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
         tables = [self.table("risk", risk), self.table("thresholds", above)]
         shares = self.of("thresholds")["share"].to_series()
@@ -252,6 +259,8 @@ class _Page:
             "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
             "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
         }  # fmt: skip
+        if "one_query_posterior" in self.data["worst"]:
+            columns["one_query_posterior"] = ("under one query", "probability")
         return Section(
             "The blocks where most is learned",
             self.about_cell(
@@ -301,7 +310,9 @@ class _Page:
             [
                 "One person more or less in a block changes one count in every unit above it."
                 + f" {DOUBLED}" * bool((found["records"] > 1).any()),
-                "Other queries of the same release reveal more, and the guarantee for all of them is weaker.",
+                "It covers all queries that were read."
+                if self.about.get("queries") == "all"
+                else "Other queries of the same release reveal more, and the guarantee for all of them is weaker.",
             ],
             [
                 self.table("guarantee", columns, data=found.assign(covered=covered), where="covered"),
