@@ -304,6 +304,15 @@ def test_outside_their_validity_bounds_are_trivial() -> None:
     assert cf.functional_bound(adv.PureDP(1.0), [0.0, 1.0]).tolist() == [1.0, 0.0]
 
 
+def test_of_several_guarantees_the_best_counts() -> None:
+    pairs = [RenyiDP(1.5, 0.6), RenyiDP(4.0, 1.0), RenyiDP(30.0, 2.0)]
+    for bound in (cf.known_rest_bound, cf.true_record_bound, cf.functional_bound):
+        alone = np.min([bound(pair, EPSILONS) for pair in pairs], axis=0)
+        assert bound(pairs, EPSILONS) == pytest.approx(alone, rel=1e-14)
+    for inverse in (cf.known_rest_epsilon, cf.true_record_epsilon, cf.functional_epsilon):
+        assert inverse(pairs, 0.01) == pytest.approx(min(inverse(pair, 0.01) for pair in pairs), rel=1e-12)
+
+
 @pytest.mark.parametrize("rho", [0.01, 0.1115, 0.926, 2.63])
 def test_a_gaussian_count_respects_every_theorem(rho: float) -> None:
     mu = math.sqrt(2 * rho)
