@@ -22,7 +22,7 @@ EXAMPLE = adv.bounded.BoundedRelease(34.302683, 2224.8001, 43, (0.25, 0.25), (0,
 """Example 4 of the thesis, its units."""
 PRIORS = {"flat": "flat", "informative": adv.bounded.NormalInverseGamma(12.5, 1, 1, 3.8)}
 DRAWS = 20_000
-MOST = {"one": 2e-3, "each of many": 0.5e-3, "a cell": 60.0}
+MOST = {"one": 10e-3, "each of many": 2e-3, "a cell": 60.0}
 """Seconds that the work may take."""
 PUBLISHED = (10.0, 20.0)
 """Core hours of the published code, for one cell."""
