@@ -29,7 +29,8 @@ from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, R
 from adversary.models.noise import float64, released
 from adversary.privacy.mechanisms import Laplace
 
-_ROOT_HALF = np.float64(np.sqrt(0.5))
+from .density_operations import log_ndtr
+
 _LOG_ROOT_TWO_PI = np.float64(0.5 * np.log(2.0 * np.pi))
 
 
@@ -39,16 +40,8 @@ def log_normal_mass(low: Any, high: Any, mu: Any, sigma: Any) -> TensorVariable:
     left, right = (float64(low) - centre) / sd, (float64(high) - centre) / sd
     turned = left + right > np.float64(0)
     below, above = pt.switch(turned, -right, left), pt.switch(turned, -left, right)
-    top = _log_ndtr(above)
-    return top + pt.log1mexp(_log_ndtr(below) - top)
-
-
-def _log_ndtr(z: TensorVariable) -> TensorVariable:
-    """Log of the standard normal cdf. Each branch sees only arguments it is finite for."""
-    one = np.float64(1)
-    tail, body = pt.minimum(z, -one), pt.maximum(z, -one)
-    small = pt.log(pt.erfcx(-tail * _ROOT_HALF) * np.float64(0.5)) - np.float64(0.5) * tail * tail
-    return pt.switch(z < -one, small, pt.log(pt.erfc(-body * _ROOT_HALF) * np.float64(0.5)))
+    top = log_ndtr(above)
+    return top + pt.log1mexp(log_ndtr(below) - top)
 
 
 class _TruncatedNormalRV(TruncatedNormalRV):

@@ -161,7 +161,9 @@ def _top(s):
     low, high, rise, fall = math.log(1e-40), math.log(s.most), np.inf, np.inf
     if s.most == np.inf:
         high = math.log(4.0 * (s.v + s.scale2) + abs(s.variance) + 1.0)
-    while high - low > 1e-14 and not (high - low) * min(max(rise, fall), 1e300) < 0.1:
+    for _ in range(60):
+        if (high - low) * max(rise, fall) < 0.1:
+            break
         middle = 0.5 * (low + high)
         tilt = math.exp(middle) * _slope(math.exp(middle), s)
         if tilt > 0.0:
@@ -237,16 +239,18 @@ def _total(mu, s, lows, logs, heights, count, least):
     left, right, unit = centre + rate * var, centre - rate * var, 1.0 / (_ROOT2 * sd)
     peak = -0.5 * ((best - centre) / sd) ** 2 - rate * abs(best - corner)
     # integrals in units of sd sqrt(pi / 2) exp(peak), below the corner under `left` and above it under `right`
-    full, rest, beyond = 2.0, 0.0, 0.0
+    full, rest, beyond, at = 2.0, 0.0, 0.0, 0.0
     if rate > 0.0:
         at, below, above = -0.5 * ((corner - centre) / sd) ** 2 - peak, (left - corner) * unit, (corner - right) * unit
         full = _tail(abs(below), at)
         if below < 0.0:
-            rest, full = -full, 2.0 - full
+            full = 2.0 - full
         tail = _tail(abs(above), at)
         if above < 0.0:
             beyond, tail = 2.0, 2.0 - tail
-        full, rest = full + tail, rest + tail
+        if below < 0.0 < above:  # of the laws beyond the corner, relative to its own exp(at)
+            rest = _tail(above, 0.0) - _tail(-below, 0.0)
+        full += tail
     if count == 0:
         return more + peak + math.log(full * sd)
     top = -np.inf
@@ -267,8 +271,8 @@ def _total(mu, s, lows, logs, heights, count, least):
                 part = _tail(abs(z), log) if log > -_CUT else 0.0
                 if z <= 0.0:
                     part = (full if y < corner else beyond) * weight - part
-                elif y < corner:
-                    part += rest * weight
+                elif y < corner and rest != 0.0:
+                    part += rest * math.exp(at + logs[j] - top)
                 value += side * part
             total += max(value, 0.0)
     return more + peak + top + math.log(total * sd)
