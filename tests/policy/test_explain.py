@@ -635,7 +635,7 @@ def test_verdicts_and_audits_have_one_topic() -> None:
     assert explain(audited("one"), topic="audit") == explain(audited("one"))
 
 
-# Texts that were read and approved
+# Texts as they are: read the difference before it is kept
 
 SEARCHED = RiskProfile.custom(lambda p, q: 1.0 + 0.3 / (p * q))
 FREE, NEVER_KEPT = RiskProfile.box(3.0, (0.5, 1.0), (0.8, 1.0)), RiskProfile.constant(1.0)
@@ -709,7 +709,7 @@ def shown(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_texts_are_those_that_were_read(name: str) -> None:
+def test_texts_are_those_of_the_file(name: str) -> None:
     approved = dict(part.split("\n\n", 1) for part in READ.read_text("utf-8").removeprefix("## ").split("\n\n## "))
     assert list(approved) == list(TOLD)
     assert shown(name) == approved[name].rstrip("\n")

@@ -84,7 +84,7 @@ def least_level(epsilon: float, delta: float, power: ArrayLike) -> Any:
     >>> round(least_level(1.0, 0.01, 0.5), 6)
     0.180261
     """
-    return power_bounds(epsilon, delta, power)[0]
+    return power_bounds(epsilon, delta, check_probability("power", power))[0]
 
 
 # Approximate and probabilistic DP
