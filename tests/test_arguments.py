@@ -46,7 +46,6 @@ ANSWERED = {
     "extend_then_compose": "refused as the size of a group",
     "laplace_rates": "a threshold is any number",
     "largest_correlation": "refused as the coefficient it is",
-    "least_level": "a power between guessing and certainty is the caller's",
     "releases_within": "a threshold is the caller's",
 }
 """What answers, or refuses by another name, and why."""
