@@ -452,3 +452,10 @@ def test_three_levels_of_large_counts_are_exact_and_all_alike() -> None:
     )
     assert (sure.draws, unsure.draws) == (0, 0)
     assert sure.posterior_mean()[0] == pytest.approx(unsure.posterior_mean()[0], abs=1e-4)
+
+
+def test_the_error_of_a_nearly_infinite_average_does_not_overflow() -> None:
+    rest = DiscretePart(np.array([0.0, 500.0]), np.array([0.5, 0.5]))
+    mean, error = BayesFactorLaw(-np.inf, 1, DiscretePart(np.zeros(1), np.ones(1)), rest, 100, 1.0, False).ratio_mean()
+    assert mean == pytest.approx(np.exp(500.0) / 2)
+    assert error == pytest.approx(np.exp(500.0) / 20)

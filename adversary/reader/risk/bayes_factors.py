@@ -83,7 +83,9 @@ class BayesFactorLaw:
         mean = weighed(self.rest.weights, per_rest)
         if not self.simulated or np.isinf(mean):
             return mean, float("inf") if self.simulated else 0.0
-        return mean, float(np.sqrt(weighed(self.rest.weights, (per_rest - mean) ** 2) / self.draws))
+        off = np.abs(per_rest - mean)
+        most = max(float(off.max()), 1e-300)  # squares of what is nearly infinite would be infinite
+        return mean, most * float(np.sqrt(weighed(self.rest.weights, (off / most) ** 2) / self.draws))
 
     def posterior_mean(self) -> tuple[float, float]:
         """(E[P(target in | release)], its Monte Carlo standard error)."""
