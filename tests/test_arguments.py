@@ -37,6 +37,7 @@ ELSEWHERE = ("spine", "queries", "contour")
 ANSWERED = {
     "Independent.log_prob": "counts of a belief in the inner loop",
     "Limit": "a record of numbers that were checked",
+    "LikelihoodRatioTest": "a record of numbers that were computed",
     "Truth": "a record of numbers that were checked",
     "best_test": "numbers of the caller, checked there",
     "compose_then_extend": "refused as the size of a group",

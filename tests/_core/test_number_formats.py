@@ -23,7 +23,6 @@ from adversary._core.number_formats import (
     points,
     sentence,
 )
-from adversary.desk.kit import audit_words
 
 SLACK = Decimal("1e-15")
 chances = st.floats(0.0, 1.0, allow_subnormal=False)
@@ -31,11 +30,6 @@ chances = st.floats(0.0, 1.0, allow_subnormal=False)
 
 def read(text: str) -> Decimal:
     return Decimal(text.replace(",", ""))
-
-
-def test_the_desk_keeps_its_names() -> None:
-    for name in ("PERCENT", "percent", "figure_of", "share", "outward", "outward_percent", "between", "give_or_take"):
-        assert getattr(audit_words, name) is getattr(number_formats, name)
 
 
 @given(st.floats(1e-9, 1e9), st.booleans(), st.integers(2, 6))

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from adversary._core import blocks, check_probability, check_whole, failure_of, outward
+from adversary._core import blocks, check_number, check_probability, check_whole, failure_of, outward
 from adversary.policy.budget.forms import COMPOSED, COMPOSITIONS, DEFINITIONS, NOISES, Form
 from adversary.policy.budget.recommend import (
     BOUNDED,
@@ -298,6 +298,7 @@ def releases_until(
     >>> releases_until(ZeroConcentratedDP(0.01), lambda g: g.epsilon(1e-6), 1.0)
     3
     """
+    check_number("limit", limit)
     low, high = 0, 1
     while measure(high * guarantee) <= limit:
         if high >= most:
@@ -337,4 +338,5 @@ def largest_each(
     0.1
     """
     count = int(check_whole("releases", releases, minimum=1))
+    check_number("limit", limit)
     return largest(lambda x: measure(count * family(x)), limit, start)

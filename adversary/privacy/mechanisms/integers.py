@@ -201,8 +201,12 @@ class DiscreteGaussianSum(Summed, IntegerNoise):
         if self.is_quadratic():
             return int(np.ceil(np.sqrt(nats / self.rho)))
         peak = as_array(self.log_noise(np.zeros(1)))[0]
-        k = np.arange(0.0, np.sqrt(nats / self.rho) + 2 * self.count + 2)
-        return int(np.argmax(as_array(self.log_noise(k)) < peak - nats))
+        low, high = -1, int(np.sqrt(nats / self.rho)) + 2 * self.count + 2  # a list would be long where nats are many
+        while high - low > 1:
+            middle = (low + high) // 2
+            far = as_array(self.log_noise(np.full(1, float(middle))))[0] < peak - nats
+            low, high = (low, middle) if far else (middle, high)
+        return high
 
 
 @lru_cache(maxsize=64)

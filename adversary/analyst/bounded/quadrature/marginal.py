@@ -74,7 +74,8 @@ def placed(edges: Floats) -> tuple[Floats, Floats]:
     """Points of all panels and their weights, (row, node) each."""
     half, middle = 0.5 * np.diff(edges), 0.5 * (edges[:, 1:] + edges[:, :-1])
     nodes, weights = middle[..., None] + half[..., None] * NODES, half[..., None] * WEIGHTS
-    return nodes.reshape(len(edges), -1), weights.reshape(len(edges), -1)
+    shape = len(edges), nodes.shape[1] * nodes.shape[2]
+    return nodes.reshape(shape), weights.reshape(shape)
 
 
 def weights_up_to(edges: Floats, stops: Floats) -> Floats:
@@ -85,7 +86,7 @@ def weights_up_to(edges: Floats, stops: Floats) -> Floats:
     at = legvander(np.nan_to_num(place, nan=1.0), ORDER)
     rise = np.concatenate([at[..., 1:2] + 1.0, at[..., 2:] - at[..., :-2]], -1)
     found = 0.5 * width[..., None] * (rise @ _TO_INTEGRAL)
-    return np.asarray(found.reshape(*stops.shape, -1))
+    return np.asarray(found.reshape(*stops.shape, found.shape[-2] * found.shape[-1]))
 
 
 def _bare(kind: int, a: Any, b: Any, t: Floats) -> Any:
@@ -134,13 +135,13 @@ class Marginal:
         floor = self.values.max(1, keepdims=True) * np.exp(-_FLOOR)
         part = _bare(self.kind, self.a[:, None], self.b[:, None], nodes)
         logs = np.log(np.maximum(self.values, np.maximum(floor, _TINY)) / np.maximum(part, _TINY))
-        return np.asarray(logs.reshape(*logs.shape[:1], -1, ORDER) @ _TO_SERIES.T)
+        return np.asarray(logs.reshape(len(logs), logs.shape[1] // ORDER, ORDER) @ _TO_SERIES.T)
 
     @cached_property
     def below(self) -> Floats:
         """Mass below every edge, (row, edge)."""
         _, weights = placed(self.edges)
-        masses = (weights * self.values).reshape(len(self.edges), -1, ORDER).sum(-1)
+        masses = (weights * self.values).reshape(len(self.edges), self.edges.shape[1] - 1, ORDER).sum(-1)
         return np.concatenate([np.zeros((len(masses), 1)), np.cumsum(masses, 1)], 1)
 
     @property
@@ -201,14 +202,14 @@ class Marginal:
         """t, density of x and mass below at equal steps of every panel, (row, step) each."""
         rows, panels = len(self.edges), self.edges.shape[1] - 1
         low, width = self.edges[:, :-1, None], np.diff(self.edges)[..., None]
-        t = np.minimum(low + width * 0.5 * (1.0 + _STEP_ENDS), self.edges[:, 1:, None]).reshape(rows, panels, -1)
+        t = np.minimum(low + width * 0.5 * (1.0 + _STEP_ENDS), self.edges[:, 1:, None])
         pairs = low + width * 0.5 * (1.0 + _PAIR)
         which = np.broadcast_to(np.arange(panels), (rows, panels))
         mass = self._within(pairs, which).reshape(rows, panels, _STEPS, 2).sum(-1)
         mass = np.cumsum(mass, -1)
         mass = mass / np.maximum(mass[..., -1:], _TINY) * np.diff(self.below)[..., None] + self.below[:, :-1, None]
-        t = np.concatenate([t[:, :1, 0], t[..., 1:].reshape(rows, -1)], 1)
-        masses = np.concatenate([np.zeros((rows, 1)), mass.reshape(rows, -1)], 1)
+        t = np.concatenate([t[:, :1, 0], t[..., 1:].reshape(rows, panels * (t.shape[2] - 1))], 1)
+        masses = np.concatenate([np.zeros((rows, 1)), mass.reshape(rows, panels * _STEPS)], 1)
         return t, self._fallen(self.heights_at(t), masses), masses
 
     def _fallen(self, heights: Floats, masses: Floats) -> Floats:

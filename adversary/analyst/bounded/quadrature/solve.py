@@ -156,7 +156,7 @@ def _log_posterior(question: Question, mean: Marginal, variance: Marginal, level
         heights = heights + np.log(jacobian(variance.kind, 1.0, s))[:, None] + question.log_prior(mu, v)
     least = np.full((rows, panels, s.shape[1]), -np.inf)
     if level is not None:
-        least = level[:, None, None] - heights.reshape(rows, panels, ORDER, -1).max(2)
+        least = level[:, None, None] - heights.reshape(rows, panels, ORDER, s.shape[1]).max(2)
     if question.constrained:
         ends = mean.x(mean.edges)
         nearest = np.clip(0.5, ends[:, :-1], ends[:, 1:])
