@@ -183,6 +183,7 @@ def posterior(
     -------
     SpinePosterior
 
+    >>> from adversary.reader.spine import Flat
     >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
     >>> found = posterior(tree, [1, 2, -1], [0.25, 0.1, 0.1], Flat())
     >>> found.mean.round(3).values.tolist()

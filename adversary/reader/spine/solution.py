@@ -67,54 +67,57 @@ def solve(
 ) -> Solution:
     """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most.
 
-    Where units that share a rate are not measured, and the first try does not do, their counts are limited to what the
+    Where units that share a rate are not measured, and that does not do, their counts are limited to what the
     measurements of others leave possible, unless some measurement is then not explained by noise.
     """
     made, bounds = layout(tree, like, prior, messages, outside)
     check_proper(tree, made, outside)
+    found, refused = None, None
+    try:
+        found = _solved(tree, like, prior, made, bounds, messages, outside, tolerance, tau)
+    except ValueError as error:
+        refused = error
+    if found is not None and found.dropped <= tolerance:
+        return found
     near = None if messages else within_reach(tree, like, made, bounds)
-    found = None
-    for layer, tries in ((made, 1), (near, TRIES)) if near is not None else ():
-        found = _solved(tree, like, prior, layer, bounds, messages, outside, tolerance, tau, tries)
-        if found is not None and found.dropped <= tolerance:
-            break
-    if found is None or not found.dropped <= tolerance or _farthest(tree, like, found.mean)[1] > NO_NOISE:
-        found = _solved(tree, like, prior, made, bounds, messages, outside, tolerance, tau, TRIES)
-    assert found is not None
+    limited = None if near is None else _solved(tree, like, prior, near, bounds, messages, outside, tolerance, tau)
+    if limited is not None and limited.dropped <= tolerance and _farthest(tree, like, limited.mean)[1] <= NO_NOISE:
+        return limited
+    if found is None:
+        assert refused is not None
+        raise refused
     return found
 
 
 def _solved(
     tree: Tree, like: Likelihood, prior: LeafPrior, made: Any, bounds: Bounds, messages: Mapping[str, Message],
-    outside: Message | None, tolerance: float, tau: float, tries: int,
+    outside: Message | None, tolerance: float, tau: float,
 ) -> Solution | None:  # fmt: skip
-    """The same of one layout; of one try None where windows would be too large, or nothing is possible on them."""
+    """The same of one layout; None where counts are limited and nothing is possible within the limits."""
     from adversary._core import call
     from adversary.reader.spine.compiled import downward, posterior_moments, saddle, upward
 
     top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
     theta, sweeps = call(saddle, made, False)
     shared = bool(made.units["sharing"].any())
-    for attempt in range(tries):
+    for attempt in range(TRIES):
         found, scale, wide = call(upward, made, theta, tau, 0)
-        if wide >= 0 and tries == 1:
+        if wide >= 0 and made.units["near"].any():
             return None
         _check_wide(tree, wide)
-        if tries == 1 and outside is None and not found.windows["dropped"][0] <= tolerance:
-            return None
         outer = call(downward, made, theta, tau, found, top_low, top)
         mean, variance, mass = call(posterior_moments, found, outer)
         dropped = float(found.windows["dropped"][0])
         if outside is not None:
             dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
-        if dropped <= tolerance or attempt == tries - 1:
+        if dropped <= tolerance or attempt == TRIES - 1:
             break
         if attempt == 0 and shared and not dropped < 1.0:
             theta, sweeps = call(saddle, made, True)
             continue
         tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
     possible = bool(np.isfinite(scale) and (mass > 0).all())
-    if not possible and (tries == 1 or made.units["near"].any()):
+    if not possible and made.units["near"].any():
         return None
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
