@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -187,15 +188,19 @@ class LaplaceSum(Summed, ContinuousNoise):
         return n - j, gammaln(n + j) - gammaln(j + 1) - gammaln(n) - (n - 1 + j) * np.log(2.0)
 
     def reach(self, nats: float = TAIL_NATS) -> float:
-        peak = float(self.log_density(np.zeros(())))
-        return solve_decreasing(lambda x: float(self.log_density(np.array(x))) - peak + nats, 0.0, self.scale * nats)
+        return self.scale * _reach_of_sum(self.count, nats)
 
     def log_density(self, offset: Floats) -> Floats:
         shape, weight = self._log_weights()
-        x = np.abs(np.asarray(offset, dtype=np.float64))[..., None] / self.scale
-        with np.errstate(divide="ignore", invalid="ignore"):
-            power = np.where(shape == 1, 0.0, (shape - 1) * np.log(x))
-        return np.asarray(log_sum_exp(weight + power - x - gammaln(shape)) - np.log(2 * self.scale), dtype=np.float64)
+        x = np.abs(np.asarray(offset, dtype=np.float64)) / self.scale
+        coefficient = weight - gammaln(shape)  # of x^(shape - 1), all positive
+        if self.count * max(1.0, float(np.log1p(x.max(initial=0.0)))) < 100.0:  # neither end of the doubles is near
+            polynomial = np.log(np.polyval(np.exp(coefficient), x))
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                power = np.where(shape == 1, 0.0, (shape - 1) * np.log(x[..., None]))
+            polynomial = log_sum_exp(coefficient + power)
+        return np.asarray(polynomial - x - np.log(2 * self.scale), dtype=np.float64)
 
     def log_survival(self, offset: Floats) -> Floats:
         shape, weight = self._log_weights()
@@ -209,6 +214,14 @@ class LaplaceSum(Summed, ContinuousNoise):
 
     def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
         raise NotImplementedError("the loss of a sum of Laplace releases is not derived: ask one release's")
+
+
+@lru_cache(maxsize=4096)
+def _reach_of_sum(count: int, nats: float) -> float:
+    """Where the density of a sum of so many Laplaces of scale 1 has fallen by so many nats."""
+    unit = LaplaceSum(1.0, count)
+    peak = float(unit.log_density(np.zeros(())))
+    return solve_decreasing(lambda x: float(unit.log_density(np.array(x))) - peak + nats, 0.0, nats)
 
 
 @dataclass(frozen=True, slots=True)

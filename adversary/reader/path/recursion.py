@@ -85,10 +85,10 @@ class Path:
         if not self.known:
             return self._difference(self._log_likelihoods(released, -1, self.contributions))
         x = self.known_counts()
-        own = sum(
-            (as_array(n.log_ratio(noisy[:, i], x[1], x[0])) for n, i in zip(first.noises, first.levels, strict=False)),
-            np.zeros(len(released)),
-        )
+        own = np.zeros(len(released))
+        for noise, levels in first.alike():
+            seen, place = np.unique(noisy[:, levels], return_inverse=True)
+            own = own + as_array(noise.log_ratio(seen, x[1], x[0]))[place.reshape(-1, len(levels))].sum(axis=1)
         _refuse(np.isnan(own))
         if len(self.steps) == 1:
             return own
@@ -127,11 +127,25 @@ class Path:
         if self.windows.closed_form(step):
             return self._tail_form(step, x, released.noisy, released.sums)
         above, total = self.steps[step + 1], _counts(windows[0])
-        kernel = self.kernel(step, x, total, released)
         message = above.log_likelihood(released.noisy, total)
         if step + 2 < len(self.steps):
             message = message + self._transition(step + 1, total, released, windows[1:])
-        return log_sum_exp(kernel + message[:, None, :])
+        if above.belief.independent and self._is_by_distance(step, x, released):
+            return log_correlation(self._by_distance(step, x, total, released), message)
+        return log_sum_exp(self.kernel(step, x, total, released) + message[:, None, :])
+
+    def _is_by_distance(self, step: int, x: Floats, released: Released) -> bool:
+        """Whether what is released of the others depends on total - count alone, for counts one after another."""
+        link = self.steps[step].link if step >= 0 else None
+        other = isinstance(link, AdjustedLink) or (link is not None and link.believes(released))
+        return not other and bool((np.diff(x, axis=1) == 1.0).all())
+
+    def _by_distance(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
+        """What `kernel` has for every total - count, from the smallest: (release, distance)."""
+        link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
+        apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)
+        table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
+        return table + belief.log_prob(apart, 0.0) if belief.independent else table
 
     def kernel(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
         """log belief(total | x) + log P(what is released of the others | x, total), (release, count, total)."""
@@ -139,13 +153,10 @@ class Path:
         if link is not None and link.believes(released):
             return link.log_likelihood(released, x, total)
         belief = self.steps[step + 1].belief
-        if isinstance(link, AdjustedLink) or not (np.diff(x, axis=1) == 1.0).all():
+        if not self._is_by_distance(step, x, released):
             kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
             return kernel if link is None else kernel + link.log_likelihood(released, x, total)
-        apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)  # once for each total - count
-        table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
-        if belief.independent:
-            table = table + belief.log_prob(apart, 0.0)
+        table = self._by_distance(step, x, total, released)
         kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
         return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 
@@ -304,6 +315,33 @@ def log_matrix_product(log_a: Floats, log_b: Floats) -> Floats:
         log_sum = np.log(a @ b.T)
     empty = ~a.any(axis=1)[:, None] | ~b.any(axis=1)[None, :]
     return np.where((log_sum < -600.0) & ~empty, np.nan, log_sum + top_a[:, None] + top_b[None, :])
+
+
+def log_correlation(log_table: Floats, log_message: Floats) -> Floats:
+    """log sum_j exp(log_table[n - 1 - i + j] + log_message[j]) for i = 0, ..., n - 1, every row about its maxima.
+
+    Parameters
+    ----------
+    log_table, log_message : logarithms, (row, n + m - 1) and (row, m); -inf for zero
+
+    Returns
+    -------
+    (row, n), relatively accurate: sums that lie more than 600 nats below both maxima are added up in log space
+
+    >>> np.exp(log_correlation(np.log([[1.0, 2.0, 4.0]]), np.log([[1.0, 3.0]]))).round(6).tolist()
+    [[14.0, 7.0]]
+    >>> log_correlation(np.array([[0.0, -800.0, -1600.0]]), np.array([[0.0, -800.0]])).tolist()
+    [[-800.0, 0.0]]
+    """
+    tops = [np.where(np.isfinite(top), top, 0.0) for top in (log_table.max(axis=1), log_message.max(axis=1))]
+    table, message = np.exp(log_table - tops[0][:, None]), np.exp(log_message - tops[1][:, None])
+    with np.errstate(divide="ignore"):
+        log_sum = np.log([np.correlate(*pair, mode="valid") for pair in zip(table, message, strict=True)])[:, ::-1]
+    windows = sliding_window_view(log_table, log_message.shape[1], axis=1)[:, ::-1]
+    row, place = np.nonzero(log_sum < -600.0)
+    log_sum = log_sum + (tops[0] + tops[1])[:, None]
+    log_sum[row, place] = log_sum_exp(windows[row, place] + log_message[row])
+    return np.asarray(log_sum)
 
 
 def _span(noise: Mechanism | None, values: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -28,6 +29,12 @@ class Step:
             (n.log_likelihood(noisy[:, i, None], x) for n, i in zip(self.noises, self.levels, strict=False)),
             np.zeros(x.shape),
         )
+
+    def alike(self) -> list[tuple[Mechanism, list[int]]]:
+        """Its noises, each with the levels, one after another, that share it."""
+        pairs = groupby(zip(self.noises, self.levels, strict=False), key=lambda pair: id(pair[0]))
+        groups = [list(group) for _, group in pairs]
+        return [(group[0][0], [level for _, level in group]) for group in groups]
 
     @property
     def link_level(self) -> int:
