@@ -7,20 +7,11 @@ from typing import Annotated
 import typer
 
 from adversary.desk.answers import bounds_answer
-from adversary.desk.commands.options import (
-    Failure,
-    Form,
-    Json,
-    Levels,
-    Out,
-    Priors,
-    Quiet,
-    answering,
-    number,
-    several,
-)
+from adversary.desk.commands.options import Failure, Levels, Priors, answering, number, several
+from adversary.desk.kit import Document
 
 
+@answering()
 def bounds_command(
     epsilon: Annotated[
         str | None, typer.Option(help="Pure DP with this epsilon; with --delta, approximate DP.", metavar="NUMBER")
@@ -34,18 +25,13 @@ def bounds_command(
     prior: Priors = None,
     level: Levels = None,
     failure: Failure = str(bounds_answer.FAILURE),
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """What a guarantee allows any adversary: beliefs, tests, and epsilon at a delta."""
-    with answering(form, as_json, quiet, out) as answer:
-        given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
-        parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
-        deltas = bounds_answer.deltas_of(parsed["delta"])
-        guarantee, parameters = bounds_answer.guarantee_of(**parsed)
-        priors = several("--prior", prior, bounds_answer.PRIORS)
-        levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
-        tree = bounds_answer.solve(guarantee, parameters, priors, levels, deltas, chance)
-        answer(bounds_answer.document(guarantee, parameters, tree))
+    given = {"epsilon": epsilon, "rho": rho, "mu": mu, "delta": delta}
+    parsed = {name: None if text is None else number(f"--{name}", text) for name, text in given.items()}
+    deltas = bounds_answer.deltas_of(parsed["delta"])
+    guarantee, parameters = bounds_answer.guarantee_of(**parsed)
+    priors = several("--prior", prior, bounds_answer.PRIORS)
+    levels, chance = several("--level", level, bounds_answer.LEVELS), number("--failure", failure)
+    tree = bounds_answer.solve(guarantee, parameters, priors, levels, deltas, chance)
+    return bounds_answer.document(guarantee, parameters, tree)

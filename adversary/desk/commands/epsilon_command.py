@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from adversary.desk.answers import epsilon_answer
-from adversary.desk.commands.options import Form, Json, Out, Quiet, answering, whole
+from adversary.desk.commands.options import answering, whole
 from adversary.desk.files import load_profile_file
+from adversary.desk.kit import Document
 
 
+@answering("profile")
 def epsilon_command(
     profile: Annotated[Path, typer.Argument(help="Profile file (TOML).", metavar="PROFILE.toml")],
     statistic: Annotated[
@@ -21,14 +23,9 @@ def epsilon_command(
     round_down: Annotated[
         str | None, typer.Option(help="Decimals to keep of epsilon; else as the file says.", metavar="N")
     ] = None,
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy."""
-    with answering(form, as_json, quiet, out, file=profile) as answer:
-        digits = None if round_down is None else whole("--round-down", round_down)
-        file = load_profile_file(profile).asked(statistic, digits)
-        recommended = epsilon_answer.recommend(file)
-        answer(epsilon_answer.document(file, recommended, epsilon_answer.solve(file, recommended)))
+    digits = None if round_down is None else whole("--round-down", round_down)
+    file = load_profile_file(profile).asked(statistic, digits)
+    recommended = epsilon_answer.recommend(file)
+    return epsilon_answer.document(file, recommended, epsilon_answer.solve(file, recommended))

@@ -12,10 +12,6 @@ from adversary._core import check_probability
 from adversary.desk.answers import bounds_answer
 from adversary.desk.commands.options import (
     SEED,
-    Form,
-    Json,
-    Out,
-    Quiet,
     Truths,
     answering,
     number,
@@ -29,6 +25,7 @@ from adversary.driver import audit
 from adversary.policy.explain import AUDIENCES, TOPICS
 
 
+@answering("file")
 def explain_command(
     file: Annotated[
         Path | None,
@@ -54,36 +51,30 @@ def explain_command(
         str | None, typer.Option(help="Tell of so many releases together, each with the guarantee.", metavar="K")
     ] = None,
     truth: Truths = None,
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """What a guarantee, a tolerated risk or an audit means, in words."""
-    with answering(form, as_json, quiet, out, file=file) as answer:
-        given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
-        numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
-        asked_of = {"priors": prior, "failure": failure, "releases": releases}
-        options: dict[str, Any] = {
-            "audience": audience,
-            "topic": topic,
-            "priors": [number("--prior", text) for text in prior] if prior else None,
-            "releases": None if releases is None else whole("--releases", releases),
-            "given": tuple(name for name, text in asked_of.items() if text),
-        }
-        chance = None if failure is None else number("--failure", failure)
-        if (file is None) != bool(numbers):
-            what = "both" if numbers else "neither"
-            raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
-        scenario = file is not None and _is_scenario(file)
-        if truth and not scenario:
-            raise ValueError("--truth replaces a count of a scenario file, and there is none")
-        if file is None:
-            answer(_of_guarantee(numbers, options, chance))
-        elif scenario:
-            answer(_of_scenario(read_scenario(file, truth), options, chance))
-        else:
-            answer(_of_profiles(file, options, chance))
+    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    numbers = {name: number(f"--{name}", text) for name, text in given.items() if text is not None}
+    asked_of = {"priors": prior, "failure": failure, "releases": releases}
+    options: dict[str, Any] = {
+        "audience": audience,
+        "topic": topic,
+        "priors": [number("--prior", text) for text in prior] if prior else None,
+        "releases": None if releases is None else whole("--releases", releases),
+        "given": tuple(name for name, text in asked_of.items() if text),
+    }
+    chance = None if failure is None else number("--failure", failure)
+    if (file is None) != bool(numbers):
+        what = "both" if numbers else "neither"
+        raise ValueError(f"give either a file or one of --epsilon, --rho and --mu, got {what}")
+    scenario = file is not None and _is_scenario(file)
+    if truth and not scenario:
+        raise ValueError("--truth replaces a count of a scenario file, and there is none")
+    if file is None:
+        return _of_guarantee(numbers, options, chance)
+    if scenario:
+        return _of_scenario(read_scenario(file, truth), options, chance)
+    return _of_profiles(file, options, chance)
 
 
 def _of_guarantee(numbers: dict[str, float], options: dict[str, Any], failure: float | None) -> Document:

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from adversary.desk.answers import bounded_answer, regression_answer
-from adversary.desk.commands.options import Form, Json, Out, Quiet, answering, number
+from adversary.desk.commands.options import answering, number
 from adversary.desk.files import RegressionFile, load_any_release_file, parse_prior
+from adversary.desk.kit import Document
 
 
+@answering("release")
 def infer_command(
     release: Annotated[Path, typer.Argument(help="Release file (TOML).", metavar="RELEASE.toml")],
     prior: Annotated[
@@ -27,20 +29,16 @@ def infer_command(
     unconstrained: Annotated[
         bool, typer.Option("--unconstrained", help="Ignore the bounds of the data, except in the comparison.")
     ] = False,
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """The mean and standard deviation behind noisy ones, or the regression line behind noisy sums."""
-    with answering(form, as_json, quiet, out, file=release) as answer:
-        with _noted() as notes:
-            believed = None if prior is None else parse_prior(prior)
-            chance = None if prob is None else number("--prob", prob)
-            file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
-            kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
-            tree, posteriors = kind.solve(file)
-        answer(kind.document(file, tree, posteriors, notes))
+    with _noted() as notes:
+        believed = None if prior is None else parse_prior(prior)
+        chance = None if prob is None else number("--prob", prob)
+        file = load_any_release_file(release).asked(believed, chance, False if unconstrained else None)
+        kind: Any = regression_answer if isinstance(file, RegressionFile) else bounded_answer
+        tree, posteriors = kind.solve(file)
+    shown: Document = kind.document(file, tree, posteriors, notes)
+    return shown
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 import xarray as xr
 
 from adversary.desk.answers import exact_adversaries, exact_guarantees, table_answer
-from adversary.desk.commands.options import SEED, Form, Json, Out, Quiet, Truths, answering, number, read_scenario
+from adversary.desk.commands.options import SEED, Truths, answering, number, read_scenario
 from adversary.desk.files import load_table_file, read_toml
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words, safe_names
 from adversary.desk.report import how
@@ -20,6 +20,7 @@ from adversary.privacy import Guarantee
 from adversary.reader.conditioned import ExactTotals
 
 
+@answering("scenario")
 def invariants_command(
     scenario: Annotated[
         Path,
@@ -27,19 +28,14 @@ def invariants_command(
             help=r"Scenario file with an exact level or \[invariants], or a table file.", metavar="SCENARIO.toml"
         ),
     ],
-    out: Out = None,
-    as_json: Json = False,
     truth: Truths = None,
     failure: Annotated[
         str | None, typer.Option(help="Probability with which a bound that is not certain may fail.", metavar="P")
     ] = None,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """What exact totals beside a noisy release cost: guarantees before and after, and what adversaries learn."""
-    with answering(form, as_json, quiet, out, file=scenario) as answer:
-        chance = None if failure is None else number("--failure", failure)
-        answer((_table if _is_table(scenario) else _plan)(scenario, truth, chance))
+    chance = None if failure is None else number("--failure", failure)
+    return (_table if _is_table(scenario) else _plan)(scenario, truth, chance)
 
 
 def _is_table(path: Path) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 import xarray as xr
 
-from adversary.desk.commands.options import SEED, Form, Json, Out, Quiet, answering, extras
+from adversary.desk.commands.options import SEED, answering, extras
 from adversary.desk.kit import Card, Document, Section, tabulate
 from adversary.nmf import arrow, check
 from adversary.nmf.synthetic import AXES, SHAPE, Recipe, synthesise
@@ -23,6 +23,7 @@ nmf_command = typer.Typer(no_args_is_help=True)
 
 
 @nmf_command.command("synth", epilog="Example: adversary nmf synth county --blocks 2000 --shape 2x2x2x7")
+@answering()
 def synth_command(
     directory: Annotated[Path, typer.Argument(help="Directory to make.", metavar="OUT_DIR")],
     blocks: Annotated[int, typer.Option(help="Blocks of the made-up state.")] = 5000,
@@ -44,52 +45,43 @@ def synth_command(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Take the place of a Noisy Measurement File of that name.")
     ] = False,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """A synthetic population, with noise as in the redistricting release of 2020; nobody in it exists."""
-    with answering(form, as_json, quiet) as answer:
-        _need_arrow()
-        recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
-        began = time.perf_counter()
-        made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
-        seconds = time.perf_counter() - began
-        size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
-        numbers = {
-            "blocks": recipe.blocks, "counties": recipe.county_number, "seed": recipe.seed, "areas": recipe.area_number,
-            "bytes": size, "seconds": round(seconds, 3), "shape": ("axis", list(recipe.shape)),
-            "queries": ("query", [one.file_name for one in recipe.asked]),
-        }  # fmt: skip
-        tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
-        tree.attrs = {"directory": str(made), "synthetic": 1}
-        said = (
-            f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, {len(recipe.asked)} "
-            f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
-        )
-        note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
-        answer(Document("Synthetic Noisy Measurement File", tree, ["file"], Card(said), [note]))
+    _need_arrow()
+    recipe = Recipe(blocks, counties, seed, _shape(shape), tuple(query or ()), areas)
+    began = time.perf_counter()
+    made = synthesise(directory, recipe, overwrite=overwrite, progress=True)
+    seconds = time.perf_counter() - began
+    size = sum(file.stat().st_size for file in made.rglob("*") if file.is_file())
+    numbers = {
+        "blocks": recipe.blocks, "counties": recipe.county_number, "seed": recipe.seed, "areas": recipe.area_number,
+        "bytes": size, "seconds": round(seconds, 3), "shape": ("axis", list(recipe.shape)),
+        "queries": ("query", [one.file_name for one in recipe.asked]),
+    }  # fmt: skip
+    tree = xr.DataTree.from_dict({"file": xr.Dataset(numbers, {"axis": list(AXES)})})
+    tree.attrs = {"directory": str(made), "synthetic": 1}
+    said = (
+        f"{made}: {recipe.blocks:,} synthetic blocks in {recipe.county_number} counties, {len(recipe.asked)} "
+        f"queries, {size / 2**20:,.1f} MiB in {seconds:.1f} s."
+    )
+    note = "Nobody in it exists. README.md says how it was made; truth.parquet has the counts."
+    return Document("Synthetic Noisy Measurement File", tree, ["file"], Card(said), [note])
 
 
 @nmf_command.command("check", epilog="Example: adversary nmf check county")
+@answering()
 def check_command(
     directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
     product: Annotated[
         str | None, typer.Option(help="Product folder, where the archive has several, such as US_Person_PL_PROD.")
     ] = None,
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
-) -> None:
+) -> Document:
     """What a file holds: levels, units, queries, shapes, variances; and what is missing or malformed (exit code 1)."""
-    with answering(form, as_json, quiet, out) as answer:
-        _need_arrow()
-        found = check.contents(directory, product, progress=True)
-        answer(_contents(found))
+    _need_arrow()
+    found = check.contents(directory, product, progress=True)
     if found["problems"]:
         print(f"{len(found['problems'])} problems", file=sys.stderr)
-        raise typer.Exit(1)
+    return _contents(found)
 
 
 def _need_arrow() -> None:
@@ -148,4 +140,5 @@ def _contents(found: dict[str, Any]) -> Document:
             Section("Queries", tables=[tabulate(groups["queries"], heads, name="queries", missing="exact")]),
         ],
         ["This population is synthetic. Nobody in it exists."] * bool(found["synthetic"]),
+        code=int(bool(problems)),
     )

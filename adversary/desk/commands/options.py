@@ -6,6 +6,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,23 +119,35 @@ def whole(option: str, text: str) -> int:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
 
 
-@contextmanager
-def answering(
-    form: str,
-    as_json: bool,
-    quiet: bool,
-    out: Path | None = None,
-    *,
-    file: Path | None = None,
-    interrupted: str = "",
-) -> Iterator[Callable[[Document], None]]:
-    """What delivers a document as the common options say; they are checked before anything is computed.
+def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..., None]]:
+    """A command out of a function of its own options that returns its document: with --out, --format and so on.
 
-    Errors are one line, as of `one_line_errors`, and leave nothing in the directory `out`.
+    Errors are one line, as of `one_line_errors`, begin with the file that the argument `file` names, and leave nothing
+    in the directory. The common options are checked before anything is computed.
     """
-    with one_line_errors(file, interrupted=interrupted), directory(out) as folder:
-        chosen = check_form("json" if as_json else form)
-        yield lambda document: deliver(document, chosen, folder, quiet=quiet)
+
+    def made(function: Callable[..., Document]) -> Callable[..., None]:
+        own, common = (signature(one, eval_str=True).parameters.values() for one in (function, _common))
+
+        @wraps(function)
+        def command(**given: Any) -> None:
+            out, as_json, form, quiet = (given.pop(one.name) for one in common)
+            with one_line_errors(given.get(file)), directory(out) as folder:
+                chosen = check_form("json" if as_json else form)
+                answer = function(**given)
+                deliver(answer, chosen, folder, quiet=quiet)
+            if answer.code:
+                raise typer.Exit(answer.code)
+
+        command.__signature__ = Signature([*own, *common])  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in (*own, *common)}
+        return command
+
+    return made
+
+
+def _common(out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False) -> None:
+    """Options of every command."""
 
 
 @contextmanager

@@ -8,20 +8,17 @@ from typing import Annotated
 import typer
 
 from adversary.desk.answers import sensitivity_answer
-from adversary.desk.commands.options import Form, Json, Out, Quiet, Truths, answering, read_scenario
+from adversary.desk.commands.options import Truths, answering, read_scenario
+from adversary.desk.kit import Document
 
 
+@answering("scenario")
 def sensitivity_command(
     scenario: Annotated[
         Path, typer.Argument(help=r"Scenario file with a table \[sensitivity].", metavar="SCENARIO.toml")
     ],
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
     truth: Truths = None,
-) -> None:
+) -> Document:
     """How far the answers move with prior, budget, siblings and beliefs, under both truths."""
-    with answering(form, as_json, quiet, out, file=scenario) as answer:
-        read = read_scenario(scenario, truth)
-        answer(sensitivity_answer.document(read, sensitivity_answer.solve(read)))
+    read = read_scenario(scenario, truth)
+    return sensitivity_answer.document(read, sensitivity_answer.solve(read))

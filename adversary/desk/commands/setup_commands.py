@@ -14,17 +14,17 @@ import xarray as xr
 
 import adversary
 from adversary._core import NAME, __version__
-from adversary.desk.commands.options import Form, Json, Out, Quiet, answering
+from adversary.desk.commands.options import answering
 from adversary.desk.kit import Card, Document, Section, Table, tabulate
 
 MISSING = "not installed"
 COMPILER = "none: models that PyMC samples itself run slower"
 
 
-def doctor_command(out: Out = None, as_json: Json = False, form: Form = "text", quiet: Quiet = False) -> None:
+@answering()
+def doctor_command() -> Document:
     """Versions, cores, caches and optional extras of this installation."""
-    with answering(form, as_json, quiet, out) as answer:
-        answer(document(examine()))
+    return document(examine())
 
 
 def examine() -> xr.DataTree:

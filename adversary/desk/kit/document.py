@@ -225,6 +225,7 @@ class Document:
     sections : in the order of reading
     warnings : what to know before the numbers are believed
     provenance : names and values, last
+    code : with which a command that shows it ends
     """
 
     title: str
@@ -235,6 +236,7 @@ class Document:
     sections: list[Section] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     provenance: list[tuple[str, str]] = field(default_factory=list)
+    code: int = 0
 
     @property
     def every_section(self) -> Iterator[Section]:
@@ -282,7 +284,7 @@ def tabulate(
     ----------
     data : arrays over these dimensions or some of them; of intervals also over "side" or "end"; "mcse" over "measure"
         has the standard errors of the arrays it names
-    columns : by dimension or array; that of a dimension whose only label is "", or called "", is left out
+    columns : by dimension or array, left out where it is not there, or a dimension whose only label is "", or called ""
     name : of the table, as are `more`
     called : words for labels, by dimension or array; under None that for a number which is NaN
     where : array that is true where there is a row; everywhere if not given
@@ -293,6 +295,7 @@ def tabulate(
     >>> tabulate(data, {"prior": Column("prior", "probability"), "ratio": Column("ratio", "number")}, name="t").rows
     [(0.1, 2.0), (0.5, None)]
     """
+    columns = {key: column for key, column in columns.items() if key in data.variables or key in data.dims}
     dims = [key for key in columns if key in data.dims]
     cells = {key: _cells(data, key, dims, (called or {}).get(key, {}), missing) for key in columns}
     shown = [key for key in columns if key not in dims or set(cells[key]) != {""}]

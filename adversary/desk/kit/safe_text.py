@@ -7,8 +7,9 @@ wherever something is shown; the numbers (`--json`, NetCDF) keep names as they a
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +37,9 @@ def naming(file: Path) -> Iterator[None]:
 
 def netcdf(tree: xr.DataTree) -> bytes:
     """A NetCDF file in memory: HDF5 ends the process, or says RuntimeError, when it runs out of disk."""
-    buffer = BytesIO()
-    tree.to_netcdf(buffer, engine="h5netcdf")
+    buffer, dask = BytesIO(), sys.modules.get("dask")
+    with dask.config.set(scheduler="sync") if dask else nullcontext():  # else asked for, which imports `distributed`
+        tree.to_netcdf(buffer, engine="h5netcdf")
     return buffer.getvalue()
 
 

@@ -1,45 +1,54 @@
-"""Cells of the audit's tables: of several adversaries, of a number with its error, of one truth."""
+"""Numbers of several groups of an audit side by side, for its tables."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Measured
-from adversary.desk.kit.audit_words import of_reader
+from adversary.desk.kit import Column
+
+AVERAGES = {
+    "in": Column("expected posterior, in", "probability"),
+    "out": Column("expected posterior, out", "probability"),
+    "ratio": Column("expected ratio, in", "number"),
+}
+"""Columns of `both_targets`."""
+RULED_OUT = {None: "ruled out"}
+"""In the place of an average under a truth that the adversary holds impossible."""
 
 
-def head(scenario: Scenario) -> list[Column]:
-    """The first column, where there are several adversaries."""
-    return [Column("adversary")] * isinstance(scenario.adversary, dict)
+def group(tree: xr.DataTree, name: str) -> xr.Dataset | None:
+    """A group; None where there is none."""
+    return tree[name].to_dataset() if name in tree.children else None
 
 
-def named(scenario: Scenario, name: str) -> list[str]:
-    """Its cell."""
-    return [name] * isinstance(scenario.adversary, dict)
+def joined(risk: xr.Dataset, **arrays: tuple[xr.Dataset | None, str]) -> xr.Dataset:
+    """Arrays by new names, with their standard errors: NaN for what there is not, or not of an adversary.
+
+    Parameters
+    ----------
+    risk : has the adversaries, where there are several
+    **arrays : the group of each, and its name there
+    """
+    found: dict[str, Any] = {}
+    errors: dict[str, xr.DataArray] = {}
+    for new, (one, name) in arrays.items():
+        if one is None:
+            found[new] = np.nan
+            continue
+        if "adversary" in one.dims:
+            one = one.reindex(adversary=risk["adversary"])
+        found[new] = one[name]
+        if "mcse" in one and name in one["measure"].values:
+            errors[new] = one["mcse"].sel(measure=name, drop=True).fillna(0.0)
+    made = xr.Dataset(found)
+    return made.assign(mcse=xr.Dataset(errors).to_dataarray("measure")) if errors else made
 
 
-def group(tree: xr.DataTree, name: str, reader: str) -> xr.Dataset | None:
-    """A group, of one adversary; None where there is none."""
-    if name not in tree.children:
-        return None
-    found = tree[name].to_dataset()
-    if "adversary" in found.dims and reader not in found["adversary"].values:
-        return None
-    return of_reader(found, reader)
-
-
-def measured(one: xr.Dataset, name: str) -> Measured | str:
-    """A number with its standard error; words where there is none."""
-    value = float(one[name])
-    if np.isnan(value):
-        return "–"
-    known = "mcse" in one and name in one["measure"].values
-    return Measured(value, float(np.nan_to_num(one["mcse"].sel(measure=name)))) if known else Measured(value)
-
-
-def of_side(one: xr.Dataset, name: str, side: str, dim: str = "target") -> Measured | str:
-    """A number under one truth, or that the adversary rules it out."""
-    at = one.sel({dim: side})
-    return measured(at, name) if bool(at["possible"]) else "ruled out"
+def both_targets(risk: xr.Dataset, one: xr.Dataset, **more: tuple[xr.Dataset | None, str]) -> xr.Dataset:
+    """Averages of a group over "target" under `AVERAGES`, and other arrays as of `joined`."""
+    inside, outside = (one.sel(target=side, drop=True) for side in ("in", "out"))
+    mean = {"in": (inside, "posterior_mean"), "out": (outside, "posterior_mean"), "ratio": (inside, "ratio_mean")}
+    return joined(risk, **mean, **more)

@@ -7,11 +7,13 @@ import xarray as xr
 
 from adversary._core import share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Section, Table
+from adversary.desk.kit import Column, Section, tabulate
 from adversary.desk.kit.audit_words import of_reader, readers_of, unreliable
 from adversary.driver import UNRELIABLE
 
 COLUMNS = {
+    "adversary": "adversary",
+    "judged": Column("status", "status"),
     "releases": Column("different releases", "count"),
     "unreliable_releases": Column("unreliable", "count"),
     "unreliable_mass": Column("their share", "probability"),
@@ -25,20 +27,21 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The part of the document; None where nothing was sampled."""
     if "diagnostics" not in tree.children:
         return None
-    found, several = tree["diagnostics"].to_dataset(), isinstance(scenario.adversary, dict)
-    table = Table([*[Column("adversary")] * several, Column("status", "status"), *COLUMNS.values()], name="diagnostics")
-    notes = []
+    found, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
     for name in readers_of(scenario):
-        one, failed = of_reader(found, name), unreliable(of_reader(tree["risk"].to_dataset(), name))
-        cells = [float(one[key]) if key in one and np.isfinite(one[key]) else "–" for key in COLUMNS]
-        table.add(*[name] * several, UNRELIABLE if failed else "ok", *cells)
-        if failed:
+        failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
+        if failed[name]:
             notes.append(
                 f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
-                f"share of {share(float(one['unreliable_mass']))} could not be sampled so that the diagnostics hold, "
-                "and an average without them would be of other releases. A model that is easier to sample, or the "
-                "exact engine where it applies, are the remedies."
+                f"share of {share(float(of_reader(found, name)['unreliable_mass']))} could not be sampled so that the "
+                "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
+                "sample, or the exact engine where it applies, are the remedies."
             )
+    judged = xr.DataArray([UNRELIABLE if one else "ok" for one in failed.values()], {"adversary": list(failed)})
+    shown = found.where(np.isfinite(found)).assign(judged=judged if "adversary" in found.dims else judged[0])
+    for key in COLUMNS:
+        shown[key] = shown.get(key, np.nan) if key != "adversary" else judged["adversary"]
+    table = tabulate(shown, COLUMNS, name="diagnostics", missing="–")
     said = "Some posteriors could not be sampled reliably." if notes else "All posteriors were sampled reliably."
     lines = [
         f"Posteriors were sampled (engine {tree.attrs['engine']}), release by release. R-hat compares chains and "

@@ -11,10 +11,10 @@ import xarray as xr
 
 from adversary._core import figure_of, listed
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Section, Table
-from adversary.desk.kit.audit_words import of_reader, readers_of, unreliable
+from adversary.desk.kit import Column, Section, Table, tabulate
+from adversary.desk.kit.audit_words import readers_of
 from adversary.desk.report import descriptions
-from adversary.desk.report.cells import head, measured, named
+from adversary.desk.report.cells import joined
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS
@@ -75,21 +75,17 @@ def other_meanings(scenario: Scenario, tree: xr.DataTree) -> Section | None:
         return None
     own = reading(scenario.neighbours, scenario.plan.cells)
     plans = {own: scenario} | readings(scenario)[0]
-    columns = [Column("noise variance by level"), Column("expected posterior", "probability")]
-    table = Table([Column("neighbours"), *head(scenario), *columns, Column("ratio", "number")], name="other meanings")
-    for key in sorted(plans):
-        variance = ", ".join(_variances(plans[key]))
-        for name in readers_of(scenario):
-            data = tree["risk"].to_dataset() if key == own else tree["alternatives"].to_dataset().sel(alternative=key)
-            one = of_reader(data, name)
-            cells = [measured(one, "posterior_mean"), measured(one, "ratio_mean")]
-            table.add(
-                key,
-                *named(scenario, name),
-                variance,
-                *([UNRELIABLE] * 2 if unreliable(one) else cells),
-                marked=key == own,
-            )
+    plans = dict(sorted(plans.items()))
+    risk, others = tree["risk"].to_dataset(), tree["alternatives"].to_dataset()
+    of_each = [risk if key == own else others.sel(alternative=key, drop=True) for key in plans]
+    means = [joined(risk, mean=(one, "posterior_mean"), ratio=(one, "ratio_mean")) for one in of_each]
+    found = xr.concat(means, "plan", join="outer").assign_coords(plan=list(plans))
+    found["variance"] = ("plan", [", ".join(_variances(one)) for one in plans.values()])
+    columns = {
+        "plan": "neighbours", "adversary": "adversary", "variance": "noise variance by level",
+        "mean": ("expected posterior", "probability"), "ratio": ("ratio", "number"),
+    }  # fmt: skip
+    table = tabulate(found, columns, name="other meanings", marked={"plan": own}, missing=UNRELIABLE)
     other = NEIGHBOURS["bounded" if scenario.neighbours == "unbounded" else "unbounded"]
     return Section(
         "What else the same budget could mean",

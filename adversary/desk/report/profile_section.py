@@ -8,8 +8,8 @@ import xarray as xr
 from adversary._core import outward, percentage
 from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Measured, Section, Table
-from adversary.desk.kit.audit_words import called, of_reader, readers_of
+from adversary.desk.kit import Column, Section, Table, tabulate
+from adversary.desk.kit.audit_words import called
 from adversary.driver import OWN
 from adversary.policy.budget import BROKEN, KEPT, NOT_COVERED, SURE
 
@@ -78,26 +78,18 @@ def of_readers(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """The audit's own adversaries in the profile; None where there is nothing to say."""
     if "tolerated" not in tree.children:
         return None
-    every, several = tree["tolerated"].to_dataset(), isinstance(scenario.adversary, dict)
-    columns = [Column("prior", "probability"), Column("inclusion", "probability"), Column("value", "probability")]
-    columns += [
-        Column("ratio tolerated", "at least"),
-        Column("posterior tolerated"),
-        Column("P(beyond it)", "% at most"),
-    ]
-    table, worst = Table([*[Column("adversary")] * several, *columns], name="profile of adversaries"), 0.0
-    for name in readers_of(scenario):
-        if "adversary" in every.dims and name not in every["adversary"].values:
-            continue
-        one = of_reader(every, name)
-        inclusion, value, ratio, posterior, outside = (
-            float(one[key]) for key in ("inclusion", "value", "ratio", "posterior", "outside")
-        )
-        error = float(np.nan_to_num(one["mcse"].sel(measure="outside"))) if "mcse" in one else 0.0
-        limit = "any" if posterior >= 1.0 else f"{percentage(posterior, False)}"
-        shown = "any" if np.isinf(ratio) else ratio
-        table.add(*[name] * several, inclusion * value, inclusion, value, shown, limit, Measured(outside, error))
-        worst = max(worst, outside)
+    found = tree["tolerated"].to_dataset()
+    limits = ["any" if one >= 1.0 else percentage(one, False) for one in np.ravel(found["posterior"])]
+    found["limit"] = found["posterior"].copy(data=np.reshape(limits, found["posterior"].shape))
+    found = found.assign(
+        prior=found["inclusion"] * found["value"], tolerated=found["ratio"].where(found["ratio"] < np.inf)
+    )
+    columns = {
+        "adversary": "adversary", "prior": ("prior", "probability"), "inclusion": ("inclusion", "probability"),
+        "value": ("value", "probability"), "tolerated": ("ratio tolerated", "at least"),
+        "limit": "posterior tolerated", "outside": ("P(beyond it)", "% at most"),
+    }  # fmt: skip
+    table, worst = tabulate(found, columns, name="profile of adversaries", missing="any"), float(found["outside"].max())
     finding = (
         f"A release takes an adversary of this scenario past the profile with probability {percentage(worst, True)}."
     )

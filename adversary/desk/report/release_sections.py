@@ -10,26 +10,19 @@ import xarray as xr
 
 from adversary._core import share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Figure, Measured, Section, Table
-from adversary.desk.kit.audit_words import readers_of
-from adversary.desk.report.cells import group, head, named, of_side
-from adversary.driver import SIDES
+from adversary.desk.kit import Figure, Section, tabulate
+from adversary.desk.kit.audit_words import of_reader, readers_of
+from adversary.desk.report.cells import AVERAGES, RULED_OUT, both_targets
 
 
 def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """What each further release of a count adds."""
     if "repeated" not in tree.children:
         return None
-    heads = [Column("count"), *head(scenario), Column("releases", "count")]
-    table = Table([*heads, *RISK], name="repeated releases")
-    for level in tree["repeated"].to_dataset()["count"].values:
-        for name in readers_of(scenario):
-            found = group(tree, "repeated", name)
-            assert found is not None
-            one = found.sel(count=level)
-            for number in one["releases"].values:
-                if bool(one["possible"].sel(releases=number).fillna(False).any()):
-                    table.add(str(level), *named(scenario, name), int(number), *risks(one.sel(releases=number)))
+    every = tree["repeated"].to_dataset()
+    columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
+    found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
+    table = tabulate(found, columns, name="repeated releases", called=dict.fromkeys(AVERAGES, RULED_OUT), where="there")
     often = ", ".join(f"{level} ({number} releases)" for level, number in _runs(tree).items())
 
     def draw(level: str) -> Any:
@@ -61,18 +54,6 @@ def _runs(tree: xr.DataTree) -> dict[str, int]:
     return {level: int(one["releases"].max()) for level, one in known.items()}
 
 
-RISK = [
-    Column("expected posterior, in", "probability"),
-    Column("expected posterior, out", "probability"),
-    Column("expected ratio, in", "number"),
-]
-
-
-def risks(one: xr.Dataset, dim: str = "target") -> list[Measured | str]:
-    """Cells under `RISK`."""
-    return [*(of_side(one, "posterior_mean", side, dim) for side in SIDES), of_side(one, "ratio_mean", "in", dim)]
-
-
 PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
 
 
@@ -80,13 +61,12 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """What is done to the numbers after the noise, and what that does to the adversary."""
     if "postprocessing" not in tree.children:
         return None
-    table, said = Table([*head(scenario), Column("release"), *RISK], name="post-processing"), []
-    for name in readers_of(scenario):
-        found = group(tree, "postprocessing", name)
-        assert found is not None
-        for key, what in PUBLISHED.items():
-            table.add(*named(scenario, name), what, *risks(found.sel(published=key)), marked=key == "published")
-        said.append(_told(name, found))
+    every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
+    columns = {"adversary": "adversary", "published": "release", **AVERAGES}
+    called: dict[str, Any] = {"published": PUBLISHED, **dict.fromkeys(AVERAGES, RULED_OUT)}
+    marked = {"published": PUBLISHED["published"]}
+    table = tabulate(both_targets(every, every), columns, name="post-processing", called=called, marked=marked)
+    said = [_told(name, of_reader(every, name)) for name in readers_of(scenario)]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
         "last row bounds the expected posterior with the target in, and every guarantee still holds."

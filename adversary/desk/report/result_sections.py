@@ -12,11 +12,11 @@ import xarray as xr
 from adversary._core import figure_of, outward, percent, share
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
+from adversary.desk.kit import Figure, Section, Table, audit_words, tabulate
 from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
 from adversary.desk.report import descriptions, diagnostics_section, profile_section, release_sections
-from adversary.desk.report.cells import group, head, measured, named, of_side
-from adversary.driver import OWN, SIDES, UNRELIABLE
+from adversary.desk.report.cells import AVERAGES, RULED_OUT, both_targets, group, joined
+from adversary.driver import OWN, UNRELIABLE
 from adversary.reader.path import MEANINGS, settle_truth
 
 ALARMS = 0.05
@@ -85,41 +85,27 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
 
 def averages(name: str, scenario: Scenario, tree: xr.DataTree) -> Table:
     """The averages of every adversary under this truth."""
-    given = "invariant_ratio" in tree["risk"].to_dataset()
-    table = Table(
-        [
-            *head(scenario),
-            Column("prior given exact counts" if given else "prior", "probability"),
-            Column("record not used", "probability"),
-            Column("expected posterior", "probability"),
-            Column("nine releases in ten", "% interval"),
-            Column("expected ratio", "number"),
-            Column("difference (points)", "points"),
-            Column("detections", "probability"),
-        ],
-        notes=[GLOSSARY],
-        name=f"averages {name}".strip(),
-    )
-    for reader in readers_of(scenario):
-        one = of_reader(tree["risk"].to_dataset(), reader)
-        baseline, tests = group(tree, "baseline", reader), group(tree, "tests", reader)
-        quantile = one["posterior_quantile"].values
-        found: list[Any] = [
-            measured(one, "posterior_mean"),
-            (float(quantile[0]), float(quantile[-1])),
-            measured(one, "ratio_mean"),
-            measured(one, "difference_mean"),
-        ]
-        if unreliable(one):
-            found = [UNRELIABLE] * len(found)
-        table.add(
-            *named(scenario, reader),
-            float(one["prior"]),
-            "–" if baseline is None else measured(baseline, "posterior_mean"),
-            *found,
-            "–" if tests is None else float(tests["detections"].sel(level=ALARMS)),
-        )
-    return table
+    risk = tree["risk"].to_dataset()
+    means = {key: (risk, key) for key in ("posterior_mean", "ratio_mean", "difference_mean")}
+    unused = (group(tree, "baseline"), "posterior_mean")
+    found = joined(risk, prior=(risk, "prior"), unused=unused, **means, detections=(detections(tree), "detections"))
+    found["range"] = risk["posterior_quantile"].isel(quantile=[0, -1]).drop_vars("quantile").rename(quantile="side")
+    columns = {
+        "adversary": "adversary",
+        "prior": (f"prior{' given exact counts' * ('invariant_ratio' in risk)}", "probability"),
+        "unused": ("record not used", "probability"), "posterior_mean": ("expected posterior", "probability"),
+        "range": ("nine releases in ten", "% interval"), "ratio_mean": ("expected ratio", "number"),
+        "difference_mean": ("difference (points)", "points"), "detections": ("detections", "probability"),
+    }  # fmt: skip
+    failed = {key: {None: UNRELIABLE} for key in (*means, "range")} if unreliable(risk) else {}
+    table = f"averages {name}".strip()
+    return tabulate(found, columns, name=table, notes=[GLOSSARY], called=failed, missing="–")
+
+
+def detections(tree: xr.DataTree) -> xr.Dataset | None:
+    """Tests at the false alarms that are shown."""
+    tests = group(tree, "tests")
+    return None if tests is None else tests.sel(level=ALARMS, drop=True)
 
 
 def _notes(scenario: Scenario, tree: xr.DataTree) -> Iterator[str]:
@@ -153,9 +139,8 @@ def bounds(scenario: Scenario, tree: xr.DataTree) -> Section:
         "difference": ("difference (points)", "points interval"), "failure": ("failure probability", "probability"),
         "outside": ("P(beyond bound)", "% at most"), "k": ("k", "count"),
     }  # fmt: skip
-    shown = {name: column for name, column in columns.items() if name != "adversary" or name in found.dims}
     names = {"definition": {str(name): called(str(name)) for name in found["definition"].values}}
-    table = tabulate(found, shown, name="bounds", called=names, missing=UNRELIABLE)
+    table = tabulate(found, columns, name="bounds", called=names, missing=UNRELIABLE)
     seen = set(map(str, found["status"].values.ravel()))
     said = "Every guarantee holds." if seen == {"holds"} else "Not every guarantee holds."
     notes = [f"{audit_words.STATUS[status].capitalize()}." for status in sorted(seen - {"holds"})]
@@ -166,37 +151,27 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     """Both truths, and the adversary's own epsilon beside what the accounting allows."""
     if "both_truths" not in tree.children:
         return None
-    columns = [Column("expected posterior, in", "probability"), Column("expected posterior, out", "probability")]
-    columns += [Column("detections", "probability"), Column("empirical epsilon", "number")]
-    table = Table(
-        [*head(scenario), *columns, Column("guaranteed", "at most"), Column("the plan's own loss", "at most")],
-        name="both truths",
-    )
-    least = []
-    for name in readers_of(scenario):
-        one, epsilon, tests = (group(tree, key, name) for key in ("both_truths", "empirical", "tests"))
-        if one is None:
-            continue
-        limit = of_reader(tree["bound"].to_dataset(), name)["loss_bound"]
-        promised = [float(limit.sel(definition=key)) for key in limit["definition"].values if key != OWN]
-        own = float(limit.sel(definition=OWN))
-        settled = epsilon is None or np.isnan(float(epsilon["epsilon"]))
-        table.add(
-            *named(scenario, name),
-            *(of_side(one, "posterior_mean", side) for side in SIDES),
-            "–" if tests is None else float(tests["detections"].sel(level=ALARMS)),
-            "–" if settled or epsilon is None else measured(epsilon, "epsilon"),
-            min(promised) if promised else "none",
-            own,
-        )
-        if epsilon is not None and not settled:
-            least.append((float(epsilon["epsilon"]), min([own, *promised])))
-    said = ""
-    if least:
-        value, limit_ = max(least)
+    both, limit = tree["both_truths"].to_dataset(), tree["bound"].to_dataset()["loss_bound"]
+    least = limit.where(limit["definition"] != OWN).min("definition")
+    limits = xr.Dataset({"guaranteed": least, "own": limit.sel(definition=OWN, drop=True)})
+    found = both_targets(
+        both, both, detections=(detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
+        guaranteed=(limits, "guaranteed"), own=(limits, "own"),
+    )  # fmt: skip
+    columns = {
+        "adversary": "adversary", "in": AVERAGES["in"], "out": AVERAGES["out"],
+        "detections": ("detections", "probability"), "epsilon": ("empirical epsilon", "number"),
+        "guaranteed": ("guaranteed", "at most"), "own": ("the plan's own loss", "at most"),
+    }  # fmt: skip
+    absent = {**dict.fromkeys(AVERAGES, RULED_OUT), "guaranteed": {None: "none"}}
+    table = tabulate(found, columns, name="both truths", called=absent, missing="–")
+    said, epsilons = "", np.ravel(found["epsilon"])
+    if np.isfinite(epsilons).any():
+        most = int(np.nanargmax(epsilons))
+        allowed = float(np.ravel(np.fmin(found["guaranteed"], found["own"]))[most])
         said = (
-            f"Empirical epsilon {'up to ' * (len(least) > 1)}{figure_of(value)}, at a failure probability of "
-            f"{share(float(tree.attrs['failure']))}; the accounting allows {outward(limit_, True)}."
+            f"Empirical epsilon {'up to ' * (epsilons.size > 1)}{figure_of(epsilons[most])}, at a failure probability "
+            f"of {share(float(tree.attrs['failure']))}; the accounting allows {outward(allowed, True)}."
         )
     lines = [
         "One truth alone misleads: an adversary inclined to believe “in” does well when the target is in. Both are "
