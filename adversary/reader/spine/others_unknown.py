@@ -20,7 +20,7 @@ import numpy as np
 from adversary._core import Floats, Integers
 from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.membership import CERTAIN, IMPOSSIBLE, OK, UNRESOLVED, log_bayes_factors
-from adversary.reader.spine.solution import NOTHING, TRUSTED, Solution
+from adversary.reader.spine.solution import TRUSTED, Solution, told_from_above
 from adversary.reader.spine.tree import Tree
 
 FINER = 1e-80
@@ -47,18 +47,17 @@ def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int
 def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) -> tuple[Floats, Floats]:
     """(leaf,) log of the expected ratio of laws, and a bound on its error."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import one_more
+    from adversary.reader.spine.compiled import downward
 
-    made, messages, outside = solution.layout, solution.messages, solution.outside
-    low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
-    outer, lifted = call(one_more, made, solution.theta, solution.tau, messages, low, top)
+    made, messages, lifted = solution.layout, solution.messages, solution.outer.copy()
+    raised = call(downward, made, solution.theta, solution.tau, messages, lifted, True)[tree.leaves]
     windows, units = messages.windows[tree.leaves], made.units[tree.leaves]
     place, count, starts, sizes = _windows(windows)
     ends = starts + sizes
     slope, start = (np.repeat(units[name], sizes) for name in ("slope", "start"))
     law = np.where(count > 0, count / (slope * np.maximum(count - 1, 0) + start), 0.0)
-    mass = np.add.reduceat(messages.data[place] * outer[place], starts)
-    moved = np.add.reduceat(messages.data[place] * lifted[place] * law, starts)
+    mass = messages.data[place] * lifted[place]
+    mass, moved = np.add.reduceat(mass, starts), np.add.reduceat(mass * law, starts)
     last = messages.data[place[ends - 1]]
     before = messages.data[place[np.maximum(ends - 2, starts)]]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -70,7 +69,7 @@ def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) 
         bound = np.where(units["slope"] > 0, bound, unbounded)
         if isinstance(prior, SharedRate):
             bound = bound * np.exp(-prior.eta.min())
-        expected = np.where(mass > 0, moved / mass, 0.0)
+        expected = np.where(mass > 0, raised * moved / mass, 0.0)
         loss = dropped * np.maximum(1.0, bound / expected)
         return np.log(expected), np.where(loss < 0.5, -np.log1p(-np.minimum(loss, 0.5)), np.inf)
 
@@ -78,14 +77,13 @@ def _expected(tree: Tree, prior: LeafPrior, solution: Solution, dropped: float) 
 def _finer(solution: Solution) -> tuple[Solution, float]:
     """The same on wider windows, and what they leave out."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import downward, posterior_moments, upward
+    from adversary.reader.spine.compiled import posterior_moments, upward
 
     made, outside, theta = solution.layout, solution.outside, solution.theta.copy()
     found, _, wide = call(upward, made, theta, FINER, 0)
     if wide >= 0:
         return solution, np.inf
-    low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
-    outer = call(downward, made, theta, FINER, found, low, top)
+    outer = told_from_above(made, theta, FINER, found, outside)
     dropped = float(found.windows["dropped"][0])
     if outside is not None:
         mass = call(posterior_moments, found, outer)[2]

@@ -95,9 +95,8 @@ def _solved(
 ) -> Solution | None:  # fmt: skip
     """The same of one layout; None where counts are limited and nothing is possible within the limits."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import downward, posterior_moments, saddle, upward
+    from adversary.reader.spine.compiled import posterior_moments, saddle, upward
 
-    top_low, top = (0, NOTHING) if outside is None else (outside.lowest, outside.values)
     theta, sweeps = call(saddle, made, False)
     shared = bool(made.units["sharing"].any())
     for attempt in range(TRIES):
@@ -105,7 +104,7 @@ def _solved(
         if wide >= 0 and made.units["near"].any():
             return None
         _check_wide(tree, wide)
-        outer = call(downward, made, theta, tau, found, top_low, top)
+        outer = told_from_above(made, theta, tau, found, outside)
         mean, variance, mass = call(posterior_moments, found, outer)
         dropped = float(found.windows["dropped"][0])
         if outside is not None:
@@ -132,6 +131,23 @@ def _solved(
     return Solution(
         made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
     )
+
+
+def told_from_above(made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:
+    """Numbers laid out as those of the messages from below: what everything else says about every unit."""
+    from adversary._core import call
+    from adversary.reader.spine.compiled import downward
+
+    outer, root = np.zeros(messages.data.size), messages.windows[0]
+    values = np.ones(root["size"])
+    if outside is not None:
+        values = np.zeros(root["size"])
+        first = int(root["low"]) - outside.lowest
+        begin, stop = max(0, -first), min(values.size, outside.values.size - first)
+        values[begin : max(begin, stop)] = outside.values[first + begin : max(first + begin, first + stop)]
+    outer[root["place"] : root["place"] + root["size"]] = values
+    call(downward, made, theta, tau, messages, outer, False)
+    return outer
 
 
 def _refuse_contradiction(tree: Tree, like: Likelihood) -> None:

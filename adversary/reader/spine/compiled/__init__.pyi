@@ -1,7 +1,6 @@
 from .layout import RATE as RATE
 from .layout import UNIT as UNIT
 from .layout import Layout as Layout
-from .leaf_others import one_more as one_more
 from .leave_one_out import RootMessage as RootMessage
 from .leave_one_out import memberships as memberships
 from .messages import downward as downward

@@ -29,7 +29,7 @@ from adversary.reader.spine.compiled.count_windows import (
     numbers_of,
 )
 from adversary.reader.spine.compiled.decorator import compiled, inner
-from adversary.reader.spine.compiled.layout import log_factor, log_peak, sharers, slope_of, tilt_above
+from adversary.reader.spine.compiled.layout import log_factor, log_peak, log_rates, sharers, slope_of, tilt_above
 from adversary.reader.spine.compiled.leaves import first_guess, log_at_mode, mode_of, walk
 from adversary.reader.spine.compiled.tilts import FARTHEST, domains
 
@@ -260,20 +260,14 @@ def scale_to_one(values):
     return top
 
 
-@inner
-def told_to_root(messages, top_low, top):
-    """Zeros laid out as `messages.data`, with the message to the root in its place: ones if nothing is outside."""
-    outer = np.zeros(messages.data.size)
-    root = messages.windows[0]
-    for k in range(root.size):
-        i = root.low + k - top_low
-        outer[root.place + k] = 1.0 if top.size == 0 else (top[i] if 0 <= i < top.size else 0.0)
-    return outer
-
-
 @compiled
-def downward(L, theta, tau, messages, top_low, top):
-    """Downward pass: messages O from above to every unit, each scaled to at most 1.
+def downward(L, theta, tau, messages, outer, lift):
+    r"""Downward pass: messages O from above to every unit, each scaled to at most 1.
+
+    With `lift` they are those of one person more than the law of the leaves. Where leaves share a rate, the law H of
+    their total X is then replaced by that of X - 1, and what is told changes below the unit where the rate is shared:
+
+    .. math:: O'_b(x) \propto \sum_X O_b(x, X) \frac{H(X - 1)}{H(X)}
 
     Parameters
     ----------
@@ -281,19 +275,23 @@ def downward(L, theta, tau, messages, top_low, top):
     theta : (unit,) tilts of internal units, as `upward` left them
     tau : share of mass that one trim of a window may drop
     messages : Messages from below, from `upward`
-    top_low, top : lowest count, and the numbers from there on, of the message to the root; empty if nothing is outside
-        the tree
+    outer : numbers laid out as `messages.data`, those of the root filled in, and with `lift` of all units; the others
+        are filled in, on the same windows
+    lift : whether one person more is there than the law of the leaves has
 
     Returns
     -------
-    Numbers laid out as `messages.data`, on the same windows
+    (unit,) posterior expectation of H(X - 1) / H(X) at the unit above, or this one, where a rate is shared; 1 where
+    none is, and without `lift`
     """
-    outer = told_to_root(messages, top_low, top)
     room = room_for(L)
     told, logs = np.empty(4096), np.empty(4096)
+    expected, lifted = np.ones(L.units.size), np.zeros(L.units.size, np.bool_)
     for v in range(L.units.size):
-        n = L.units[v].children
-        if n == 0:
+        n, sharing = L.units[v].children, L.units[v].sharing
+        if v > 0:
+            expected[v], lifted[v] = expected[L.units[v].parent], lifted[L.units[v].parent]
+        if n == 0 or (lift and not lifted[v] and sharing == 0):
             continue
         drop = tilt_above(L, theta, v) - theta[v]
         room = combine(L.units[v].first, n, messages, tau, room)
@@ -310,10 +308,18 @@ def downward(L, theta, tau, messages, top_low, top):
             if 0 <= x - whole.low < whole.size:  # not where nothing is possible on the windows
                 logs[k] = log_factor(L, v, x) - drop * x
                 peak = max(peak, logs[k])
+        mass, moved = 0.0, 0.0
         for k in range(own.size):
             x = own.low + k
             if 0 <= x - whole.low < whole.size:
-                told[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak)
+                ratio = 1.0
+                if lift and sharing > 0:
+                    ratio = math.exp(log_rates(L, sharing, x - 1) - log_rates(L, sharing, x)) if x > 0 else 0.0
+                    mass += messages.data[own.place + k] * outer[own.place + k]
+                    moved += messages.data[own.place + k] * outer[own.place + k] * ratio
+                told[whole.place + x - whole.low] = outer[own.place + k] * math.exp(logs[k] - peak) * ratio
+        if lift and sharing > 0:
+            lifted[v], expected[v] = True, moved / mass
         scale_to_one(told[whole.place : whole.place + whole.size])
         for u in range(2 * n - 2, n - 1, -1):
             left, right = 2 * (u - n), 2 * (u - n) + 1
@@ -323,7 +329,7 @@ def downward(L, theta, tau, messages, top_low, top):
             child, entry = messages.windows[L.units[v].first + k], room.windows[k]
             for i in range(child.size):
                 outer[child.place + i] = told[entry.place + i]
-    return outer
+    return expected
 
 
 @inner
