@@ -12,7 +12,7 @@ import xarray as xr
 from adversary.driver.both_truths import at_priors, of_both_truths, of_profile, of_unused_record
 from adversary.driver.case import Case
 from adversary.driver.model_case import ModelCase, is_model
-from adversary.driver.other_plans import of_alternatives, of_budgets, of_postprocessing, of_repeated
+from adversary.driver.other_plans import of_alternatives, of_budgets, of_one_query, of_postprocessing, of_repeated
 from adversary.driver.posteriors import Groups
 from adversary.driver.sensitivity import base_and_sweeps, extremes
 from adversary.driver.shared_laws import SharedLaws
@@ -21,7 +21,7 @@ from adversary.reader.plans import Plan
 Alternative = tuple[Plan, Any, Mapping[str, Any]]
 """A plan, with the adversaries and the truths it is read by."""
 
-ALSO = ("both_truths", "baseline")
+ALSO = ("both_truths", "baseline", "queries")
 """Groups about an `Adversary` that every audit has, unless it is told otherwise."""
 EVERYTHING = (*ALSO, "repeated", "postprocessing", "priors", "budgets")
 """All that can be asked for."""
@@ -46,6 +46,7 @@ class FurtherGroups:
         ways: dict[str, Callable[[], dict[str, Any]]] = {
             "both_truths": lambda: of_both_truths(laws, plan, reader, settled, self.failure),
             "baseline": lambda: of_unused_record(laws, plan, reader, settled),
+            "queries": lambda: of_one_query(laws, plan, reader, truth),
             "repeated": lambda: of_repeated(laws, plan, reader, truth),
             "postprocessing": lambda: of_postprocessing(laws, plan, reader, truth),
             "priors": lambda: at_priors(laws, plan, reader, settled),

@@ -15,7 +15,7 @@ from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary, Truth, settle_truth
-from adversary.reader.plans import Plan
+from adversary.reader.plans import NOT_LEVELS, Plan
 from adversary.reader.postprocessing import Coarsened
 from adversary.reader.risk import scaled_plan, total_rho
 
@@ -50,12 +50,25 @@ def of_repeated(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[
     return {"repeated": side_by_side(found, "count")} if found else {}
 
 
+def of_one_query(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> dict[str, Any]:
+    """Group `queries` (published, target): risk where the cell's own query is read, and where all of the unit's are."""
+    alone = plan.without_queries()
+    if alone == plan:
+        return {}
+    own = {name: value for name, value in truth.items() if name in (*alone.names, *NOT_LEVELS)}
+    cases = {"one": (alone, own), "all": (plan, truth)}
+    rows = {
+        name: risk_of(laws, one, reader, settled_truths(one, reader, counts)) for name, (one, counts) in cases.items()
+    }
+    return {"queries": side_by_side(rows, "published")}
+
+
 def _runs(plan: Plan) -> Iterator[tuple[int, int]]:
     """Levels of the same people, one above the other: places of the first, and of the first that is not."""
     start = 0
     for i, level in enumerate(plan.levels):
         if level.siblings != 0:
-            if i > start:
+            if i > start and plan.levels[start].query_of is None:
                 yield start, i + 1
             start = i + 1
 
@@ -96,7 +109,7 @@ def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Ma
     """
     if not is_processed(plan):
         return {}
-    lowest = plan.levels[0]
+    lowest = plan.levels[plan.own]
     alone = replace_levels(plan, [replace(lowest, mechanism=_raw(lowest.mechanism), siblings=None)])
     raw = replace_levels(plan, [replace(level, mechanism=_raw(level.mechanism)) for level in plan.levels])
     beliefs = {name: belief for name, belief in reader.beliefs.items() if name == lowest.name}

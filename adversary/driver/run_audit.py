@@ -82,8 +82,10 @@ def audit(
         `both_truths` (target), the averages with the target in and with the target out, everybody else as they are;
         `empirical`, the smallest epsilon that log Bayes factors exceed with the failure probability at most; `tests`
         (level), the best tests' detections at so many false alarms. "baseline": `baseline`, the expected posterior
-        were the target's record not used. "repeated": the risk after 1, 2, ... releases of a count published again.
-        "postprocessing": of the raw and the published numbers. "priors", "budgets": at others than the given
+        were the target's record not used. "queries": `queries` (published), of a plan with several queries of a unit,
+        the risk where the cell's own is read beside that where all are. "repeated": the risk after 1, 2, ... releases
+        of a count published again. "postprocessing": of the raw and the published numbers. "priors", "budgets": at
+        others than the given
     alternatives : other plans by name, each with the adversary and the truth it is read by (mappings of the same names
         where `adversary` and `truth` are): `alternatives` has their risk. For one plan
     profile : the largest tolerated ratio of posterior to prior, of (inclusion, value), such as `RiskProfile`:

@@ -251,7 +251,7 @@ def _dataset(
 
 def _base(plan: Plan, reader: Adversary) -> dict[str, Any]:
     """What the inputs are where they are not swept."""
-    below = {"base_siblings": plan.levels[0].siblings} if len(plan.levels) > 1 else {}
+    below = {"base_siblings": plan.levels[plan.own].siblings} if len(plan.levels) > 1 else {}
     return {"base_prior": reader.prior, "base_rho": total_rho(plan), **below}
 
 

@@ -46,7 +46,7 @@ def ranges_of(
         if "siblings" in truth:
             raise ValueError("siblings cannot be swept where the truth names each sibling's own count")
         by_level = isinstance(siblings, Mapping)
-        given = siblings if by_level else {plan.names[0]: siblings}
+        given = siblings if by_level else {plan.levels[0].unit: siblings}
         for name, numbers in _check_siblings(plan, given).items():
             dim = sibling_dim(name) if by_level else "siblings"
             found.append(Range(dim, numbers, _sibling_setter(name)))

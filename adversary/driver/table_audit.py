@@ -85,6 +85,8 @@ def audit_table(
     levels = plan.levels if isinstance(plan, Plan) else tuple(plan)
     if isinstance(plan, Plan) and (plan.cells != 1 or plan.postprocessing is not None):
         raise ValueError("plan must be of one cell and without post-processing that ties levels together")
+    if any(level.query_of for level in levels):
+        raise ValueError("plan must publish the cells of the table alone: audit other queries of a unit one by one")
     if any(level.is_exact for level in levels):
         raise ValueError("plan must have no exact level: audit the cells of a table with exact totals one by one")
     failure = float(check_probability("failure", failure))

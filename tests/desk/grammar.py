@@ -68,6 +68,7 @@ PROCESSING = optional(
     round=st.integers(1, 10),
     sensitivity=st.sampled_from([1, 2, 3]),
     releases=st.one_of(st.integers(1, 4), st.integers(1, 4), st.sampled_from([60, 1000, 1001, 10**7])),
+    queries=st.dictionaries(st.sampled_from(["total", "by sex"]), NOISES, max_size=2),
 )
 
 POISSON = st.fixed_dictionaries({"law": st.just("poisson"), "mu": st.one_of(st.floats(0, 40), POSITIVE)})
@@ -87,6 +88,7 @@ BELIEFS = st.one_of(
     st.just("uniform"),
     st.fixed_dictionaries({"upper": COUNTS}),
     st.fixed_dictionaries({"total": COUNTS}),
+    st.fixed_dictionaries({"known": COUNTS}),
     st.fixed_dictionaries({"probabilities": PMFS}),
     LAWS,
     st.fixed_dictionaries({"law": st.just("gamma poisson"), "shape": POSITIVE, "rate": POSITIVE}),

@@ -54,7 +54,7 @@ def posterior_by_release(scenario: Scenario, tree: xr.DataTree) -> Figure:
     readers = readers_of(scenario)
     table = _ByValue.of(scenario, tree)
     figure = Figure(figsize=(8.2, 4.6) if len(readers) == 1 else (10.0, 4.8), layout="constrained")
-    label = f"released count of the target's {scenario.plan.names[0]} (people)"
+    label = f"released count of the target's {scenario.plan.levels[0].unit} (people)"
     if len(readers) == 1:
         _one_posterior(figure.add_subplot(), scenario, tree, table, label)
     else:
@@ -155,9 +155,9 @@ class _ByValue:
         release = tree["release"].to_dataset()
         learned = tree["exact" if "exact" in tree.children else "estimate"].to_dataset()
         real = release["weight"].values > 0  # releases of another truth may be padded
-        noisy = release["noisy"].isel(level=0)
+        noisy = release["noisy"].isel(level=scenario.plan.own)
         column = (noisy.isel(cell=0) if "cell" in noisy.dims else noisy).values[real]
-        lowest = scenario.plan.levels[0].mechanism
+        lowest = scenario.plan.levels[scenario.plan.own].mechanism
         if lowest.is_continuous:
             width = float(np.sqrt(lowest.variance)) / 2.0
             column = np.round(column / width) * width

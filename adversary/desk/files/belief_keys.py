@@ -4,6 +4,7 @@
 |---|---|
 | `{ upper = 10 }` | `Uniform(10)` |
 | `{ total = 25 }` | `Point(25)` |
+| `{ known = 25 }` | `Known(25)`: so many others, for certain |
 | `{ probabilities = [0.5, 0.3, 0.2] }` | `Others` with that pmf over 0, 1, 2, ... |
 | `{ law = "poisson", mu = 2 }` | `Others` with that law |
 | `{ law = "gamma poisson", shape = 3, rate = 1, exposure = 27 }` | `GammaPoisson` |
@@ -33,6 +34,7 @@ from adversary.reader.beliefs import (
     Belief,
     Each,
     Independent,
+    Known,
     Others,
     Point,
     Uniform,
@@ -68,7 +70,7 @@ RATES: dict[str, type[Independent]] = {
     if isinstance(one, type) and issubclass(one, Independent) and one.kind
 }
 """Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
-KINDS = ("upper", "total", "probabilities", "law", "each", "between", "counts")
+KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts")
 
 
 def read_beliefs(table: Keys) -> dict[str, Belief]:
@@ -89,13 +91,13 @@ def read_belief(parent: Keys, name: str) -> Belief:
     kinds = [kind for kind in KINDS if table.has(kind) and not (kind == "law" and table.has("between"))]
     if len(kinds) != 1:
         raise ValueError(
-            "a belief table has exactly one of upper (uniform), total (point), probabilities (pmf), law, each, "
-            "between or counts, got "
-            f"{kinds}"
+            "a belief table has exactly one of upper (uniform), total (point), known (others), probabilities (pmf), "
+            f"law, each, between or counts, got {kinds}"
         )
     makers: dict[str, Callable[[], Belief]] = {
         "upper": lambda: Uniform(table.get("upper", int, "a whole number")),
         "total": lambda: Point(table.get("total", int, "a whole number")),
+        "known": lambda: Known(table.get("known", int, "a whole number")),
         "probabilities": lambda: Others(table.get("probabilities", list, "a list of probabilities")),
         "law": lambda: _unknown_rate(table) if table.values["law"] in RATES else Others(_law(table)),
         "each": lambda: Each(_one_sibling(table)),

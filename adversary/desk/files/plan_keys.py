@@ -1,7 +1,8 @@
 """The `[plan]` of a scenario file: levels, their noise, what is done to the numbers afterwards, and repeated releases.
 
 A level that is published several times is several levels of the same people: "block", "block, release 2", ..., with no
-siblings between them. The siblings' own counts are published once, with the last of them.
+siblings between them. The siblings' own counts are published once, with the last of them. So are the other queries of
+its unit, "block, TOTAL", which are named in a table `queries` of the level.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ def read_plan(table: Keys, neighbours: str) -> Plan:
     cells = table.get("cells", int, "1 or 2", 1)
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
     levels: list[Level] = []
+    queries: dict[str, dict[str, Mechanism]] = {}
     for i, row in enumerate(rows):
         part = Keys(row, table.file, f"plan.level[{i + 1}]")
         levels += part.build("", partial(_levels, part, neighbours))
+        if part.has("queries"):
+            queries[levels[-1].name] = part.build("queries", partial(_queries, part, neighbours))
         part.finish()
     adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
     table.finish()
-    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours))
+    made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours, queries=queries))
     return made
 
 
@@ -61,6 +65,7 @@ def origins(document: Mapping[str, Any]) -> dict[str, str]:
     """The level of the file behind every published one, lowest first."""
     found: dict[str, str] = {}
     for row in document["plan"]["level"]:
+        found |= {f"{row['name']}, {query}": row["name"] for query in row.get("queries", ())}
         found |= dict.fromkeys(_published(row["name"], row.get("releases", 1)), row["name"])
     return found
 
@@ -103,7 +108,19 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 
 def _levels(table: Keys, neighbours: str) -> list[Level]:
-    table.only("name", "noise", *PARAMETERS, *OPTIONS, "sensitivity", "siblings", "clamp", "round", "ties", "releases")
+    table.only(
+        "name",
+        "noise",
+        *PARAMETERS,
+        *OPTIONS,
+        "sensitivity",
+        "siblings",
+        "clamp",
+        "round",
+        "ties",
+        "releases",
+        "queries",
+    )
     name = table.get("name", str, "text")
     noise = read_noise(table, neighbours)
     mechanism = _processed(table, noise)
@@ -113,6 +130,20 @@ def _levels(table: Keys, neighbours: str) -> list[Level]:
     releases = check_releases(table.get("releases", int, "a whole number", 1))
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
+
+
+def _queries(table: Keys, neighbours: str) -> dict[str, Mechanism]:
+    """The noise of the other queries of a level's unit, by name."""
+    if table.values.get("releases", 1) != 1:
+        raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
+    part, found = table.table("queries"), {}
+    for name in part.values:
+        one = part.table(name)
+        one.only("noise", *PARAMETERS, *OPTIONS, "sensitivity")
+        found[name] = one.build("", partial(read_noise, one, neighbours))
+        one.finish()
+    part.finish()
+    return found
 
 
 def read_noise(table: Keys, neighbours: str) -> Mechanism:

@@ -105,8 +105,8 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
     table.only("prior", "known", "hypotheses", "beliefs", "attack", "unknown")
     attack = table.one_of("attack", tuple(MEANINGS), "characteristics")
     beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
-    rule = f"how many others of {plan.names[0]!r} are in the published cell, a whole number, or one per cell"
-    known = table.get("known", (int, list), rule, 0 if plan.names[0] in beliefs else ...)
+    rule = f"how many others of {plan.levels[0].unit!r} are in the published cell, a whole number, or one per cell"
+    known = table.get("known", (int, list), rule, 0 if plan.levels[0].unit in beliefs else ...)
     if table.has("unknown"):
         part = table.table("unknown")
         make = partial(_all_but, table, part, plan, known, beliefs, attack)
@@ -148,7 +148,7 @@ def _all_but(
         people = int(check_whole("n", unknown.get("n", int, "a whole number of people"), minimum=1))
         counts = binom(people, float(unknown.number("chance")))
     pmf = count_pmf([float(p) for p in counts] if isinstance(counts, list) else counts)
-    return _fitting(plan, all_but(pmf, known, level=plan.names[0], beliefs=beliefs))
+    return _fitting(plan, all_but(pmf, known, level=plan.levels[0].unit, beliefs=beliefs))
 
 
 def _fitting(plan: Plan, reader: Adversary) -> Adversary:

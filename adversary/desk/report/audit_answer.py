@@ -19,8 +19,8 @@ from adversary.driver import ALSO, EVERYTHING, OWN, audit
 from adversary.reader.path import MEANINGS
 
 LISTED = (
-    "risk", "bound", "both_truths", "empirical", "tests", "baseline", "alternatives", "repeated", "postprocessing",
-    "tolerated", "profile", "budgets", "diagnostics",
+    "risk", "bound", "both_truths", "empirical", "tests", "baseline", "alternatives", "queries", "repeated",
+    "postprocessing", "tolerated", "profile", "budgets", "diagnostics",
 )  # fmt: skip
 """Groups whose numbers JSON lists, and those of the sensitivity analysis."""
 RANK = ("holds", "exceeded", "unreliable", "violated")

@@ -18,7 +18,7 @@ from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Pos
 def reader(plan: Plan, one: Adversary, name: str) -> str:
     """An adversary's prior, knowledge and beliefs in a sentence, and what "in" means to them."""
     chain = one.level_beliefs(plan)
-    lowest = plan.names[0]
+    lowest = plan.levels[0].unit
     knows = (
         f"knows everybody else in the {lowest} (in the cell: {_counts(one.known)})"
         if chain[0].known_count is not None

@@ -18,6 +18,7 @@ from adversary.desk.report.cells import joined
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS
+from adversary.reader.plans import Level
 
 NEIGHBOURS = {
     "unbounded": "a record is added or removed (unbounded neighbours): one count of every query moves by one, and the "
@@ -151,6 +152,10 @@ def levels(scenario: Scenario) -> Table:
         cells = [float(level.mechanism.rho), float(np.sqrt(level.mechanism.variance)), siblings]
         often = ["once" if times == 1 else f"{times} times"] * bool(repeated)
         table.add(name, level.mechanism.describe(), *cells, *often)
+        for one in scenario.plan.levels:
+            if one.query_of == name:
+                cells = [float(one.mechanism.rho), float(np.sqrt(one.mechanism.variance)), "–"]
+                table.add(one.name, one.mechanism.describe(), *cells, *["once"] * bool(repeated))
     return table
 
 
@@ -199,13 +204,16 @@ def provenance(scenario: Scenario, tree: xr.DataTree) -> list[tuple[str, str]]:
         rows.append(("Post-processing", repr(scenario.plan.postprocessing)))
     for level in scenario.plan.levels:
         spent = "exact" if isinstance(level.mechanism, Exact) else f"{level.mechanism!r}"
-        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, scenario.origins[level.name])))
+        rows.append((f"Allocation: {level.name}", spent + _budget(scenario, level)))
     for name, promise in (scenario.guarantee or {}).items():
         rows.append((f"Guarantee: {name}", repr(promise)))
     return [*rows, ("Scenario", json.dumps(scenario.document, default=str, ensure_ascii=False))]
 
 
-def _budget(scenario: Scenario, name: str) -> str:
+def _budget(scenario: Scenario, level: Level) -> str:
     """The budget of a level as the file states it."""
+    name = scenario.origins[level.name]
     row = next(row for row in scenario.document["plan"]["level"] if row["name"] == name)
+    if level.query_of:
+        row = row["queries"][level.name.removeprefix(f"{name}, ")]
     return "".join(f", from {key} = {row[key]}" for key in ("rho", "sigma", "epsilon", "scale") if key in row)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import share
+from adversary._core import listed, share
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, tabulate
 from adversary.desk.kit.audit_words import of_reader, readers_of
@@ -52,6 +52,28 @@ def _runs(tree: xr.DataTree) -> dict[str, int]:
     mean = tree["repeated"].to_dataset()["posterior_mean"]
     known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
     return {level: int(one["releases"].max()) for level, one in known.items()}
+
+
+READ = {"one": "the cell's own query", "all": "all queries of the unit"}
+
+
+def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The risk where one query of a unit is read beside that where all are."""
+    if "queries" not in tree.children:
+        return None
+    every = tree["queries"].to_dataset().sel(published=list(READ))
+    columns = {"adversary": "adversary", "published": "read", **AVERAGES}
+    called: dict[str, Any] = {"published": READ, **dict.fromkeys(AVERAGES, RULED_OUT)}
+    marked = {"published": READ["all"]}
+    table = tabulate(both_targets(every, every), columns, name="queries", called=called, marked=marked)
+    units = listed([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
+    return Section(
+        "One query and all",
+        f"Several queries of the {units} count the target. All numbers of this audit are of an adversary who reads "
+        "every one of them; to read only the cell's own count understates what is published.",
+        ["Such an adversary knows everybody else there, so that the log Bayes factors of the queries add up."],
+        [table],
+    )
 
 
 PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}

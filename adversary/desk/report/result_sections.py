@@ -70,6 +70,7 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     target = settle_truth(scenario.plan, first, scenario.truth).target
     parts = [bounds(scenario, tree), both_truths(scenario, tree), exact_adversaries.exact_section(scenario, tree)]
     parts += [profile_section.of_readers(scenario, tree)]
+    parts += [release_sections.queries(scenario, tree)]
     parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
     parts += [sensitivity_answer.section(scenario, tree), diagnostics_section.section(scenario, tree)]
     return Section(
@@ -194,7 +195,7 @@ def figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
     """The figures of one truth; none of an adversary whose averages are unreliable."""
     if unreliable(tree["risk"].to_dataset()):
         return
-    lowest = scenario.plan.names[0]
+    lowest = scenario.plan.levels[0].unit
     yield Figure(
         "posterior_by_release",
         lambda: _figures().posterior_by_release(scenario, tree),

@@ -17,7 +17,7 @@ from adversary._core import Floats, check_probability, check_whole, logit, poste
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.reader.beliefs import Belief, Known, as_belief
 from adversary.reader.path.recursion import Path
-from adversary.reader.plans import Plan, Released, release_arrays
+from adversary.reader.plans import Level, Plan, Released, release_arrays
 
 ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
 """What a reader may be after (Kazan and Reiter 2025, sections 2.3.1 and 2.6): see `attacks`."""
@@ -87,10 +87,12 @@ class Adversary:
         """One belief per level, lowest first: about its total given the count of the level below (or the target's).
 
         Where a level has no siblings the next one holds the same people, `Known(0)`, and takes no belief of its own.
+        Other queries of a unit are read by who knows everybody else in it.
         """
-        unknown = [name for name in self.beliefs if name not in plan.names]
+        units = list(dict.fromkeys(level.unit for level in plan.levels))
+        unknown = [name for name in self.beliefs if name not in units]
         if unknown:
-            raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {list(plan.names)}")
+            raise ValueError(f"beliefs: unknown level {unknown[0]!r}; the plan has {units}")
         if self.attack == "participation" and plan.cells > 1:
             raise ValueError(
                 f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is "
@@ -104,13 +106,24 @@ class Adversary:
                     f"beliefs: level {name!r} must have one belief, or a tuple of one for each of the plan's cells "
                     f"({plan.cells}), got {len(given)}"
                 )
-        below = [None, *(level.siblings for level in plan.levels[:-1])]
         return tuple(
-            _bound(name, self._belief(name, i == 0, siblings == 0, cell), siblings)
-            for i, (name, siblings) in enumerate(zip(plan.names, below, strict=True))
+            _bound(level.unit, self._belief(level, below, cell), below.siblings if below else None)
+            for below, level in zip([None, *plan.levels[:-1]], plan.levels, strict=True)
         )
 
-    def _belief(self, name: str, lowest: bool, same: bool, cell: int) -> Belief:
+    def _belief(self, level: Level, below: Level | None, cell: int) -> Belief:
+        name, lowest, same = level.unit, below is None, below is not None and below.siblings == 0
+        if below is not None and below.unit == name:
+            return Known(0)
+        belief = self._of_unit(name, lowest, same, cell)
+        if level.query_of and belief.known_count is None:
+            raise ValueError(
+                f"the other queries of level {name!r} count other people too, of whom only an adversary who knows "
+                f"everybody else there can make anything: leave them out, or let the adversary know them, got {belief}"
+            )
+        return belief
+
+    def _of_unit(self, name: str, lowest: bool, same: bool, cell: int) -> Belief:
         given = self.beliefs.get(name)
         if same and given is not None:
             raise ValueError(f"beliefs: level {name!r} holds the same people as the one below and takes no belief")
@@ -191,8 +204,8 @@ class Adversary:
         for cell in range(plan.cells):
             path = self.path(plan, cell)
             for level, belief in path.learned(released.cell(cell)).items():
-                if plan.names[level] in self.beliefs:
-                    learned.setdefault(plan.names[level], []).append(belief)
+                if (name := plan.levels[level].unit) in self.beliefs:
+                    learned.setdefault(name, []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
         return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack)
 

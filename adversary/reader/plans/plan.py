@@ -1,7 +1,8 @@
 """What is published: nested levels around one person, each with its noise.
 
 A plan is a path: the target's block, its block group, its tract, ... Every level publishes the count of one cell in the
-target's unit, and below the top also in the `siblings` other units of the same parent.
+target's unit, and below the top also in the `siblings` other units of the same parent. Other queries of a unit, in
+each of which the target is counted in one row too, are further levels of the same people.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ class Level:
     mechanism : the noise added to the count of every unit at this level
     siblings : number of other units of the same parent, required below the top; 0 = the next level has the same
         people
+    query_of : name of the level whose unit this is another query of; see `queries` of `Plan`
     """
 
     name: str
     mechanism: Mechanism
     siblings: int | None = None
+    query_of: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -53,6 +56,11 @@ class Level:
     def is_exact(self) -> bool:
         """Whether the count itself is published: an invariant."""
         return self.mechanism.is_exact
+
+    @property
+    def unit(self) -> str:
+        """Name of the level by which truths and beliefs know the unit."""
+        return self.query_of or self.name
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,10 @@ class Plan:
     neighbours : which neighbours a promise about this plan speaks of, "unbounded" (a record is added or removed: one
         count of every query moves) or "bounded" (a record changes: two move); unless given, "bounded" with two cells.
         The noise itself is in the levels
+    queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
+        cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
+        who know everybody else in the unit: a row's answer without these and the target, which they know, is
+        subtracted, so that it reads as one more noisy count of the cell
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
@@ -88,10 +100,12 @@ class Plan:
         postprocessing: Postprocessing | Callable[[Mechanism], Mechanism] | None = None,
         *,
         neighbours: str | None = None,
+        queries: Mapping[str, Mapping[str, Mechanism]] | None = None,
     ) -> None:
         if neighbours is None:
             neighbours = "bounded" if cells == 2 else "unbounded"
-        adjusting, levels = _settled(postprocessing, tuple(levels))
+        levels = _with_queries(tuple(levels), queries or {})
+        adjusting, levels = _settled(postprocessing, levels)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "cells", int(check_whole("cells", cells, minimum=1)))
         object.__setattr__(self, "postprocessing", adjusting)
@@ -123,6 +137,16 @@ class Plan:
         """Level names, lowest first."""
         return tuple(level.name for level in self.levels)
 
+    @property
+    def own(self) -> int:
+        """Place of the lowest level that publishes the cell itself, after those of other queries of the unit."""
+        return next(i for i, level in enumerate(self.levels) if level.query_of is None)
+
+    def without_queries(self) -> Plan:
+        """The plan of the cell alone, had the other queries of its units not been published."""
+        kept = [level for level in self.levels if level.query_of is None]
+        return Plan(kept, self.cells, self.postprocessing, neighbours=self.neighbours)
+
     def privacy_loss(self, records: int = 1) -> PrivacyLoss:
         """The worst pair of the noisy levels: each of `records` people moves every level's count by 1, in every cell.
 
@@ -146,10 +170,11 @@ class Plan:
         unknown = [name for name in truth if name not in allowed]
         if unknown:
             raise ValueError(f"truth: unknown level {unknown[0]!r}; the plan has {list(self.names)}")
-        missing = [name for name in self.names if name not in truth]
+        given = [level.name if level.name in truth else level.unit for level in self.levels]
+        missing = [name for name in given if name not in truth]
         if missing:
             raise ValueError(f"truth: no count for level {missing[0]!r}")
-        rows = [check_whole(f"truth of level {name!r}", truth[name], minimum=0) for name in self.names]
+        rows = [check_whole(f"truth of level {name!r}", truth[name], minimum=0) for name in given]
         for name, row in zip(self.names, rows, strict=True):
             if row.shape != (self.cells,) and not (row.ndim == 0 and self.cells == 1):
                 raise ValueError(
@@ -245,11 +270,33 @@ class Plan:
         return published(self, noisy, sibling_sum or {}, siblings or {})
 
 
+def _with_queries(levels: tuple[Level, ...], queries: Mapping[str, Mapping[str, Mechanism]]) -> tuple[Level, ...]:
+    """The levels, each after those of the other queries of its unit."""
+    names = [getattr(level, "name", None) for level in levels]
+    for name, noise in queries.items():
+        if name not in names:
+            raise ValueError(f"queries: unknown level {name!r}; the plan has {names}")
+        if not isinstance(noise, Mapping) or not noise:
+            raise TypeError(f"queries of level {name!r} must be a mapping of their names to mechanisms, got {noise!r}")
+        for query, one in noise.items():
+            if isinstance(one, Mechanism) and one.is_exact:
+                raise ValueError(f"query {query!r} of level {name!r} must be noisy: exact totals are invariants")
+    found: list[Level] = []
+    for level in levels:
+        if isinstance(level, Level):
+            also = queries.get(level.name, {}).items()
+            found += [Level(f"{level.name}, {query}", noise, 0, level.name) for query, noise in also]
+        found.append(level)
+    return tuple(found)
+
+
 def _settled(postprocessing: Any, levels: tuple[Level, ...]) -> tuple[Postprocessing | None, tuple[Level, ...]]:
     """The adjustment of the whole plan, if any, and the levels with what is done to each of them."""
     if postprocessing is None:
         return None, levels
     if isinstance(postprocessing, Postprocessing):
+        if any(getattr(level, "query_of", None) for level in levels):
+            raise ValueError("queries cannot be read beside counts that are adjusted to add up: leave one of them out")
         if len(levels) != 2 or not getattr(levels[0], "siblings", 0):
             raise ValueError(
                 "postprocessing fits a unit with siblings to its parent: it needs two levels, the lower with siblings, "

@@ -174,7 +174,7 @@ def known_block_posterior(
 
     if "release" in release.dims:
         raise ValueError("known_block_posterior takes one release: select it with release.isel(release=i)")
-    lowest = plan.names[0]
+    lowest = plan.levels[0].unit
     _check_known(plan, reader)
     cells = [cell for cell in (present, absent) if cell is not None]
     shape = check_queries(queries)
@@ -221,8 +221,8 @@ def known_block_loss(
 
 
 def _check_known(plan: Plan, reader: Adversary) -> None:
-    if plan.names[0] in reader.beliefs:
-        raise ValueError(f"the reader must know everybody else in {plan.names[0]!r}, and has a belief about it")
+    if plan.levels[0].unit in reader.beliefs:
+        raise ValueError(f"the reader must know everybody else in {plan.levels[0].unit!r}, and has a belief about it")
     if reader.hypotheses != (0, 1):
         raise ValueError(f"hypotheses must be (0, 1), one person out or in, got {reader.hypotheses}")
 

@@ -57,7 +57,7 @@ def _tilt(plan: Plan, name: str, counts: list[int]) -> str:
         f"The belief about the {name} is uniform without an upper end, and the true count there is small ({small}). "
         "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
         "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
-        f"for “out”, whatever the {plan.names[0]}'s own count shows, and the average is tilted. With a large total the "
-        "tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these averages "
-        "as those of this particular belief, not as what any careful neighbour would conclude."
+        f"for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average is tilted. With a large "
+        "total the tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these "
+        "averages as those of this particular belief, not as what any careful neighbour would conclude."
     )
