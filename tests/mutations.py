@@ -65,8 +65,8 @@ BUGS = {
     ),
     "labels are lost": Bug('in_order(tree.names, rho, "rho")', "rho", "reader"),
     "the means of the two truths are exchanged": Bug(
-        "under = self.loss.expect(lambda z: _shifted(start[..., None], z))",
-        "under = self.loss.expect(lambda z: _shifted(start[..., None], z))[::-1]",
+        "self.loss.expect(lambda z: posterior_after(start, z))[side]",
+        "self.loss.expect(lambda z: posterior_after(start, z))[1 - side]",
         "privacy",
     ),
     "epsilon is rounded up": Bug(

@@ -25,6 +25,7 @@ import adversary
 ROOT = Path(adversary.__file__).parents[1]
 ROOMS = (
     "_core",
+    "privacy.profiles",
     "privacy.guarantee",
     "privacy.losses.contour",
     "privacy.losses",

@@ -27,6 +27,7 @@ from .number_formats import failing as failing
 from .number_formats import failure_of as failure_of
 from .number_formats import figure_of as figure_of
 from .number_formats import finite as finite
+from .number_formats import format_parameter as format_parameter
 from .number_formats import give_or_take as give_or_take
 from .number_formats import holding as holding
 from .number_formats import how_often as how_often
@@ -67,6 +68,7 @@ from .numeric import meant as meant
 from .numeric import one_number as one_number
 from .numeric import over_labels as over_labels
 from .numeric import past_ties as past_ties
+from .numeric import posterior_after as posterior_after
 from .numeric import posterior_ratio as posterior_ratio
 from .numeric import scalar_or_array as scalar_or_array
 from .numeric import smallest as smallest

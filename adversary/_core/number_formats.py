@@ -280,6 +280,16 @@ def exactly(x: float) -> str:
     return tidy(number) if -12 < number.adjusted() < 9 else f"{x:.15g}"
 
 
+_LONGEST = 12
+"""Characters of a parameter, at most, that is told in full."""
+
+
+def format_parameter(x: float) -> str:
+    """A parameter in full where that is short; else rounded up, which promises less, to six digits."""
+    full = exactly(x)
+    return full if len(full) <= _LONGEST else plain(x, True, 6)
+
+
 def sentence(text: str) -> str:
     """With a capital letter at the start."""
     return text[:1].upper() + text[1:]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx
+from scipy.special import erfcx, expit
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -311,6 +311,13 @@ def posterior_ratio(prior: ArrayLike, loss: ArrayLike) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.exp(-np.logaddexp(np.log(p), np.log1p(-p) - z))
     return np.asarray(np.where(p == 1.0, 1.0, ratio), dtype=np.float64)
+
+
+def posterior_after(start: ArrayLike, loss: ArrayLike) -> Floats:
+    """Posterior after a loss, from the logit of the prior; priors of 0 and 1 stay put, even at an infinite loss."""
+    start, loss = np.broadcast_arrays(as_array(start), as_array(loss))
+    certain = np.isinf(start)
+    return np.asarray(expit(np.where(certain, start, start + np.where(certain, 0.0, loss))))
 
 
 def past_ties(threshold: ArrayLike, error: ArrayLike = 0.0) -> Floats:

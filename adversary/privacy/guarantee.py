@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr
 
 from adversary._core import (
     Floats,
@@ -25,17 +24,24 @@ from adversary._core import (
     check_non_negative,
     check_probability,
     elementwise,
-    exactly,
+    format_parameter,
     labelled,
     logit,
     over_labels,
     past_ties,
-    plain,
+    posterior_after,
     posterior_ratio,
     scalar_or_array,
     smallest,
-    solve_decreasing,
-    solve_decreasing_each,
+)
+from adversary.privacy.profiles import (
+    LOSSES,
+    area_under,
+    epsilon_from_profile,
+    f_score_from_profile,
+    level_from_profile,
+    loss_at,
+    tail_bound,
 )
 
 TOLERANCE = 1e-9
@@ -268,7 +274,7 @@ class Guarantee(ABC):
             below = 1.0 - size * (1.0 - a[..., None] - as_array(negative(np.abs(e))))
             return np.where(e >= 0, above, below)
 
-        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest(bound, _LOSSES), a, 1.0)))
+        return scalar_or_array(np.where(a >= 1.0, 1.0, np.clip(smallest(bound, LOSSES), a, 1.0)))
 
     @labelled
     def level(self, power: ArrayLike) -> Any:
@@ -324,29 +330,16 @@ class Guarantee(ABC):
         the posterior is at least F / (1 + beta^2).
         """
         b2 = float(check_non_negative("beta", beta)) ** 2
-
-        def best(p: float) -> float:
-            if p in (0.0, 1.0):
-                return p
-            r = (1.0 - p) / p
-
-            def excess(f: float) -> float:
-                left = 1.0 + b2 - f
-                if left <= 0.0 or f <= 0.0:
-                    return left if f > 0 else 1.0
-                return left * float(self.delta(np.log(r * f / left))) - b2 * f
-
-            return min(1.0, solve_decreasing(excess, (1.0 + b2) / (1.0 + b2 + r) * (1.0 - 1e-15), 1.0))
-
         check_probability("prior", prior)
-        return over_labels(np.vectorize(best, otypes=[np.float64]), prior)
+        best = np.vectorize(lambda p: f_score_from_profile(self, p, b2), otypes=[np.float64])
+        return over_labels(best, prior)
 
     @labelled
     def posterior_bounds(self, prior: ArrayLike, failure: Any = 0.0) -> tuple[Any, Any]:
         """(lower, upper) posterior: expit(logit(prior) -+ e), e = loss_bound(failure). Priors 0 and 1 stay put."""
         p, e = check_probability("prior", prior), self.loss_bound(failure)
-        lower = np.minimum(expit(_logit_shift(p, -e)), p)  # rounding must not carry a bound past the prior
-        upper = np.maximum(expit(_logit_shift(p, e)), p)
+        lower = np.minimum(posterior_after(logit(p), -e), p)  # rounding must not carry a bound past the prior
+        upper = np.maximum(posterior_after(logit(p), e), p)
         return scalar_or_array(lower), scalar_or_array(upper)
 
     @labelled
@@ -380,7 +373,7 @@ class Guarantee(ABC):
             raise ValueError(f"epsilon must be positive for a probabilistic bound, got {epsilon}")
         if epsilon == np.inf or self.never_exceeds(epsilon):
             return float(self.worst_delta(np.inf))
-        return max(_tail_bound(side, epsilon) for side in self.directions)
+        return max(tail_bound(side, epsilon) for side in self.directions)
 
     @elementwise
     def pbdp_epsilon(self, delta: float) -> float:
@@ -391,7 +384,7 @@ class Guarantee(ABC):
         target = float(check_probability("delta", delta))
         if target == 0.0:
             return self.loss_bound(0.0)
-        return min(self.loss_bound(0.0), max(_loss_at(side, target) for side in self.directions))
+        return min(self.loss_bound(0.0), max(loss_at(side, target) for side in self.directions))
 
     def __add__(self, other: Any) -> Any:
         """Composition: what two releases with independent noise promise together. `sum` starts at 0."""
@@ -404,103 +397,3 @@ class Guarantee(ABC):
         return repeat(self, times)
 
     __rmul__ = __mul__
-
-
-_LONGEST = 12
-"""Characters of a parameter, at most, that is told in full."""
-
-
-def format_parameter(x: float) -> str:
-    """A parameter in full where that is short; else rounded up, which promises less, to six digits."""
-    full = exactly(x)
-    return full if len(full) <= _LONGEST else plain(x, True, 6)
-
-
-_OUTER = np.geomspace(1e-9, 700.0, 240)
-_LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
-"""A first grid of losses, fine about 0 and reaching the far ends."""
-
-
-def epsilon_from_profile(guarantee: Guarantee, delta: ArrayLike) -> Any:
-    """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
-    target = check_probability("delta", delta)
-    wanted = target[target > 0.0]
-    found = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
-    if wanted.size:
-        found[target > 0.0] = solve_decreasing_each(lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size)
-    return scalar_or_array(found)
-
-
-def level_from_profile(guarantee: Guarantee, power: ArrayLike) -> Any:
-    """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
-    r = check_probability("power", power)
-    positive, negative = guarantee.delta, guarantee.swapped.delta
-
-    def bound(e: Floats) -> Floats:
-        size = np.exp(-np.abs(e))
-        above = size * (r[..., None] - as_array(positive(np.abs(e))))
-        below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
-        return -np.where(e >= 0, above, below)
-
-    return scalar_or_array(np.clip(-smallest(bound, _LOSSES), 0.0, r))
-
-
-def area_under(guarantee: Guarantee, points: int = 2601) -> float:
-    """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
-    z = np.linspace(-13.0, 13.0, points)
-    weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
-    return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
-
-
-def _tail_bound(side: Guarantee, epsilon: float) -> float:
-    """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
-
-    def bound(log_gap: Floats) -> Floats:
-        gap = np.exp(log_gap)
-        return np.asarray(as_array(side.delta(epsilon - gap)) / -np.expm1(-gap))
-
-    gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
-    return min(float(smallest(bound, np.log(gaps))), 1.0)
-
-
-def _logit_shift(prior: Any, shift: float) -> Any:
-    """logit(prior) + shift, where certainty is not moved even by an infinite shift."""
-    start = logit(prior)
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(start), start, start + shift)
-
-
-def loss_bound_from_profile(guarantee: Guarantee, failure: float) -> float:
-    """Smallest e with (1 + e^-e) pbdp_delta(e) <= failure: the rule for a guarantee with no sharper theorem.
-
-    One tail of the loss is at most pbdp_delta(e), the other at most e^-e times it (proof of Theorem 3.9 there).
-    """
-    failure = float(check_probability("failure", failure))
-    if failure >= 1.0:
-        return 0.0
-    if failure == 0.0:
-        return float("inf")
-
-    def needed(e: float) -> float:
-        """pbdp_epsilon, one direction, at what is left for the upper tail."""
-        return _loss_at(guarantee, failure / (1.0 + np.exp(-e)))
-
-    low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
-    for _ in range(60):
-        if not high - low > 1e-15 * high:
-            break
-        secant = needed(high)
-        low, high = max(low, secant), min(high, needed(max(low, secant)))
-    return high
-
-
-def _loss_at(guarantee: Guarantee, share: float) -> float:
-    """log(share / level(share)), one direction: the last digits of the two logarithms towards more risk."""
-    start = float(np.log(share))
-    return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))
-
-
-def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:
-    """Profile of a symmetric definition at -|epsilon|: 1 - e^-|epsilon| (1 - delta(|epsilon|))."""
-    size = np.abs(epsilon)
-    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta_at_positive, delta_at_positive)

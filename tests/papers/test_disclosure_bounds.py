@@ -14,7 +14,8 @@ import pytest
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions import composition_rules, conversions
+from adversary.privacy import definitions
+from adversary.privacy.definitions import composition_rules
 from adversary.privacy.losses.lattice import LatticeLoss
 
 
@@ -99,18 +100,18 @@ def test_b08_and_b23_a_week_of_daily_releases() -> None:
     loss itself gives 1.236547 and 0.774962 (B23): what `loss_bound` answers.
     """
     week = 7 * adv.ZeroConcentratedDP(0.01)
-    published = conversions.published_loss_bound(week.rho, 0.01)
+    published = definitions.published_loss_bound(week.rho, 0.01)
     assert published == pytest.approx(1.584140, abs=1e-5)
-    at_best = conversions.probabilistic_epsilon(conversions.simple_epsilon(week.rho, 7.4e-4), 7.4e-4, 0.01)
+    at_best = definitions.probabilistic_epsilon(definitions.simple_epsilon(week.rho, 7.4e-4), 7.4e-4, 0.01)
     assert at_best == pytest.approx(published, abs=5e-6)
     promise = adv.PureDP(published)
     assert promise.posterior_bounds(0.5)[1] == pytest.approx(0.829790, abs=1e-5)
     assert promise.difference_bounds()[1] == pytest.approx(0.376551, abs=1e-5)
-    worst, rise = conversions.worst_prior(published)
+    worst, rise = definitions.worst_prior(published)
     assert (worst, worst + rise) == pytest.approx((0.31172, 0.68828), abs=1e-5)
     assert promise.posterior_bounds(worst)[1] == pytest.approx(0.68828, abs=1e-5)
     assert week.loss_bound(0.01) == pytest.approx(1.236547, abs=1e-6)
-    assert conversions.direct_loss_bound(week.rho, 0.01) == week.loss_bound(0.01)
+    assert definitions.direct_loss_bound(week.rho, 0.01) == week.loss_bound(0.01)
     assert week.posterior_bounds(0.5, failure=0.01)[1] == pytest.approx(0.774962, abs=1e-6)
     assert week.loss_bound(0.01) < published
 
@@ -127,24 +128,24 @@ def test_b08_and_b23_a_week_of_daily_releases() -> None:
 )
 def test_b09_b24_and_b26_daily_releases(days: int, posterior: float, difference: float | None) -> None:
     """Figures 5.4 and 5.5: rho 0.01 a day, failure 0.01, the published route."""
-    loss = conversions.published_loss_bound(days * 0.01, 0.01)
+    loss = definitions.published_loss_bound(days * 0.01, 0.01)
     assert expit(loss) == pytest.approx(posterior, abs=1e-5)
     if difference is not None:
-        assert conversions.worst_prior(loss)[1] == pytest.approx(difference, abs=1e-5)
+        assert definitions.worst_prior(loss)[1] == pytest.approx(difference, abs=1e-5)
 
 
 def test_b09_a_month_at_the_worst_prior() -> None:
     """Example 7: loss 3.260531; from 19 % to 81 % is printed, 16.4 % to 83.6 % follows from its own 67 % (F4)."""
-    loss = conversions.published_loss_bound(0.3, 0.01)
+    loss = definitions.published_loss_bound(0.3, 0.01)
     assert loss == pytest.approx(3.260531, abs=1e-5)
-    prior, rise = conversions.worst_prior(loss)
+    prior, rise = definitions.worst_prior(loss)
     assert (prior, prior + rise) == pytest.approx((0.16379, 0.83621), abs=1e-5)
     assert 0.81 - 0.19 < 0.67 < rise
 
 
 def test_b10_a_fixed_delta_does_not_give_the_printed_week() -> None:
     """Delta 1e-6 instead of the best: 0.8846, not 83 %."""
-    loss = conversions.probabilistic_epsilon(conversions.simple_epsilon(0.07, 1e-6), 1e-6, 0.01)
+    loss = definitions.probabilistic_epsilon(definitions.simple_epsilon(0.07, 1e-6), 1e-6, 0.01)
     assert expit(loss) == pytest.approx(0.8846, abs=1e-4)
 
 
@@ -153,14 +154,14 @@ def test_b11_epsilon_for_twenty_points_at_any_prior() -> None:
     loss = 2 * math.log((1 + 0.2) / (1 - 0.2))
     assert loss == pytest.approx(0.810930, abs=1e-6)
     assert adv.PureDP(loss).difference_bounds()[1] == pytest.approx(0.2, abs=1e-12)
-    total = conversions.approximate_epsilon(loss, 1e-6, 0.01)
+    total = definitions.approximate_epsilon(loss, 1e-6, 0.01)
     assert total == pytest.approx(0.810786, abs=1e-6)
     assert adv.ApproximateDP(total, 1e-6).difference_bounds(failure=0.01)[1] == pytest.approx(0.2, abs=1e-12)
 
 
 def test_b12_and_b14_epsilon_of_each_of_twelve_releases() -> None:
     """Example 8, delta 1e-8 each: 0.135 and "a factor of two" are printed; 0.0678, a 0.3 % gain, is true (F2)."""
-    total = conversions.approximate_epsilon(2 * math.log(1.5), 1e-6, 0.01)
+    total = definitions.approximate_epsilon(2 * math.log(1.5), 1e-6, 0.01)
 
     def each(compose: Callable[[float], float]) -> float:
         return largest(lambda e: compose(e) <= total, 0.0, 0.2)
@@ -215,21 +216,21 @@ def test_b17_worst_priors() -> None:
 
 def test_b17_worst_priors_in_closed_form() -> None:
     loss = adv.ApproximateDP(2.0, 1e-6).loss_bound(0.01)
-    assert conversions.worst_prior(loss) == pytest.approx((0.268930, 0.462139), abs=1e-6)
-    assert conversions.worst_prior(loss, "fall") == pytest.approx((0.731070, 0.462139), abs=1e-6)
+    assert definitions.worst_prior(loss) == pytest.approx((0.268930, 0.462139), abs=1e-6)
+    assert definitions.worst_prior(loss, "fall") == pytest.approx((0.731070, 0.462139), abs=1e-6)
 
 
 def test_b18_two_sided_criteria() -> None:
     """Figures 5.6 and 5.7, prior 1/4, the parameters of Example 9 (their caption; the text has others, F6)."""
     loss = adv.ApproximateDP(1.8, 1e-5).loss_bound(0.05)
-    assert conversions.two_sided_ratio(0.25, loss) == pytest.approx(2.674190, abs=1e-4)
-    assert conversions.two_sided_difference(0.25, loss) == pytest.approx(0.418550, abs=1e-4)
+    assert definitions.two_sided_ratio(0.25, loss) == pytest.approx(2.674190, abs=1e-4)
+    assert definitions.two_sided_difference(0.25, loss) == pytest.approx(0.418550, abs=1e-4)
 
 
 @pytest.mark.parametrize(("epsilon", "wider"), [(0.5, 0.508066), (1.0, 1.071693), (2.0, 3.234638), (2.19, 6.601984)])
 def test_b19_and_b27_from_a_difference_bound(epsilon: float, wider: float) -> None:
     """Theorem 31.2."""
-    implied = conversions.approximate_from_difference(epsilon, 0.01)
+    implied = definitions.approximate_from_difference(epsilon, 0.01)
     assert implied[0] == (epsilon, 0.02)
     assert implied[1] == pytest.approx((wider, 0.01), abs=1e-6)
 
@@ -237,7 +238,7 @@ def test_b19_and_b27_from_a_difference_bound(epsilon: float, wider: float) -> No
 def test_b27_and_f7_the_difference_bound_says_nothing_from_2_log_3_on() -> None:
     """Theorem 31.2 and Corollary 38.1 are stated for every epsilon; the logarithm exists below 2 log 3 = 2.1972."""
     with pytest.raises(ValueError, match="below 2 log 3"):
-        conversions.approximate_from_difference(2.2, 0.01)
+        definitions.approximate_from_difference(2.2, 0.01)
 
 
 def test_b20_profile_at_a_lattice_point() -> None:
@@ -250,7 +251,7 @@ def test_b21_epsilon_for_a_ratio_of_three() -> None:
     loss = math.log(3 * 0.9 / (1 - 0.3))
     assert loss == pytest.approx(1.349927, abs=1e-6)
     assert adv.PureDP(loss).ratio_bounds(0.1)[1] == pytest.approx(3.0, abs=1e-12)
-    assert conversions.approximate_epsilon(loss, 1e-6, 0.05) == pytest.approx(1.349902, abs=1e-6)
+    assert definitions.approximate_epsilon(loss, 1e-6, 0.05) == pytest.approx(1.349902, abs=1e-6)
 
 
 def test_b22_a_gaussian_itself() -> None:
@@ -259,7 +260,7 @@ def test_b22_a_gaussian_itself() -> None:
     edge = largest(lambda e: float(loss.tail(e)[0] + loss.swapped.tail(e)[1]) > 0.01, 0.0, 5.0)
     assert edge == pytest.approx(0.980163, abs=1e-6)
     assert expit(edge) == pytest.approx(0.727141, abs=1e-6)
-    assert edge < conversions.direct_loss_bound(0.07, 0.01) < conversions.published_loss_bound(0.07, 0.01)
+    assert edge < definitions.direct_loss_bound(0.07, 0.01) < definitions.published_loss_bound(0.07, 0.01)
 
 
 def test_b28_composition_of_approximate_releases() -> None:
@@ -300,14 +301,14 @@ def test_f5_a_ratio_near_its_bound_needs_a_small_prior() -> None:
 def test_f6_text_and_caption_of_figure_5_7_have_different_settings() -> None:
     """B17 belongs to (2, 1e-6) and 0.01, B18 to (1.8, 1e-5) and 0.05; exchanged they miss."""
     text, caption = adv.ApproximateDP(2.0, 1e-6).loss_bound(0.01), adv.ApproximateDP(1.8, 1e-5).loss_bound(0.05)
-    assert abs(conversions.worst_prior(caption)[1] - 0.462139) > 0.02
-    assert abs(conversions.two_sided_ratio(0.25, text) - 2.674190) > 0.05
+    assert abs(definitions.worst_prior(caption)[1] - 0.462139) > 0.02
+    assert abs(definitions.two_sided_ratio(0.25, text) - 2.674190) > 0.05
 
 
 def test_f8_the_other_tail_carries_the_loss_and_not_epsilon() -> None:
     """Proof of Theorem 35: delta (1 + e^-loss) / (1 - e^(epsilon - loss)); e^-epsilon, printed once, is off it."""
     epsilon, delta, failure = 0.5, 0.01, 0.05
-    loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
+    loss = definitions.probabilistic_epsilon(epsilon, delta, failure)
     right, printed = (delta * (1 + math.exp(-e)) / -math.expm1(epsilon - loss) for e in (loss, epsilon))
     assert right == pytest.approx(failure, rel=1e-12)
     assert printed > failure * 1.01
@@ -316,7 +317,7 @@ def test_f8_the_other_tail_carries_the_loss_and_not_epsilon() -> None:
 def test_example_10_a_difference_bound_is_weaker_than_probabilistic_dp() -> None:
     """With probability delta (1 + e^-wider) a randomised response at the wider epsilon, otherwise nothing."""
     epsilon, delta = 1.0, 0.05
-    wider = conversions.approximate_from_difference(epsilon, delta)[1][0]
+    wider = definitions.approximate_from_difference(epsilon, delta)[1][0]
     share, keep = delta * (1 + math.exp(-wider)), float(expit(wider))
     loss = LatticeLoss.from_probs(
         [share * keep, share * (1 - keep), 1 - share], [share * (1 - keep), share * keep, 1 - share]

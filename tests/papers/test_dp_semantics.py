@@ -14,7 +14,7 @@ import pytest
 from scipy.special import ndtri
 
 import adversary as adv
-from adversary.privacy.definitions import conversions
+from adversary.privacy import definitions
 from adversary.privacy.definitions.moments import RenyiDP
 from adversary.privacy.losses.lattice import LatticeLoss
 
@@ -102,7 +102,7 @@ def test_c3_probabilistic_delta_of_a_gaussian_is_not_its_tail() -> None:
 def test_c4_probabilistic_delta_of_zcdp() -> None:
     """Section 5.3 and Figure 1: exp(-(5 - rho)^2 / (4 rho))."""
     assert adv.ZeroConcentratedDP(2.63).pbdp_delta(5.0) == pytest.approx(0.5862987216, abs=1e-9)
-    assert conversions.pbdp_delta_markov(5.0, rho=2.63) == pytest.approx(0.5862987216, abs=1e-9)
+    assert definitions.pbdp_delta_markov(5.0, rho=2.63) == pytest.approx(0.5862987216, abs=1e-9)
 
 
 def rare_answer() -> LatticeLoss:
@@ -142,7 +142,7 @@ def test_c8_probabilistic_delta_of_randomized_response_twice() -> None:
 def test_c9_simple_and_tight_epsilon_of_zcdp() -> None:
     for rho, tight, simple in ((2.63, 17.430584, 18.193803), (2.56, 17.158309, 17.915283)):
         assert adv.ZeroConcentratedDP(rho).epsilon(1e-10) == pytest.approx(tight, abs=1e-5)
-        assert conversions.simple_epsilon(rho, 1e-10) == pytest.approx(simple, abs=1e-5)
+        assert definitions.simple_epsilon(rho, 1e-10) == pytest.approx(simple, abs=1e-5)
 
 
 # Power of tests
@@ -163,7 +163,7 @@ def test_f1_power_against_pure_dp(level: float) -> None:
 
 def test_f2_power_against_approximate_dp() -> None:
     """Theorem 6.2, both sides, epsilon 1, delta 0.01, level 0.05."""
-    bounds = conversions.power_bounds(1.0, 0.01, 0.05)
+    bounds = definitions.power_bounds(1.0, 0.01, 0.05)
     assert bounds == pytest.approx((0.0147151776, 0.1459140914), abs=1e-9)
     g = adv.ApproximateDP(1.0, 0.01)
     assert (1.0 - g.power(0.95), g.power(0.05)) == pytest.approx(bounds, abs=1e-12)
@@ -253,6 +253,6 @@ def test_e4_the_variance_in_the_caption_of_figure_1() -> None:
 
 def test_e6_the_event_is_about_the_log_ratio() -> None:
     """The bounds quoted are for L > epsilon; L > e^epsilon, as printed, is far rarer."""
-    loss, bound = adv.GaussianDP(math.sqrt(MU2)).worst_pair, conversions.pbdp_delta_markov(3.0, rho=2.63)
+    loss, bound = adv.GaussianDP(math.sqrt(MU2)).worst_pair, definitions.pbdp_delta_markov(3.0, rho=2.63)
     assert bound == pytest.approx(math.exp(-(0.37**2) / (4 * 2.63)), rel=1e-9)
     assert loss.tail(math.exp(3.0))[0] < 1e-13 < loss.tail(3.0)[0] < bound

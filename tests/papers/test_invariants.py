@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.privacy.definitions.conversions import simple_epsilon
+from adversary.privacy.definitions.concentrated_bounds import simple_epsilon
 from adversary.privacy.losses.lattice import LatticeLoss
 from tests.oracles import invariants
 

@@ -24,7 +24,7 @@ from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
 from adversary.policy.explain.explanation import AUDIENCES, explain, explanations
 from adversary.policy.explain.outcomes import worth
-from adversary.privacy.definitions.conversions import published_loss_bound
+from adversary.privacy.definitions.concentrated_bounds import published_loss_bound
 from adversary.privacy.guarantee import Guarantee
 
 NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)"

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import adversary as adv
-from adversary.privacy.definitions import composition_rules, conversions
+from adversary.privacy import definitions
+from adversary.privacy.definitions import composition_rules
 from tests.oracles import paths
 
 EPSILONS = [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0, 800.0]
@@ -32,12 +33,12 @@ def random_pair(rng: np.random.Generator) -> tuple[list[float], list[float]]:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_power_bounds_are_theorem_6_2(epsilon: float, delta: float) -> None:
-    lower, upper = conversions.power_bounds(epsilon, delta, LEVELS)
+    lower, upper = definitions.power_bounds(epsilon, delta, LEVELS)
     for a, low, high in zip(LEVELS, lower, upper, strict=True):
         with_room = math.exp(epsilon) * a + delta if epsilon < 700 else math.inf if a > 0 else delta
         expected = min(with_room, 1 - math.exp(-epsilon) * (1 - a - delta), 1.0)
         assert high == pytest.approx(expected, rel=1e-13, abs=1e-15)
-        other = conversions.power_bounds(epsilon, delta, 1.0 - a)[1]
+        other = definitions.power_bounds(epsilon, delta, 1.0 - a)[1]
         assert low == pytest.approx(1.0 - other, rel=1e-9, abs=1e-15)
     assert np.all(lower <= LEVELS)
     assert np.all(upper >= LEVELS)
@@ -46,12 +47,12 @@ def test_power_bounds_are_theorem_6_2(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_least_level_undoes_power(epsilon: float, delta: float) -> None:
-    powers = conversions.power_bounds(epsilon, delta, LEVELS)[1]
+    powers = definitions.power_bounds(epsilon, delta, LEVELS)[1]
     for a, power in zip(LEVELS, powers, strict=True):
         if 0 < power < 1:
             scale = 1e-9 if power > 0.999 else 1e-12  # one minus a power near one keeps few digits
-            assert conversions.least_level(epsilon, delta, power) == pytest.approx(a, rel=scale, abs=1e-14)
-    assert conversions.least_level(epsilon, delta, delta / 2) == 0.0
+            assert definitions.least_level(epsilon, delta, power) == pytest.approx(a, rel=scale, abs=1e-14)
+    assert definitions.least_level(epsilon, delta, delta / 2) == 0.0
 
 
 def test_power_of_random_tests_stays_inside_its_bounds() -> None:
@@ -63,7 +64,7 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
         if delta >= 1:
             continue
         accept = rng.random(len(p))
-        lower, upper = conversions.power_bounds(epsilon, delta, float(np.clip(accept @ q, 0, 1)))
+        lower, upper = definitions.power_bounds(epsilon, delta, float(np.clip(accept @ q, 0, 1)))
         assert lower - 1e-12 <= accept @ p <= upper + 1e-12
 
 
@@ -73,28 +74,28 @@ def test_power_of_random_tests_stays_inside_its_bounds() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 3.0, 40.0])
 @pytest.mark.parametrize(("delta", "failure"), [(1e-7, 0.01), (1e-6, 1e-5), (0.01, 0.010001), (0.3, 1.0)])
 def test_theorem_35_and_its_two_inverses_agree(epsilon: float, delta: float, failure: float) -> None:
-    loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
+    loss = definitions.probabilistic_epsilon(epsilon, delta, failure)
     assert loss == pytest.approx(paths.pdp_epsilon(epsilon, delta, failure), rel=1e-11, abs=1e-14)
-    assert conversions.probabilistic_failure(epsilon, delta, loss) == pytest.approx(failure, rel=1e-7)
-    assert conversions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
+    assert definitions.probabilistic_failure(epsilon, delta, loss) == pytest.approx(failure, rel=1e-7)
+    assert definitions.approximate_epsilon(loss, delta, failure) == pytest.approx(epsilon, abs=1e-11)
 
 
 def test_theorem_35_falls_with_failure_and_has_no_end_at_delta() -> None:
     failures = 0.01 + np.geomspace(1e-12, 0.99, 60)
-    losses = conversions.probabilistic_epsilon(0.5, 0.01, failures)
+    losses = definitions.probabilistic_epsilon(0.5, 0.01, failures)
     assert np.all(np.diff(losses) < 0)
     assert losses[0] > 20
-    assert conversions.probabilistic_epsilon(0.5, 1e-300, math.nextafter(1e-300, 1)) > 30
-    assert conversions.probabilistic_epsilon(0.5, 0.0, 0.0) == 0.5
+    assert definitions.probabilistic_epsilon(0.5, 1e-300, math.nextafter(1e-300, 1)) > 30
+    assert definitions.probabilistic_epsilon(0.5, 0.0, 0.0) == 0.5
 
 
 def test_probabilistic_failure_is_trivial_up_to_epsilon() -> None:
     z = np.array([0.0, 0.5, 1.0, 1.0 + 1e-12, 1.5, 30.0, 1e4])
-    failure = conversions.probabilistic_failure(1.0, 1e-6, z)
+    failure = definitions.probabilistic_failure(1.0, 1e-6, z)
     assert failure[:4].tolist() == [1.0] * 4
     assert np.all(np.diff(failure) <= 0)
     assert failure[-1] == pytest.approx(1e-6, rel=1e-9)
-    assert conversions.probabilistic_failure(1.0, 0.0, z).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert definitions.probabilistic_failure(1.0, 0.0, z).tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 
 def test_random_mechanisms_obey_theorem_35() -> None:
@@ -106,7 +107,7 @@ def test_random_mechanisms_obey_theorem_35() -> None:
         if not 0 < delta < 0.99:
             continue
         failure = float(rng.uniform(delta, 1.0))
-        loss = conversions.probabilistic_epsilon(epsilon, delta, failure)
+        loss = definitions.probabilistic_epsilon(epsilon, delta, failure)
         outside = max(paths.probabilistic_tail(p, q, loss * (1 + 1e-12)))
         assert outside <= failure * (1 + 1e-9)
         closest = max(closest, outside / failure)
@@ -116,13 +117,13 @@ def test_random_mechanisms_obey_theorem_35() -> None:
 def test_the_wider_epsilon_of_a_difference_bound() -> None:
     """e^wider - e^epsilon = (a - 1)^3 / (3 - a), a = e^(epsilon / 2); none from epsilon = 2 log 3 on."""
     for epsilon in (1e-8, 0.1, 1.0, 2.0, 2.197):
-        wider = conversions.approximate_from_difference(epsilon, 0.0)[1][0]
+        wider = definitions.approximate_from_difference(epsilon, 0.0)[1][0]
         a = math.exp(epsilon / 2)
         assert math.exp(wider) - math.exp(epsilon) == pytest.approx((a - 1) ** 3 / (3 - a), rel=1e-6, abs=1e-15)
         assert wider >= epsilon
     for epsilon in (2 * math.log(3), 2.2, 1e5):
         with pytest.raises(ValueError, match=r"below 2 log 3.*only \(epsilon, 2 delta\) remains"):
-            conversions.approximate_from_difference(epsilon, 0.01)
+            definitions.approximate_from_difference(epsilon, 0.01)
 
 
 # Priors
@@ -132,20 +133,20 @@ def test_the_wider_epsilon_of_a_difference_bound() -> None:
 def test_worst_priors_attain_what_they_say(loss: float) -> None:
     grid = np.linspace(0, 1, 1001)
     for criterion, sign in (("difference", 1.0), ("fall", -1.0)):
-        prior, value = conversions.worst_prior(loss, criterion)
+        prior, value = definitions.worst_prior(loss, criterion)
         assert value == pytest.approx(math.tanh(loss / 4))
         assert sign * (paths.posterior_after(prior, sign * loss) - prior) == pytest.approx(value, abs=1e-12)
         assert max(sign * (paths.posterior_after(p, sign * loss) - p) for p in grid) <= value + 1e-12
-    assert conversions.worst_prior(loss, "ratio") == pytest.approx((0.0, math.exp(loss)))
+    assert definitions.worst_prior(loss, "ratio") == pytest.approx((0.0, math.exp(loss)))
 
 
 def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
-    assert conversions.worst_prior(math.inf) == (0.0, 1.0)
-    assert conversions.worst_prior(math.inf, "fall") == (1.0, 1.0)
-    assert conversions.worst_prior(math.inf, "ratio") == (0.0, math.inf)
-    assert conversions.two_sided_difference(0.2, math.inf) == pytest.approx(0.8)
-    assert conversions.two_sided_ratio(0.2, math.inf) == pytest.approx(5.0)
-    certain = conversions.two_sided_difference([0.0, 1.0, 0.5], math.inf)  # no loss moves a reader who is sure
+    assert definitions.worst_prior(math.inf) == (0.0, 1.0)
+    assert definitions.worst_prior(math.inf, "fall") == (1.0, 1.0)
+    assert definitions.worst_prior(math.inf, "ratio") == (0.0, math.inf)
+    assert definitions.two_sided_difference(0.2, math.inf) == pytest.approx(0.8)
+    assert definitions.two_sided_ratio(0.2, math.inf) == pytest.approx(5.0)
+    certain = definitions.two_sided_difference([0.0, 1.0, 0.5], math.inf)  # no loss moves a reader who is sure
     np.testing.assert_allclose(certain, [0.0, 0.0, 0.5], rtol=1e-15)
 
 
@@ -153,7 +154,7 @@ def test_worst_priors_of_an_unbounded_loss_are_the_certain_ones() -> None:
 def test_two_sided_criteria_are_symmetric_and_the_larger_of_both_sides(loss: float) -> None:
     prior = np.linspace(0.01, 0.99, 99)
     lower, upper = (np.array([paths.posterior_after(p, z) for p in prior]) for z in (-loss, loss))
-    ratio, difference = conversions.two_sided_ratio(prior, loss), conversions.two_sided_difference(prior, loss)
+    ratio, difference = definitions.two_sided_ratio(prior, loss), definitions.two_sided_difference(prior, loss)
     np.testing.assert_allclose(ratio, np.maximum(upper / prior, (1 - lower) / (1 - prior)), rtol=1e-12)
     np.testing.assert_allclose(difference, np.maximum(upper - prior, prior - lower), atol=1e-14)
     np.testing.assert_allclose(ratio, ratio[::-1], rtol=1e-12)
@@ -168,27 +169,27 @@ def test_two_sided_criteria_are_symmetric_and_the_larger_of_both_sides(loss: flo
 def test_published_loss_bound_is_the_best_on_the_curve_and_the_direct_one_is_sharper(
     rho: float, failure: float
 ) -> None:
-    published = conversions.published_loss_bound(rho, failure)
+    published = definitions.published_loss_bound(rho, failure)
     curve = failure * np.exp(-np.geomspace(1e-6, 35, 8001))
-    losses = conversions.probabilistic_epsilon(conversions.simple_epsilon(rho, curve), curve, failure)
+    losses = definitions.probabilistic_epsilon(definitions.simple_epsilon(rho, curve), curve, failure)
     assert published <= losses.min() * (1 + 1e-12)
     assert published == pytest.approx(losses.min(), rel=1e-5)
-    direct = conversions.direct_loss_bound(rho, failure)
+    direct = definitions.direct_loss_bound(rho, failure)
     assert direct == pytest.approx(paths.zcdp_direct_epsilon(rho, failure), rel=1e-9)
     assert adv.GaussianDP(math.sqrt(2 * rho)).loss_bound(failure) * (1 - 1e-9) <= direct < published
 
 
 def test_loss_bounds_of_no_release_and_of_certainty() -> None:
-    assert conversions.published_loss_bound(0.0, 0.01) == 0.0
-    assert conversions.direct_loss_bound(0.0, 0.0) == 0.0
-    assert conversions.direct_loss_bound(0.3, 0.0) == math.inf
-    assert conversions.direct_loss_bound(0.3, 1.0) == 0.0
+    assert definitions.published_loss_bound(0.0, 0.01) == 0.0
+    assert definitions.direct_loss_bound(0.0, 0.0) == 0.0
+    assert definitions.direct_loss_bound(0.3, 0.0) == math.inf
+    assert definitions.direct_loss_bound(0.3, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("rho", [0.01, 0.5, 2.63])
 def test_the_simple_epsilon_is_above_the_tight_one(rho: float) -> None:
     deltas = np.array([0.3, 0.01, 1e-6, 1e-12])
-    simple = conversions.simple_epsilon(rho, deltas)
+    simple = definitions.simple_epsilon(rho, deltas)
     np.testing.assert_allclose(simple, [rho + 2 * math.sqrt(rho * math.log(1 / d)) for d in deltas], rtol=1e-14)
     assert all(one > adv.ZeroConcentratedDP(rho).epsilon(float(d)) for one, d in zip(simple, deltas, strict=True))
 
@@ -197,17 +198,17 @@ def test_the_simple_epsilon_is_above_the_tight_one(rho: float) -> None:
 def test_markov_bound_is_the_best_renyi_order_and_never_below_the_profiles(rho: float) -> None:
     g, orders = adv.ZeroConcentratedDP(rho), 1 + np.geomspace(1e-3, 1e3, 4001)
     for epsilon in (0.5 * rho, rho, 1.5 * rho, rho + math.sqrt(rho), rho + 8 * math.sqrt(rho)):
-        bound = conversions.pbdp_delta_markov(epsilon, rho=rho)
+        bound = definitions.pbdp_delta_markov(epsilon, rho=rho)
         pairs = np.stack([orders, rho * orders], axis=-1)
-        assert bound <= conversions.pbdp_delta_markov(epsilon, rdp=pairs) * (1 + 1e-12)
-        assert bound == pytest.approx(conversions.pbdp_delta_markov(epsilon, rdp=pairs), rel=1e-3, abs=1e-2)
+        assert bound <= definitions.pbdp_delta_markov(epsilon, rdp=pairs) * (1 + 1e-12)
+        assert bound == pytest.approx(definitions.pbdp_delta_markov(epsilon, rdp=pairs), rel=1e-3, abs=1e-2)
         assert g.pbdp_delta(epsilon) <= bound * (1 + 1e-9)
         if epsilon > rho + math.sqrt(rho):
             assert g.pbdp_delta(epsilon) == pytest.approx(bound, rel=1e-8)
-    assert conversions.pbdp_delta_markov(np.array([0.3, 1.0, 2.0]), rdp=(4.0, 1.0)).tolist() == pytest.approx(
+    assert definitions.pbdp_delta_markov(np.array([0.3, 1.0, 2.0]), rdp=(4.0, 1.0)).tolist() == pytest.approx(
         [1.0, 1.0, math.exp(-3)]
     )
-    assert conversions.pbdp_delta_markov(0.1, rho=0.0) == 0.0
+    assert definitions.pbdp_delta_markov(0.1, rho=0.0) == 0.0
 
 
 # Composition
@@ -270,10 +271,10 @@ def test_advanced_composition_of_unequal_releases() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: conversions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
-        (lambda: conversions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
-        (lambda: conversions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
-        (lambda: conversions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
+        (lambda: definitions.probabilistic_epsilon(1.0, 0.01, 0.01), "failure must be greater than delta"),
+        (lambda: definitions.approximate_epsilon(1.0, 0.01, 0.005), "no epsilon >= 0 keeps"),
+        (lambda: definitions.pbdp_delta_markov(1.0), "exactly one of rho and rdp"),
+        (lambda: definitions.pbdp_delta_markov(1.0, rho=1.0, rdp=(2.0, 1.0)), "exactly one of rho and rdp"),
         (
             lambda: composition_rules.compose_basic([0.1, 0.2], [0.1, 0.1, 0.1]),
             "one or as many as the 2 epsilons, got 3",

@@ -14,12 +14,12 @@ import xarray as xr
 from scipy.special import expit
 
 import adversary as adv
-from adversary.privacy.definitions.conversions import simple_epsilon
+from adversary.privacy.definitions.concentrated_bounds import simple_epsilon
 from adversary.privacy.definitions.moments import RenyiDP
-from adversary.privacy.guarantee import loss_bound_from_profile
 from adversary.privacy.joint.frameworks import kl_divergence, mutual_information
 from adversary.privacy.losses.composition import composed
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
+from adversary.privacy.profiles import loss_bound_from_profile
 from tests.catalogue import BRACKETED, DG, GUARANTEES, LOSSES, RHO1, RHO2
 from tests.oracles import paths
 

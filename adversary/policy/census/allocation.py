@@ -235,3 +235,75 @@ def _entry(text: str, where: str) -> Fraction:
     if value < 0:
         raise ValueError(f"{where} must be non-negative, got {text!r}")
     return value
+
+
+LEVELS = PERSONS.levels
+"""The six levels, finest first."""
+
+QUERIES = (*PERSONS.queries, OCCUPANCY)
+"""The eleven person queries and the housing query, as the Bureau spells them, crossings with "*"."""
+
+RHO_STAR: Mapping[tuple[str, str], Fraction] = MappingProxyType(
+    {pair: (HOUSING if OCCUPANCY in pair else PERSONS).exact[pair] for pair in product(LEVELS, QUERIES)}
+)
+"""rho of every query of the redistricting release at every level, by (level, query), for two changed cells."""
+
+
+def level_name(level: str) -> str:
+    """Name of a geographic level of the redistricting release as in `LEVELS`, from another spelling ("CBG", "US").
+
+    Parameters
+    ----------
+    level : name in any understood spelling, upper or lower case
+
+    Raises
+    ------
+    ValueError : an unknown level; the message lists those there are
+
+    >>> level_name("CBG"), level_name("US")
+    ('block group', 'nation')
+    """
+    return named("level", level, LEVELS, level_key)
+
+
+def query_name(query: str) -> str:
+    """Name of a query of the redistricting release as in `QUERIES`, from another spelling.
+
+    Parameters
+    ----------
+    query : name with "x" or "*" between attributes, in any order; "detailed" means the crossing of all four
+
+    Raises
+    ------
+    ValueError : an unknown query; the message lists those there are
+
+    >>> query_name("CENRACE x HISPANIC"), query_name("detailed")
+    ('HISPANIC*CENRACE', 'HHGQ*VOTINGAGE*HISPANIC*CENRACE')
+    """
+    return named("query", query, QUERIES, query_key)
+
+
+def rho_star(level: str, query: str) -> Fraction:
+    """rho of one query of the 2020 redistricting release at one level, for two changed cells (bounded neighbours).
+
+    Parameters
+    ----------
+    level, query : names as `level_name` and `query_name` understand them
+
+    Returns
+    -------
+    Fraction, exact; 0 for a query without budget (Kifer et al. 2022, Tables 3 to 5).
+
+    Raises
+    ------
+    ValueError : an unknown level or query
+
+    >>> rho_star("US", "TOTAL"), rho_star("county", "OCCUPANCY STATUS")
+    (Fraction(0, 1), Fraction(49, 8200))
+    """
+    return RHO_STAR[level_name(level), query_name(query)]
+
+
+def budget_table() -> xr.DataArray:
+    """rho_star of all twelve queries at all six levels in float64, dims (query, level); they sum to 2.63."""
+    return xr.concat([PERSONS.table, HOUSING.table], "query")

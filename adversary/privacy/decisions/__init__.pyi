@@ -8,12 +8,6 @@ from .auxiliary import prior_odds as prior_odds
 from .best_tests import CURVE as CURVE
 from .best_tests import average_precision as average_precision
 from .best_tests import bayes_error as bayes_error
-from .best_tests import best_test as best_test
-from .best_tests import f_score as f_score
-from .best_tests import laplace_loss_threshold as laplace_loss_threshold
-from .best_tests import laplace_rates as laplace_rates
-from .best_tests import laplace_threshold as laplace_threshold
-from .best_tests import max_f_score as max_f_score
 from .best_tests import plausible_deniability as plausible_deniability
 from .best_tests import pr_curve as pr_curve
 from .best_tests import precision_at_recall as precision_at_recall
@@ -22,6 +16,12 @@ from .calibration import classical_limit as classical_limit
 from .calibration import gaussian_delta as gaussian_delta
 from .calibration import gaussian_mu as gaussian_mu
 from .calibration import gaussian_sigma as gaussian_sigma
+from .f_scores import best_test as best_test
+from .f_scores import f_score as f_score
+from .f_scores import laplace_loss_threshold as laplace_loss_threshold
+from .f_scores import laplace_rates as laplace_rates
+from .f_scores import laplace_threshold as laplace_threshold
+from .f_scores import max_f_score as max_f_score
 from .targets import GaussianTarget as GaussianTarget
 from .targets import Target as Target
 from .targets import confidence_limits as confidence_limits

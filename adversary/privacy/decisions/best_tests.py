@@ -1,4 +1,4 @@
-"""A reader who must decide: precision, recall and F-score of the best test, and the epsilon that keeps them low.
+"""An adversary who must decide: curves, average precision and Bayes error of the best test.
 
 Deciding "in" is a test of P against Q: its recall is the power T, its false alarms the level a, and at prior odds
 r = (1 - prior) / prior its precision is T / (T + r a). The best test at every recall thresholds the likelihood ratio
@@ -8,7 +8,6 @@ a privacy loss, the largest possible for a definition.
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ import xarray as xr
 from adversary._core import (
     Floats,
     as_array,
-    check_non_negative,
     check_positive,
     check_probability,
     check_whole,
@@ -30,7 +28,7 @@ from adversary.privacy.decisions.targets import (
     as_labelled,
 )
 from adversary.privacy.guarantee import Guarantee
-from adversary.privacy.losses import LaplaceLoss, LatticeLoss, PrivacyLoss, check_guarantee
+from adversary.privacy.losses import PrivacyLoss, check_guarantee
 
 CURVE = 0.5 - 0.5 * np.cos(np.pi * np.linspace(0.0, 1.0, 401))
 """Levels and recalls of a curve nobody chose points for: from 0 to 1, close together at both ends."""
@@ -61,7 +59,7 @@ def roc_curve(guarantee: Guarantee, level: Any = None) -> xr.Dataset:
     """
     a = as_labelled("level", CURVE if level is None else level)
     power = xr.apply_ufunc(check_guarantee("guarantee", guarantee).power, a)
-    return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=_said(guarantee))
+    return xr.Dataset({"power": power, "miss": 1.0 - power}, attrs=whose(guarantee))
 
 
 def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.Dataset:
@@ -93,7 +91,7 @@ def pr_curve(guarantee: Guarantee, prior: Any = 0.5, recall: Any = None) -> xr.D
     """
     t = as_labelled("recall", CURVE if recall is None else recall)
     precision = precision_at_recall(guarantee, t, as_labelled("prior", prior))
-    return xr.Dataset({"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=_said(guarantee))
+    return xr.Dataset({"precision": precision, "level": xr.apply_ufunc(guarantee.level, t)}, attrs=whose(guarantee))
 
 
 def precision_at_recall(guarantee: Guarantee, recall: Any, prior: Any = 0.5) -> Any:
@@ -195,243 +193,6 @@ def bayes_error(guarantee: Guarantee, prior: Any = 0.5) -> Any:
     return over_labels(error, prior)
 
 
-def f_score(precision: Any, recall: Any, beta: Any = 1.0) -> Any:
-    """F-score, F_beta = (1 + beta^2) precision recall / (beta^2 precision + recall); 0 where both are 0.
-
-    Parameters
-    ----------
-    precision, recall : in [0, 1]
-    beta : weight of recall relative to precision, >= 0; all three are numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    F_beta in [0, 1], of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    ValueError : precision or recall outside [0, 1], or beta negative or infinite
-
-    >>> round(f_score(0.8, 0.5), 6)
-    0.615385
-    """
-
-    def score(precision: Floats, recall: Floats, beta: Floats) -> Floats:
-        p, t = check_probability("precision", precision), check_probability("recall", recall)
-        b2 = check_non_negative("beta", beta) ** 2
-        return (1.0 + b2) * p * t / np.where(b2 * p + t > 0, b2 * p + t, 1.0)
-
-    return over_labels(score, precision, recall, beta)
-
-
-def max_f_score(guarantee: Guarantee, prior: Any = 0.5, beta: Any = 1.0) -> xr.Dataset:
-    """The largest F_beta score of any test, and the test that has it.
-
-    Parameters
-    ----------
-    prior : in (0, 1); with `beta`, numbers, vectors (dimensions "prior", "beta") or DataArrays
-    beta : > 0; below 1 precision weighs more, above 1 recall
-
-    Returns
-    -------
-    f_score; posterior_threshold = F / (1 + beta^2): decide "in" where the posterior is at least this; loss_threshold,
-    the same for the log-likelihood ratio, log(r F / (1 + beta^2 - F)); recall, level and precision of that test; for
-    Laplace release_threshold, in sensitivities above the answer without the target (-inf: always decide "in").
-
-    References: Liu et al. 2019, Equation 12 (Laplace, closed form); elsewhere the best corner or the fixed point.
-
-    >>> from adversary.privacy.losses import LaplaceLoss
-    >>> best = max_f_score(LaplaceLoss(2.0))
-    >>> [round(float(best[name]), 5) for name in ("f_score", "release_threshold", "recall", "level", "precision")]
-    [0.8191, 0.40854, 0.84681, 0.22086, 0.79314]
-    """
-    check_guarantee("guarantee", guarantee)
-    p, b = xr.broadcast(as_labelled("prior", prior), as_labelled("beta", beta))
-    check_positive("beta", b)
-    certain = (check_probability("prior", p) == 0) | (p.values == 1)
-    if certain.any():
-        raise ValueError(f"prior must be strictly between 0 and 1, got {p.values[certain][0]}")
-    r, b2 = prior_odds(p), b**2
-
-    def best(r: float, b2: float) -> tuple[float, float]:
-        return best_test(guarantee, float(r), float(b2))
-
-    recall, level = xr.apply_ufunc(best, r, b2, output_core_dims=[[], []], vectorize=True)
-    score = (1.0 + b2) * recall / (recall + r * level + b2)
-    found = {
-        "f_score": score,
-        "posterior_threshold": score / (1.0 + b2),
-        "loss_threshold": np.log(r * score / (1.0 + b2 - score)),
-        "recall": recall,
-        "level": level,
-        "precision": recall / (recall + r * level),
-    }
-    return xr.Dataset(found | _of_the_release(guarantee, level), attrs=_said(guarantee))
-
-
-@singledispatch
-def best_test(guarantee: Guarantee, odds: float, b2: float) -> tuple[float, float]:
-    """Recall and level of the test with the largest F_beta, one implementation for each kind of guarantee.
-
-    A definition with a worst pair is answered by that pair. Otherwise the best point of the trade-off is found by grid
-    search, refined three times.
-
-    Parameters
-    ----------
-    guarantee : a privacy loss or a definition
-    odds : prior odds against "in", r = (1 - prior) / prior, > 0
-    b2 : beta squared, > 0
-
-    Returns
-    -------
-    (recall, level), probabilities of deciding "in" under P and under Q.
-
-    >>> from adversary.privacy.losses import LaplaceLoss
-    >>> [round(rate, 5) for rate in best_test(LaplaceLoss(2.0), 1.0, 1.0)]
-    [0.84681, 0.22086]
-    """
-    try:
-        return best_test(guarantee.worst_pair, odds, b2)
-    except TypeError:
-        recall = CURVE[1:]
-    for _ in range(4):
-        level = as_array(guarantee.level(recall))
-        best = int(np.argmax(_scores(recall, level, odds, b2)))
-        found = float(recall[best]), float(level[best])
-        recall = np.linspace(recall[max(best - 1, 0)], recall[min(best + 1, recall.size - 1)], CURVE.size)
-    return found
-
-
-@best_test.register
-def _(guarantee: PrivacyLoss, odds: float, b2: float) -> tuple[float, float]:
-    """The fixed point: decide "in" where the posterior is at least F / (1 + beta^2), F being that test's own score."""
-    score = float(guarantee.f_score(1.0 / (1.0 + odds), np.sqrt(b2)))
-    recall, level = guarantee.tail(np.log(odds * score / (1.0 + b2 - score)))
-    always = _scores(1.0, 1.0, odds, b2) >= _scores(recall, level, odds, b2)
-    return (1.0, 1.0) if always else (float(recall), float(level))
-
-
-@best_test.register
-def _(guarantee: LatticeLoss, odds: float, b2: float) -> tuple[float, float]:
-    """The best corner: along each straight piece of the trade-off F rises or falls throughout."""
-    level, recall = guarantee.corners
-    best = int(np.argmax(_scores(recall, level, odds, b2)))
-    return float(recall[best]), float(level[best])
-
-
-@best_test.register
-def _(guarantee: LaplaceLoss, odds: float, b2: float) -> tuple[float, float]:
-    """s / (s + 1) and beta^2 / (r (s - 1)) with s = sqrt(1 + 4 beta^2 e^epsilon / r); always "in" below the turn.
-
-    Both times e^(-epsilon / 2), which does not overflow; beta^2 / (r (s - 1)) is (s + 1) e^-epsilon / 4.
-    """
-    if guarantee.epsilon0 <= np.log1p(b2 / odds):
-        return 1.0, 1.0
-    one = float(np.exp(-guarantee.epsilon0 / 2.0))
-    s = float(np.sqrt(one**2 + 4.0 * b2 / odds))
-    return s / (s + one), (s + one) * one / 4.0
-
-
-@singledispatch
-def _of_the_release(guarantee: Guarantee, level: Any) -> dict[str, Any]:
-    """What the best test of this level asks of the release itself, where one law of noise has this loss."""
-    return {}
-
-
-@_of_the_release.register
-def _(guarantee: LaplaceLoss, level: Any) -> dict[str, Any]:
-    return {"release_threshold": laplace_threshold(level, guarantee.epsilon0)}
-
-
-def laplace_threshold(level: Any, epsilon: Any) -> Any:
-    """Release threshold of the best test of this level against Laplace noise; decide "in" above it.
-
-    -log(2 a) / epsilon at levels a up to 1/2, log(2 (1 - a)) / epsilon beyond.
-
-    Parameters
-    ----------
-    level : a = P(decide "in" | out), in [0, 1]
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    Threshold in sensitivities above the answer without the target, of the broadcast shape; inf at level 0, -inf at 1.
-
-    Raises
-    ------
-    ValueError : a level outside [0, 1], or epsilon not positive and finite
-
-    References: Liu et al. 2019, Theorem 3 and Equation 6.
-
-    >>> round(laplace_threshold(0.1, 2.0), 6)
-    0.804719
-    """
-
-    def threshold(level: Floats, epsilon: Floats) -> Floats:
-        a, e = check_probability("level", level), check_positive("epsilon", epsilon)
-        with np.errstate(divide="ignore"):
-            return np.where(a <= 0.5, -np.log(2.0 * a), np.log(2.0 * (1.0 - a))) / e
-
-    return over_labels(threshold, level, epsilon)
-
-
-def laplace_loss_threshold(level: Any, epsilon: Any) -> Any:
-    """Log-likelihood ratio at `laplace_threshold`, epsilon (2 threshold - 1) clipped to [-epsilon, epsilon].
-
-    The clipping is missing in the paper: at levels outside [e^-epsilon / 2, 1/2] one ratio belongs to many levels.
-
-    Parameters
-    ----------
-    level : P(decide "in" | out), in [0, 1]
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    Log-likelihood ratio in nats, of the broadcast shape; labels are kept.
-
-    Raises
-    ------
-    ValueError : a level outside [0, 1], or epsilon not positive and finite
-
-    References: Liu et al. 2019, Equation 8, corrected.
-
-    >>> round(laplace_loss_threshold(0.1, 2.0), 6)
-    1.218876
-    """
-    return over_labels(lambda a, e: np.clip(e * (2.0 * laplace_threshold(a, e) - 1.0), -e, e), level, epsilon)
-
-
-def laplace_rates(threshold: Any, epsilon: Any) -> tuple[Any, Any]:
-    """Recall and level of the test that decides "in" above a release threshold, under Laplace noise.
-
-    Laplace tails beyond epsilon (threshold - 1) and epsilon threshold.
-
-    Parameters
-    ----------
-    threshold : in sensitivities above the answer without the target, any real number
-    epsilon : sensitivity / scale of the noise, in nats, > 0; numbers, arrays or DataArrays that broadcast
-
-    Returns
-    -------
-    (recall, level), P(decide "in" | in) and P(decide "in" | out), each of the broadcast shape.
-
-    Raises
-    ------
-    ValueError : epsilon not positive and finite
-
-    References: Liu et al. 2019, Equations 9 and 10, signs corrected.
-
-    >>> [round(rate, 6) for rate in laplace_rates(0.5, 2.0)]
-    [0.81606, 0.18394]
-    """
-
-    def beyond(x: Floats) -> Floats:
-        outer = 0.5 * np.exp(-np.abs(x))
-        return np.where(x >= 0, outer, 1.0 - outer)
-
-    recall = over_labels(lambda t, e: beyond(check_positive("epsilon", e) * (t - 1.0)), threshold, epsilon)
-    return recall, over_labels(lambda t, e: beyond(e * t), threshold, epsilon)
-
-
 def plausible_deniability(log_likelihoods: Any, source: int, gamma: float) -> int:
     """Largest k for which this release is (k, gamma)-plausibly deniable.
 
@@ -450,10 +211,6 @@ def plausible_deniability(log_likelihoods: Any, source: int, gamma: float) -> in
     reach = float(np.log(gamma)) + 1e-12  # rounding must not deny it
     starts = x[(x <= x[i]) & (x >= x[i] - reach)]
     return int(max(((x >= start) & (x <= start + reach)).sum() for start in starts))
-
-
-def _scores(recall: Any, level: Any, odds: float, b2: float) -> Any:
-    return (1.0 + b2) * recall / (recall + odds * level + b2)
 
 
 def _corners(guarantee: Guarantee) -> tuple[Floats, Floats] | None:
@@ -490,7 +247,7 @@ def _rest(x: Floats, f: Floats) -> Floats:
     return np.where(x < 1e-3, x * (0.5 - x * (1.0 / 3.0 - x * (0.25 - x * 0.2))), 1.0 - f)
 
 
-def _said(guarantee: Guarantee) -> dict[str, str]:
+def whose(guarantee: Guarantee) -> dict[str, str]:
     """Whose curve, and whether a test has it or none exceeds it."""
     return {
         "definition": guarantee.definition,

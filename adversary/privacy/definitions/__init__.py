@@ -1,8 +1,8 @@
 """Privacy definitions and how they relate: each is a `Guarantee`.
 
 `pure_approximate` holds pure, approximate and probabilistic differential privacy, `moments` Renyi, zero-concentrated
-and Gaussian differential privacy. `group` widens a guarantee to several records, `addition` composes, `conversions`
-and `composition_rules` are the published rules beside the exact ones.
+and Gaussian differential privacy. `group` widens a guarantee to several records, `addition` composes, `conversions`,
+`concentrated_bounds` and `composition_rules` are the published rules beside the exact ones.
 """
 
 import lazy_loader

@@ -20,7 +20,6 @@ from adversary._core import (
     check_probability,
     posterior_ratio,
     scalar_or_array,
-    solve_decreasing,
 )
 
 # Power and level under (epsilon, delta)-DP
@@ -300,133 +299,6 @@ def two_sided_difference(prior: ArrayLike, loss: ArrayLike) -> Any:
     return scalar_or_array(np.maximum(step / np.where(up > 0.0, up, 1.0), step / np.where(down > 0.0, down, 1.0)))
 
 
-# Concentrated and Renyi DP
-
-
-def simple_epsilon(rho: ArrayLike, delta: ArrayLike) -> Any:
-    """Published epsilon of rho-zCDP at delta: rho + 2 sqrt(rho log(1 / delta)).
-
-    `ZeroConcentratedDP(rho).epsilon(delta)` is the tight one.
-
-    Parameters
-    ----------
-    rho : zCDP parameter in nats, >= 0
-    delta : in (0, 1); both are numbers or arrays that broadcast
-
-    Returns
-    -------
-    epsilon in nats, of the broadcast shape.
-
-    Raises
-    ------
-    ValueError : an argument out of range
-
-    References: Kazan's thesis, Theorem 24; Bun and Steinke 2016.
-
-    >>> round(simple_epsilon(2.63, 1e-10), 6)
-    18.193803
-    """
-    r, d = check_non_negative("rho", rho), check_delta("delta", delta, zero=False)
-    return scalar_or_array(r + 2.0 * np.sqrt(r * -np.log(d)))
-
-
-def published_loss_bound(rho: float, failure: float) -> float:
-    """Published bound on |L| under rho-zCDP: `probabilistic_epsilon` of `simple_epsilon`, at the best delta < failure.
-
-    `ZeroConcentratedDP(rho).loss_bound(failure)` is sharper (Markov's inequality on the loss itself). The minimum is
-    found by bounded scalar minimisation over log delta; any delta gives a valid bound.
-
-    Parameters
-    ----------
-    rho : zCDP parameter in nats, >= 0
-    failure : probability of a larger loss, in (0, 1]
-
-    Returns
-    -------
-    Bound in nats; 0 at rho 0.
-
-    Raises
-    ------
-    ValueError : failure 0, or an argument out of range
-
-    References: Kazan's thesis, Theorems 24 and 35.
-
-    >>> round(published_loss_bound(0.5, 0.01), 4), round(direct_loss_bound(0.5, 0.01), 4)
-    (4.2509, 3.5442)
-    """
-    from scipy.optimize import minimize_scalar
-
-    r, f = float(check_non_negative("rho", rho)), float(check_probability("failure", failure))
-    if f == 0.0:
-        raise ValueError("failure must be positive: zCDP bounds no loss with certainty, got 0.0")
-    if r == 0.0:
-        return 0.0
-
-    def bound(log_share: float) -> float:
-        delta = f * np.exp(log_share)
-        return float(probabilistic_epsilon(simple_epsilon(r, delta), delta, f))
-
-    best = minimize_scalar(bound, bounds=(-40.0, -1e-6), method="bounded", options={"xatol": 1e-9})
-    return float(best.fun)
-
-
-def direct_loss_bound(rho: float, failure: float) -> float:
-    """Bound on the absolute privacy loss |L| under rho-zCDP, by Markov's inequality.
-
-    The smallest e > rho with (1 + e^-e) exp(-(e - rho)^2 / (4 rho)) <= failure. Markov's inequality on exp((alpha - 1)
-    L) at the best alpha bounds one tail; the other is e^-e times it.
-
-    Parameters
-    ----------
-    rho : zCDP parameter in nats, >= 0
-    failure : probability of a larger loss, in [0, 1]
-
-    Returns
-    -------
-    Bound in nats; infinite at failure 0, and 0 at rho 0 or failure 1.
-
-    Raises
-    ------
-    ValueError : an argument out of range
-
-    >>> round(direct_loss_bound(0.5, 0.01), 6)
-    3.544225
-    """
-    r, f = float(check_non_negative("rho", rho)), float(check_probability("failure", failure))
-    if r == 0.0 or f == 1.0:
-        return 0.0
-    if f == 0.0:
-        return float("inf")
-    return solve_decreasing(
-        lambda e: float(np.logaddexp(0.0, -e) - (e - r) ** 2 / (4.0 * r) - np.log(f)), r, 2.0 * r + 1.0
-    )
-
-
-def pbdp_delta_markov(epsilon: ArrayLike, *, rho: float | None = None, rdp: Any = None) -> Any:
-    """Published bound on P(L > epsilon) after any post-processing, by Markov's inequality; Kifer et al., section 5.3.
-
-    exp(-(epsilon - rho)^2 / (4 rho)) for rho-zCDP and epsilon > rho; exp((alpha - 1)(gamma - epsilon)) for Renyi DP
-    and epsilon > gamma, the best of the pairs given. Elsewhere the trivial 1.
-
-    Parameters
-    ----------
-    epsilon : threshold of the privacy loss, in nats, > 0 (the papers print e^epsilon: an erratum)
-    rho, rdp : exactly one of them; rdp is one pair (alpha, gamma) or several
-    """
-    e = check_non_negative("epsilon", epsilon)
-    if not (e > 0.0).all():
-        raise ValueError(f"epsilon must be positive for a probabilistic bound, got {e[e <= 0.0].ravel()[0]}")
-    if (rho is None) == (rdp is None):
-        raise ValueError("give exactly one of rho and rdp")
-    if rho is not None:
-        r = float(check_non_negative("rho", rho))
-        exponent = np.full_like(e, -np.inf) if r == 0.0 else -(np.maximum(e - r, 0.0) ** 2) / (4.0 * r)
-        return scalar_or_array(np.exp(exponent))
-    pairs = np.reshape(np.asarray(rdp, dtype=np.float64), (-1, 2))
-    alpha, gamma = check_order(pairs[:, 0]), check_non_negative("gamma", pairs[:, 1])
-    return scalar_or_array(np.exp(np.minimum((alpha - 1.0) * (gamma - e[..., None]), 0.0).min(-1)))
-
-
 # Checks
 
 
@@ -455,14 +327,6 @@ def check_delta(name: str, delta: ArrayLike, *, zero: bool = True) -> Floats:
     if not inside.all():
         raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {d[~inside].ravel()[0]}")
     return d
-
-
-def check_order(alpha: ArrayLike) -> Floats:
-    """Renyi orders, finite and above 1, or ValueError naming the first that is not."""
-    order = check_non_negative("alpha", alpha)
-    if not (order > 1.0).all():
-        raise ValueError(f"alpha must be greater than 1, got {order[order <= 1.0].ravel()[0]}")
-    return order
 
 
 def _first(refused: Any, *arrays: Floats) -> list[float]:

@@ -24,23 +24,18 @@ from adversary._core import (
     check_probability,
     check_whole,
     elementwise,
+    format_parameter,
     labelled,
     one_number,
     scalar_or_array,
     smallest,
 )
-from adversary.privacy.definitions.conversions import check_order, direct_loss_bound
+from adversary.privacy.definitions.concentrated_bounds import check_order, direct_loss_bound
 from adversary.privacy.definitions.pure_approximate import NoPrivacy
 from adversary.privacy.definitions.renyi_power import log_odds_of_every_order, log_odds_of_one_order
-from adversary.privacy.guarantee import (
-    TOLERANCE,
-    Guarantee,
-    delta_at_negative,
-    format_parameter,
-    level_from_profile,
-    loss_bound_from_profile,
-)
+from adversary.privacy.guarantee import TOLERANCE, Guarantee
 from adversary.privacy.losses import Attained, GaussianLoss, PrivacyLoss
+from adversary.privacy.profiles import delta_at_negative, level_from_profile, loss_bound_from_profile
 
 
 class MomentBound(Guarantee):

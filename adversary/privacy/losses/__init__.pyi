@@ -6,13 +6,13 @@ from .composition import repeated as repeated
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
 from .lattice import LatticeLoss as LatticeLoss
 from .likelihood_ratio import LikelihoodRatioTest as LikelihoodRatioTest
-from .loss import TRUTHS as TRUTHS
 from .loss import Attained as Attained
-from .loss import PosteriorOf as PosteriorOf
 from .loss import PrivacyLoss as PrivacyLoss
 from .loss import asks_for as asks_for
 from .loss import check_guarantee as check_guarantee
 from .loss import check_loss as check_loss
-from .loss import side_of as side_of
 from .loss import way_to_loss as way_to_loss
+from .posterior_law import TRUTHS as TRUTHS
+from .posterior_law import PosteriorOf as PosteriorOf
+from .posterior_law import side_of as side_of
 from .sampling import sampled_loss as sampled_loss

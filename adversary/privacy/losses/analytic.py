@@ -22,8 +22,8 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.guarantee import delta_at_negative
 from adversary.privacy.losses.loss import Expectation, PrivacyLoss
+from adversary.privacy.profiles import delta_at_negative
 
 _PANEL = 60.0
 """Nats of a panel of 200 points: of a function with poles pi from the real line, as the posterior's, good to 1e-18."""

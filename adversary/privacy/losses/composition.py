@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_probability, check_whole, labelled, scalar_or_array
-from adversary.privacy.guarantee import epsilon_from_profile
 from adversary.privacy.losses.analytic import GaussianLoss, LaplaceLoss
 from adversary.privacy.losses.contour import MAX_ATOMS, grid_convolution, merged, powered
 from adversary.privacy.losses.discrete_gaussian import DiscreteGaussianLoss
 from adversary.privacy.losses.lattice import NOTHING, LatticeLoss, connected, either, multiplied
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss, way_to_loss
 from adversary.privacy.losses.mixed import MixedLoss
+from adversary.privacy.profiles import epsilon_from_profile
 
 GRID_BINS = 2**14
 """Bins of the common grid on which products that cannot be exact are rounded."""

@@ -28,12 +28,13 @@ from adversary._core import (
     past_ties,
     scalar_or_array,
 )
-from adversary.privacy.guarantee import Guarantee, area_under
+from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses.analytic import GaussianLoss
 from adversary.privacy.losses.contour import GOAL, RESOLUTION, Composition, Family, gathered, merged, powered
 from adversary.privacy.losses.lattice import FAR, LatticeLoss, binned, connected, default_nodes, multiplied
 from adversary.privacy.losses.loss import Bracket, Expectation, PrivacyLoss
 from adversary.privacy.losses.mixed import MixedLoss
+from adversary.privacy.profiles import area_under
 
 LISTED_ATOMS = 500_000
 """Products with at most so many pairs of atoms are listed."""

@@ -32,6 +32,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from adversary._core import Floats
+from adversary.privacy.losses.contour.nodes import Asked, Blocks, Grid, decay, lattice_kernels, smooth_kernels, waves
 from adversary.privacy.losses.contour.revivals import (
     MOST_WINDOWS,
     Threshold,
@@ -43,7 +44,6 @@ from adversary.privacy.losses.contour.revivals import (
 from adversary.privacy.losses.contour.wrapped_gaussian import curvature, twisted_product
 
 _FEW = 257
-_BLOCK = 32
 _KEPT = 6
 _UNIT = 2.0**-53
 
@@ -165,10 +165,10 @@ class Contour:
         return True
 
     @cached_property
-    def _grids(self) -> dict[Any, _Grid]:
+    def _grids(self) -> dict[Any, Grid]:
         return {}
 
-    def _grid(self, last: float, spacing: float, threshold: Threshold) -> _Grid:
+    def _grid(self, last: float, spacing: float, threshold: Threshold) -> Grid:
         """Nodes where Phi may exceed tau(u); the last few grids are kept, as calls ask for the same ones."""
         key = (spacing, threshold)
         if key not in self._grids:
@@ -179,7 +179,7 @@ class Contour:
             weight[:1] *= 0.5
             turn = n * spacing * (self.step or 0.0)
             wave = 2.0 * np.sin(0.5 * turn) ** 2 + 1j * np.sin(turn)
-            self._grids[key] = _Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), _Blocks.of(n), {})
+            self._grids[key] = Grid(n, spacing, weight, wave, bool(n.size == last + 1.0), Blocks.of(n), {})
         return self._grids[key]
 
     @cached_property
@@ -200,7 +200,7 @@ class Contour:
         self._found[threshold] = found
         return found
 
-    def _weighted_phi(self, grid: _Grid, residue: Fraction) -> Any:
+    def _weighted_phi(self, grid: Grid, residue: Fraction) -> Any:
         """Phi_s at the nodes, s = residue modulo 1, times the weights of the trapezium rule."""
         if residue not in grid.phi:
             u = grid.n * grid.spacing
@@ -217,13 +217,13 @@ class Contour:
         alias = self._alias(eps, s, period, kind)
         return Sums(value, alias + left_out + rounding, left_out + rounding)
 
-    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[_Grid, float, Floats]:
+    def _grid_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> tuple[Grid, float, Floats]:
         """(nodes, period, bound on what is left out)."""
         asked = self._nodes_for(eps, s, log_size, tol, kind)
         grid = self._grid(asked.last, asked.spacing, asked.threshold)
         return grid, asked.period, np.zeros_like(eps) if grid.whole else asked.left_out
 
-    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> _Asked:
+    def _nodes_for(self, eps: Floats, s: Floats, log_size: Floats, tol: float, kind: str) -> Asked:
         """Period and threshold that reach the goal, in steps, so that grids are shared."""
         rho, h = self.rho, self.step
         saddle = (eps - rho) / (2.0 * rho)
@@ -241,7 +241,7 @@ class Contour:
         scale = rho * s * (s + 1.0) - s * eps  # log of the factor before Phi
         kappa = 0.0 if h is None else np.where(s > 0, s + 0.5, 0.5) * h
         threshold, left_out = self._dropping(s, scale + kappa, log_size, tol, spacing, last, kind)
-        return _Asked(float(last), spacing, period, threshold, left_out)
+        return Asked(float(last), spacing, period, threshold, left_out)
 
     def _dropping(
         self, s: Floats, log_scale: Floats, log_size: Floats, tol: float, spacing: float, last: float, kind: str
@@ -264,7 +264,7 @@ class Contour:
         log_tau = float(np.clip(4.0 * np.floor(log_tau / 4.0), -700.0 if lattice else -150.0, -1.0))
         return Threshold(log_tau, u0), np.exp(np.minimum(log_scale + log_tau + log_sum, 700.0))
 
-    def _total(self, eps: Floats, s: Floats, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+    def _total(self, eps: Floats, s: Floats, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
         """Sums over the nodes for every epsilon, tilt by tilt, and the rounding model."""
         value, rounding = np.empty_like(eps), np.empty_like(eps)
         for tilt in np.unique(s):
@@ -272,26 +272,26 @@ class Contour:
             value[rows], rounding[rows] = self._tilted(eps[rows], float(tilt), grid, kind, strict)
         return np.where((s < 0) & (kind == "delta"), -value, value), rounding
 
-    def _tilted(self, eps: Floats, s: float, grid: _Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
+    def _tilted(self, eps: Floats, s: float, grid: Grid, kind: str, strict: bool) -> tuple[Floats, Floats]:
         rho, u = self.rho, grid.n * grid.spacing
         phi = self._weighted_phi(grid, Fraction(s).limit_denominator(10_000) % 1)
         if self.step is None:
             start, short = eps, np.zeros_like(eps)
-            kernels = _smooth_kernels(s, u, kind)
+            kernels = smooth_kernels(s, u, kind)
             shares: list[Any] = [1.0]
         else:
             h = self.step
             index = np.floor((eps - rho) / h) + 1.0 if strict else np.ceil((eps - rho) / h)
             start = rho + h * index
             short = np.clip(start - eps, 0.0, h)
-            kernels = _lattice_kernels(s, grid.wave, h, kind)
+            kernels = lattice_kernels(s, grid.wave, h, kind)
             shares = [-np.expm1(-short), np.exp(-h) * np.expm1(h - short)] if kind == "delta" else [1.0]
         turn = rho * (2.0 * s + 1.0) - start
         log_front = rho * s * (s + 1.0) - s * start - (start if kind == "q" else 0.0)
         total, size, moment = np.zeros_like(eps), np.zeros_like(eps), np.zeros_like(eps)
         parts = [phi * kernel for kernel in kernels]
-        waves = _waves(grid, turn, parts)
-        for share, part, wave in zip(shares, parts, waves, strict=True):
+        sums = waves(grid, turn, parts)
+        for share, part, wave in zip(shares, parts, sums, strict=True):
             absolute = np.abs(part)
             total = total + share * wave
             size = size + share * absolute.sum()
@@ -303,13 +303,13 @@ class Contour:
         misplaced = slope * (np.abs(start) + np.abs(eps) + 2.0 * rho)
         return front * total, self.slack * _UNIT * front * (size * steps + moment * turning + misplaced)
 
-    def _slope(self, s: float, start: Floats, short: Floats, grid: _Grid, phi: Any) -> Floats:
+    def _slope(self, s: float, start: Floats, short: Floats, grid: Grid, phi: Any) -> Floats:
         """At least e^eps Q(L > eps) over the factor before the sum: what an error of the lattice point costs.
 
         Right at a lattice point, that of the point itself, which rounding may have put on the other side.
         """
         h = self.step or 0.0
-        total = np.abs(phi * (h / _decay(s + 1.0, grid.wave, h))).sum()
+        total = np.abs(phi * (h / decay(s + 1.0, grid.wave, h))).sum()
         at = np.where(h - short <= 1e-14 * (np.abs(start) + self.rho), h, 0.0)
         return np.asarray(total * np.exp(np.minimum(s * at - (short - at), 700.0)))
 
@@ -343,89 +343,7 @@ class Contour:
         return np.asarray(corner - self.rho * t * t)
 
 
-class _Asked(NamedTuple):
-    """Nodes as they are needed: the largest number, spacing, period, threshold, and what that leaves out."""
-
-    last: float
-    spacing: float
-    period: float
-    threshold: Threshold
-    left_out: Floats
-
-
-class _Grid(NamedTuple):
-    """Whole numbers n, the spacing of the nodes, quadrature weights, 1 - e^(-iuh), whether no node of a period is left
-    out, and Phi by residue as far as it was asked for."""
-
-    n: Floats
-    spacing: float
-    weight: Floats
-    wave: Any
-    whole: bool
-    blocks: _Blocks
-    phi: dict[Fraction, Any]
-
-
 def _replaced(old: Floats, where: Any, new: Floats) -> Floats:
     result = old.copy()
     result[where] = new
     return result
-
-
-def _decay(s: float, wave: Any, h: float) -> Any:
-    """1 - e^(-(s + iu) h) from wave = 1 - e^(-iuh), without cancellation."""
-    return np.exp(-s * h) * wave - np.expm1(-s * h)
-
-
-def _lattice_kernels(s: float, wave: Any, h: float, kind: str) -> list[Any]:
-    """Kernels to be shared between the two ends of a lattice cell, or that of one tail."""
-    if kind == "p":
-        return [h / _decay(s, wave, h)]
-    if kind == "q":
-        return [h / _decay(s + 1.0, wave, h)]
-    both = h / (_decay(s, wave, h) * _decay(s + 1.0, wave, h))
-    return [both, both * (np.exp(-s * h) * (1.0 - wave))]
-
-
-def _smooth_kernels(s: float, u: Floats, kind: str) -> list[Any]:
-    z = s + 1j * u
-    if kind == "density":
-        return [np.ones_like(z)]
-    return [{"p": 1.0 / z, "q": 1.0 / (z + 1.0), "delta": 1.0 / (z * (z + 1.0))}[kind]]
-
-
-class _Blocks(NamedTuple):
-    """Nodes in blocks of 32: the numbers of the blocks that hold any, and each node's block and place inside it."""
-
-    number: Any
-    block: Any
-    place: Any
-
-    @classmethod
-    def of(cls, n: Floats) -> _Blocks:
-        block, place = np.divmod(n.astype(np.int64), _BLOCK)
-        first = np.concatenate([[True], np.diff(block) > 0]) if n.size else np.zeros(0, dtype=bool)
-        return cls(block[first], np.cumsum(first) - 1, place)
-
-
-def _waves(grid: _Grid, turn: Floats, parts: list[Any]) -> list[Floats]:
-    """Real parts of the sums over nodes n of part(n) e^(i n spacing turn), for every turn.
-
-    On the grid the phase is geometric: phase at the start of a block times phase inside the block.
-    """
-    if grid.n.size <= 4 * _BLOCK:
-        phase = np.exp(1j * np.multiply.outer(turn, grid.n * grid.spacing))
-        return [np.einsum("tn,n->t", phase, part).real for part in parts]
-    number, block, place = grid.blocks
-    dense = np.zeros((len(parts), number.size, _BLOCK), dtype=complex)
-    for i, part in enumerate(parts):
-        dense[i, block, place] = part
-    totals = np.empty((len(parts), turn.size))
-    width = max(1, 400_000 // number.size)
-    for first in range(0, turn.size, width):
-        some = turn[first : first + width]
-        within = np.exp(1j * np.multiply.outer(some, np.arange(_BLOCK) * grid.spacing))
-        starts = np.exp(1j * np.multiply.outer(some, number * (_BLOCK * grid.spacing)))
-        whole = np.einsum("tr,pbr->tpb", within, dense)
-        totals[:, first : first + width] = np.einsum("tpb,tb->pt", whole, starts).real
-    return list(totals)

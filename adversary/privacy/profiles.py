@@ -1,0 +1,132 @@
+"""What follows from a profile alone: epsilon, level, area and the bound on the loss, where no theorem is sharper.
+
+Every number is the best of many valid bounds, one for each real epsilon, so that errors are towards more risk.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from adversary._core import (
+    Floats,
+    as_array,
+    check_probability,
+    scalar_or_array,
+    smallest,
+    solve_decreasing,
+    solve_decreasing_each,
+)
+
+
+class Profile(Protocol):
+    """What is asked of a guarantee here."""
+
+    @property
+    def swapped(self) -> Profile: ...
+    def delta(self, epsilon: ArrayLike) -> Any: ...
+    def worst_delta(self, epsilon: ArrayLike) -> Any: ...
+    def power(self, level: ArrayLike) -> Any: ...
+    def log_level(self, power: float) -> float: ...
+    def loss_bound(self, failure: float) -> float: ...
+
+
+_OUTER = np.geomspace(1e-9, 700.0, 240)
+LOSSES = np.concatenate([-_OUTER[::-1], [0.0], _OUTER])
+"""A first grid of losses, fine about 0 and reaching the far ends."""
+
+
+def epsilon_from_profile(guarantee: Profile, delta: ArrayLike) -> Any:
+    """Smallest epsilon >= 0 at which the profile, the worse direction, is at most delta."""
+    target = check_probability("delta", delta)
+    wanted = target[target > 0.0]
+    found = np.full(target.shape, guarantee.loss_bound(0.0) if (target == 0.0).any() else 0.0)
+    if wanted.size:
+        found[target > 0.0] = solve_decreasing_each(lambda e: as_array(guarantee.worst_delta(e)) - wanted, wanted.size)
+    return scalar_or_array(found)
+
+
+def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
+    """The largest of exp(-e) (power - delta(e)) over real e: what the profile alone says of the level a power needs."""
+    r = check_probability("power", power)
+    positive, negative = guarantee.delta, guarantee.swapped.delta
+
+    def bound(e: Floats) -> Floats:
+        size = np.exp(-np.abs(e))
+        above = size * (r[..., None] - as_array(positive(np.abs(e))))
+        below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
+        return -np.where(e >= 0, above, below)
+
+    return scalar_or_array(np.clip(-smallest(bound, LOSSES), 0.0, r))
+
+
+def area_under(guarantee: Profile, points: int = 2601) -> float:
+    """Integral of power over level = Phi(z): the trapezium rule in z, spectrally accurate where the curve is smooth."""
+    z = np.linspace(-13.0, 13.0, points)
+    weight = np.exp(-0.5 * z * z) * (z[1] - z[0]) / np.sqrt(2.0 * np.pi)
+    return float(np.clip(weight @ as_array(guarantee.power(ndtr(z))), 0.5, 1.0))
+
+
+def tail_bound(side: Profile, epsilon: float) -> float:
+    """Least delta(e) / (1 - e^(e - epsilon)) over e < epsilon, one direction."""
+
+    def bound(log_gap: Floats) -> Floats:
+        gap = np.exp(log_gap)
+        return np.asarray(as_array(side.delta(epsilon - gap)) / -np.expm1(-gap))
+
+    gaps = np.geomspace(1e-10 * max(1.0, abs(epsilon)), 2.0 * abs(epsilon) + 20.0, 400)
+    return min(float(smallest(bound, np.log(gaps))), 1.0)
+
+
+def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
+    """Smallest e with (1 + e^-e) pbdp_delta(e) <= failure: the rule for a guarantee with no sharper theorem.
+
+    One tail of the loss is at most pbdp_delta(e), the other at most e^-e times it (proof of Theorem 3.9 there).
+    """
+    failure = float(check_probability("failure", failure))
+    if failure >= 1.0:
+        return 0.0
+    if failure == 0.0:
+        return float("inf")
+
+    def needed(e: float) -> float:
+        """pbdp_epsilon, one direction, at what is left for the upper tail."""
+        return loss_at(guarantee, failure / (1.0 + np.exp(-e)))
+
+    low, high = needed(float("inf")), needed(0.0)  # needed falls, so the root lies between and `high` is safe
+    for _ in range(60):
+        if not high - low > 1e-15 * high:
+            break
+        secant = needed(high)
+        low, high = max(low, secant), min(high, needed(max(low, secant)))
+    return high
+
+
+def loss_at(guarantee: Profile, share: float) -> float:
+    """log(share / level(share)), one direction: the last digits of the two logarithms towards more risk."""
+    start = float(np.log(share))
+    return max(0.0, start - guarantee.log_level(share) + 4.5e-16 * abs(start))
+
+
+def delta_at_negative(epsilon: Any, delta_at_positive: Any) -> Any:
+    """Profile of a symmetric definition at -|epsilon|: 1 - e^-|epsilon| (1 - delta(|epsilon|))."""
+    size = np.abs(epsilon)
+    return np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * delta_at_positive, delta_at_positive)
+
+
+def f_score_from_profile(guarantee: Profile, prior: float, b2: float) -> float:
+    """The root F of (1 + beta^2 - F) delta(log(r F / (1 + beta^2 - F))) = beta^2 F, beta^2 = b2, r = (1 - p) / p."""
+    if prior in (0.0, 1.0):
+        return prior
+    r = (1.0 - prior) / prior
+
+    def excess(f: float) -> float:
+        left = 1.0 + b2 - f
+        if left <= 0.0 or f <= 0.0:
+            return left if f > 0 else 1.0
+        return left * float(guarantee.delta(np.log(r * f / left))) - b2 * f
+
+    return min(1.0, solve_decreasing(excess, (1.0 + b2) / (1.0 + b2 + r) * (1.0 - 1e-15), 1.0))
