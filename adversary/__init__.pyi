@@ -37,7 +37,9 @@ from .privacy.mechanisms import Gaussian as Gaussian
 from .privacy.mechanisms import Geometric as Geometric
 from .privacy.mechanisms import Laplace as Laplace
 from .privacy.mechanisms import Mechanism as Mechanism
+from .privacy.mechanisms import PerturbationTable as PerturbationTable
 from .privacy.mechanisms import RandomizedResponse as RandomizedResponse
+from .privacy.mechanisms import RandomRounding as RandomRounding
 from .reader import conditioned as conditioned
 from .reader import counterfactual as counterfactual
 from .reader import postprocessing as postprocessing

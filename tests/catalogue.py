@@ -27,6 +27,16 @@ RHO_TRACT = 2.56 * 687 / 4099 * 241 / 2051
 
 DG = adv.DiscreteGaussian.from_rho
 
+CELL_KEY = adv.PerturbationTable(
+    [
+        [0.0, 0.0, 1.0, 0.0, 0.0],  # zeros stay
+        [0.0, 0.4, 0.3, 0.2, 0.1],
+        [0.2, 0.0, 0.5, 0.2, 0.1],  # never 1
+        [0.1, 0.2, 0.4, 0.2, 0.1],
+    ],
+    lowest=-2,
+)
+
 MECHANISMS: dict[str, adv.Mechanism] = {
     "discrete gaussian, census block": DG(RHO1),
     "discrete gaussian, fraction": DG(Fraction(1, 7)),
@@ -50,6 +60,13 @@ MECHANISMS: dict[str, adv.Mechanism] = {
     "randomized response": adv.RandomizedResponse(1.0),
     "randomized response, 5 answers": adv.RandomizedResponse(0.4, categories=5),
     "exact": adv.Exact(),
+    "random rounding to 3": adv.RandomRounding(3),
+    "random rounding to 5": adv.RandomRounding(5),
+    "perturbation table": CELL_KEY,
+    "suppressed": adv.postprocessing.suppressed(DG(0.3), 4),
+    "suppressed laplace": adv.postprocessing.suppressed(adv.postprocessing.rounded(adv.Laplace(1.5), 2), 3),
+    "suppressed, no noise": adv.postprocessing.suppressed(adv.Exact(), 3),
+    "random rounding to 3, suppressed": adv.postprocessing.suppressed(adv.RandomRounding(3), 4),
     "clamped": adv.postprocessing.clamped(DG(RHO1)),
     "clamped at both ends": adv.postprocessing.clamped(adv.Geometric(0.8), 0, 6),
     "rounded": adv.postprocessing.rounded(DG(0.3), 5),
@@ -229,6 +246,26 @@ STORIES: dict[str, Story] = {
     ),
     "one block, clamped": Story(
         adv.Plan([adv.Level("block", adv.postprocessing.clamped(DG(0.4)))]), adv.Adversary(0.3, known=1), {"block": 2}
+    ),
+    "one block, random rounding, others unknown": Story(
+        adv.Plan([adv.Level("block", adv.RandomRounding(3))]),
+        adv.Adversary(0.3, beliefs={"block": adv.Others([0.2, 0.5, 0.2, 0.1])}),
+        {"block": 2, "in": 1},
+    ),
+    "same people, cell key and random rounding": Story(
+        adv.Plan([adv.Level("block", CELL_KEY, 0), adv.Level("table 2", adv.RandomRounding(5))]),
+        adv.Adversary(0.3, known=1),
+        {"block": 2, "table 2": 2},
+    ),
+    "same people, suppressed and noisy": Story(
+        adv.Plan(
+            [
+                adv.Level("block", adv.postprocessing.suppressed(adv.Exact(), 3), 0),
+                adv.Level("table 2", adv.postprocessing.suppressed(DG(0.4), 2)),
+            ]
+        ),
+        adv.Adversary(0.4, beliefs={"block": adv.BetaBinomial(3, 1.0, 2.0)}),
+        {"block": 1, "table 2": 1, "in": 0},
     ),
     "one block, rounded, others unknown": Story(
         adv.Plan([adv.Level("block", adv.postprocessing.rounded(DG(0.4), 3))]),

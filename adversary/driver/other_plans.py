@@ -127,7 +127,12 @@ def of_postprocessing(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Ma
 
 
 def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, failure: float) -> dict[str, Any]:
-    """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget."""
+    """Group `budgets` (budget): expected posterior, and bound of the plan's own loss, at multiples of its budget.
+
+    None where a level has noise without a budget.
+    """
+    if not np.isfinite(total := total_rho(plan)):
+        return {}
     mean, limit = np.empty(FACTORS.size), np.empty(FACTORS.size)
     for i in blocks.track(range(FACTORS.size), "budgets"):
         scaled = scaled_plan(plan, float(FACTORS[i]))
@@ -138,7 +143,7 @@ def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, fa
     return {
         "budgets": xr.Dataset(
             {"posterior_mean": ("budget", mean, estimate), "loss_bound": ("budget", limit, {"direction": "upper"})},
-            {"budget": FACTORS, "rho": ("budget", FACTORS * total_rho(plan))},
+            {"budget": FACTORS, "rho": ("budget", FACTORS * total)},
         )
     }
 

@@ -7,6 +7,7 @@ one, is asked for its own `log_prob` and `sample`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any
 
@@ -128,12 +129,23 @@ def law(mechanism: mechanisms.Mechanism, value: Any, count: int = 1) -> Law:
     return _law(single, value, many * int(count))
 
 
+@dataclass(frozen=True)
+class _Unchecked:
+    """A mechanism of which an impossible value has probability zero, as models may ask about one."""
+
+    mechanism: mechanisms.Mechanism
+
+    def log_prob(self, release: Any, value: Any) -> Any:
+        release, value = (np.asarray(x, dtype=np.float64) for x in (release, value))
+        return self.mechanism.log_likelihood(release, value)
+
+
 @singledispatch
 def _law(mechanism: mechanisms.Mechanism, value: Any, count: int) -> Law:
     total = mechanism if count == 1 else mechanism.total(count)
 
     def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
-        return own_log_prob(total, release, true)
+        return own_log_prob(_Unchecked(total), release, true)
 
     def random(true: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
         shape = np.shape(true) if size is None else tuple(size)

@@ -61,11 +61,13 @@ NOISES = st.one_of(
         for noise, key in [("geometric", "epsilon"), ("laplace", "epsilon"), ("laplace", "scale")]
     ),
     table({"noise": st.just("randomized response"), "epsilon": POSITIVE}, categories=st.integers(1, 70)),
+    st.fixed_dictionaries({"noise": st.just("random rounding"), "base": st.integers(0, 70)}),
     st.just({"noise": "exact"}),
 )
 PROCESSING = optional(
     clamp=st.one_of(st.integers(-3, 3), st.sampled_from([[0, 5], [0, 60], [0, 10**6]])),
     round=st.integers(1, 10),
+    suppress=st.integers(-3, 12),
     sensitivity=st.sampled_from([1, 2, 3]),
     releases=st.one_of(st.integers(1, 4), st.integers(1, 4), st.sampled_from([60, 1000, 1001, 10**7])),
     queries=st.dictionaries(st.sampled_from(["total", "by sex"]), NOISES, max_size=2),

@@ -82,6 +82,9 @@ BAD = {
     "belief of the wrong type": ('"uniform"', "7", ["beliefs.tract", "table", "7"]),
     "misspelt belief": ('"uniform"', '"uniformm"', ["beliefs.tract", "uniform", "uniformm"]),
     "known missing": ("known = 0\n", "", ["adversary.known", "required", "how many others of 'block'"]),
+    "no base": ("rho = 0.2", 'noise = "random rounding"', ["plan.level[2]", "takes base"]),
+    "half a base": ("rho = 0.2", 'noise = "random rounding"\nbase = 2.5', ["base", "whole number", "2.5"]),
+    "no threshold": ("rho = 0.2", 'rho = 0.2\nsuppress = "few"', ["suppress", "such as 5", "few"]),
     "clamped counts with siblings": (
         "siblings = 3\n", "siblings = 3\nclamp = 0\n", ["plan.level[1].siblings", "{ each = ... }"],
     ),
@@ -225,3 +228,28 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
 def test_a_scenario_is_a_value() -> None:
     scenario = adv.load_scenario(DATA / "dare_1940.toml")
     assert replace(scenario, title="x").plan is scenario.plan
+
+
+def test_noise_of_statistical_offices_is_read_from_files(tmp_path: Path) -> None:
+    """A table from its CSV file, random rounding by its base, suppression after all else; mistakes name their line."""
+    table = tmp_path / "ptable.csv"
+    table.write_text("count,release,probability\n0,0,1\n1,0,0.5\n1,2,0.5\n")
+    noise = 'noise = "perturbation table"\ntable = "ptable.csv"\nsiblings = 0'
+    text = GOOD.replace('rho = "1/10"\nsiblings = 3', noise).replace("rho = 0.2", 'noise = "random rounding"\nbase = 3')
+    text = (
+        text.replace("tract = 4", "tract = 1")
+        .replace('tract = "uniform"\n', "")
+        .replace("base = 3", "base = 3\nsuppress = 4")
+    )
+    file = tmp_path / "a.toml"
+    file.write_text(text.split("[guarantee]")[0])
+    lowest, highest = adv.load_scenario(file).plan.levels
+    assert lowest.mechanism == adv.PerturbationTable([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]], lowest=-1)
+    assert highest.mechanism == adv.postprocessing.suppressed(adv.RandomRounding(3), below=4)
+    answer = CliRunner().invoke(app, ["audit", str(file)])
+    assert (answer.exit_code, "suppressed" in answer.stdout) == (0, True)
+    for wrong, words in (("1,2,half", ["line 4", "probability", "half"]), ("1,2,0.4", ["add up to 1", "count 1"])):
+        table.write_text("count,release,probability\n0,0,1\n1,0,0.5\n" + wrong + "\n")
+        answer = CliRunner().invoke(app, ["audit", str(file)])
+        assert answer.exit_code == 2
+        assert all(word in answer.stderr for word in words), answer.stderr

@@ -14,6 +14,7 @@ import xarray as xr
 
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
+from adversary.reader.risk import total_rho
 from tests.catalogue import DG, RHO1, RHO2, STORIES, Story
 
 SCALARS = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -25,16 +26,12 @@ def audit(story: Story, **options: Any) -> xr.DataTree:
     return adv.audit(story.plan, story.reader, story.truth, progress=False, **options)
 
 
-def total_rho(plan: adv.Plan) -> float:
-    return sum(plan.cells * level.mechanism.rho for level in plan.levels if math.isfinite(level.mechanism.rho))
-
-
 # Schema
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_results_have_the_known_groups_and_dims(name: str) -> None:
-    tree = audit(STORIES[name], guarantee=adv.ZeroConcentratedDP(total_rho(STORIES[name].plan)), draws=2000, rng=1)
+    tree = audit(STORIES[name], guarantee=adv.ZeroConcentratedDP(0.5), draws=2000, rng=1)
     assert {"release", "exact", "risk", "bound"} <= set(tree.children)
     assert not {"posterior", "prior"} & set(tree.children)  # only as draws
     for variable in SCALARS:
@@ -204,11 +201,11 @@ def test_a_true_promise_is_never_called_violated(name: str) -> None:
     story = STORIES[name]
     loss = story.plan.privacy_loss()
     delta = max(float(side.bracket.delta(0.5)[1]) for side in (loss, loss.swapped))
-    promises: dict[str, adv.Guarantee] = {
-        "zCDP": adv.ZeroConcentratedDP(total_rho(story.plan)),
-        "approximate": adv.ApproximateDP(0.5, min(delta, 0.999)),
-        "none": adv.NoPrivacy(),
-    }
+    promises: dict[str, adv.Guarantee] = {"none": adv.NoPrivacy()}
+    if delta < 0.999:
+        promises["approximate"] = adv.ApproximateDP(0.5, delta)
+    if math.isfinite(rho := total_rho(story.plan)):
+        promises["zCDP"] = adv.ZeroConcentratedDP(rho)
     if story.reader.records(story.plan) == 1:  # a loss speaks of one pair
         promises["loss"] = loss
     if math.isfinite(loss.maximum):
@@ -219,7 +216,12 @@ def test_a_true_promise_is_never_called_violated(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in STORIES if "response" not in name and "laplace" not in name and "three" not in name]
+    "name",
+    [
+        name
+        for name, story in STORIES.items()
+        if "response" not in name and "laplace" not in name and "three" not in name and total_rho(story.plan) < math.inf
+    ],
 )
 def test_nine_tenths_of_rho_is_caught(name: str) -> None:
     story = STORIES[name]

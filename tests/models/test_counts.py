@@ -18,6 +18,8 @@ from adversary.reader.beliefs.belief import Others, Point, Uniform
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
 from adversary.reader.plans.release import observed
+from adversary.reader.postprocessing import suppressed
+from tests.catalogue import CELL_KEY
 
 RHO = tuple(
     2.56 * level * query
@@ -154,6 +156,24 @@ SCENARIOS: dict[str, Scenario] = {
         Adversary(0.3, 1),
         None,
         {"block": 2},
+    ),
+    "random rounding, unknown others": (
+        Plan([Level("block", mechanisms.RandomRounding(3))]),
+        Adversary(0.2, beliefs={"block": st.binom(5, 0.5)}),
+        None,
+        {"block": 3},
+    ),
+    "cell key and suppression": (
+        Plan([Level("block", CELL_KEY, 0), Level("table 2", suppressed(mechanisms.Exact(), 3))]),
+        Adversary(0.2, beliefs={"block": st.binom(5, 0.5)}),
+        None,
+        {"block": 2, "table 2": 2},
+    ),
+    "random rounding above noisy counts": (
+        Plan([Level("block", GEOMETRIC, siblings=3), Level("block group", mechanisms.RandomRounding(5))]),
+        Adversary(0.3, 1, {"block group": Uniform(9)}),
+        None,
+        {"block": 2, "block group": 6},
     ),
     "three levels": (
         THREE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +17,8 @@ import scipy.stats as st
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
 from adversary.privacy import mechanisms
+from adversary.reader.postprocessing import clamped, suppressed
+from tests.catalogue import CELL_KEY
 
 RHO2 = 2.56 * 1256 / 4099 * 1288 / 4099
 
@@ -50,43 +51,6 @@ SUMS: dict[str, tuple[Callable[[int], Any], mechanisms.Mechanism]] = {
         for eps in (0.5, 3.0)
     },
 }
-
-
-@dataclass(frozen=True)
-class Clamped(mechanisms.IntegerNoise):
-    """Two-sided geometric releases cut off at 0: a mechanism with no formula in PyTensor."""
-
-    base: mechanisms.Geometric
-
-    def log_noise(self, offset: Any) -> Any:
-        raise NotImplementedError
-
-    def log_survival(self, offset: Any) -> Any:
-        raise NotImplementedError
-
-    def reach(self, nats: float = 41.5) -> int:
-        return self.base.reach(nats)
-
-    def log_prob(self, release: Any, value: Any) -> Any:
-        pooled = np.log(self.base.cdf(0, value))
-        return np.where(
-            np.less(release, 0), -np.inf, np.where(np.equal(release, 0), pooled, self.base.log_prob(release, value))
-        )
-
-    def sample(self, value: Any, rng: np.random.Generator, size: Any = None) -> Any:
-        return np.maximum(self.base.sample(value, rng, size), 0)
-
-    def describe(self) -> str:
-        return "geometric, cut off at 0"
-
-    variance = property(lambda self: 0.0)
-    rho = property(lambda self: 0.0)
-
-    def total(self, count: int) -> mechanisms.Mechanism:
-        raise ValueError("no total")
-
-    def scaled(self, factor: float) -> mechanisms.Mechanism:
-        raise ValueError("no other budget")
 
 
 def compiled(dist: Any, *parameters: Any) -> Callable[..., Any]:
@@ -217,7 +181,10 @@ MECHANISMS: dict[str, tuple[mechanisms.Mechanism, tuple[int, ...]]] = {
     "laplace sum": (mechanisms.Laplace(1.3).total(2), (1, 2)),
     "exact": (mechanisms.Exact(), (0, 1, 4)),
     "randomised response": (mechanisms.RandomizedResponse(1.0, 4), (1,)),
-    "clamped": (Clamped(mechanisms.Geometric(0.9)), (1,)),
+    "clamped": (clamped(mechanisms.Geometric(0.9)), (1,)),
+    "random rounding": (mechanisms.RandomRounding(3), (1,)),
+    "perturbation table": (CELL_KEY, (1,)),
+    "suppressed": (suppressed(mechanisms.Exact(), 2), (1,)),
 }
 
 
@@ -251,11 +218,14 @@ def test_released_refuses_what_has_no_law() -> None:
         noise.law(3, 0)  # type: ignore[arg-type]
 
 
-def test_randomised_response_to_an_impossible_value_is_impossible() -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "value"), [(mechanisms.RandomizedResponse(1.0, 3), 5), (mechanisms.RandomRounding(3), -1)]
+)
+def test_a_value_without_releases_is_impossible(mechanism: mechanisms.Mechanism, value: int) -> None:
     with pm.Model() as model:
-        value = pm.DiscreteUniform("value", np.float64(0), np.float64(9))
-        noise.released("noisy", mechanisms.RandomizedResponse(1.0, 3), value)
-    assert model.compile_logp()({"value": np.array(5), "noisy": np.array(1)}) == -np.inf
+        true = pm.DiscreteUniform("value", np.float64(-9), np.float64(9))
+        noise.released("noisy", mechanism, true)
+    assert model.compile_logp()({"value": np.array(value), "noisy": np.array(0)}) == -np.inf
 
 
 def test_two_invariants_of_one_count_stay_two_variables() -> None:

@@ -10,7 +10,6 @@ from functools import partial
 
 from adversary.desk.files.keys import Keys
 from adversary.privacy import Guarantee, definitions
-from adversary.reader.plans import Plan
 
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 """The order in which guarantees are shown; definitions that it does not name come after these."""
@@ -50,9 +49,3 @@ def _guarantee(table: Keys, name: str, total: Callable[[], float] | None) -> Gua
     given = [float(several.number(key)) for key in names]
     several.finish()
     return kind(*given)
-
-
-def spent(plan: Plan) -> float:
-    """rho of all noisy levels together, for the neighbours the plan speaks of."""
-    moved = 2 if plan.neighbours == "bounded" else 1
-    return float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < float("inf")))

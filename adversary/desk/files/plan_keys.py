@@ -7,11 +7,13 @@ its unit, "block, TOTAL", which are named in a table `queries` of the level.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from adversary._core import check_whole
+from adversary.desk.files.counts_file import load_counts
 from adversary.desk.files.keys import Keys
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
@@ -22,8 +24,10 @@ from adversary.reader.postprocessing import (
     NonNegative,
     Postprocessing,
     Rounded,
+    Suppressed,
     clamped,
     rounded,
+    suppressed,
 )
 
 NOISES = kinds()
@@ -39,6 +43,8 @@ MOST_SIBLINGS = 5000
 """Of one level, more than the 3,142 counties of the United States: the noise of their sum takes time with each."""
 MOST_OPTION = 1000
 """Of categories of randomized response, for instance: every answer is listed for every count."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+PROCESSED = ("clamp", "round", "ties", "suppress")
 ADJUSTMENTS = ("least squares", "nonnegative")
 
 
@@ -108,24 +114,13 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 
 def _levels(table: Keys, neighbours: str) -> list[Level]:
-    table.only(
-        "name",
-        "noise",
-        *PARAMETERS,
-        *OPTIONS,
-        "sensitivity",
-        "siblings",
-        "clamp",
-        "round",
-        "ties",
-        "releases",
-        "queries",
-    )
+    table.only("name", "noise", *PARAMETERS, *OPTIONS, "sensitivity", "siblings", "releases", "queries", *PROCESSED)
     name = table.get("name", str, "text")
     noise = read_noise(table, neighbours)
     mechanism = _processed(table, noise)
-    if noise.is_continuous and isinstance(mechanism, Rounded):
-        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, mechanism))
+    inside = mechanism.mechanism if isinstance(mechanism, Suppressed) else mechanism
+    if noise.is_continuous and isinstance(inside, Rounded):
+        table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
     siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
     releases = check_releases(table.get("releases", int, "a whole number", 1))
     names = _published(name, releases)
@@ -163,10 +158,31 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     for key, number in options.items():
         if number > MOST_OPTION:
             raise ValueError(f"{table.where(key)}: must be at most {MOST_OPTION:,}, got {number:,}")
+    if law.columns:
+        listed: Mechanism = table.build(given[0], partial(_of_table, law, table, given[0]))
+        return listed
     moved = 2 if neighbours == "bounded" else 1
     made = law.from_parameter(given[0], table.measure(given[0]), sensitivity, moved, **options)
     if not made.is_continuous:
         table.build(given[0], lambda: listable(made, int(made.reach()), MOST_NOISE))
+    return made
+
+
+def _of_table(law: type[Mechanism], table: Keys, key: str) -> Mechanism:
+    """The noise whose table is a CSV file, beside this file unless its path says otherwise."""
+    path = table.file.parent / table.get(key, str, "the path of a CSV file")
+    frame, where = load_counts(path)
+    missing = [name for name in law.columns if name not in frame.columns]
+    if missing:
+        raise ValueError(f"{path}: column {missing[0]!r} is missing; there are {', '.join(frame.columns)}")
+    columns = []
+    for name in law.columns:
+        for row, cell in enumerate(frame[name]):
+            if not _NUMBER.fullmatch(cell.strip()):
+                raise ValueError(f"{path}: {where(row)}: column {name!r}: must be a number, got {cell!r}")
+        columns.append(frame[name].astype(float).to_numpy())
+    made = law.from_columns(*columns)
+    listable(made, int(made.reach()), MOST_NOISE)
     return made
 
 
@@ -179,7 +195,7 @@ def _check_rounded(mechanism: Rounded) -> None:
 
 
 def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
-    """The noise with what is done to its numbers: first clamped, then rounded."""
+    """The noise with what is done to its numbers: first clamped, then rounded, then suppressed where too small."""
     if table.has("clamp"):
         bounds = table.get("clamp", (int, list), "a smallest value, or [smallest, largest]")
         if isinstance(bounds, list) and len(bounds) != 2:
@@ -188,9 +204,11 @@ def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
     ties = table.one_of("ties", RULES, None)
     if table.has("round"):
         base = table.get("round", int, "a whole number of people, such as 5")
-        return rounded(mechanism, base, ties or RULES[0])
-    if ties is not None:
+        mechanism = rounded(mechanism, base, ties or RULES[0])
+    elif ties is not None:
         raise ValueError(f"ties says how a level is rounded, and needs round, got {ties!r} without it")
+    if table.has("suppress"):
+        mechanism = suppressed(mechanism, table.get("suppress", int, "the smallest count that is published, such as 5"))
     return mechanism
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from adversary._core import check_positive, check_probability, check_whole
 from adversary.desk.files.belief_keys import read_beliefs
-from adversary.desk.files.guarantee_keys import read_guarantees, spent
+from adversary.desk.files.guarantee_keys import read_guarantees
 from adversary.desk.files.invariant_keys import Published, check_agreement, read_invariants
 from adversary.desk.files.keys import FILES, TEXTS, Keys, read_toml
 from adversary.desk.files.plan_keys import check_siblings, origins, read_plan, sequences
@@ -27,6 +27,7 @@ from adversary.privacy.invariants import Margins
 from adversary.reader.beliefs import Belief
 from adversary.reader.path import MEANINGS, Adversary, all_but, count_pmf, settle_truth
 from adversary.reader.plans import NEIGHBOURS, Plan
+from adversary.reader.risk import total_rho
 
 INPUTS = ("prior", "rho", "siblings", "beliefs")
 
@@ -282,7 +283,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     published = origins(document)
     readers = top.one_or_many("adversary", "adversaries", lambda table: read_adversary(table, plan))
     truths = top.one_or_many("truth", "truths", lambda table: _truth(table, plan, published))
-    promises = read_guarantees(top.table("guarantee"), partial(spent, plan)) if top.has("guarantee") else None
+    promises = read_guarantees(top.table("guarantee"), partial(total_rho, plan)) if top.has("guarantee") else None
     every = list(readers.values()) if isinstance(readers, dict) else [readers]
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None

@@ -22,7 +22,7 @@ from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
 from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
-from adversary.privacy.mechanisms import Exact, Mechanism
+from adversary.privacy.mechanisms import Exact, Mechanism, PerturbedCount
 
 SIDES = ("above", "below")
 
@@ -67,8 +67,8 @@ def prob_exact(mechanism: Mechanism) -> float:
     """
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a noise law, such as Geometric(1.0), got {mechanism!r}")
-    if mechanism.steps:
-        raise TypeError("the chance that a clamped or rounded count is exact depends on the count: ask its log_prob")
+    if mechanism.steps or isinstance(mechanism, PerturbedCount):
+        raise TypeError("the chance that such a count is exact depends on the count: ask its log_prob")
     return 0.0 if mechanism.is_continuous else float(np.exp(mechanism.log_prob(0, 0)))
 
 

@@ -5,6 +5,7 @@ from .composition import composed as composed
 from .composition import repeated as repeated
 from .discrete_gaussian import DiscreteGaussianLoss as DiscreteGaussianLoss
 from .lattice import LatticeLoss as LatticeLoss
+from .lattice import connected as connected
 from .likelihood_ratio import LikelihoodRatioTest as LikelihoodRatioTest
 from .loss import Attained as Attained
 from .loss import PrivacyLoss as PrivacyLoss

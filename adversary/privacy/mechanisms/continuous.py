@@ -238,6 +238,7 @@ class RandomizedResponse(Mechanism):
     parameters = ("epsilon",)
     options = ("categories",)
     is_continuous = False
+    is_additive = False
     smallest_release = 0.0
 
     epsilon: float

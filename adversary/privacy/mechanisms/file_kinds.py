@@ -18,8 +18,8 @@ def kinds() -> Mapping[str, type[Mechanism]]:
     -------
     Mapping of `Mechanism.kind` to the class.
 
-    >>> tuple(kinds())
-    ('discrete gaussian', 'gaussian', 'geometric', 'laplace', 'randomized response', 'exact')
+    >>> ", ".join(kinds())
+    'discrete gaussian, gaussian, geometric, laplace, perturbation table, random rounding, randomized response, exact'
     """
     exported = (getattr(mechanisms, name) for name in dir(mechanisms))
     leaves = [one for one in exported if isinstance(one, type) and issubclass(one, Mechanism) and one.kind]

@@ -47,6 +47,10 @@ class Mechanism(ABC):
     """Numbers any one of which fixes it, as scenario files name them; see `from_parameter`."""
     options: ClassVar[tuple[str, ...]] = ()
     """Whole numbers that scenario files may add."""
+    columns: ClassVar[tuple[str, ...]] = ()
+    """Columns of the CSV file that its parameter names, where it is made `from_columns` and not from a number."""
+    is_additive: ClassVar[bool] = True
+    """Whether release minus value has one law whatever the value."""
     is_exact: ClassVar[bool] = False
     """Whether the value itself is published: an invariant, which conditions what is compared and is no noise."""
 
@@ -204,6 +208,16 @@ class Mechanism(ABC):
     @abstractmethod
     def rho(self) -> float:
         """A zCDP parameter for a change of 1, in nats; inf where there is none."""
+
+    @classmethod
+    def from_columns(cls, *columns: ArrayLike) -> Self:
+        """The noise whose table has these `columns`, an array each.
+
+        Parameters
+        ----------
+        *columns : arrays of one length, in the order of `columns`
+        """
+        raise TypeError(f"{cls.__name__} is not made from a table")
 
     def log_ratio(self, release: ArrayLike, value: ArrayLike, other: ArrayLike) -> Any:
         """log P(release | value) - log P(release | other); NaN where both are impossible."""

@@ -13,10 +13,8 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary.privacy.mechanisms import RandomizedResponse
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, Released, release_arrays
-from adversary.reader.postprocessing import Coarsened
 from adversary.reader.risk import DRAWS, release_table
 
 
@@ -59,9 +57,7 @@ def unused_record(plan: Plan, reader: Adversary, truth: Truth, *, draws: int = D
     """
     if reader.count_shift(plan) == reader.shift:
         return _dataset(reader.prior, reader.prior, 0.0)
-    if plan.postprocessing is not None or any(
-        isinstance(level.mechanism, Coarsened | RandomizedResponse) for level in plan.levels
-    ):
+    if plan.postprocessing is not None or not all(level.mechanism.is_additive for level in plan.levels):
         raise ValueError("what a person whose record is not used would face is known for noise that is added to counts")
     cells = range(plan.cells)
     own = np.array([reader.contributions(cell)[truth.target] for cell in cells])

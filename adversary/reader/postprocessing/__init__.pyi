@@ -12,3 +12,5 @@ from .sibling_adjustment import Postprocessing as Postprocessing
 from .sibling_adjustment import check_noise as check_noise
 from .sibling_adjustment import check_parent as check_parent
 from .sibling_adjustment import check_siblings as check_siblings
+from .suppression import Suppressed as Suppressed
+from .suppression import suppressed as suppressed

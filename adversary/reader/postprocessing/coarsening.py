@@ -37,6 +37,7 @@ class Coarsened(Mechanism):
     """
 
     __slots__ = ()
+    is_additive = False
     mechanism: Mechanism
 
     @abstractmethod
@@ -168,7 +169,7 @@ class Clamped(Coarsened):
     upper: int | None = None
 
     def __post_init__(self) -> None:
-        _check_mechanism(self.mechanism)
+        check_mechanism(self.mechanism)
         if self.lower is None and self.upper is None:
             raise ValueError("lower or upper must be a whole number, got None for both: nothing is clamped")
         for name in ("lower", "upper"):
@@ -251,7 +252,7 @@ class Rounded(Coarsened):
     ties: str = "half_even"
 
     def __post_init__(self) -> None:
-        _check_mechanism(self.mechanism)
+        check_mechanism(self.mechanism)
         object.__setattr__(self, "base", int(check_whole("base", self.base, minimum=1)))
         check_rule("ties", self.ties)
 
@@ -327,7 +328,7 @@ def clamped(mechanism: Mechanism, lower: int | None = 0, upper: int | None = Non
     >>> clamped(Geometric(1.0)).log_prob(-1, 2)
     -inf
     """
-    _check_mechanism(mechanism)
+    check_mechanism(mechanism)
     if upper is None and lower is not None and mechanism.smallest_release >= lower:
         return mechanism
     return Clamped(mechanism, lower, upper)
@@ -366,6 +367,7 @@ def _hull(mechanism: Mechanism, value: float) -> tuple[Any, Any]:
     return value - width, value + width
 
 
-def _check_mechanism(mechanism: Any) -> None:
+def check_mechanism(mechanism: Any) -> None:
+    """TypeError for what is no mechanism."""
     if not isinstance(mechanism, Mechanism):
         raise TypeError(f"mechanism must be a Mechanism, got {mechanism!r}")

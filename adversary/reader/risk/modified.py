@@ -66,7 +66,7 @@ def total_rho(plan: Plan) -> float:
 
     Returns
     -------
-    rho in nats; exact levels are left out
+    rho in nats; exact levels are left out, and noise that no zCDP covers makes it infinite
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> from adversary.reader.plans import Level
@@ -74,7 +74,7 @@ def total_rho(plan: Plan) -> float:
     0.5
     """
     moved = 2 if plan.neighbours == "bounded" else 1
-    return float(sum(moved * level.mechanism.rho for level in plan.levels if level.mechanism.rho < np.inf))
+    return float(sum(moved * level.mechanism.rho for level in plan.levels if not level.is_exact))
 
 
 def scaled_plan(plan: Plan, factor: float) -> Plan:

@@ -1,0 +1,342 @@
+"""Noise of statistical offices: what is released of a count follows the row of a table that the count is in.
+
+Perturbation tables (the cell-key method) and random rounding. The law of release minus count differs from count to
+count, so a privacy loss here is that of the worst count, by a pair that dominates those of all counts.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adversary._core import (
+    TAIL_NATS,
+    Floats,
+    Integers,
+    as_array,
+    check_number,
+    check_probability,
+    check_whole,
+    labelled,
+    one_number,
+    scalar_or_array,
+)
+from adversary.privacy.losses import LatticeLoss, PrivacyLoss, composed, connected, repeated
+from adversary.privacy.mechanisms.mechanism import MOST_VALUES, Exact, Mechanism, root_of
+
+TABLE_SUM = 1e-6
+"""How far from one the printed probabilities of a row may add up; they are rescaled within it."""
+MOST_BASE = 1000
+_ROUNDS = 6
+
+
+class PerturbedCount(Mechanism):
+    """A release whose law is a row of a table, the row given by the count.
+
+    To add one: a frozen dataclass with `transitions`, `row` and `describe`. Counts are whole numbers from 0 on.
+    """
+
+    __slots__ = ()
+
+    is_continuous = False
+    is_additive = False
+
+    @property
+    @abstractmethod
+    def transitions(self) -> tuple[Integers, Floats]:
+        """(perturbations, ascending and one apart; their probabilities, (row, perturbation)).
+
+        Row i is that of count i, and counts above the last have a row with a law of those listed.
+        """
+
+    @abstractmethod
+    def row(self, value: Any) -> Any:
+        """The row of every count, whole numbers from 0 on."""
+
+    def check_value(self, value: ArrayLike, name: str = "value") -> Integers:
+        return check_whole(name, value, minimum=0)
+
+    def log_likelihood(self, release: Any, value: Any) -> Floats:
+        steps, log_p = _law(self)[:2]
+        release, value = np.broadcast_arrays(as_array(release), as_array(value))
+        column = release - value - steps[0]
+        place = np.clip(column, 0, steps.size - 1).astype(np.int64)
+        count = np.maximum(value, 0.0).astype(np.int64)
+        possible = (place == column) & (count == value)
+        return np.where(possible, log_p[self.row(count), place], -np.inf)
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        return float(np.abs(_law(self)[0]).max())
+
+    @labelled
+    def log_prob(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self.log_likelihood(check_whole("release", release), self.check_value(value)))
+
+    @labelled
+    def cdf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 0))
+
+    @labelled
+    def sf(self, release: ArrayLike, value: ArrayLike) -> Any:
+        return scalar_or_array(self._mass(release, value, 1))
+
+    def _mass(self, release: ArrayLike, value: ArrayLike, above: int) -> Floats:
+        """Sums of a row's probabilities, from either end."""
+        steps, _, sums = _law(self)
+        count = self.check_value(value)
+        column = np.clip(check_whole("release", release) - count - steps[0] + 1, 0, steps.size)
+        return np.asarray(sums[above][self.row(count), column])
+
+    @property
+    def variance(self) -> float:
+        """Mean square of release minus count, at the count where it is largest."""
+        steps, probs = self.transitions
+        return float((probs @ steps.astype(np.float64) ** 2).max())
+
+    @property
+    def smallest_release(self) -> float:
+        return float(min(self.support(value)[0] for value in range(len(self.transitions[1]))))
+
+    @property
+    def rho(self) -> float:
+        """Epsilon squared over two, by the largest loss; infinite where a release rules a count out."""
+        return self.privacy_loss(1, 1).loss_bound(0.0) ** 2 / 2.0
+
+    def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
+        """By inverting the cumulative sums of the row."""
+        steps, _, sums = _law(self)
+        count = self.check_value(value)
+        count = np.broadcast_to(count, count.shape if size is None else size)
+        below = sums[0][self.row(count)]
+        column = (below[..., 1:] <= rng.random(count.shape)[..., None] * below[..., -1:]).sum(-1)
+        return scalar_or_array(count + steps[column])
+
+    def support(self, value: int) -> Integers:
+        count = int(one_number("value", self.check_value(value)))
+        steps, probs = self.transitions
+        return np.asarray(count + steps[probs[self.row(count)] > 0.0])
+
+    def total(self, count: int) -> Mechanism:
+        if (count := int(check_whole("count", count, minimum=0))) <= 1:
+            return self if count else Exact()
+        raise ValueError(
+            f"count must be at most 1, got {count}: the noise of such releases depends on the counts, so their sum has "
+            "no law of its own. Read the siblings one by one, with a belief Each"
+        )
+
+    def scaled(self, factor: float) -> Self:
+        """Itself: a table has no budget."""
+        root_of(factor)
+        return self
+
+    def privacy_loss(self, sensitivity: float | None = None, cells: int | None = None) -> PrivacyLoss:
+        """The smallest loss that dominates those of all counts: log P(release | count + sensitivity) / P(. | count).
+
+        Releases that one of the two counts rules out carry infinite mass. Each cell may have its worst count.
+        """
+        change, cells = self.change(sensitivity, cells)
+        shift = int(check_whole("sensitivity", one_number("sensitivity", change), minimum=0))
+        return repeated(_worst_loss(self, shift), cells) if shift and cells else composed([])
+
+
+@lru_cache(maxsize=256)
+def _law(noise: PerturbedCount) -> tuple[Integers, Floats, tuple[Floats, Floats]]:
+    """Perturbations, log probabilities, and P(perturbation < step k) and >= it for k = 0, ... one past the last."""
+    steps, probs = noise.transitions
+    none = np.zeros((len(probs), 1))
+    below = np.concatenate([none, np.cumsum(probs, axis=1)], axis=1)
+    above = np.concatenate([np.cumsum(probs[:, ::-1], axis=1)[:, ::-1], none], axis=1)
+    with np.errstate(divide="ignore"):
+        return steps, np.log(probs), (np.minimum(below, 1.0), np.minimum(above, 1.0))
+
+
+class _Worst:
+    """The largest delta of several losses at every epsilon."""
+
+    def __init__(self, laws: Sequence[PrivacyLoss]) -> None:
+        self.laws = laws
+
+    def each(self, epsilon: ArrayLike) -> Floats:
+        return np.array([as_array(law.delta(epsilon)) for law in self.laws])
+
+    def delta(self, epsilon: ArrayLike) -> Floats:
+        return np.asarray(self.each(epsilon).max(axis=0))
+
+    @property
+    def swapped(self) -> _Worst:
+        return _Worst([law.swapped for law in self.laws])
+
+
+@lru_cache(maxsize=256)
+def _worst_loss(noise: PerturbedCount, shift: int) -> LatticeLoss:
+    """Of the pairs (count + shift, count) over all counts."""
+    steps, log_p, _ = _law(noise)
+    rows = len(log_p)
+    wide = np.full((rows, steps.size + shift), -np.inf)
+    moved = np.full_like(wide, -np.inf)
+    wide[:, : steps.size] = log_p
+    moved[:, shift:] = log_p[noise.row(np.arange(rows) + shift)]
+    pairs = np.unique(np.concatenate([moved, wide], axis=1), axis=0)
+    return _dominating([LatticeLoss.from_log_probs(*np.split(pair, 2)) for pair in pairs])
+
+
+def _dominating(laws: Sequence[LatticeLoss]) -> LatticeLoss:
+    """The smallest loss whose delta is nowhere below that of any of these.
+
+    Each delta is linear in e^epsilon between its losses, so the largest is linear between all of them and the points
+    where two of them cross (Zhu, Dong and Wang 2022, Proposition 8: the largest profile is that of a pair).
+    """
+    worst = _Worst(laws)
+    nodes = np.unique(np.concatenate([[0.0], *(law.losses for law in laws)]))
+    for _ in range(_ROUNDS):
+        delta = worst.each(nodes)
+        best = delta.max(axis=0)
+        if (alone := (delta >= best * (1.0 - 1e-15)).all(axis=1)).any():
+            return laws[int(np.argmax(alone))]
+        one, other = delta.argmax(axis=0)[:-1], delta.argmax(axis=0)[1:]
+        here, there = np.arange(one.size), np.arange(1, one.size + 1)
+        first, last = delta[one, here] - delta[other, here], delta[other, there] - delta[one, there]
+        cross = np.flatnonzero((first > 1e-15 * best[:-1]) & (last > 1e-15 * best[1:]))
+        share = first[cross] / (first[cross] + last[cross])
+        ends = np.exp(nodes)
+        nodes, before = np.union1d(nodes, np.log(ends[cross] + share * (ends[cross + 1] - ends[cross]))), nodes.size
+        if nodes.size == before:
+            break
+    return connected(worst, nodes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbationTable(PerturbedCount):
+    """Any table of transition probabilities per count: cell-key perturbation of the ABS and Eurostat, and the like.
+
+    A published count differs from the true one by a perturbation that is drawn from the count's row of the table. A
+    cell key that is looked up, and not drawn, has this law for whoever does not know the keys; equal cells of several
+    tables then share their perturbation, and are one release.
+
+    `variance` is the mean square of release minus count at the count where it is largest.
+
+    Parameters
+    ----------
+    probabilities : (row, perturbation): row i is that of count i, and the last row that of all larger counts as well
+    lowest : the perturbation of the first column; the next is one more, and so on
+
+    Raises
+    ------
+    ValueError : rows of several lengths, a probability outside [0, 1], or a row that does not add up to 1 within 1e-6
+
+    References
+    ----------
+    Fraser and Wooton (2005), "A proposed method for confidentialising tabular output to protect against differencing",
+    UNECE work session on statistical data confidentiality.
+
+    >>> noise = PerturbationTable([[0.0, 1.0, 0.0], [0.25, 0.5, 0.25]], lowest=-1)
+    >>> noise.support(9).tolist(), noise.privacy_loss().delta(1.0)
+    ([8, 9, 10], 0.75)
+    """
+
+    kind = "perturbation table"
+    parameters = ("table",)
+    columns = ("count", "release", "probability")
+
+    probabilities: tuple[tuple[float, ...], ...]
+    lowest: int = 0
+
+    def __post_init__(self) -> None:
+        rows = [tuple(map(float, check_probability("probabilities", row))) for row in self.probabilities]
+        if not rows or not rows[0] or len({len(row) for row in rows}) > 1:
+            raise ValueError(f"probabilities must be rows of one length, got {sorted({len(row) for row in rows})}")
+        for i, row in enumerate(rows):
+            if abs((total := sum(row)) - 1.0) > TABLE_SUM:
+                raise ValueError(f"probabilities must add up to 1 in every row, got {total:.10g} in that of count {i}")
+        object.__setattr__(self, "probabilities", tuple(tuple(p / sum(row) for p in row) for row in rows))
+        object.__setattr__(self, "lowest", int(check_whole("lowest", one_number("lowest", self.lowest))))
+
+    @classmethod
+    def from_columns(cls, *columns: ArrayLike) -> Self:
+        """From a long table, a line for each count and release that can happen.
+
+        Parameters
+        ----------
+        *columns : count, release, probability: one array each, of one length. Counts run from 0 to the last row, which
+            all larger counts share
+
+        Raises
+        ------
+        ValueError : a count is missing, or its probabilities do not add up to 1
+
+        >>> PerturbationTable.from_columns([0, 1, 1], [0, 0, 3], [1.0, 0.5, 0.5]).support(5).tolist()
+        [4, 7]
+        """
+        if len(columns) != 3 or len({np.shape(column) for column in columns}) != 1 or np.ndim(columns[0]) != 1:
+            raise ValueError(f"columns must be three of one length: {', '.join(cls.columns)}")
+        count = check_whole("count", columns[0], minimum=0)
+        step = check_whole("release", columns[1]) - count
+        if missing := sorted({*range(int(count.max(initial=0)) + 1)} - {*count.tolist()}):
+            raise ValueError(f"count must run from 0 to the last without gaps, missing {missing}")
+        shape = int(count.max()) + 1, int(step.max() - step.min()) + 1
+        if shape[0] * shape[1] > MOST_VALUES:
+            raise ValueError(f"the table must have at most {MOST_VALUES:,} entries, got {shape[0]} x {shape[1]}")
+        table = np.zeros(shape)
+        np.add.at(table, (count, step - step.min()), check_number("probability", columns[2]))
+        return cls(tuple(map(tuple, table.tolist())), int(step.min()))
+
+    def describe(self) -> str:
+        last = len(self.probabilities) - 1
+        steps = self.transitions[0]
+        return f"perturbation table, counts 0 to {last} and above, perturbations {steps[0]} to {steps[-1]}"
+
+    @property
+    def transitions(self) -> tuple[Integers, Floats]:
+        probs = np.array(self.probabilities)
+        return self.lowest + np.arange(probs.shape[1]), probs
+
+    def row(self, value: Any) -> Any:
+        return np.minimum(value, len(self.probabilities) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomRounding(PerturbedCount):
+    """Unbiased random rounding: to the multiple of `base` below or above, with chances that keep the mean.
+
+    A count r above a multiple goes up with probability r / base; multiples stay as they are. A multiple is never
+    released as another, so that the loss against its neighbours has infinite mass 1 / base.
+
+    `variance` is the mean square of release minus count at the count where it is largest.
+
+    Parameters
+    ----------
+    base : a whole number, at least 2; usually 3 or 5
+
+    >>> RandomRounding(3).support(4).tolist(), RandomRounding(3).log_prob(6, 4) == float(np.log(1 / 3))
+    ([3, 6], True)
+    """
+
+    kind = "random rounding"
+    parameters = ("base",)
+
+    base: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", int(check_whole("base", one_number("base", self.base), minimum=2)))
+        if self.base > MOST_BASE:
+            raise ValueError(f"base must be at most {MOST_BASE}, got {self.base}")
+
+    def describe(self) -> str:
+        return f"unbiased random rounding to multiples of {self.base}"
+
+    @property
+    def transitions(self) -> tuple[Integers, Floats]:
+        b, rest = self.base, np.arange(self.base)
+        probs = np.zeros((b, 2 * b - 1))
+        probs[rest, b - 1 - rest] = (b - rest) / b
+        probs[rest[1:], 2 * b - 1 - rest[1:]] = rest[1:] / b
+        return np.arange(1 - b, b), probs
+
+    def row(self, value: Any) -> Any:
+        return value % self.base

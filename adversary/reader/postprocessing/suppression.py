@@ -1,0 +1,105 @@
+"""Releases below a threshold that are not published: a wrapper, as those that clamp and round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from adversary._core import TAIL_NATS, Floats, Integers, check_whole
+from adversary.privacy.mechanisms import Mechanism
+from adversary.reader.postprocessing.coarsening import Coarsened, check_mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed(Coarsened):
+    """Releases below a threshold are published as "suppressed", which is itself a release.
+
+    As a number "suppressed" is `below` - 1, the largest that is never published: write that number where a table shows
+    a suppressed cell. So an adversary who reads it knows that the release inside was less than `below`, and no more.
+    Complementary suppression, of further cells so that totals do not give these away, is a choice that depends on the
+    whole table and has no law of one count; leave levels above unpublished where that is what is done.
+
+    Without noise inside, `suppressed(Exact(), below=5)`, no guarantee holds: the loss is infinite, and the risk is that
+    of counts that are published exactly from 5 on. `variance` is that of the mechanism inside.
+
+    Parameters
+    ----------
+    mechanism : what is suppressed
+    below : a whole number; releases from it on are published as they are
+
+    >>> from adversary.privacy.mechanisms import Exact, Geometric
+    >>> Suppressed(Exact(), 5).log_prob([4, 4, 3, 7], [0, 4, 3, 7]).tolist()
+    [0.0, 0.0, -inf, 0.0]
+    >>> noise = Geometric(1.0)
+    >>> Suppressed(noise, 5).log_prob(4, 6) == float(np.log(noise.cdf(4, 6)))
+    True
+    """
+
+    mechanism: Mechanism
+    below: int
+
+    def __post_init__(self) -> None:
+        check_mechanism(self.mechanism)
+        object.__setattr__(self, "below", int(check_whole("below", self.below)))
+
+    @property
+    def step(self) -> str:
+        return f'numbers below {self.below} are suppressed ("suppressed" stands here as {self.below - 1})'
+
+    @property
+    def is_continuous(self) -> bool:
+        return self.mechanism.is_continuous
+
+    @property
+    def smallest_release(self) -> float:
+        return float(self.image(self.mechanism.smallest_release))
+
+    def image(self, release: Any) -> Any:
+        return np.where(np.less(release, self.below), self.below - 1, release)
+
+    def first(self, release: Floats) -> Floats:
+        return np.where(release <= self.below - 1, -np.inf, np.maximum(release, self.below))
+
+    def last(self, release: Floats) -> Floats:
+        edge = np.nextafter(self.below, -np.inf) if self.is_continuous else self.below - 1.0
+        return np.where(release < self.below - 1, -np.inf, np.where(release < self.below, edge, release))
+
+    def scaled(self, factor: float) -> Suppressed:
+        return replace(self, mechanism=self.mechanism.scaled(factor))
+
+    def support(self, value: int) -> Integers:
+        return np.unique(self.image(self.mechanism.support(value)))
+
+    @property
+    def variance(self) -> float:
+        return self.mechanism.variance
+
+    def reach(self, nats: float = TAIL_NATS) -> float:
+        """Of counts, which start at 0."""
+        return self.mechanism.reach(nats) + abs(self.below)
+
+
+def suppressed(mechanism: Mechanism, below: int) -> Suppressed:
+    """The mechanism with its releases below a threshold published as "suppressed"; see `Suppressed`.
+
+    Parameters
+    ----------
+    mechanism : the noise, or `Exact` where counts are published without noise
+    below : a whole number; releases from it on are published as they are, smaller ones as `below` - 1, which stands for
+        "suppressed"
+
+    Returns
+    -------
+    Mechanism with the privacy guarantee of the one inside (post-processing)
+
+    Raises
+    ------
+    ValueError : a threshold that is not whole
+
+    >>> from adversary.privacy.mechanisms import Exact
+    >>> suppressed(Exact(), 5).support(2).tolist(), suppressed(Exact(), 5).support(12).tolist()
+    ([4], [12])
+    """
+    return Suppressed(mechanism, below)
