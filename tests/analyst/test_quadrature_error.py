@@ -28,7 +28,7 @@ def closed_evidence(variance: float, n: int, rate: float) -> float:
 def test_evidence_is_as_close_to_theorem_18_as_it_says(mean: float, variance: float, n: int, epsilon: Any) -> None:
     found = posterior(BoundedRelease(mean, variance, n=n, epsilon=epsilon), constrained=False, cap=math.inf)
     error = abs(found.log_evidence - closed_evidence(variance, n, n * epsilon[1]))
-    assert error < found.quadrature_error < 4e-3
+    assert error < found.quadrature_error < 6e-3
     assert error < 4e-5
 
 
