@@ -137,7 +137,11 @@ def test_the_page_has_the_risk_under_one_query_beside_that_under_all(tmp_path: P
     answer = commands.answered(*command, str(tmp_path / "all"), "--queries", "all", silent=False)
     assert "one_query_ratio" in json.dumps(answer)
     page = (tmp_path / "all/report.html").read_text(encoding="utf-8")
-    for text in ("ratio under one query", "under one query", "10 points or more off", "covers all queries"):
+    for text in ("ratio under one query", "under one query", "other cells are not negative", "covers all queries"):
         assert text in page
+    alone = nmf.synthesise(tmp_path / "alone", nmf.Recipe(40, 1, 4, (3, 2, 2, 4), ("detailed",), areas=0))
+    told = commands.run("spine", str(alone), *command[2:], str(tmp_path / "told"), "--queries", "all")
+    page = (tmp_path / "told/report.html").read_text(encoding="utf-8")
+    assert (told.exit_code, "other cells are not negative" in page) == (0, False)
     wrong = commands.run(*command, str(tmp_path / "no"), "--queries", "some")
     assert (wrong.exit_code, "queries must be 'one' or 'all'" in commands.flat(wrong.stderr)) == (2, True)

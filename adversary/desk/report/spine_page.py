@@ -18,6 +18,7 @@ from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
 from adversary.nmf.runs import MISTAKEN, PROVEN
+from adversary.reader.queries import neglected
 
 DRAWN_BLOCKS = 12
 NOTED = 12
@@ -65,6 +66,9 @@ READING = Section(
     ],
     on_screen=False,
 )
+
+MISSTATED = 0.1
+"""Error of a probability from which on the page warns of it."""
 
 
 class _Page:
@@ -170,18 +174,24 @@ class _Page:
         yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
-        if self.about.get("queries") == "all":
-            yield (
-                "Estimates from all queries do not use that the other cells are not negative. Where a cell holds less "
-                "than one person on average, posteriors can be 10 points or more off."
-            )
         for i in range(len(self.labels)):
             yield from (self.about_cell(text, i) for text in self.warnings_of(i))
+
+    def misstated(self, i: int) -> float:
+        """Most by which probabilities can be misstated by what effective measurements neglect."""
+        spread = self.of("levels", i)["largest_sd"].values
+        return neglected(float(self.of("guarantee", i)["path_rho"]) - float(np.nansum(0.5 / spread**2)))
 
     def warnings_of(self, i: int) -> Iterator[str]:
         """What to know before the numbers of a cell are believed."""
         one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
         dropped, tolerance = float(one["dropped"]), float(self.about.get("tolerance", np.inf))
+        if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
+            yield (
+                "Estimates from all queries do not use that the other cells are not negative. An adversary who does "
+                f"can differ from these probabilities by up to {outward_percent(limit, True, 2)} points, and most "
+                "where cells hold few people."
+            )
         if dropped > tolerance:
             yield f"What was left out is proven to be below {dropped:.1e} only, not the {tolerance:.1e} asked for."
         if unprotected := int(one["unprotected"]):

@@ -111,6 +111,28 @@ def effective_measurements(
     return xr.Dataset({n: (("unit", "cell"), c) for n, c in columns.items()}, coords)
 
 
+def neglected(unread: float) -> float:
+    """Most by which effective measurements can misstate a probability, in 95 of 100 releases, about.
+
+    What they neglect, that other cells are not negative, says no more than to know these cells would, to whom every
+    answer counts in full. The log Bayes factor of that difference has mean rho and variance 2 rho under "in".
+
+    Parameters
+    ----------
+    unread : sum over a block and the units above it of 1 / (2 variance) of all noisy answers that count a person of the
+        cell, less that of the effective measurements
+
+    Returns
+    -------
+    Difference of probabilities, whatever the prior: that of log odds of plus and minus half of rho + 2 sqrt(2 rho)
+
+    >>> round(neglected(0.02), 3), round(neglected(0.5), 3)
+    (0.105, 0.555)
+    """
+    rho = max(float(unread), 0.0)
+    return float(np.tanh((rho + 2.0 * np.sqrt(2.0 * rho)) / 4.0))
+
+
 def _flat(cells: Any, shape: tuple[int, ...]) -> Integers:
     listed = cells if isinstance(cells, list | np.ndarray | range) else [cells]
     return np.array([flat_cell(cell, shape) for cell in listed], dtype=np.int64)
