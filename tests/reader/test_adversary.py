@@ -700,3 +700,12 @@ def test_totals_are_followed_no_further_than_the_sum_of_the_siblings_allows() ->
     ((first, size),) = path.windows.above(released, 0, np.array([0.0, 1.0]), closed=True)
     assert first[0] == 0.0
     assert size[0] < 20
+
+
+def test_exact_counts_that_rule_out_either_hypothesis_are_refused() -> None:
+    """The block says that the target is in, the tract that they cannot be: no number, and no warning."""
+    plan = adv.Plan([adv.Level("block", adv.Exact(), siblings=5), adv.Level("tract", adv.Laplace(0.5))])
+    reader = adv.Adversary(prior=0.3, known=4, beliefs={"tract": adv.Point(4)})
+    release = plan.observe({"block": 5, "tract": 5}, sibling_sum={"block": 0})
+    with pytest.raises(ValueError, match="impossible"):
+        reader.posterior(plan, release)

@@ -86,13 +86,14 @@ class Path:
             return self._difference(self._log_likelihoods(released, -1, self.contributions))
         x = self.known_counts()
         own = np.zeros(len(released))
-        for noise, levels in first.alike():
-            seen, place = np.unique(noisy[:, levels], return_inverse=True)
-            own = own + as_array(noise.log_ratio(seen, x[1], x[0]))[place.reshape(-1, len(levels))].sum(axis=1)
-        _refuse(np.isnan(own))
-        if len(self.steps) == 1:
-            return own
-        return own + self.evidence_above(released, x)
+        with np.errstate(invalid="ignore"):  # exact counts may rule out one hypothesis here and the other there
+            for noise, levels in first.alike():
+                seen, place = np.unique(noisy[:, levels], return_inverse=True)
+                own = own + as_array(noise.log_ratio(seen, x[1], x[0]))[place.reshape(-1, len(levels))].sum(axis=1)
+            _refuse(np.isnan(own))
+            found = own if len(self.steps) == 1 else own + self.evidence_above(released, x)
+        _refuse(np.isnan(found))
+        return found
 
     def log_likelihoods(self, released: Released) -> Floats:
         """log P(release | out) and log P(release | in) of one cell's releases, up to one constant: (release, 2)."""
