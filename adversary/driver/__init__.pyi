@@ -17,5 +17,6 @@ from .sensitivity import extremes as extremes
 from .sensitivity import one_at_a_time as one_at_a_time
 from .sensitivity import sweep as sweep
 from .table_audit import LONG as LONG
+from .table_audit import TableCounts as TableCounts
 from .table_audit import audit_table as audit_table
 from .table_audit import whole_column as whole_column

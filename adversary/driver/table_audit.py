@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,6 +119,11 @@ class TableCounts:
     cells : names of the counts
     counts : (unit, cell)
     names : of the levels, lowest first
+
+    >>> import pandas as pd
+    >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "renters": [1, 7]})
+    >>> TableCounts.of(town, ["block", "tract"]).totals[1].tolist()
+    [[8]]
     """
 
     units: NDArray[Any]
@@ -127,7 +133,11 @@ class TableCounts:
 
     @classmethod
     def of(
-        cls, frame: pd.DataFrame, names: Sequence[str], cells: Sequence[str] | None, where: Callable[[int], str]
+        cls,
+        frame: pd.DataFrame,
+        names: Sequence[str],
+        cells: Sequence[str] | None = None,
+        where: Callable[[int], str] = "row {}".format,
     ) -> TableCounts:
         """A checked table, wide or long."""
         long = set(LONG) <= set(frame.columns) and cells is None
@@ -166,24 +176,34 @@ class TableCounts:
             wide[places[key[:-1]], columns[key[-1]]], kept[places[key[:-1]]] = count, unit
         return cls(kept, tuple(columns), wide, tuple(names))
 
+    @property
+    def totals(self) -> list[Integers]:
+        """Counts of every level's units, lowest first: (unit, cell) each."""
+        found = []
+        for i in range(len(self.names)):
+            own = self._codes(i)
+            total = np.zeros((own.max() + 1, len(self.cells)), dtype=np.int64)
+            np.add.at(total, own, self.counts)
+            found.append(total)
+        return found
+
+    def _codes(self, level: int) -> Integers:
+        """The unit of a level that every lowest unit lies in, as a number."""
+        keys = [tuple(map(str, unit[level:])) for unit in self.units]
+        codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+        return np.array([codes[key] for key in keys])
+
     def states(self, *, shift: bool) -> Integers:
         """What an adversary's position is: siblings of each level (-1 at the top), the target, counts of each level.
 
         (unit and cell, number). With `shift` the counts without everybody else in the cell.
         """
-        keys = [tuple(map(str, unit)) for unit in self.units]
-        ids = []
-        for i in range(len(self.names)):
-            codes = {key: code for code, key in enumerate(dict.fromkeys(key[i:] for key in keys))}
-            ids.append(np.array([codes[key[i:]] for key in keys]))
-        siblings, totals = [], []
-        for i, own in enumerate(ids):
-            total = np.zeros((own.max() + 1, len(self.cells)), dtype=np.int64)
-            np.add.at(total, own, self.counts)
-            totals.append(total[own])
-            if i + 1 < len(ids):
-                pairs = np.unique(np.stack([ids[i + 1], own]), axis=1)
-                siblings.append(np.bincount(pairs[0])[ids[i + 1]] - 1)
+        ids = [self._codes(i) for i in range(len(self.names))]
+        totals = [total[own] for total, own in zip(self.totals, ids, strict=True)]
+        siblings = []
+        for own, above in pairwise(ids):
+            pairs = np.unique(np.stack([above, own]), axis=1)
+            siblings.append(np.bincount(pairs[0])[above] - 1)
         siblings.append(np.full(len(self.units), -1))
         target = np.minimum(self.counts, 1)
         known = self.counts - target if shift else 0

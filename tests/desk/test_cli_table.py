@@ -6,6 +6,7 @@ import pytest
 
 from tests import commands
 
+DATA = Path(__file__).parents[2] / "data"
 HEAD = "block,tract,renters\n"
 ASKED = ("--rho", "0.1", "--levels", "block,tract")
 
@@ -41,3 +42,17 @@ def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
 )
 def test_budgets_that_do_not_fit_the_levels_are_refused(options: tuple[str, ...], words: str, tmp_path: Path) -> None:
     assert words in commands.run("table", str(tmp_path / "counts.csv"), *options).stderr
+
+
+def test_the_noise_that_a_plan_names_is_taken_by_table() -> None:
+    """Its last words are a command, which prints an answer; a table given to audit names that command too."""
+    town, asked = (
+        str(DATA / "town_counts.csv"),
+        ("--profile", str(DATA / "survey_profile.toml"), "--levels", "block,tract"),
+    )
+    planned = commands.run("plan", town, *asked)
+    assert planned.exit_code == 0, planned.stderr
+    (line,) = (line for line in planned.stdout.splitlines() if "adversary table" in line)
+    assert commands.run(*line.partition("adversary ")[2].split(), "--cells", "renters").exit_code == 0
+    refused = commands.run("audit", town)
+    assert (refused.exit_code, f"adversary table {town} --rho" in refused.stderr) == (2, True)

@@ -57,6 +57,16 @@ QUESTIONS = {
         ("--prior", "2"),
         light=False,
     ),
+    "plan": Question(
+        (
+            "plan",
+            str(DATA / "town_counts.csv"),
+            *("--profile", str(DATA / "survey_profile.toml"), "--levels", "block,group,tract"),
+        ),
+        ("answers.counts_answer", "solve_plan"),
+        ("--levels", "street"),
+        light=False,
+    ),
     "sensitivity": Question(
         ("sensitivity", str(DATA / "clinic_visits.toml")),
         ("answers.sensitivity_answer", "solve"),

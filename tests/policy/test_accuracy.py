@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,3 +194,53 @@ def test_gaussian_noise_keeps_the_rounded_epsilon() -> None:
     assert float(rounded["epsilon"][0]) == 0.4
     assert float(rounded["parameter"][0]) < float(exact["parameter"][0])
     assert np.isnan(tradeoff_table({"one": RiskProfile.difference(0.01)}, round_down=1, **asked)["rmse"]).all()
+
+
+TOWN = pd.DataFrame(
+    {"block": list("abcd"), "tract": list("sstt"), "city": ["x"] * 4, "renters": [4, 9, 0, 7], "owners": [30, 2, 8, 0]}
+)
+PROFILE = RiskProfile.difference(0.2)
+
+
+def loss_of(rho: Any, statistic: str = "any", releases: int = 1) -> adv.budget.Verdict:
+    """The verdict on a plan of these levels, published so often."""
+    noises = [adv.DiscreteGaussian.from_rho(float(one)) for one in rho]
+    levels = [adv.Level(f"{i}", noise, 0) for i, noise in enumerate(noises * releases)]
+    plan = adv.Plan([*levels[:-1], replace(levels[-1], siblings=None)])
+    return adv.budget.own_verdict(plan, PROFILE, 0.05, statistic)
+
+
+@pytest.mark.parametrize(("statistic", "releases"), [("any", 1), ("count", 1), ("any", 2)])
+def test_a_split_keeps_the_profile_and_a_little_more_does_not(statistic: str, releases: int) -> None:
+    found = adv.budget.split_rho(TOWN, ["block", "tract", "city"], PROFILE, statistic=statistic, releases=releases)
+    assert found["mean_count"].values.tolist() == [7.5, 15.0, 30.0]
+    kept = loss_of(found["rho"].values, statistic, releases)
+    assert kept.kept
+    assert (float(found["loss"]), float(found["allowed"])) == (pytest.approx(kept.loss, rel=1e-9), kept.allowed)
+    assert not loss_of(1.001 * found["rho"].values, statistic, releases).kept
+    assert float(found["total"]) == pytest.approx(float(found["rho"].sum()), rel=1e-15)
+
+
+def test_no_other_split_of_the_total_has_a_smaller_error() -> None:
+    found = adv.budget.split_rho(TOWN, ["block", "tract", "city"], PROFILE)
+    least, rng = float((found["error"] ** 2).sum()), np.random.default_rng(0)
+    for shares in [np.ones(3) / 3.0, *rng.dirichlet(np.ones(3), 200)]:
+        noises = [adv.DiscreteGaussian.from_rho(float(found["total"]) * share) for share in shares]
+        errors = np.sqrt([noise.variance for noise in noises]) / found["mean_count"].values
+        assert (errors**2).sum() >= least * (1.0 - 1e-3)  # every rho is rounded to four digits
+    np.testing.assert_allclose(found["even_error"], np.sqrt(1.5 / found["total"]) / found["mean_count"], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "words"),
+    [
+        (PROFILE, {"failure": 0.0}, "no rho above 0 keeps the profile with failure 0"),
+        (RiskProfile.constant(1.0), {}, "no rho is the largest"),
+        (PROFILE, {"cells": ["street"]}, "column 'street' is missing"),
+    ],
+)
+def test_a_split_that_does_not_exist_is_refused(profile: RiskProfile, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        adv.budget.split_rho(TOWN, ["block", "tract", "city"], profile, **options)
+    with pytest.raises(ValueError, match="the counts are all 0"):
+        adv.budget.split_rho(TOWN.assign(renters=0), ["block"], PROFILE, cells=["renters"])

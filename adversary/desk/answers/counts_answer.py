@@ -1,16 +1,18 @@
-"""The risk of one person in every cell of a table of counts, under noise that is planned for it."""
+"""The risk of one person in every cell of a table of counts, and the noise that keeps a tolerated risk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import share
-from adversary.desk.kit import Card, Column, Document, Figure, Measured, Section, Table
+from adversary._core import failure_of, figure_of, outward, share, uncrossed
+from adversary.desk.kit import Card, Column, Document, Figure, Measured, Section, Table, tabulate
 from adversary.driver import audit_table
+from adversary.policy.budget import RiskProfile, split_rho
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary
@@ -104,6 +106,64 @@ def document(title: str, tree: xr.DataTree) -> Document:
     ]
     noise = [("noise", str(tree.attrs["noise"])), ("seed", str(tree.attrs["seed"]))]
     return Document(title, tree, ("summary",), card, sections=sections, provenance=noise)
+
+
+def solve_plan(
+    frame: Any,
+    levels: Sequence[str],
+    profile: RiskProfile,
+    cells: Sequence[str] | None = None,
+    where: Callable[[int], str] = "row {}".format,
+    **how: Any,
+) -> xr.DataTree:
+    """The split of rho over the levels; `how` as for `split_rho`.
+
+    Returns
+    -------
+    DataTree with `plan` (level): what `split_rho` returns.
+    """
+    found = split_rho(frame, levels, profile, cells=cells, where=where, **how)
+    found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
+    tree = xr.DataTree.from_dict({"plan": xr.DataTree(found)})
+    tree.attrs.update(profile=profile.words, **how)
+    return tree
+
+
+def plan_document(counts: Path, tree: xr.DataTree) -> Document:
+    """The budgets of the levels, their errors, and the command that audits every cell under them."""
+    found = tree["plan"].to_dataset()
+    names, rho = [str(one) for one in found["level"].values], ",".join(f"{x:.15g}" for x in found["rho"].values)
+    again = int(tree.attrs["releases"])
+    each = "" if again == 1 else f", in each of {again} releases,"
+    largest = outward(float(found["total"]), False)
+    said = f"rho = {largest} over all levels{each} keeps the risk profile: {tree.attrs['profile']}."
+    loss, allowed = (float(found[name]) for name in ("loss", "allowed"))
+    reached = uncrossed(loss, allowed, range(4, 10)) or (outward(loss, True), "just that")
+    quadratic = [float(np.sqrt((found[name] ** 2).sum())) for name in ("error", "even_error")]
+    card = Card(
+        said,
+        numbers=[
+            (f"rho of the {name}", f"{float(one):.15g}") for name, one in zip(names, found["rho"].values, strict=True)
+        ],
+        sentence=f"{failure_of(float(tree.attrs['failure'])).capitalize()}, no adversary whose beliefs about others do "
+        "not depend on the person learns more than the profile allows.",
+    )
+    heads = {
+        "level": Column("level"),
+        "rho": Column("rho", "parameter"),
+        "mean_count": Column("mean count", "number"),
+        "deviation": Column("standard deviation of the noise (people)", "number"),
+        "error": Column("over the mean count", "probability"),
+        "even_error": Column("were rho split evenly", "probability"),
+    }
+    table = tabulate(found, heads, name="plan")
+    table.notes = [
+        f"The squares of the errors over the mean counts add up to {figure_of(quadratic[0] ** 2)}, the least for this "
+        f"total; with an even split to {figure_of(quadratic[1] ** 2)}.",
+        f"Privacy loss of all noise together: {reached[0]}; allowed: {reached[1]}. Every rho is rounded down.",
+    ]
+    todo = f"What the table reveals cell by cell: adversary table {counts} --rho {rho} --levels {','.join(names)}"
+    return Document(counts.stem, tree, ("plan",), card, sections=[Section("Budgets", "", [todo], [table])])
 
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:

@@ -49,6 +49,12 @@ COMMANDS = {
         AUDIT,
         "adversary explain data/granville_1940.toml --audience regulator",
     ),
+    "plan": Entry(
+        "The noise of a table's levels that keeps a tolerated risk with the least error.",
+        CHOOSE,
+        "adversary plan data/town_counts.csv --profile data/survey_profile.toml --levels block,group,tract",
+        "table_command",
+    ),
     "epsilon": Entry(
         "The largest epsilon that keeps a tolerated risk, who needs it, and what it costs in accuracy.",
         CHOOSE,

@@ -1,4 +1,4 @@
-"""`adversary table`: the risk of one person in every cell of a table of counts, under planned noise."""
+"""`adversary table` and `plan`: the risk in every cell of a table under planned noise, and the noise for a profile."""
 
 from __future__ import annotations
 
@@ -10,42 +10,69 @@ import typer
 
 from adversary.desk.answers import counts_answer
 from adversary.desk.commands.options import SEED, Failure, answering, number
-from adversary.desk.files import load_counts
+from adversary.desk.files import load_counts, load_profile_file
 from adversary.desk.kit import Document
 from adversary.privacy.mechanisms import DiscreteGaussian, Geometric, Mechanism
+
+Counts = Annotated[
+    Path, typer.Argument(help="Counts (CSV): a row for each unit, or the columns cell and count.", metavar="COUNTS.csv")
+]
+LevelNames = Annotated[
+    str, typer.Option("--levels", help="Columns that name a unit and those it lies in, lowest first.", metavar="A,B,C")
+]
+Counted = Annotated[
+    str | None,
+    typer.Option("--cells", help="Columns of counts.", show_default="all but the levels", metavar="A,B"),
+]
 
 
 @answering("counts")
 def table_command(
-    counts: Annotated[
-        Path,
-        typer.Argument(help="Counts (CSV): a row for each unit, or the columns cell and count.", metavar="COUNTS.csv"),
-    ],
-    levels: Annotated[
-        str, typer.Option(help="Columns that name a unit and those it lies in, lowest first.", metavar="A,B,C")
-    ],
+    counts: Counts,
+    levels: LevelNames,
     rho: Annotated[
         str | None, typer.Option(help="Discrete Gaussian noise: zCDP of all levels, or of each.", metavar="NUMBERS")
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Geometric noise: pure DP of all levels, or of each.", metavar="NUMBERS")
     ] = None,
-    cells: Annotated[
-        str | None, typer.Option(help="Columns of counts.", show_default="all but the levels", metavar="A,B")
-    ] = None,
+    cells: Counted = None,
     prior: Annotated[str, typer.Option(help="The adversary's prior, such as 0.1 or 1/864.", metavar="P")] = "1/2",
     failure: Failure = "0.05",
     seed: Annotated[int, typer.Option(help="Seed of simulated releases.")] = SEED,
 ) -> Document:
     """What an adversary learns about one person in every cell of a table."""
-    names = [name.strip() for name in levels.split(",")]
+    names = _names(levels)
     if (rho is None) == (epsilon is None):
         raise ValueError("--rho or --epsilon must be given, and not both")
     option, text = ("--rho", rho) if rho is not None else ("--epsilon", str(epsilon))
     law: Callable[[float], Mechanism] = Geometric if rho is None else DiscreteGaussian.from_rho
     noises = dict(zip(names, map(law, counts_answer.shares(text, number, option, names)), strict=True))
     frame, where = load_counts(counts)
-    chosen = None if cells is None else [name.strip() for name in cells.split(",")]
+    chosen = None if cells is None else _names(cells)
     chance = number("--failure", failure)
     tree = counts_answer.solve(frame, noises, number("--prior", prior), chosen, chance, seed, where)
     return counts_answer.document(counts.stem, tree)
+
+
+@answering("counts")
+def plan_command(
+    counts: Counts,
+    profile: Annotated[Path, typer.Option(help="Profile file (TOML) with the tolerated risk.", metavar="PROFILE.toml")],
+    levels: LevelNames,
+    cells: Counted = None,
+) -> Document:
+    """The rho of every level of a table that keeps a tolerated risk with the least error."""
+    file = load_profile_file(profile)
+    if len(file.profiles) != 1:
+        raise ValueError(f"{profile}: must have one profile, got {', '.join(file.profiles)}")
+    frame, where = load_counts(counts)
+    tolerated, chosen = next(iter(file.profiles.values())), None if cells is None else _names(cells)
+    how = {"failure": file.failure, "statistic": file.statistic, "releases": file.releases or 1}
+    return counts_answer.plan_document(
+        counts, counts_answer.solve_plan(frame, _names(levels), tolerated, chosen, where, **how)
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

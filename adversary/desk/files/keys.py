@@ -66,6 +66,11 @@ def read_toml(file: Path) -> dict[str, Any]:
     ValueError : it is not TOML, too long, nested more than 20 deep, or has a whole number of more than 64 bits; the
         message names the file
     """
+    if file.suffix.lower() == ".csv":
+        raise ValueError(
+            f"{file}: must be a TOML file, got CSV; a table of counts is audited by: "
+            f"adversary table {file} --rho 0.1 --levels block,tract"
+        )
     with file.open("rb") as opened:
         given = opened.read(MOST_BYTES + 1)
     if len(given) > MOST_BYTES:

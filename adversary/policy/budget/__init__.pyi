@@ -2,6 +2,7 @@ from .accuracy import mechanism_for as mechanism_for
 from .accuracy import misclassification_probability as misclassification_probability
 from .accuracy import prob_exact as prob_exact
 from .accuracy import rmse as rmse
+from .accuracy import split_rho as split_rho
 from .accuracy import switch_of_rate as switch_of_rate
 from .accuracy import tradeoff_table as tradeoff_table
 from .attained import attained_profile as attained_profile

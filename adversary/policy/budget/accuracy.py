@@ -7,22 +7,30 @@ tanh(epsilon / 2), and a decision k steps from the target turns with x^k / (1 + 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import ROUND_DOWN, Context
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import check_number, check_whole, over_labels
+from adversary._core import Floats, check_number, check_whole, over_labels
+from adversary.driver import TableCounts
+from adversary.policy.budget.equivalents import equivalent_epsilon
 from adversary.policy.budget.forms import NOISES
-from adversary.policy.budget.recommend import Recommendation, recommend_epsilon
-from adversary.policy.budget.release_budget import allocate
+from adversary.policy.budget.recommend import BOUNDED, Recommendation, recommend_epsilon
+from adversary.policy.budget.release_budget import allocate, largest
 from adversary.policy.budget.risk_bounds import check_word
 from adversary.policy.budget.risk_profile import RiskProfile
-from adversary.privacy.mechanisms import Exact, Mechanism, PerturbedCount
+from adversary.policy.budget.verdict_on_guarantee import own_losses
+from adversary.privacy.mechanisms import DiscreteGaussian, Exact, Mechanism, PerturbedCount
+from adversary.reader.plans import Level, Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SIDES = ("above", "below")
 
@@ -30,6 +38,9 @@ Rate = float | Fraction | str
 """A rate as a number, a Fraction, or written as one: "6/1000"."""
 
 _SIMPLE = 10**9
+_DIGITS = Context(prec=4, rounding=ROUND_DOWN)
+SPLIT_PRECISION = 1e-6
+"""Relative, of the total that a split keeps to; what is found is on the safe side."""
 
 
 def mechanism_for(kind: str, parameter: float) -> Mechanism:
@@ -262,3 +273,81 @@ def _fraction(name: str, rate: Rate) -> Fraction:
     if exact < 0:
         raise ValueError(f"{name} must be non-negative, got {rate}")
     return exact
+
+
+def split_rho(
+    frame: pd.DataFrame,
+    levels: Sequence[str],
+    profile: RiskProfile,
+    *,
+    cells: Sequence[str] | None = None,
+    failure: float = 0.05,
+    statistic: str = "any",
+    releases: int = 1,
+    where: Callable[[int], str] = "row {}".format,
+) -> xr.Dataset:
+    """How much rho each level of a table may spend: together they keep a risk profile, with the least error.
+
+    The error of a level is the standard deviation of its noise over its mean count; the sum of their squares is
+    smallest, for a given total, with rho inversely proportional to the mean count (the variance being 1 / (2 rho)). The
+    total is the largest with which the loss of all the discrete Gaussian noise together keeps the profile. Each rho is
+    rounded down.
+
+    Parameters
+    ----------
+    frame : counts, as `audit_table` reads them
+    levels : its columns that name a unit and those it lies in, lowest first; one person is in one cell of each level
+    profile : the tolerated risk, of every adversary whose beliefs about others do not depend on the person
+    cells : columns of counts; unless given, all that are not levels
+    failure : probability allowed of a release beyond the profile
+    statistic : "any", or "count" where nothing but one count is published
+    releases : tables of the same people, each with as much
+    where : what errors call a row, by its place
+
+    Returns
+    -------
+    Dataset, dim `level`: `rho`, `mean_count`, `deviation` of the noise (people), `error` (deviation / mean count) and
+    `even_error` (were the same total split evenly); `total`, the sum of rho; `loss` of all releases and `allowed`, the
+    epsilon that the profile allows, nats
+
+    Raises
+    ------
+    ValueError : the table is not as `audit_table` reads it, a level has no people, no rho above 0 keeps the profile, or
+        every rho does
+
+    >>> import pandas as pd
+    >>> town = pd.DataFrame({"block": ["a", "b"], "tract": ["t", "t"], "renters": [10, 30]})
+    >>> found = split_rho(town, ["block", "tract"], RiskProfile.difference(0.2))
+    >>> found["rho"].values.tolist(), bool(found["loss"] <= found["allowed"])
+    ([0.009971, 0.004985], True)
+    """
+    table = TableCounts.of(frame, list(levels), cells, where)
+    means = np.array([total.mean() for total in table.totals])
+    if not means.all():
+        raise ValueError("the counts are all 0: no split has a smaller relative error than another")
+    shares = (1.0 / means) / (1.0 / means).sum()
+    found = recommend_epsilon(profile, statistic=statistic)
+    if found.status != BOUNDED:
+        raise ValueError(f"no rho is the largest: {found.words}")
+    values = statistic == "any" and profile.about_values
+
+    def loss(rho: Floats) -> float:
+        noises = [DiscreteGaussian.from_rho(float(one)) for one in rho]
+        several = [Level(name, noise, 0) for name, noise in zip(table.names[:-1], noises, strict=False)]
+        one, two = own_losses(Plan([*several, Level(table.names[-1], noises[-1])]), statistic)
+        both = None if two is None else releases * two
+        return equivalent_epsilon(releases * one, failure, values=values, two=both)
+
+    start = allocate(found, "zCDP", failure=failure, releases=releases).parameter
+    total = largest(lambda x: loss(x * shares), found.loss, start, SPLIT_PRECISION) if start > 0.0 else 0.0
+    rho = np.array([float(_DIGITS.create_decimal_from_float(one)) for one in total * shares])
+    if not rho.all():
+        raise ValueError(f"no rho above 0 keeps the profile with failure {failure:g}: {found.words}")
+    deviation, even = (
+        np.sqrt([DiscreteGaussian.from_rho(float(one)).variance for one in part])
+        for part in (rho, np.full(rho.size, rho.sum() / rho.size))
+    )
+    columns = {"rho": rho, "mean_count": means, "deviation": deviation, "error": deviation / means}
+    columns["even_error"] = even / means
+    whole = {"total": rho.sum(), "loss": loss(rho), "allowed": found.loss}
+    return xr.Dataset({k: ("level", v) for k, v in columns.items()} | whole, {"level": list(table.names)})
