@@ -38,10 +38,8 @@ BUGS = {
     "simple epsilon without its factor 2": Bug(
         "r + 2.0 * np.sqrt(r * -np.log(d))", "r + np.sqrt(r * -np.log(d))", "privacy"
     ),
-    "ties are above": Bug(
-        'check_number("threshold", threshold)), side="right")',
-        'check_number("threshold", threshold)), side="left")',
-        "privacy",
+    "counts in the wrong order": Bug(
+        "zip(table, message, strict=True)])[:, ::-1]", "zip(table, message, strict=True)])", "reader"
     ),
     "no allowance for rounding": Bug("np.asarray(t + 4.0 * np.maximum", "np.asarray(t + 0.0 * np.maximum", "privacy"),
     "the tail of Q for P": Bug(

@@ -709,3 +709,7 @@ def test_exact_counts_that_rule_out_either_hypothesis_are_refused() -> None:
     release = plan.observe({"block": 5, "tract": 5}, sibling_sum={"block": 0})
     with pytest.raises(ValueError, match="impossible"):
         reader.posterior(plan, release)
+    plan = adv.Plan([adv.Level("block", adv.Exact())], cells=2)
+    release = plan.observe({"block": [[1, 1]]})
+    with pytest.raises(ValueError, match="impossible"):
+        adv.attacks.characteristics().posterior(plan, release)

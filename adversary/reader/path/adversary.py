@@ -16,7 +16,7 @@ from scipy.special import expit
 from adversary._core import Floats, check_probability, check_whole, logit, posterior_ratio
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.reader.beliefs import Belief, Known, as_belief
-from adversary.reader.path.recursion import Path
+from adversary.reader.path.recursion import Path, refuse_impossible
 from adversary.reader.plans import Level, Plan, Released, release_arrays
 
 ATTACKS = ("characteristics", "participation", "misreport", "unknown attribute")
@@ -308,10 +308,11 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
     [1.0]
     """
-    total = np.zeros(len(released))
-    for cell in range(plan.cells):
-        total += reader.path(plan, cell).log_bayes_factor(released.cell(cell))
-    return total
+    parts = [reader.path(plan, cell).log_bayes_factor(released.cell(cell)) for cell in range(plan.cells)]
+    with np.errstate(invalid="ignore"):  # one cell may rule out the hypothesis that the other makes certain
+        total = np.sum(parts, axis=0)
+    refuse_impossible(np.isnan(total))
+    return np.asarray(total)
 
 
 def _count_pmfs(plan: Plan, reader: Adversary, released: Released, posterior: Floats) -> xr.DataArray:

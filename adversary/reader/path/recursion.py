@@ -90,9 +90,9 @@ class Path:
             for noise, levels in first.alike():
                 seen, place = np.unique(noisy[:, levels], return_inverse=True)
                 own = own + as_array(noise.log_ratio(seen, x[1], x[0]))[place.reshape(-1, len(levels))].sum(axis=1)
-            _refuse(np.isnan(own))
+            refuse_impossible(np.isnan(own))
             found = own if len(self.steps) == 1 else own + self.evidence_above(released, x)
-        _refuse(np.isnan(found))
+        refuse_impossible(np.isnan(found))
         return found
 
     def log_likelihoods(self, released: Released) -> Floats:
@@ -111,7 +111,7 @@ class Path:
 
     @staticmethod
     def _difference(log_likelihoods: Floats) -> Floats:
-        _refuse(np.isneginf(log_likelihoods).all(-1))
+        refuse_impossible(np.isneginf(log_likelihoods).all(-1))
         return log_likelihoods[:, 1] - log_likelihoods[:, 0]
 
     def _log_likelihoods(self, released: Released, step: int, x: Floats) -> Floats:
@@ -283,7 +283,7 @@ class Path:
         return beliefs
 
 
-def _refuse(impossible: NDArray[np.bool_]) -> None:
+def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
     """ValueError for the first release that no hypothesis allows."""
     if impossible.any():
         raise ValueError(
