@@ -22,7 +22,7 @@ from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
 from adversary.reader.path import Adversary, settle_truth
 from adversary.reader.plans import Level, Plan
-from adversary.reader.risk import BayesFactorLaw, laws_of_cells, shared
+from adversary.reader.risk import BayesFactorLaw, few_others, laws_of_cells, shared, tilt_warning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ def audit_table(
     "target" ("in" or "out"), "prior", "posterior_mean", "mcse" (its standard error, 0 where it is exact), "ratio_mean",
     "prob_correct", "posterior_high" (95 % of releases lead to no more), "bound" (the largest posterior that the
     guarantee allows), "outside" (probability of a release beyond the bounds), "status" ("holds", "exceeded" or
-    "violated", as in `audit`)
+    "violated", as in `audit`). `attrs["cautions"]`: what to know before the averages are believed, sentences
 
     Raises
     ------
@@ -99,14 +99,23 @@ def audit_table(
     states, place = np.unique(table.states(shift=_shifted(levels, reader)), axis=0, return_inverse=True)
     answers: list[dict[str, Any]] = [{}] * len(states)
     bounds: dict[Any, tuple[float, float, bool]] = {}
+    tilted = np.zeros((len(states), len(levels)), dtype=bool)
     for rows, one_plan, believer in _configurations(levels, reader, states):
         key = believer.records(one_plan), believer.count_shift(one_plan)
         if key not in bounds:
             bounds[key] = _limit(one_plan, key, failure, guarantee)
+        others = np.diff(states[rows, len(levels) + 1 :])
+        for i in range(1, len(levels)):
+            belief = believer.beliefs.get(names[i])
+            tilted[rows, i] = belief is not None and not belief.proper and others[:, i - 1] < few_others(one_plan, i)
         laws = _laws(one_plan, believer, states[rows, len(levels) :], reader.beliefs.get(names[0]) is None, rng)
         for row, law in zip(rows, laws, strict=True):
             answers[row] = _answer(law, *bounds[key])
-    return table.with_answers([answers[i] for i in place.ravel()], reader.prior)
+    result = table.with_answers([answers[i] for i in place.ravel()], reader.prior)
+    concerned = zip(names, tilted[place.ravel()].sum(axis=0), strict=True)
+    said = {name: f"few others are there in {count:,} of {len(result):,} cells" for name, count in concerned if count}
+    result.attrs["cautions"] = [tilt_warning(one_plan, name, small) for name, small in said.items()]
+    return result
 
 
 @dataclass(frozen=True)

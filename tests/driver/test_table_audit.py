@@ -124,3 +124,16 @@ def test_a_table_that_cannot_be_audited_is_refused_by_row_and_column(change: dic
 def test_exact_levels_are_refused() -> None:
     with pytest.raises(ValueError, match="no exact level"):
         audit_table(pd.DataFrame(BLOCKS), [adv.Level("block", NOISE), adv.Level("tract", adv.Exact())])
+
+
+def test_a_uniform_total_is_warned_of_where_few_others_are_there() -> None:
+    """By default every total is equally likely: not neutral where few others are there, and neutral with an end."""
+    levels = [adv.Level("block", NOISE), adv.Level("group", NOISE)]
+    frame = town().assign(group=lambda t: t["tract"] + t["group"].astype(str)).drop(columns="tract")
+    few = frame.groupby("group")[["renters", "owners"]].transform("sum") - frame[["renters", "owners"]]
+    (said,) = audit_table(frame, levels).attrs["cautions"]
+    assert f"in {int((few < 4.0 * NOISE.variance**0.5).to_numpy().sum())} of {2 * len(frame)} cells" in said
+    bounded = adv.Adversary(beliefs={"group": adv.Uniform(60)})
+    assert audit_table(frame, levels, bounded).attrs["cautions"] == []
+    many = frame.assign(renters=frame["renters"] + 50, owners=frame["owners"] + 50)
+    assert audit_table(many, levels).attrs["cautions"] == []

@@ -68,6 +68,8 @@ def solve(
     )
     told = {name: repr(noise) for name, noise in noises.items()}
     tree.attrs.update(levels=names, noise=str(told), failure=failure, seed=seed)
+    if cautions := found.attrs["cautions"]:
+        tree.attrs["cautions"] = cautions
     return tree
 
 
@@ -105,7 +107,8 @@ def document(title: str, tree: xr.DataTree) -> Document:
         Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
     ]
     noise = [("noise", str(tree.attrs["noise"])), ("seed", str(tree.attrs["seed"]))]
-    return Document(title, tree, ("summary",), card, sections=sections, provenance=noise)
+    warnings = list(np.atleast_1d(tree.attrs.get("cautions", [])))
+    return Document(title, tree, ("summary",), card, sections=sections, warnings=warnings, provenance=noise)
 
 
 def solve_plan(

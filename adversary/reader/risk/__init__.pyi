@@ -10,6 +10,8 @@ from .bayes_factors import BayesFactorLaw as BayesFactorLaw
 from .cell_laws import laws_of_cells as laws_of_cells
 from .cell_laws import shared as shared
 from .improper_beliefs import cautions as cautions
+from .improper_beliefs import few_others as few_others
+from .improper_beliefs import tilt_warning as tilt_warning
 from .law_of_plan import bayes_factor_law as bayes_factor_law
 from .law_of_plan import invariant_factor as invariant_factor
 from .law_parts import NOTHING as NOTHING

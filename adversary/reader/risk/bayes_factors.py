@@ -13,7 +13,7 @@ from numpy.polynomial.chebyshev import Chebyshev
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from adversary._core import Floats, as_array, check_probability, solve_decreasing
+from adversary._core import Floats, check_probability, solve_decreasing
 from adversary.reader.risk.law_parts import COINCIDENT, DiscretePart, Part, outer_sum, tails, weighed
 
 TIE = 1e-9
@@ -106,7 +106,8 @@ class BayesFactorLaw:
 
     def sf(self, threshold: ArrayLike) -> Floats:
         """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
-        return np.array([self._mass(float(z))[0] for z in np.ravel(as_array(threshold))])
+        outer, inner = replace(self, draws=0)._by_size
+        return np.array([weighed(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)])
 
     def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
         """(P(low < log Bayes factor <= high), standard error): over the part of fewer values, unless simulated."""

@@ -37,7 +37,10 @@ def cautions(plan: Plan, readers: Iterable[Adversary], truths: Iterable[Mapping[
     for reader, truth in product(readers, truths):
         for name, count in _tilted(plan, reader, truth):
             found.setdefault(name, set()).add(count)
-    return [_tilt(plan, name, sorted(counts)) for name, counts in found.items()]
+    return [
+        tilt_warning(plan, name, f"the true count there is small ({' or '.join(map(str, sorted(counts)))})")
+        for name, counts in found.items()
+    ]
 
 
 def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -46,15 +49,32 @@ def _tilted(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Iterator
     for cell in range(plan.cells):
         for i, given in enumerate(reader.level_beliefs(plan, cell)):
             inside = counts[i - 1, cell] if i else 0
-            near = NEAR * np.sqrt(plan.levels[i].mechanism.variance)
-            if not given.proper and counts[i, cell] - inside < near:
+            if not given.proper and counts[i, cell] - inside < few_others(plan, i):
                 yield plan.names[i], int(counts[i, cell])
 
 
-def _tilt(plan: Plan, name: str, counts: list[int]) -> str:
-    small = " or ".join(map(str, counts))
+def few_others(plan: Plan, level: int) -> float:
+    """Others up to whom a count is small: a release that points below the count inside is not rare.
+
+    Parameters
+    ----------
+    plan : what is published
+    level : place of the level, from 0 for the lowest
+    """
+    return float(NEAR * np.sqrt(plan.levels[level].mechanism.variance))
+
+
+def tilt_warning(plan: Plan, name: str, small: str) -> str:
+    """The warning about a uniform belief without an end.
+
+    Parameters
+    ----------
+    plan : what is published
+    name : of the level that the belief is about
+    small : what is small there, a clause
+    """
     return (
-        f"The belief about the {name} is uniform without an upper end, and the true count there is small ({small}). "
+        f"The belief about the {name} is uniform without an upper end, and {small}. "
         "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
         "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
         f"for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average is tilted. With a large "
