@@ -1,4 +1,5 @@
 from . import models as models
+from ._core import Sampling as Sampling
 from ._core import __version__ as __version__
 from .analyst import bounded as bounded
 from .analyst import regression as regression

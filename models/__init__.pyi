@@ -1,13 +1,11 @@
 from . import noise as noise
 from .calibration import Enumerated as Enumerated
-from .calibration import Sampled as Sampled
 from .calibration import calibrate as calibrate
 from .calibration import posterior_of as posterior_of
 from .calibration import uniformity as uniformity
 from .fitting import ExactGibbs as ExactGibbs
 from .fitting import HistogramGibbs as HistogramGibbs
 from .fitting import MarginGibbs as MarginGibbs
-from .fitting import batched_gibbs as batched_gibbs
 from .fitting import fit as fit
 from .fitting import published_gibbs_law as published_gibbs_law
 from .noise import DiscreteGaussian as DiscreteGaussian

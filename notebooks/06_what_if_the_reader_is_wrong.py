@@ -259,7 +259,8 @@ loud = plan.observe({"block": 2, "block group": 14}, sibling_sum={"block": 16})
 told = ("posterior", "mcse", "r_hat", "ess", "divergences", "status")
 fits, rows = {}, {}
 for name, release in {"quiet": quiet, "loud": loud}.items():
-    fits[name] = models.fit(model, adv.observed(release), draws=3000, tune=300, rng=1940, progress=False)
+    longer = adv.Sampling(draws=3000)
+    fits[name] = models.fit(model, adv.observed(release), sampling=longer, rng=1940, progress=False)
     estimate, exact = fits[name]["estimate"], float(base.posterior(plan, release)["posterior"])
     rows[name] = {key: estimate[key].item() for key in told}
     rows[name]["exact"] = exact

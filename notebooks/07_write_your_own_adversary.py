@@ -238,7 +238,7 @@ assert share > 0.35
 # `models.fit` gives the posterior of one release as a DataTree that ArviZ opens.
 
 # %%
-seen = models.fit(clinic, {"noisy": [3, 2, 3]}, draws=500, tune=300, rng=7, progress=False)
+seen = models.fit(clinic, {"noisy": [3, 2, 3]}, rng=7, progress=False)
 az.summary(seen, var_names=["ill[2021]", "ill[2022]", "ill[2023]", "stays"], round_to=3)
 
 # %%

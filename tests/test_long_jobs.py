@@ -18,7 +18,7 @@ from adversary._core import store
 from adversary._core.blocks import BLOCK, simulate
 from adversary._core.store import MANIFEST, RECORDS
 from adversary.analyst.bounded.study import coverage_study
-from adversary.models.fitting import gibbs_fits
+from adversary.models.fitting import many_fits
 from adversary.nmf.runs.county_runs import Question, run
 from tests._core.test_store import contents
 from tests.catalogue import STORIES
@@ -43,11 +43,12 @@ def studied(out: Path) -> object:
     return coverage_study(**asked, rng=7, datasets=3, store=out).to_dict()
 
 
-def swept(out: Path) -> object:
-    """Gibbs sweeps of four blocks of releases or more."""
+def fitted(out: Path) -> object:
+    """Four blocks of fitted releases or more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gibbs_fits, "BLOCK", 8)
-        return audit(STORIES["one block"], rng=5, draws=40, engine="mcmc", store=out)["risk"].to_dataset().to_dict()
+        patch.setattr(many_fits, "BLOCK", 8)
+        how: dict[str, Any] = {"draws": 40, "engine": "importance"}
+        return audit(STORIES["one block"], rng=5, store=out, **how)["risk"].to_dataset().to_dict()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ JOBS: dict[str, Job | None] = {
     "simulated releases": simulated,
     "an audit": audited,
     "a study": studied,
-    "fits": swept,
+    "fits": fitted,
     "counties": None,
 }
 """None for the fixture of that name."""

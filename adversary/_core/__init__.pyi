@@ -5,9 +5,8 @@ from .blocks import work_name as work_name
 from .compiling import call as call
 from .compiling import compiler as compiler
 from .compiling import digest_of as digest_of
-from .diagnosis import LARGEST_DIVERGENCE as LARGEST_DIVERGENCE
-from .diagnosis import LARGEST_RHAT as LARGEST_RHAT
 from .diagnosis import diagnose as diagnose
+from .diagnosis import trajectories_passed as trajectories_passed
 from .distribution import NAME as NAME
 from .distribution import __version__ as __version__
 from .distribution import missing_extra as missing_extra
@@ -74,6 +73,8 @@ from .numeric import scalar_or_array as scalar_or_array
 from .numeric import smallest as smallest
 from .numeric import solve_decreasing as solve_decreasing
 from .numeric import solve_decreasing_each as solve_decreasing_each
+from .sampling import KEPT as KEPT
+from .sampling import Sampling as Sampling
 from .store import MANIFEST as MANIFEST
 from .store import RECORDS as RECORDS
 from .store import alone as alone

@@ -1,7 +1,13 @@
-"""When draws may be turned into a number: R-hat, effective size and divergences, and the rule that must hold.
+"""When draws may be turned into a number: R-hat, effective size, divergences and energy, and the rule that must hold.
 
-A quantity that never moves fails: its draws cannot tell a certainty from chains that all sit in one mode. Whoever knows
-better, by another method, says so.
+The limits are those of ArviZ's `diagnose`. A quantity that never moves fails: its draws cannot tell a certainty from
+chains that all sit in one mode. Whoever knows better, by another method, says so.
+
+References
+----------
+Vehtari, Gelman, Simpson, Carpenter and Burkner (2021), "Rank-normalization, folding, and localization: an improved
+R-hat", Bayesian Analysis 16.
+Betancourt (2016), "Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte Carlo", arXiv:1604.00695.
 """
 
 from __future__ import annotations
@@ -15,15 +21,17 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LARGEST_RHAT = 1.05
-SMALLEST_ESS = 50.0
-LARGEST_DIVERGENCE = 0.01
-"""Share of divergent draws a fit may have."""
+LARGEST_RHAT = 1.01
+SMALLEST_ESS = 400.0
+"""Effective number of draws, in the bulk and in the tails."""
+SMALLEST_BFMI = 0.3
+"""Bayesian fraction of missing information, E-BFMI, of every chain."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, bulk ESS, error of the mean.
+    """Of one quantity in many releases, all shape (releases,): rank-normalised R-hat, the smaller of bulk and tail ESS,
+    error of the mean.
 
     `constant` says which never move; all three are NaN there.
     """
@@ -49,11 +57,21 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
     low, high = flat.min(axis=(0, 1)), flat.max(axis=(0, 1))
     constant = ~broken & (high - low <= 1e-14 * np.maximum(np.abs(low), np.abs(high)))
     safe = np.where(broken, 0.0, flat)
+
+    def told(name: str, **options: Any) -> Floats:
+        found = getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1, **options)
+        return np.asarray(found, dtype=np.float64)
+
     with np.errstate(invalid="ignore", divide="ignore"):
-        r_hat, ess, mcse = (
-            np.asarray(getattr(array_stats, name)(safe, chain_axis=0, draw_axis=1), dtype=np.float64)
-            for name in ("rhat", "ess", "mcse")
-        )
+        r_hat, mcse = told("rhat"), told("mcse")
+        ess = np.minimum(told("ess"), told("ess", method="tail", prob=(0.05, 0.95)))
     r_hat = np.where(constant, np.nan, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
     ess = np.where(constant, np.nan, np.where(np.isnan(ess) | broken, 0.0, ess))
     return Diagnosis(r_hat, ess, np.where(constant | broken, np.nan, mcse), constant)
+
+
+def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:
+    """Whether no draw (chain, draw) of NUTS diverged and its energies (chain, draw) mix."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = array_stats.bfmi(energy)  # type: ignore[no-untyped-call]
+    return bool(not diverging.any() and (np.asarray(found) >= SMALLEST_BFMI).all())

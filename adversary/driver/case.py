@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
+from adversary._core import Sampling
 from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, posterior_dataset, releases_to_fit
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
@@ -35,6 +36,7 @@ class Case:
     truth: Truth
     failure: float
     totals: ExactTotals | None = None
+    sampling: Sampling | None = None
 
     def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, laws: SharedLaws) -> Groups:
         """Groups of the audit; `laws` has the seed, and progress, store and scheduler of simulated or fitted work."""
@@ -51,7 +53,7 @@ class Case:
             if engine == "enumerate":
                 readings = self._listed(prior, draws, seed)
             else:
-                readings = self._swept(prior, draws, seed, engine, **laws.how)
+                readings = self._drawn(prior, draws, seed, engine, **laws.how)
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
@@ -78,18 +80,13 @@ class Case:
             release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the PyMC model"
         )
 
-    def _swept(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
-        """By draws of the PyMC model of the same story: of its prior, weighed, or of the Gibbs step."""
-        if engine == "mcmc" and any(level.is_exact for level in self.plan.levels[1:]):
-            raise ValueError(
-                'engine "mcmc" moves one count at a time and cannot cross an exact level, which ties the target to the '
-                'others: use "exact" or "enumerate"'
-            )
-        from adversary.models.fitting import refit_by_gibbs, weigh_releases
+    def _drawn(self, prior: Prior, draws: int, seed: int, engine: str, **how: Any) -> Readings:
+        """By draws of the PyMC model of the same story."""
+        from adversary.models.fitting import fit_many
 
         release, weight = releases_to_fit(self.plan, self.truth, draws, seed)
-        by = refit_by_gibbs if engine == "mcmc" else weigh_releases
-        fits = by(*self._modelled(release), rng=seed, **how)
+        nuts = "always" if engine == "mcmc" else "where needed"
+        fits = fit_many(*self._modelled(release), nuts=nuts, sampling=self.sampling, rng=seed, **how)
         return from_fits(fits, release, weight, prior, self.truth.target, draws)
 
     def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
@@ -116,8 +113,8 @@ def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior
     posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
     posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
     groups = {"posterior": fits.draws, "prior": fits.prior}
-    if fits.diverging is not None:
-        groups["sample_stats"] = fits.diverging.assign_coords({k: fits.draws[k] for k in ("chain", "draw")})
+    if fits.stats is not None:
+        groups["sample_stats"] = fits.stats
     simulated = 0 if weight.attrs["direction"] == "exact" else draws
     return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups, fits.advice)
 

@@ -16,10 +16,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import NAME, blocks, check_probability, check_whole, dask_address
+from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import Bounds, from_fits, groups_of
-from adversary.driver.model_case import FITS, is_model, latents_of
-from adversary.driver.posteriors import Prior, Readings, first_of_each, posterior_dataset
+from adversary.driver.model_case import ENUMERATED, FITS, NUTS, enumerated, is_model, latents_of
+from adversary.driver.posteriors import Prior, Readings, first_of_each
 from adversary.driver.run_audit import named_guarantees
 from adversary.privacy import Guarantee
 from adversary.privacy.losses import PrivacyLoss
@@ -43,6 +43,7 @@ def audit_model(
     support: Mapping[str, ArrayLike] | None = None,
     simulate: Simulator | None = None,
     draws: int | None = None,
+    sampling: Sampling | None = None,
     rng: Any = None,
     progress: bool = True,
     store: Any = None,
@@ -65,13 +66,14 @@ def audit_model(
     failure : probability with which a bound that is not certain may fail
     engine : "exact" enumerates where all latents are discrete and finite; otherwise, and with "importance", discrete
         latents are summed out as far as they can be and draws of the others weighed by every release. "enumerate" adds
-        up states or refuses, "mcmc" samples release by release
+        up states or refuses, "mcmc" samples continuous latents release by release with NUTS
     support : values of latents without a finite support of their own
     simulate : makes the releases instead of the model: a function of (generator, number of releases) that returns
         arrays (release, *shape) by name
     draws : number of simulated releases. Unless given 20,000 where states are enumerated, and otherwise 1,000
+    sampling : lengths of sampled posteriors, `adversary.Sampling`
     rng : seed
-    progress, store, scheduler, workers : as for `audit`; the last three are for releases fitted by nutpie
+    progress, store, scheduler, workers : as for `audit`; the last three are for releases that are not enumerated
 
     Returns
     -------
@@ -117,7 +119,7 @@ def audit_model(
     once = {name: array[first] for name, array in data.items()}
     release = case.labelled(once)
     with dask_address(scheduler, workers) as address:
-        how = {"progress": progress, "store": store, "scheduler": address}
+        how = {"sampling": sampling, "progress": progress, "store": store, "scheduler": address}
         readings = case.readings(way, once, release, weight, side, size, prior_seed, fit_seed, how)
     bounds = Bounds(_Recognised(model, tuple(names)), int(records), int(records), float(failure))
     table = bounds.table(named_guarantees(guarantee), readings.law, readings)
@@ -159,17 +161,15 @@ class _Free:
         return int(truth[self.target])
 
     def way(self, engine: str) -> str:
-        """How the posteriors are to be found: "enumerate", "importance", "gibbs" or "nuts"."""
+        """How the posteriors are to be found: "enumerate", "importance" or "mcmc"."""
         from adversary.models.enumeration import is_enumerable
 
         continuous = latents_of(self.model, self.names, self.target)
         if engine == "enumerate" and continuous:
             raise ValueError(f'engine "enumerate" adds up discrete states, and latent {continuous[0]!r} is continuous')
-        if engine == "mcmc":
-            return "nuts" if continuous else "gibbs"
         if engine == "enumerate" or (engine == "exact" and is_enumerable(self.model, self.names, self.support)):
             return "enumerate"
-        return "importance"
+        return "importance" if engine == "exact" else engine
 
     def simulated(
         self, truth: Mapping[str, Any], simulate: Simulator | None, size: int, rng: np.random.Generator
@@ -210,27 +210,14 @@ class _Free:
         how: Mapping[str, Any],
     ) -> Readings:
         """Posteriors of all releases."""
-        if way != "enumerate":
-            from adversary.models.fitting import refit, refit_by_gibbs, weigh_releases
+        if way == "enumerate":
+            prior, posterior = enumerated(self.model, data, self.target, self.support)
+            return Readings(release, weight, posterior, prior, side, size, ENUMERATED)
+        from adversary.models.fitting import fit_many
 
-            told, options = (self.model, data, self.target), {"support": self.support, "rng": fit_seed, **how}
-            if way == "gibbs":
-                fits = refit_by_gibbs(*told, **options)
-            else:
-                fits = (refit if way == "nuts" else weigh_releases)(*told, prior_rng=prior_seed, **options)
-            return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), side, size)
-        from adversary.models.enumeration import compile_enumerator
-
-        run = compile_enumerator(self.model, self.names, self.target, self.support)
-        values = run.targets[0].values
-        if not np.isin(values, (0, 1)).all():
-            raise ValueError(f"target {self.target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
-        found = run(data)
-        chances = [found["probability"].reindex({self.target: [value]}, fill_value=0.0) for value in (1, 0)]
-        before = float(found["prior"].values.ravel()[0])
-        posterior = posterior_dataset(before, *(chance.values.ravel() for chance in chances))
-        prior = Prior.from_chances((before, 0.0), (before, 0.0))
-        return Readings(release, weight, posterior, prior, side, size, "enumeration of the model")
+        options = {"nuts": NUTS[way], "support": self.support, "rng": fit_seed, "prior_rng": prior_seed, **how}
+        fits = fit_many(self.model, data, self.target, **options)
+        return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), side, size)
 
 
 @dataclass(frozen=True, eq=False)

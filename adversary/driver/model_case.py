@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import as_array
+from adversary._core import Sampling, as_array
 from adversary.driver.case import Bounds, from_fits, groups_of
 from adversary.driver.posteriors import Groups, Prior, Readings, first_of_each, posterior_dataset, releases_to_fit
 from adversary.privacy import Guarantee
@@ -30,6 +30,10 @@ from adversary.reader.risk import DRAWS, release_table
 
 FITS = 1000
 """Simulated releases, unless told, where each distinct one is fitted by a sampler."""
+
+ENUMERATED = "enumeration of the model"
+NUTS = {"exact": "where needed", "importance": "where needed", "mcmc": "always"}
+"""Where NUTS samples, by engine."""
 
 _RELEASED = re.compile(r"(noisy|sibling_sum|siblings)(\[(.*)\])?")
 
@@ -96,6 +100,7 @@ class ModelCase:
     support: Mapping[str, ArrayLike] = field(default_factory=dict)
     prior_seed: int = 0
     totals: ExactTotals | None = None
+    sampling: Sampling | None = None
 
     def run(self, engine: str, promises: dict[str, Guarantee], draws: int | None, seed: int, **how: Any) -> Groups:
         """Groups of the audit; `how` is progress, store and scheduler of the fits.
@@ -112,8 +117,7 @@ class ModelCase:
                 'or "importance", which sum out the discrete latents and draw the continuous ones'
             )
         if engine in ("mcmc", "importance") or continuous:
-            kind = "importance" if engine != "mcmc" else "nuts" if continuous else "gibbs"
-            readings = self._sampled(names, kind, FITS if draws is None else draws, seed, **how)
+            readings = self._sampled(names, NUTS[engine], FITS if draws is None else draws, seed, **how)
         else:
             readings = self._enumerated(names, DRAWS if draws is None else draws, seed)
         both = self.plan.cells == 2 and self.plan.neighbours == "unbounded"
@@ -158,53 +162,23 @@ class ModelCase:
 
     def _enumerated(self, names: list[str], draws: int, seed: int) -> Readings:
         """Exact posteriors, each distinct release once."""
-        from adversary.models.enumeration import compile_enumerator
-
-        run = compile_enumerator(self.model, names, self.target, self.support)
-        values = run.targets[0].values
-        if not np.isin(values, (0, 1)).all():
-            raise ValueError(f"target {self.target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
         release, weight = release_table(self.plan, self.truth, draws=draws, rng=seed)
-        data = self._read(release, names)
-        first, place = first_of_each([as_array(array).reshape(weight.size, -1) for array in data.values()])
-        once = {name: array[first] for name, array in data.items()}
-        found = run(once)
-        chances = [found["probability"].reindex({self.target: [value]}, fill_value=0.0) for value in (1, 0)]
-        present, out = (chance.values.ravel()[place] for chance in chances)
-        before, settled = float(found["prior"].values.ravel()[0]), self._settled(names)
-        after = before
-        if settled:
-            given = compile_enumerator(self.model, names, self.target, self.support, settled)
-            after = float(given({name: array[:1] for name, array in once.items()})["prior"].values.ravel()[0])
-        posterior = posterior_dataset(before, present, out)
-        if self.support:
-            edge = found["edge_mass"]
-            posterior = posterior.assign(edge_mass=("release", edge.values[place], edge.attrs))
-        prior = Prior.from_chances((before, 0.0), (after, 0.0))
+        data, settled = self._read(release, names), self._settled(names)
+        prior, posterior = enumerated(self.model, data, self.target, self.support, settled)
         simulated = 0 if weight.attrs["direction"] == "exact" else draws
-        return Readings(release, weight, posterior, prior, self.truth.target, simulated, "enumeration of the model")
+        return Readings(release, weight, posterior, prior, self.truth.target, simulated, ENUMERATED)
 
-    def _sampled(self, names: list[str], kind: str, draws: int, seed: int, **how: Any) -> Readings:
+    def _sampled(self, names: list[str], nuts: str, draws: int, seed: int, **how: Any) -> Readings:
         """Posteriors by sampling, each distinct release once; what the model leaves unread is NaN in the release."""
-        from adversary.models.fitting import refit, refit_by_gibbs, weigh_releases
+        from adversary.models.fitting import fit_many
 
-        settled = self._settled(names)
-        if settled and kind == "gibbs":
-            raise ValueError(
-                f'engine "mcmc" moves one latent at a time and may not cross the exact release {settled[0]!r}: use '
-                '"exact" or "enumerate"'
-            )
         release, weight = releases_to_fit(
             self.plan, self.truth, draws, seed, lambda release: self._without_unread(release, names)
         )
-        told = (self.model, self._read(release, names), self.target)
-        options: dict[str, Any] = {"rng": seed, "support": self.support, "settled": settled, **how}
-        if kind == "gibbs":
-            fits = refit_by_gibbs(*told, **options)
-        else:
-            fits = (weigh_releases if kind == "importance" else refit)(*told, prior_rng=self.prior_seed, **options)
-        prior = Prior.from_chances(fits.before, fits.settled)
-        return from_fits(fits, release, weight, prior, self.truth.target, draws)
+        options: dict[str, Any] = {"nuts": nuts, "support": self.support, "settled": self._settled(names)}
+        options |= {"sampling": self.sampling, "rng": seed, "prior_rng": self.prior_seed, **how}
+        fits = fit_many(self.model, self._read(release, names), self.target, **options)
+        return from_fits(fits, release, weight, Prior.from_chances(fits.before, fits.settled), self.truth.target, draws)
 
     def _without_unread(self, release: xr.Dataset, names: list[str]) -> xr.Dataset:
         """The release with NaN in place of every number the model does not read."""
@@ -215,6 +189,35 @@ class ModelCase:
                 hidden = result["level"].isin(unread)
                 result[kind] = result[kind].where(~hidden)
         return result
+
+
+def enumerated(
+    model: Any,
+    data: Mapping[str, NDArray[Any]],
+    target: str,
+    support: Mapping[str, ArrayLike],
+    settled: Sequence[str] = (),
+) -> tuple[Prior, xr.Dataset]:
+    """Prior, and exact posteriors of releases (release, *shape) by name; each distinct one is worked out once."""
+    from adversary.models.enumeration import compile_enumerator
+
+    run = compile_enumerator(model, list(data), target, support)
+    values = run.targets[0].values
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"target {target!r} must be 0 or 1, it takes the values {values[:10].tolist()}")
+    first, place = first_of_each([as_array(array).reshape(len(array), -1) for array in data.values()])
+    once = {name: array[first] for name, array in data.items()}
+    found = run(once)
+    chances = [found["probability"].reindex({target: [value]}, fill_value=0.0) for value in (1, 0)]
+    before = after = float(found["prior"].values.ravel()[0])
+    if settled:
+        given = compile_enumerator(model, list(data), target, support, settled)
+        after = float(given({name: array[:1] for name, array in once.items()})["prior"].values.ravel()[0])
+    posterior = posterior_dataset(before, *(chance.values.ravel()[place] for chance in chances))
+    if support:
+        edge = found["edge_mass"]
+        posterior = posterior.assign(edge_mass=("release", edge.values[place], edge.attrs))
+    return Prior.from_chances((before, 0.0), (after, 0.0)), posterior
 
 
 def released_names(plan: Plan, model: Any, truth: Truth) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from adversary._core import NAME, blocks, check_probability, check_whole, dask_address
+from adversary._core import NAME, Sampling, blocks, check_probability, check_whole, dask_address
 from adversary.driver.case import OWN, Case
 from adversary.driver.further_groups import ALSO, FurtherGroups, by_name, check_also, swept_groups
 from adversary.driver.model_case import ModelCase, is_model, settle_model_truth
@@ -51,6 +51,7 @@ def audit(
     profile: Callable[[float, float], Any] | None = None,
     sensitivity: Mapping[str, Any] | None = None,
     draws: int | None = None,
+    sampling: Sampling | None = None,
     rng: Any = None,
     progress: bool = True,
     store: Any = None,
@@ -68,7 +69,8 @@ def audit(
     failure : probability with which a bound that is not certain may fail
     engine : "exact", "enumerate", "importance" or "mcmc". Of a model, "exact" enumerates where its latents are discrete
         and finite; otherwise it is "importance", which sums out the discrete ones as far as it can and weighs draws of
-        the others from their prior by every release; "mcmc" samples release by release
+        the others from their prior by every release; "mcmc" samples release by release with
+        NUTS what continuous latents there are. An Adversary's PyMC model has none: all are summed out
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
     support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not
@@ -94,6 +96,7 @@ def audit(
         `extremes` and one for each input under `sensitivity`, or `sensitivity/NAME` of several truths. For one plan
     draws : number of simulated releases, where releases are simulated: only when they are too many to list, or to fit
         one by one. Unless given 20,000, or 1,000 where continuous latents are sampled
+    sampling : lengths of sampled posteriors, `adversary.Sampling`
     rng : seed
     progress : show a bar with the time left on work of more than a few seconds
     store : folder for finished blocks of simulated or fitted work, from which a later call goes on
@@ -133,7 +136,7 @@ def audit(
     size = None if draws is None else int(check_whole("draws", draws, minimum=1))
     seed = blocks.seed_sequence(rng)
     promises = named_guarantees(guarantee)
-    work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants)
+    work = _Work(engine, float(failure), target, support or {}, records, promises, size, invariants, sampling)
     more = FurtherGroups(tuple(also), by_name(alternatives or {}, readers, truths), profile, float(failure))
     swept: Groups = {}
     by_plan = []
@@ -173,6 +176,7 @@ class _Work:
     promises: dict[str, Guarantee]
     draws: int | None
     invariants: Conforming | None = None
+    sampling: Sampling | None = None
 
     def laws(self, seed: int, how: Mapping[str, Any]) -> SharedLaws:
         """The laws of one plan and truth, of as many simulated releases as the audit has."""
@@ -183,11 +187,11 @@ class _Work:
         """One plan, reader and truth, checked."""
         totals = exact_totals(plan, self.invariants)
         if not is_model(reader):
-            return Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals)
+            return Case(plan, reader, settle_truth(plan, reader, truth), self.failure, totals, self.sampling)
         settled = settle_model_truth(plan, truth, self.target)
         prior_seed = int(seed.generate_state(5)[-1])
         of_model = (self.target, self.records, self.support, prior_seed)
-        return ModelCase(plan, reader, settled, self.failure, *of_model, totals)
+        return ModelCase(plan, reader, settled, self.failure, *of_model, totals, self.sampling)
 
     def run(self, case: Case | ModelCase, laws: SharedLaws, how: Mapping[str, Any]) -> Groups:
         """Groups of one case."""

@@ -16,15 +16,16 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from adversary._core import check_whole, diagnose, seed_sequence
+from adversary._core import KEPT, Sampling, seed_sequence
 from adversary.models.enumeration import (
     Enumerator,
     compile_enumerator,
+    condition,
     derived,
     released_names,
     wanted_names,
 )
-from adversary.models.fitting import Marginalised, Settings
+from adversary.models.fitting import Fitter
 from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 
@@ -182,70 +183,53 @@ def posterior_of(plan: Plan, reader: Adversary) -> Posterior:
     return posterior
 
 
-@dataclass(frozen=True)
-class Sampled:
-    """Draws from the posterior of a model with continuous latents too, release after release, compiled once.
-
-    The discrete latents are summed out and drawn afterwards (see `marginal`). A fit whose effective size is below
-    `keep` is repeated four times as long, and refused if that is not enough, so that the draws kept, evenly spaced,
-    are nearly independent.
+def fitted(
+    model: pm.Model,
+    variables: Sequence[str],
+    support: Mapping[str, ArrayLike] | None,
+    released: Sequence[str],
+    rng: Any,
+    sampling: Sampling | None = None,
+) -> Posterior:
+    """Draws from the posterior of a model with continuous latents too: of its prior, weighed, or of NUTS.
 
     Parameters
     ----------
-    fit : the compiled model
-    keep : draws kept of each fit
-    settings : chains and their length
-    rng : of the seeds of the fits
-    variables : deterministics that are worked out from the draws
-    derive : compiled, from the latents to these
+    model : pymc.Model with its release left free
+    variables : latents and deterministics to draw
+    support : values of discrete latents without a finite support of their own
+    released : names of the released variables
+    rng : seed
+    sampling : lengths
+
+    Raises
+    ------
+    ValueError : when called, a posterior that cannot be trusted
     """
+    prior_seed, fit_seed = seed_sequence(rng).spawn(2)
+    fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
+    given = condition(model, tuple(released), continuous=True)
+    extra = [name for name in variables if name not in fitter.prior.latents]
+    derive = derived(given, extra) if extra else None
 
-    fit: Marginalised
-    keep: int
-    settings: Settings
-    rng: np.random.Generator
-    variables: tuple[str, ...] = ()
-    derive: Callable[..., Any] | None = None
+    def posterior(observed: Arrays) -> dict[str, Any]:
+        size = len(next(iter(observed.values())))
+        fits = fitter.fits(observed, fit_seed.spawn(size), KEPT)
+        failed = [i for i, one in enumerate(fits) if not one.passed]
+        if failed:
+            row = {name: value[failed[0]] for name, value in observed.items()}
+            raise ValueError(
+                f"of {size} posteriors {len(failed)} cannot be trusted, the first of {row}: give longer settings, or "
+                "another parametrisation"
+            )
+        found: dict[str, Any] = {}
+        for name in fitter.prior.latents:
+            drawn = np.stack([one.latents[name] for one in fits])
+            found[name] = drawn.reshape(size, -1, *drawn.shape[3:])
+        if derive is not None:
+            order = (found[name] for name in (*given.latents, *given.continuous))
+            values = derive(*(one.reshape(-1, *one.shape[2:]) for one in order))
+            found |= {n: v.reshape(size, -1, *v.shape[1:]) for n, v in zip(extra, values, strict=True)}
+        return found
 
-    @classmethod
-    def of(
-        cls,
-        model: pm.Model,
-        support: Mapping[str, ArrayLike] | None = None,
-        released: Iterable[str] | None = None,
-        *,
-        keep: int = 100,
-        settings: Settings | None = None,
-        variables: Sequence[str] | None = None,
-        rng: Any = None,
-    ) -> Sampled:
-        """Compile the model for releases of the variables named in `released`.
-
-        Every latent is drawn, and the deterministics among `variables` ("in" unless given).
-        """
-        generator = np.random.default_rng(seed_sequence(rng))
-        names = released_names(model, released)
-        derivable = {v.name for v in model.deterministics}
-        extra = tuple(name for name in wanted_names(model, names, variables) if name in derivable)
-        fit = Marginalised.of(model, names, None, support, int(generator.integers(2**31)))
-        derive = derived(fit.conditioned, extra) if extra else None
-        return cls(fit, int(check_whole("keep", keep, minimum=1)), settings or Settings(), generator, extra, derive)
-
-    def __call__(self, observed: Arrays) -> dict[str, Any]:
-        tables = self.fit.tables(observed)
-        fits = [self._one(tables[..., i], self.fit.row(observed, i)) for i in range(tables.shape[-1])]
-        return {name: np.stack([draws[name] for draws in fits]) for name in fits[0]}
-
-    def _one(self, table: Floats, row: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        for settings in (self.settings, self.settings.longer(4)):
-            draws, _ = self.fit.sample(table, row, settings, int(self.rng.integers(2**31)))
-            if diagnose(draws).ess.min() >= self.keep:
-                points = draws.reshape(-1, draws.shape[-1])
-                kept = points[np.linspace(0, len(points) - 1, self.keep).astype(np.int64)]
-                latents = self.fit.latents(kept, table, row, self.rng)
-                values = self.derive(*latents.values()) if self.derive is not None else ()
-                return latents | dict(zip(self.variables, values, strict=True))
-        raise ValueError(
-            f"the posterior of {row} has an effective size of {diagnose(draws).ess.min():.0f}, "
-            f"fewer than the {self.keep} to keep: give longer settings"
-        )
+    return posterior

@@ -29,15 +29,15 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from pymc.vartypes import discrete_types
 
-from adversary._core import NAME, blocks, check_whole
+from adversary._core import NAME, Sampling, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
 from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
     Enumerated,
     Posterior,
-    Sampled,
     as_law,
+    fitted,
     likelihoods,
     listed_laws,
 )
@@ -49,7 +49,7 @@ _GROUPS = ("prior_sbc", "likelihood_sbc")
 _BINS = 20
 _SIMULATIONS, _FITTED = 20_000, 1000  # unless told, where posteriors are enumerated and where they are not
 _ROUNDING = 1e-9
-_FITS = 32  # simulations between two steps of the progress bar where each is a fit
+_FITS = 256  # simulations between two steps of the progress bar where each is a fit
 
 
 def calibrate(
@@ -62,6 +62,7 @@ def calibrate(
     support: Mapping[str, ArrayLike] | None = None,
     released: Iterable[str] | None = None,
     likelihood: bool = True,
+    sampling: Sampling | None = None,
     rng: Any = None,
     progress: bool = True,
 ) -> xr.DataTree:
@@ -75,12 +76,13 @@ def calibrate(
     target : a deterministic to look at beside the latents, "in" unless given; no model needs one
     simulations : how many; unless given 20,000 where posteriors are enumerated, otherwise 1,000
     posterior : what is to be calibrated: a function from released arrays (simulation, ...) to the law of each variable,
-        as (values, pmf) or as independent draws; see `Enumerated`, `Sampled`, `posterior_of`. Unless given, the model's
-        own: enumerated where its latents are discrete, otherwise 100 draws of each with nutpie
+        as (values, pmf) or as independent draws; see `Enumerated`, `posterior_of`. Unless given, the model's own:
+        enumerated where its latents are discrete, otherwise 400 draws of each
     support : values of discrete latents without a finite support of their own, as in `enumerate_posterior`
     released : names of the released variables; those called noisy, sibling_sum or siblings unless given
     likelihood : whether to look at log p(y | variable) too; the model is then enumerated, whatever `posterior` is, and
         must have discrete latents only (with continuous ones this is left out)
+    sampling : lengths, where posteriors are drawn
     rng : seed
     progress : show a bar on long work
 
@@ -108,11 +110,11 @@ def calibrate(
     if simulations is None:
         simulations = _SIMULATIONS if listed else _FITTED
     simulations = int(check_whole("simulations", simulations, minimum=1))
-    engine = "given" if posterior is not None else "enumeration" if discrete else "nutpie"
-    if engine == "nutpie":
-        posterior = Sampled.of(model, support, given, variables=names, rng=seeds.spawn(1)[0])
+    engine = "given" if posterior is not None else "enumeration" if discrete else "importance"
+    if engine == "importance":
+        posterior = fitted(model, names, support, given, seeds.spawn(1)[0], sampling)
     prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
-    block = _FITS if isinstance(posterior, Sampled) else blocks.BLOCK
+    block = _FITS if engine == "importance" else blocks.BLOCK
     sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
     work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
     parts, shares = [], []

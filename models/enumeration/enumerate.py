@@ -245,10 +245,14 @@ class Grid:
 
     def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
         """States start..stop-1: one array (states, 1, *shape) per latent."""
-        indices = iter(np.unravel_index(np.arange(start, stop), self.lengths) if self.lengths else ())
+        return [state[:, None] for state in self.at(np.arange(start, stop))]
+
+    def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The states at these places in the list of all: one array (place, *shape) per latent."""
+        indices = iter(np.unravel_index(places, self.lengths) if self.lengths else ())
         columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
         shapes = self.shapes.values()
-        return [np.stack(c, axis=-1).reshape(-1, 1, *shape) for c, shape in zip(columns, shapes, strict=True)]
+        return [np.stack(c, axis=-1).reshape(-1, *shape) for c, shape in zip(columns, shapes, strict=True)]
 
     def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""

@@ -1,4 +1,4 @@
-"""What enumeration, the Gibbs step and marginalisation ask of a PyMC model: its latents and its density in batches."""
+"""what enumeration, weighed draws and NUTS ask of a PyMC model: its latents and its density in batches."""
 
 from __future__ import annotations
 

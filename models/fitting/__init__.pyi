@@ -1,11 +1,7 @@
-from .batched_sampler import batched_gibbs as batched_gibbs
 from .exact_gibbs import ExactGibbs as ExactGibbs
 from .exact_gibbs import published_gibbs_law as published_gibbs_law
 from .fit_release import fit as fit
-from .fit_releases import refit as refit
-from .gibbs_fits import refit_by_gibbs as refit_by_gibbs
+from .fitter import Fitter as Fitter
 from .histogram_gibbs import HistogramGibbs as HistogramGibbs
+from .many_fits import fit_many as fit_many
 from .margin_gibbs import MarginGibbs as MarginGibbs
-from .marginalised import Marginalised as Marginalised
-from .marginalised import Settings as Settings
-from .weighed_fits import weigh_releases as weigh_releases

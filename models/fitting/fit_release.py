@@ -1,13 +1,13 @@
 """One release of one model, for ArviZ: draws before and after, diagnostics, and the terms that power-scaling needs.
 
-Where all latents are discrete the draws are independent ones from the enumerated joint posterior, so that diagnostics
-are perfect; otherwise the discrete latents are summed out, the continuous ones sampled, and the discrete drawn back.
+Where all latents are discrete the draws are independent ones from their joint posterior, so that diagnostics are
+perfect; otherwise the discrete latents are summed out, the continuous ones sampled, and the discrete drawn back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,36 +15,25 @@ import pytensor
 import pytensor.tensor as pt
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from pymc.vartypes import discrete_types
 from pytensor.tensor.variable import TensorVariable
 
-from adversary._core import blocks, check_whole
+from adversary._core import Sampling, blocks
 from adversary.models.enumeration import (
     NUMPY_MODE,
     Conditioned,
-    Grid,
-    Marginal,
     Slot,
-    batched,
     condition,
     derived,
     summed,
-    support_of,
     target_of,
     vectorized,
     wanted_names,
 )
 
-from .fit_records import labelled
-from .fit_releases import fit_twice
-from .marginalised import Marginalised, Settings
-from .prior_draws import Priors
+from .fitter import Fit, Fitter
+from .many_fits import labelled
 
 Arrays = dict[str, NDArray[Any]]
-Seeds = list[np.random.SeedSequence]
-
-LARGEST_JOINT = 5_000_000
-"""Joint states from which independent draws are taken."""
 
 TIED = 1e-9
 _CHAIN_DRAW = ("chain", "draw")
@@ -56,9 +45,7 @@ def fit(
     target: str | None = None,
     *,
     variables: Sequence[str] | None = None,
-    draws: int = 1000,
-    tune: int = 500,
-    chains: int = 4,
+    sampling: Sampling | None = None,
     support: Mapping[str, ArrayLike] | None = None,
     rng: Any = None,
     progress: bool = True,
@@ -71,17 +58,17 @@ def fit(
     observed : one release, by the names of the model's variables: see `adversary.observed`
     target : binary latent or Deterministic; "in" unless given, where the model has it. It needs none
     variables : names of latents and deterministics to draw; every latent unless given
-    draws, tune, chains : draws kept of each chain, steps to tune it, and independent chains
+    sampling : number and length of the chains
     support : values of latents without a finite support of their own
     rng : seed
     progress : show nutpie's bar
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (`variables`), `sample_stats` (diverging, lp, and `probability` =
-    P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
+    DataTree with groups `posterior` and `prior` (`variables`), `sample_stats` (diverging, energy, lp, and `probability`
+    = P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
     (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior` = P(target = 1 |
-    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences`, `k_hat` (see `Refits`) and `status`.
+    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences`, `k_hat` (see `Fit`) and `status`.
     Without a target what would be said of it is left out. A fit that fails is run once more, four times as long; one
     that fails again is "unreliable" and has no `posterior`. What is called prior is given the side data observed in the
     model.
@@ -98,33 +85,55 @@ def fit(
     >>> with pm.Model() as model:
     ...     present = pm.Bernoulli("in", np.float64(0.5))
     ...     noisy = pm.Normal("noisy", present, np.float64(2.0))
-    >>> float(fit(model, {"noisy": 1.5}, draws=10, rng=1)["exact"]["posterior"].round(4))
+    >>> float(fit(model, {"noisy": 1.5}, rng=1)["exact"]["posterior"].round(4))
     0.5622
     """
-    lengths = ("chains", chains), ("tune", tune), ("draws", draws)
-    settings = Settings(*(int(check_whole(name, value, minimum=1)) for name, value in lengths))
-    seeds = blocks.seed_sequence(rng).spawn(3)
+    sampling = sampling or Sampling()
+    prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
     unknown = [rv for rv in model.free_RVs if rv.name not in observed]
     target, names = target_of(model, target), wanted_names(model, observed, variables or [rv.name for rv in unknown])
-    smooth = any(rv.dtype not in discrete_types for rv in unknown)
-    if smooth:
-        found = _sampled(model, observed, target, support or {}, settings, seeds, progress)
-    else:
-        found = _enumerated(model, observed, target, support or {}, settings, seeds)
+    fitter = Fitter.of(model, tuple(observed), target, support, (), prior_seed, sampling, "always")
+    given, row = condition(model, tuple(observed), continuous=True), _row(fitter.prior.terms.slots, observed)
+    (one,) = fitter.fits({name: value[None] for name, value in row.items()}, [fit_seed], sampling.draws, progress)
+    if not fitter.prior.values and not one.passed:
+        raise ValueError(f"the release has probability zero, or no density, in every state of the latents: {row}")
+    prior = fitter.prior.prior_draws(sampling.chains * sampling.draws, np.random.default_rng(draw_seed))
+    sizes = (sampling.chains, sampling.draws)
+    prior = {name: value.reshape(*sizes, *value.shape[1:]) for name, value in prior.items()}
+    values = dict(zip(fitter.prior.terms.given.continuous, one.values, strict=True))
+    told = {"diverging": np.zeros(sizes, dtype=bool)}
+    if one.trace is not None:
+        told = {"diverging": one.trace.diverging, "energy": one.trace.energy}
+    if target is not None:
+        told["probability"] = one.chance
+    found = _Found(given, row, one.latents, values, told, prior)
+    before = None if target is None else fitter.prior.before()[0]
     log_prior, log_likelihood = found.terms()
-    lp = sum(log_prior.values()) + sum(log_likelihood.values())
+    lp = sum(term.reshape(*sizes, -1).sum(axis=-1) for term in (*log_prior.values(), *log_likelihood.values()))
     groups = {
         "posterior": labelled(found.given, found.chosen(found.latents, names), _CHAIN_DRAW),
         "prior": labelled(found.given, found.chosen(found.prior, names), _CHAIN_DRAW),
-        "sample_stats": xr.Dataset({n: (_CHAIN_DRAW, v) for n, v in {**found.told, "lp": lp}.items()}),
-        "log_prior": _untied(log_prior),
-        "log_likelihood": _untied(log_likelihood),
-        "observed_data": labelled(found.given, found.row, ()),
-        "estimate" if smooth else "exact": xr.Dataset(found.summary),
+        "sample_stats": xr.Dataset({n: (_CHAIN_DRAW, v) for n, v in {**told, "lp": lp}.items()}),
+        "log_prior": _untied(given, log_prior),
+        "log_likelihood": _untied(given, log_likelihood),
+        "observed_data": labelled(given, row, ()),
+        "estimate" if fitter.prior.values else "exact": _summary(one, before, bool(fitter.prior.values)),
     }
-    axes = {"chain": np.arange(settings.chains), "draw": np.arange(settings.draws)}
+    axes = {"chain": np.arange(sizes[0]), "draw": np.arange(sizes[1])}
     groups = {name: group.assign_coords(axes) if "chain" in group.dims else group for name, group in groups.items()}
     return xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+
+
+def _summary(one: Fit, before: float | None, sampled: bool) -> xr.Dataset:
+    """What is said of the target, and of the draws where there are any."""
+    found: dict[str, Any] = {}
+    if before is not None:
+        found = {"posterior": one.posterior if one.passed else np.nan, "prior": before}
+        found |= {"mcse": one.mcse} if sampled else {}
+    if sampled:
+        found |= {name: getattr(one, name) for name in ("r_hat", "ess", "divergences", "k_hat")}
+        found["status"] = "ok" if one.passed else "unreliable"
+    return xr.Dataset({name: value for name, value in found.items() if value == value or name == "posterior"})
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,6 @@ class _Found:
     values: Arrays
     told: Arrays
     prior: Arrays
-    summary: Mapping[str, Any]
 
     def chosen(self, draws: Arrays, names: Sequence[str]) -> Arrays:
         """Latents and deterministics of these names, from draws (chain, draw, *shape) of every latent."""
@@ -150,14 +158,15 @@ class _Found:
         return {name: (draws | worked_out)[name] for name in names}
 
     def terms(self) -> tuple[Arrays, Arrays]:
-        """Log densities at every draw (chain, draw): of latents and potentials, and of what was observed."""
+        """Log densities at every draw: of latents and potentials (chain, draw), and of every element of what was
+        observed (chain, draw, *shape)."""
         model, given = self.given.model, self.given
         values = model.replace_rvs_by_values(model.potentials)
         told = [p for p, v in zip(model.potentials, values, strict=True) if given.uses_release(v)]
         untold = [p for p in model.potentials if p not in told]
-        return self._at_draws([*model.free_RVs, *untold]), self._at_draws([*model.observed_RVs, *told])
+        return self._at_draws([*model.free_RVs, *untold], True), self._at_draws([*model.observed_RVs, *told], False)
 
-    def _at_draws(self, variables: Sequence[TensorVariable]) -> Arrays:
+    def _at_draws(self, variables: Sequence[TensorVariable], in_all: bool) -> Arrays:
         if not variables:
             return {}
         given, shape = self.given, self.told["diverging"].shape
@@ -168,82 +177,13 @@ class _Found:
         for name, variable in given.released.items():
             inputs[variable] = np.asarray(self.row[name], variable.dtype)[None]
             places[variable] = pt.tensor(dtype=variable.dtype, shape=inputs[variable].shape)
-        graphs = [summed(given.model.logp(vars=[one], sum=False, jacobian=False)) for one in variables]
+        graphs = [given.model.logp(vars=[one], sum=False, jacobian=False)[0] for one in variables]
+        graphs = [summed([graph]) for graph in graphs] if in_all else graphs
         outputs = vectorized(graphs, places)
         evaluate = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
-        size = shape[0] * shape[1]
-        terms = [np.broadcast_to(np.ravel(term), (size,)).reshape(shape) for term in evaluate(*inputs.values())]
+        size, found = shape[0] * shape[1], evaluate(*inputs.values())
+        terms = [np.broadcast_to(one, (size, *one.shape[1:])).reshape(*shape, *one.shape[1:]) for one in found]
         return {one.name: term for one, term in zip(variables, terms, strict=True)}
-
-
-def _sampled(
-    model: Any,
-    observed: Mapping[str, ArrayLike],
-    target: str | None,
-    support: Mapping[str, ArrayLike],
-    settings: Settings,
-    seeds: Seeds,
-    progress: bool,
-) -> _Found:
-    """Draws of a model with continuous latents."""
-    fitter = Marginalised.of(model, tuple(observed), target, support, seeds[0])
-    given, priors, row = fitter.conditioned, fitter.priors, _row(fitter.slots, observed)
-    table = fitter.tables({name: value[None] for name, value in row.items()})[..., 0]
-    found = fit_twice(fitter, table, row, settings, seeds[1], progress)
-    sizes = (settings.chains, settings.draws)
-    points = priors.split(found["points"].reshape(-1, priors.size))
-    values = {name: one.reshape(*sizes, *one.shape[1:]) for name, one in zip(given.continuous, points, strict=True)}
-    passed = bool(found["passed"])
-    summary = {name: found[name] for name in ("mcse", "r_hat", "ess", "divergences", "k_hat")}
-    told = {"diverging": found["diverging"] == 1}
-    if target is None:
-        del summary["mcse"]
-    else:
-        summary |= {
-            "posterior": found["posterior"] if passed else np.nan,
-            "prior": priors.chance(given, fitter.states, fitter.one)[0],
-        }
-        told["probability"] = found["probability"]
-    summary["status"] = "ok" if passed else "unreliable"
-    latents = {name: found[name] for name in priors.latents}
-    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
-    return _Found(given, row, latents, values, told, prior, summary)
-
-
-def _enumerated(
-    model: Any,
-    observed: Mapping[str, ArrayLike],
-    target: str | None,
-    support: Mapping[str, ArrayLike],
-    settings: Settings,
-    seeds: Seeds,
-) -> _Found:
-    """Independent draws from the joint posterior of a model with discrete latents alone."""
-    given = condition(model, tuple(observed))
-    grid = Grid.over({n: support_of(given.model[n], support, given.moving) for n in given.latents}, LARGEST_JOINT)
-    row = _row([Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()], observed)
-    density, extra = batched(given, [given.log_joint()]), [value[None, None] for value in row.values()]
-    parts = [np.broadcast_to(density(*grid.states(a, b), *extra)[0], (b - a, 1))[:, 0] for a, b in grid.blocks]
-    log_p = np.concatenate(parts)
-    if not np.isfinite(log_p.max()):
-        raise ValueError(f"the release has probability zero, or no density, in every state of the latents: {row}")
-    weights = np.exp(log_p - log_p.max())
-    sizes, generator = (settings.chains, settings.draws), np.random.default_rng(seeds[1])
-    place = generator.choice(grid.size, sizes[0] * sizes[1], p=weights / weights.sum())
-    shapes = zip(given.latents, grid.axes.values(), grid.shapes.values(), strict=True)
-    indices = iter(np.unravel_index(place, grid.lengths))
-    latents = {n: np.stack([v[next(indices)] for v in axes], -1).reshape(*sizes, *shape) for n, axes, shape in shapes}
-    priors = Priors.of(given, seeds[0])
-    summary: dict[str, float] = {}
-    told = {"diverging": np.zeros(sizes, dtype=bool)}
-    if target is not None:
-        marginal = Marginal.over(grid, target, given)
-        one = (marginal.values[marginal.index] == 1).all(axis=1)
-        summary["posterior"] = float(weights[one].sum() / weights.sum())
-        summary["prior"] = priors.chance(given, grid.states(0, grid.size), one)[0]
-        told["probability"] = np.full(sizes, summary["posterior"])
-    prior = priors.drawn(priors.weights(given), sizes, np.random.default_rng(seeds[2]))
-    return _Found(given, row, latents, {}, told, prior, summary)
 
 
 def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
@@ -257,8 +197,9 @@ def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
     return row
 
 
-def _untied(terms: Arrays) -> xr.Dataset:
-    """Terms as a Dataset, spread by a billionth of a nat: ArviZ's power-scaling refuses tails of equal values, which
-    the terms of discrete latents always have."""
+def _untied(given: Conditioned, terms: Arrays) -> xr.Dataset:
+    """Labelled terms, spread by a billionth of a nat: ArviZ's power-scaling refuses tails of equal values, which the
+    terms of discrete latents always have."""
     rng = np.random.default_rng(0)
-    return xr.Dataset({n: (_CHAIN_DRAW, term + rng.uniform(-TIED, TIED, term.shape)) for n, term in terms.items()})
+    spread = {n: term + rng.uniform(-TIED, TIED, term.shape) for n, term in terms.items()}
+    return labelled(replace(given, latents={}), spread, _CHAIN_DRAW) if spread else xr.Dataset()

@@ -20,14 +20,25 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import NUMPY_MODE, Conditioned, Grid, Slot, summed, support_of, vectorized
+from adversary.models.enumeration import (
+    NUMPY_MODE,
+    Conditioned,
+    Grid,
+    Slot,
+    summed,
+    support_of,
+    vectorized,
+)
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 Compiled = Callable[..., list[NDArray[Any]]]
 
 LARGEST_STATES = 200_000
-"""Joint states of the discrete latents beyond which the largest latent is drawn and no longer summed out."""
+"""Joint states of the discrete latents beyond which, in a model with continuous ones, the largest latent is drawn and
+no longer summed out."""
+LARGEST_JOINT = 2_000_000
+"""The same in a model whose latents are all discrete."""
 LARGEST_MET = 20_000
 """The same for states that are looked at for every draw."""
 _CELLS_AT_ONCE = 2**21
@@ -48,6 +59,7 @@ class Terms:
     one : compiled; whether the target is 1: (draw or 1, state or met)
     one_reads_draws : whether the target reads a drawn latent
     back : compiled; drawn latents on their own scale from their values and the states of the others
+    smooth : terms that a drawn latent enters: of the joint density, and of what is known without the release
     """
 
     given: Conditioned
@@ -59,19 +71,21 @@ class Terms:
     one: Compiled
     one_reads_draws: bool
     back: Compiled
+    smooth: tuple[list[TensorVariable], list[TensorVariable]]
 
     @classmethod
     def of(
-        cls, given: Conditioned, target: str, support: Mapping[str, ArrayLike], settled: Sequence[str] = ()
+        cls, given: Conditioned, target: str | None, support: Mapping[str, ArrayLike], settled: Sequence[str] = ()
     ) -> Terms:
-        """Compile; `settled` are releases that already count as known before the others."""
-        graph = target_graph(given, target)
+        """Compile; `settled` are releases that already count as known before the others. Without a target none is 1."""
+        graph = pt.constant(np.int64(0)) if target is None else target_graph(given, target)
         terms = {names: [*given.own_terms(), *given.given_terms(names)] for names in ((), tuple(settled))}
         joint = list(given.model.logp(sum=False))
         terms[tuple(given.released)] = joint
         given = _parted(given, [*joint, graph], graph, support)
         drawn = set(given.continuous.values())
         entered = [term for term in [*joint, graph] if not drawn.isdisjoint(ancestors([term]))]
+        smooth = tuple([t for t in some if not drawn.isdisjoint(ancestors([t]))] for some in (joint, terms[()]))
         reached = set(ancestors(entered)) if entered else set()
         order = sorted(given.latents, key=lambda name: given.latents[name] not in reached)
         given = replace(given, latents={name: given.latents[name] for name in order})
@@ -91,16 +105,28 @@ class Terms:
             _target(given, graph, few if reads else every),
             reads,
             _back(given),
+            (smooth[0], smooth[1]),
         )
+
+    @property
+    def states_met(self) -> list[NDArray[Any]]:
+        """Values of the summed latents in every state that is met, (met, *shape) each."""
+        return [s[:: self.grid.size // self.met, 0] for s in self.grid.states(0, self.grid.size)]
+
+    def log_table(self, row: Mapping[str, NDArray[Any]]) -> Floats:
+        """Log of the sum over what no drawn latent meets, of the terms that none enters, of one release: (met,)."""
+        group = self.groups[tuple(row)]
+        table = group.table([row[name][None, None] for name in group.names], self.grid.size)
+        return np.asarray(logsumexp(table.reshape(self.met, -1), axis=1))
 
     def base(self, draws: Sequence[NDArray[Any]]) -> Floats:
         """Log prior density of every draw, its summed latents summed out: (draw,)."""
         table = self.own.table([], self.grid.size).reshape(self.met, -1)
-        own = self.own.at(draws, len(draws[0]) if draws else 1, self.met)[..., 0]
+        own = self.own.pure(draws, len(draws[0]) if draws else 1, self.met)
         return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
 
     def latents(
-        self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], rng: np.random.Generator
+        self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], rng: np.random.Generator, size: int
     ) -> Arrays:
         """Every latent on its own scale, given one release: those drawn, and draws of the others given them.
 
@@ -109,14 +135,18 @@ class Terms:
         draws : values (draw, *shape) of the drawn latents
         row : one release by name, (*shape)
         rng : generator
+        size : number of draws
         """
-        group, size = self.groups[tuple(row)], len(draws[0]) if draws else 1
+        group = self.groups[tuple(row)]
         data = [row[name][None, None] for name in group.names]
         table = group.table(data, self.grid.size).reshape(self.met, -1)
         met = group.at(draws, size, self.met, data)[..., 0] + logsumexp(table, axis=1)
         first = _one_of_each(met, rng)
-        place = first * table.shape[1] + _one_of_each(table[first], rng)
-        states = [s[place, 0] for s in self.grid.states(0, self.grid.size)]
+        place = first * table.shape[1]
+        for state in np.unique(first):
+            which = np.flatnonzero(first == state)
+            place[which] += _several(table[state], which.size, rng)
+        states = self.grid.at(place)
         values = [s.astype(v.dtype) for s, v in zip(states, self.given.latents.values(), strict=True)]
         found = self.back(*draws, *values)
         drawn = dict(zip(self.given.continuous, found, strict=True))
@@ -132,13 +162,16 @@ class Terms:
             return np.broadcast_to(values == 1, (size, self.met))[..., None]
         return np.broadcast_to(values == 1, (1, self.grid.size)).reshape(1, self.met, -1)
 
-    def hypotheses(self, draws: Sequence[NDArray[Any]], released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+    def hypotheses(
+        self, draws: Sequence[NDArray[Any]], released: Mapping[str, NDArray[Any]], pure: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
 
         Parameters
         ----------
         draws : values (draw, *shape) of the drawn latents
         released : arrays (release, *shape): of all releases, of those settled, or none, for what is held before
+        pure : what `Group.pure` of these releases' group says of the draws, if that is known
         """
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
@@ -156,7 +189,8 @@ class Terms:
         width = max(1, _CELLS_AT_ONCE // self.met // (releases if group.mixed else 1))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
-            at = group.at([d[window] for d in draws], window.stop - start, self.met, data)
+            some = None if pure is None else pure[window]
+            at = group.at([d[window] for d in draws], window.stop - start, self.met, data, some)
             for out, (states, where) in zip(found, parts, strict=True):
                 kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
                 out[window] = _summed_over_states(kept, states)
@@ -172,8 +206,10 @@ class Group:
 
     names: tuple[str, ...]
     mixed: bool
-    _drawn: Compiled
+    _pure: Compiled
+    _mixed: Compiled
     _plain: Compiled
+    _widest: int
 
     @classmethod
     def of(
@@ -194,22 +230,44 @@ class Group:
         data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
         held = {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
         graphs = vectorized([summed(pure), summed(mixed)], {**held, **places, **data})
+        widest = max(
+            (int(rv.size.eval()) for rv in given.model.observed_RVs if rv.name not in given.released), default=1
+        )
         full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
         rows = {v: _tensor(v, (1, None)) for v in data}
         (flat,) = vectorized([summed(plain)], {**full, **rows})
         return cls(
             names,
             bool(mixed),
-            _function([*places.values(), *data.values()], graphs),
+            _function(list(places.values()), graphs[:1]),
+            _function([*places.values(), *data.values()], graphs[1:]),
             _function(list(rows.values()), [flat]),
+            widest,
         )
 
-    def at(self, draws: Sequence[NDArray[Any]], size: int, met: int, data: Sequence[NDArray[Any]] = ()) -> Floats:
+    def pure(self, draws: Sequence[NDArray[Any]], size: int, met: int) -> Floats:
+        """Terms that a drawn latent enters and no release: (draw, met)."""
+        found = np.empty((size, met))
+        width = max(1, _CELLS_AT_ONCE // (met * self._widest))
+        for start in range(0, size, width):
+            (part,) = self._pure(*(d[start : start + width, None, None] for d in draws))
+            found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
+        return _defined(found)
+
+    def at(
+        self,
+        draws: Sequence[NDArray[Any]],
+        size: int,
+        met: int,
+        data: Sequence[NDArray[Any]] = (),
+        pure: Floats | None = None,
+    ) -> Floats:
         """Terms that a drawn latent enters: (draw, met, release or 1)."""
-        pure, mixed = self._drawn(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
-        found = pure + mixed
-        releases = found.shape[2] if found.ndim == 3 else 1
-        return _defined(np.broadcast_to(found, (size, met, releases)))
+        found = (self.pure(draws, size, met) if pure is None else pure)[..., None]
+        if not self.mixed:
+            return found
+        (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
+        return _defined(found + mixed)
 
     def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
         """All other terms: (state, release)."""
@@ -248,13 +306,14 @@ def _parted(
     order = sorted(sizes, key=lambda name: (given.latents[name] in read, -sizes[name]))
     order.sort(key=lambda name: np.isfinite(sizes[name]))
     drawn: list[str] = []
+    largest = LARGEST_STATES if given.continuous else LARGEST_JOINT
     for name in order:
         kept = [other for other in sizes if other not in drawn]
         values = {*given.continuous.values(), *(given.latents[other] for other in drawn)}
         entered = [graph for graph in graphs if not values.isdisjoint(ancestors([graph]))]
         reached = set(ancestors(entered)) if entered else set()
         met = float(np.prod([sizes[other] for other in kept if given.latents[other] in reached]))
-        if float(np.prod([sizes[other] for other in kept])) <= LARGEST_STATES and met <= LARGEST_MET:
+        if float(np.prod([sizes[other] for other in kept])) <= largest and met <= LARGEST_MET:
             break
         drawn.append(name)
     latents = {name: value for name, value in given.latents.items() if name not in drawn}
@@ -298,6 +357,13 @@ def _one_of_each(log_weights: Floats, rng: np.random.Generator) -> NDArray[np.in
     cumulative = np.cumsum(np.exp(log_weights - log_weights.max(axis=1, keepdims=True)), axis=1)
     threshold = rng.random(len(cumulative)) * cumulative[:, -1]
     return np.asarray((cumulative <= threshold[:, None]).sum(axis=1), dtype=np.int64)
+
+
+def _several(log_weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many indices from one list of unnormalised log weights."""
+    cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
+    place = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+    return np.asarray(place, dtype=np.int64)
 
 
 _UNDERFLOW = np.log(1e-290)

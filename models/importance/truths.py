@@ -80,6 +80,32 @@ def releases_under(
     return {name: every[f"released {name}"][place] for name in released}
 
 
+def releases_given(
+    model: pm.Model, latents: Mapping[str, NDArray[Any]], released: Sequence[str], size: int, rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Releases of draws of all latents, each of a draw taken at random.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    latents : draws (draw, *shape) of every latent, by name
+    released : names of the released variables
+    size : number of releases
+    rng : generator
+
+    Returns
+    -------
+    dict of released variable to array (release, *shape).
+    """
+    place = pm.DiscreteUniform.dist(np.int64(0), np.int64(len(next(iter(latents.values()))) - 1))
+    held = {
+        model[name]: pt.constant(value.astype(model[name].dtype), dtype=model[name].dtype)[place]
+        for name, value in latents.items()
+    }
+    graphs = _replaced({name: model[name] for name in released}, held)
+    return PriorPredictive.of(model, (), graphs).draw(size, rng)[0]
+
+
 def _named(
     model: pm.Model, truth: Mapping[str, Any], released: Sequence[str]
 ) -> tuple[dict[str, TensorVariable], dict[str, NDArray[Any]]]:

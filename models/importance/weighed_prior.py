@@ -13,7 +13,8 @@ draws explain releases of their own. Before that, draws of a proposal nearer to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from adversary.models.enumeration import Conditioned, condition
 from .refinement import LARGEST_DIMENSION, refined
 from .smoothing import Hypotheses
 from .terms import Terms
+from .truths import releases_given
 from .worlds import PriorPredictive
 
 Floats = NDArray[np.float64]
@@ -37,8 +39,10 @@ FEWEST = 200
 """Effective number of these draws below which what is known beside the release leaves too few of them."""
 _REFERENCE = 512
 """Releases drawn from the prior, to see how well draws explain releases of their own."""
-_RARE = 2  # so many of these releases may be explained worse
-_SLACK = 3.0  # nats by which a release may be explained worse than any of those
+_RARE = 2  # so many of these releases may be explained worse than all others
+_SLACK = 7.0
+"""Nats by which a release may be explained worse than that: of noise whose tails fall with the square or slower one
+release in 512 / 3 exp(7) or more, about 190,000, is."""
 _CELLS_AT_ONCE = 2**22
 _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
@@ -84,21 +88,21 @@ class WeighedPrior:
     values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
     latents : fewer draws of every latent on its own scale
     log_base : log prior density of the draws
-    fit : log weight of the best draw, for a release drawn from the prior that is explained worse than most
+    reference : releases drawn from the prior, (release, *shape), to see how well draws explain releases of their own
     """
 
     terms: Terms
     values: tuple[NDArray[Any], ...]
     latents: Arrays
     log_base: Floats
-    fit: float
+    reference: Arrays
 
     @classmethod
     def of(
         cls,
         model: pm.Model,
         observed: Sequence[str],
-        target: str = "in",
+        target: str | None = "in",
         support: Mapping[str, ArrayLike] | None = None,
         settled: Sequence[str] = (),
         rng: Any = None,
@@ -115,8 +119,31 @@ class WeighedPrior:
         draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
         latents, values, releases = _drawn(model, terms.given, observed, draws, blocks.seed_sequence(rng))
         log_base = terms.base(values)
-        prior = cls(terms, values, latents, log_base, -np.inf)
-        return cls(terms, values, latents, log_base, prior._fit_of(releases))
+        return cls(terms, values, latents, log_base, releases)
+
+    @property
+    def enough_of_what_is_known(self) -> bool:
+        """Whether the side data leave enough of the draws, as the first of these tell."""
+        few = min(_FEWEST_DRAWS, len(self.log_base))
+        known = np.logaddexp(*self.terms.hypotheses([value[:few] for value in self.values], {}))[:, 0]
+        weights = np.exp(known - self.log_base[:few] - (known - self.log_base[:few]).max())
+        return bool(weights.sum() ** 2 / (weights**2).sum() * len(self.log_base) >= 2 * FEWEST * few)
+
+    def given(self, model: pm.Model, values: Sequence[NDArray[Any]], rng: np.random.Generator) -> WeighedPrior:
+        """The same model with draws of its latents given what is known beside the release.
+
+        Parameters
+        ----------
+        model : the model with its release left free
+        values : independent such draws (draw, *shape) of the drawn latents
+        rng : generator
+        """
+        size = len(values[0])
+        base = np.logaddexp(*self.terms.hypotheses(values, {}))[:, 0]
+        latents = self.latents_at([value[:_REFERENCE] for value in values], {}, rng, min(size, _REFERENCE))
+        reference = releases_given(model, latents, list(self.reference), _REFERENCE, rng)
+        reference = {name: value.astype(self.reference[name].dtype) for name, value in reference.items()}
+        return replace(self, values=tuple(values), latents=latents, log_base=base, reference=reference)
 
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
         """P(target = 1) before the release, given those settled, and its Monte Carlo standard error."""
@@ -141,12 +168,12 @@ class WeighedPrior:
         Parameters
         ----------
         observed : arrays (release, *shape) by name
-        rng : seed of the better proposals
+        rng : seed of the better proposals, or a sequence of one for every release
         refine : whether to look for these
         """
         released = self.batched(observed)
         size = next(iter(released.values())).shape[0]
-        seeds = blocks.seed_sequence(rng).spawn(size)
+        seeds = rng if isinstance(rng, Sequence) else blocks.seed_sequence(rng).spawn(size)
         for start in range(0, size, self.width):
             window = slice(start, min(start + self.width, size))
             parts = self._log_weights({name: value[window] for name, value in released.items()})
@@ -162,21 +189,25 @@ class WeighedPrior:
                 yield found
 
     @property
+    def is_smooth(self) -> bool:
+        """Whether something is drawn, and all of it continuous."""
+        return bool(self.values) and all(value.dtype.kind == "f" for value in self.values)
+
+    @property
     def _may_be_refined(self) -> bool:
         """Whether all that is drawn is continuous, and not too much."""
-        smooth = all(value.dtype.kind == "f" for value in self.values)
-        return smooth and bool(self.values) and self._points(self.values).shape[1] <= LARGEST_DIMENSION
+        return self.is_smooth and self.points(self.values).shape[1] <= LARGEST_DIMENSION
 
     def _refined(self, row: Arrays, log_weights: Floats, rng: np.random.Generator) -> Sample:
         """Draws of a mixture around those of the prior that are near to one release."""
         released = {name: value[None] for name, value in row.items()}
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats]:
-            values = self._split(points)
+            values = self.split(points)
             present, out = self.terms.hypotheses(values, released)
             return present[:, 0], out[:, 0], self.terms.base(values)
 
-        every = self._points(self.values)
+        every = self.points(self.values)
         points, present, out, likelihood = refined(
             every,
             log_weights,
@@ -188,52 +219,85 @@ class WeighedPrior:
         )
         answer = Hypotheses.of(present, out)
         fit = float(likelihood[answer.weights > 0].max(initial=-np.inf) - self.fit)
-        return Sample(self._split(points), answer, fit)
+        return Sample(self.split(points), answer, fit)
 
-    def _points(self, values: Sequence[NDArray[Any]]) -> Floats:
+    def points(self, values: Sequence[NDArray[Any]]) -> Floats:
+        """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
         return np.concatenate([value.reshape(len(value), -1) for value in values], axis=1)
 
-    def _split(self, points: Floats) -> list[NDArray[Any]]:
+    def split(self, points: Floats) -> list[NDArray[Any]]:
         """Points (draw, cell) as values (draw, *shape) of each drawn latent."""
         sizes = [int(np.prod(value.shape[1:])) for value in self.values]
         parts = np.split(points, np.cumsum(sizes)[:-1], axis=1)
         return [part.reshape(-1, *value.shape[1:]) for part, value in zip(parts, self.values, strict=True)]
 
-    def draws_of(self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator) -> Arrays:
-        """So many draws of every latent given one release, (draw, *shape), by the weights of a sample."""
+    def draws_of(
+        self, sample: Sample, row: Arrays, size: int, rng: np.random.Generator
+    ) -> tuple[list[NDArray[Any]], Arrays]:
+        """So many draws given one release, by the weights of a sample: values of what is drawn, and every latent on its
+        own scale, (draw, *shape) each."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
-        found = self.terms.latents([value[place] for value in sample.values], row, rng)
+        values = [value[place] for value in sample.values]
+        return values, self.latents_at(values, row, rng, size)
+
+    def latents_at(self, values: Sequence[NDArray[Any]], row: Arrays, rng: np.random.Generator, size: int) -> Arrays:
+        """Every latent on its own scale, (draw, *shape), given values of those drawn and one release."""
+        found = self.terms.latents(values, row, rng, size)
         return {name: found[name] for name in self.latents}
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
         """So many draws of every latent given what is known beside the release, (draw, *shape)."""
         found = self.known()
         if np.ptp(found.weights) < _EVEN:
-            place = np.arange(size) % _REFERENCE
+            place = np.arange(size) % len(next(iter(self.latents.values())))
             return {name: value[place] for name, value in self.latents.items()}
-        return self.draws_of(Sample(self.values, found, np.inf), {}, size, rng)
+        return self.draws_of(Sample(self.values, found, np.inf), {}, size, rng)[1]
 
     def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
         """Releases (release, *shape) as the model's variables hold them, checked."""
         return {slot.name: slot.batch(observed[slot.name])[0][0] for slot in self.terms.slots}
 
+    def at_first_draws(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+        """What the model computes for these releases at a few draws, (draw, release) under each hypothesis."""
+        return self.terms.hypotheses([value[:3] for value in self.values], released)
+
     @property
     def width(self) -> int:
         """Releases weighed at once."""
-        return max(1, _CELLS_AT_ONCE // self.log_base.size)
+        return max(1, _CELLS_AT_ONCE // max(self.log_base.size, self.terms.grid.size))
 
     def _log_weights(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
         """Log weights of the draws under each hypothesis, (draw, release)."""
-        present, out = self.terms.hypotheses(self.values, released)
+        present, out = self.terms.hypotheses(self.values, released, self._pure(tuple(released)))
         return present - self.log_base[:, None], out - self.log_base[:, None]
 
-    def _fit_of(self, releases: Mapping[str, NDArray[Any]]) -> float:
-        """The log weight of the best draw, at its lowest over these releases."""
+    def _pure(self, names: tuple[str, ...]) -> Floats:
+        """What no release enters, at the draws: worked out once."""
+        if names not in self._known_pure:
+            group = self.terms.groups[names]
+            self._known_pure[names] = group.pure(self.values, self.log_base.size, self.terms.met)
+        return self._known_pure[names]
+
+    @cached_property
+    def _known_pure(self) -> dict[tuple[str, ...], Floats]:
+        return {}
+
+    @cached_property
+    def fit(self) -> float:
+        """Log weight of the best draw, for a release drawn from the prior that is explained worse than most.
+
+        Where every draw meets every release anew, of fewer releases and draws.
+        """
+        few = self.terms.groups[tuple(self.reference)].mixed
+        releases = _REFERENCE // 16 if few else _REFERENCE
+        draws = len(self.log_base) // (10 if few else 1)
+        values, base = [value[:draws] for value in self.values], self.log_base[:draws, None]
+        pure = self._pure(tuple(self.reference))[:draws]
         best = []
-        for start in range(0, _REFERENCE, self.width):
-            rows = {name: value[start : start + self.width] for name, value in releases.items()}
-            best.append(np.logaddexp(*self._log_weights(rows)).max(axis=0))
-        return float(np.sort(np.concatenate(best))[_RARE])
+        for start in range(0, releases, self.width):
+            rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
+            best.append((np.logaddexp(*self.terms.hypotheses(values, rows, pure)) - base).max(axis=0))
+        return float(np.sort(np.concatenate(best))[0 if few else _RARE])
 
 
 def _drawn(

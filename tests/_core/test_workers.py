@@ -20,15 +20,15 @@ ON_WORKERS = """
 import sys
 from adversary.analyst.bounded.study import coverage_study
 from adversary._core import dask_address
-from adversary.models.fitting import gibbs_fits
+from adversary.models.fitting import many_fits
 from tests.catalogue import STORIES
 from tests.driver.test_audit import _simulated, audit
 
 
 def audits(address, store):
     # simulated releases in three blocks, and fitted ones in two
-    gibbs_fits.BLOCK = 16
-    for story, how in ((_simulated(), {"draws": 3000}), (STORIES["one block"], {"draws": 40, "engine": "mcmc"})):
+    many_fits.BLOCK = 16
+    for story, how in ((_simulated(), {"draws": 3000}), (STORIES["one block"], {"draws": 40, "engine": "importance"})):
         here = audit(story, rng=5, **how)
         there = audit(story, rng=5, **how, scheduler=address, store=store)
         assert set(here.children) == set(there.children)
@@ -54,8 +54,8 @@ def test_workers_change_nothing_and_what_they_finish_is_gone_on_with_here(tmp_pa
     where = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, str(program), str(store)], env=where, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
-    assert len(list(store.glob("sweeps-*.npy"))) == 2
-    files = sorted(set(store.glob("*.npy")) - set(store.glob("sweeps-*")))
+    assert len(list(store.glob("fits-*.npy"))) == 2
+    files = sorted(set(store.glob("*.npy")) - set(store.glob("fits-*")))
     assert len(files) == 6  # three blocks of releases under each truth
     files[0].unlink()
     here = audit(_simulated(), rng=5, draws=3000)

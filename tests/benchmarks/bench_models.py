@@ -17,8 +17,7 @@ import scipy.stats as st
 
 import adversary as adv
 from adversary.models import noise
-from adversary.models.fitting import fit_releases
-from adversary.models.fitting.marginalised import Marginalised
+from adversary.models.fitting import Fitter
 from tests.benchmarks.stopwatch import median_seconds
 
 RHO = [float(adv.census.DETAILED_RHO[level]) for level in ("block", "block group")]
@@ -88,19 +87,18 @@ def test_a_thousand_releases_of_a_model_with_an_unknown_rate() -> None:
 
 
 def test_where_the_time_of_a_fit_goes() -> None:
-    fitter = Marginalised.of(unknown_rate(), ("noisy[block]", "sibling_sum[block]", "noisy[block group]"), rng=1)
-    data = adv.observed(PLAN.release(TRUTH, 2, 64))
-    table, row = fitter.tables(data)[..., 0], fitter.row(data, 0)
-    points = fitter.sample(table, row, fit_releases.FITS, 1)[0].reshape(-1, 1)
+    names = ("noisy[block]", "sibling_sum[block]", "noisy[block group]")
+    fitter = Fitter.of(unknown_rate(), names, rng=1)
+    data = adv.observed(PLAN.release(TRUTH, 2, 256))
+    seeds = np.random.SeedSequence(1).spawn(256)
+    (sample,) = fitter.prior.weigh({name: value[:1] for name, value in data.items()})
+    row = {name: value[0] for name, value in fitter.prior.batched(data).items()}
     parts = {
-        "tables of 64 releases": lambda: fitter.tables(data),
-        "nutpie": lambda: fitter.sample(table, row, fit_releases.FITS, 1),
-        "probability of the target at its draws": lambda: fitter.chances(points, table, row),
-        "discrete latents at its draws": lambda: fitter.latents(points, table, row, np.random.default_rng(1)),
-        "one fit in all": lambda: fit_releases.fit_once(
-            fitter, table, row, fit_releases.FITS, np.random.SeedSequence(1)
-        ),
+        "256 releases weighed": lambda: list(fitter.prior.weigh(data)),
+        "256 releases weighed, with draws": lambda: fitter.fits(data, seeds, 100),
+        "nutpie, one release": lambda: fitter.sampler.sample(row, fitter.sampling, 1),
+        "one fit by NUTS in all": lambda: fitter.fit_once(sample, row, fitter.sampling, seeds[0], 100),
     }
     print()
     for name, part in parts.items():
-        print(f"   {name}: {1e3 * median_seconds(part, 20):.2f} ms")
+        print(f"   {name}: {1e3 * median_seconds(part, 5):.2f} ms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ import xarray as xr
 import adversary as adv
 from adversary.driver import model_case
 from adversary.models import hierarchical_counts, membership, noise
-from adversary.models.fitting import fit_releases
-from adversary.models.fitting.marginalised import Marginalised
 from tests.catalogue import DG
 
 SCALARS = ("prior", "posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
@@ -207,7 +206,7 @@ def test_simulated_releases_of_a_model_carry_their_error() -> None:
     assert abs(float(tree["risk"]["posterior_mean"]) - exact) < 4 * error
 
 
-@pytest.mark.parametrize("engine", ["enumerate", "mcmc"])
+@pytest.mark.parametrize("engine", ["enumerate", "mcmc", "importance"])
 @pytest.mark.parametrize("dims", [None, "person"])
 def test_a_release_may_be_a_vector_of_length_one(engine: str, dims: str | None) -> None:
     with pm.Model(coords={"person": ["Ann"]}) as model:
@@ -243,7 +242,7 @@ def with_side_data() -> pm.Model:
     return model
 
 
-@pytest.mark.parametrize("engine", ["enumerate", "mcmc"])
+@pytest.mark.parametrize("engine", ["enumerate", "mcmc", "importance"])
 def test_side_data_of_a_model_belong_to_its_prior(engine: str) -> None:
     survey = st.poisson([1, 2]).pmf(4)
     prior = 0.3 * survey[1] / (0.3 * survey[1] + 0.7 * survey[0])
@@ -297,7 +296,7 @@ def test_a_support_that_is_too_short_shows_in_the_risk_group() -> None:
     assert adv.audit(ONE, one_block(), {"block": 1, "in": 1}).attrs["truncation_mass"] == 1e-12
     options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "progress": False}
     swept = adv.audit(ONE, model, {"block": 3, "in": 1}, support={"others": range(3)}, **options)
-    assert float(swept["risk"]["edge_mass"]) == pytest.approx(expected, abs=0.02)
+    assert float(swept["risk"]["edge_mass"]) == pytest.approx(expected, abs=0.05)
     assert swept["risk"]["edge_mass"].attrs["direction"] == "estimate"
 
 
@@ -380,7 +379,7 @@ def test_a_latent_that_follows_the_release_is_refused() -> None:
     with pytest.raises(ValueError, match=message):
         adv.enumerate_posterior(model, {"noisy": 1})
     with pytest.raises(ValueError, match=message):
-        Marginalised.of(model, ("noisy",))
+        adv.audit(ONE, model, {"block": 1, "in": 1}, engine="importance")
     with pytest.raises(ValueError, match=message):  # of any latent, not of the target alone
         adv.enumerate_posterior(model, {"noisy": 1}, target="others")
 
@@ -412,8 +411,6 @@ def test_a_continuous_target_is_weighed_and_not_fitted() -> None:
     seen = np.exp(ONE.levels[0].mechanism.log_prob(tree["release"]["noisy"].values, np.array([1, 0])))
     off = tree["estimate"]["posterior"].values - (seen @ parts) / (seen @ whole)
     assert (np.abs(off) < 4 * tree["estimate"]["mcse"].values).all()
-    with pytest.raises(ValueError, match=r"target high depends on the continuous latent 'rate'.*pm\.Bernoulli"):
-        adv.audit(ONE, model, truth, engine="mcmc", **options)
 
 
 def test_an_impossible_release_is_said_to_be_impossible() -> None:
@@ -430,62 +427,13 @@ def test_an_impossible_release_is_said_to_be_impossible() -> None:
 # Sampling
 
 
-def with_others() -> pm.Model:
+def with_a_rate() -> pm.Model:
+    """Somebody who may be counted, and others whose share is unknown."""
     with pm.Model() as model:
+        share = pm.Beta("share", 2.0, 2.0)
         present = pm.Bernoulli("in", np.float64(0.2))
-        noise.released("noisy", ONE.levels[0].mechanism, present + pm.Binomial("others", 2, np.float64(0.5)))
+        noise.released("noisy", ONE.levels[0].mechanism, present + pm.Binomial("others", 2, share))
     return model
-
-
-def in_two_modes(upper: int) -> pm.Model:
-    """Others are 40 or 2 on average: a step that moves one latent at a time never crosses from one to the other."""
-    with pm.Model() as model:
-        dense = pm.Bernoulli("dense", np.float64(0.3))
-        present = pm.Bernoulli("in", pm.math.switch(dense, 0.5, 0.1))
-        others = pm.Truncated("others", pm.Poisson.dist(pm.math.switch(dense, 40.0, 2.0)), upper=upper)
-        noise.released("noisy", MILD.levels[0].mechanism, present + others)
-    return model
-
-
-MILD = adv.Plan([adv.Level("block", adv.Geometric(0.1))])
-
-
-@pytest.mark.parametrize("listed", [True, False])
-def test_chains_in_several_modes_give_no_number(listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether or not there are few enough states to enumerate: chains start in different parts of the prior."""
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
-    if not listed:
-        monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
-    options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
-    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
-    assert tree["risk"]["status"].item() == "unreliable"
-    assert np.isnan(tree["estimate"]["posterior"]).all()
-
-
-def test_chains_that_all_sit_in_one_mode_are_caught_by_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.models.fitting.batched_sampler import BatchedGibbs
-
-    def all_dense(self: Any, released: Any, size: int, *ignored: Any) -> Any:
-        return {name: np.full(size, {"dense": 1, "in": 0, "others": 40}[name]) for name in self.supports}
-
-    monkeypatch.setattr(BatchedGibbs, "start", all_dense)
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
-    options: dict[str, Any] = {"engine": "mcmc", "draws": 3, "rng": 0, "progress": False}
-    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
-    assert tree["risk"]["status"].item() == "unreliable"
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
-    tree = adv.audit(MILD, in_two_modes(150), {"block": 3, "in": 1}, **options)
-    assert tree["risk"]["status"].item() == "unreliable"  # `dense` never moves
-
-
-def test_a_certainty_that_enumeration_confirms_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "progress": False}
-    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
-    assert tree["risk"]["status"].item() == "ok"
-    assert tree["estimate"]["r_hat"].isnull().all()
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LARGEST_GRID", 0)
-    tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, **options)
-    assert tree["risk"]["status"].item() == "unreliable"
 
 
 @pytest.mark.parametrize("target", ["first", "several"])
@@ -503,22 +451,26 @@ def test_a_deterministic_target_is_sampled_as_it_is_enumerated(target: str) -> N
     assert abs(off) < 4 * float(found["risk"]["mcse"].sel(measure="posterior_mean"))
 
 
-@pytest.mark.slow
-def test_the_gibbs_step_agrees_with_enumeration() -> None:
+@pytest.mark.parametrize("engine", ["mcmc", "importance"])
+def test_with_nothing_left_to_sample_the_answer_is_exact_and_has_draws(engine: str) -> None:
     exact = adv.audit(TWO, two_levels(), TRUTH)
-    tree = adv.audit(TWO, two_levels(), TRUTH, engine="mcmc", rng=1, draws=400, progress=False)
+    tree = adv.audit(TWO, two_levels(), TRUTH, engine=engine, rng=1, draws=400, progress=False)
     risk, error = tree["risk"], tree["risk"]["mcse"]
     assert risk["status"].item() == "ok"
     assert float(risk["prior"]) == pytest.approx(0.3, abs=1e-12)
     for name in ("posterior_mean", "ratio_mean", "prob_correct"):
         assert abs(float(risk[name] - exact["risk"][name])) < 4 * float(error.sel(measure=name))
     assert {"posterior", "prior", "estimate", "release", "risk", "bound", "diagnostics"} == set(tree.children)
+    assert tree["estimate"].attrs["method"] == "all latents summed out"
+    assert (tree["estimate"]["mcse"] < 1e-12).all()
     noisy = tree["release"]["noisy"].values
     assert len(np.unique(np.column_stack([noisy, tree["release"]["sibling_sum"].values[:, 0]]), axis=0)) == len(noisy)
     assert float(tree["release"]["weight"].sum()) == pytest.approx(1.0, abs=1e-12)
+    off = tree["posterior"]["in"].mean(["chain", "draw"]).values - tree["estimate"]["posterior"].values
+    assert np.abs(off).max() < 5 * np.sqrt(0.25 / 400)
 
 
-def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
+def test_small_tables_of_releases_keep_their_exact_weights() -> None:
     tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, engine="mcmc", rng=1, progress=False)
     assert tree["release"]["weight"].attrs["direction"] == "exact"
     assert tree["risk"]["posterior_mean"].attrs["direction"] == "estimate"
@@ -527,18 +479,19 @@ def test_small_tables_of_releases_are_swept_with_their_exact_weights() -> None:
 
 
 def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("adversary._core.diagnosis.SMALLEST_ESS", 1e9)
-    monkeypatch.setattr("adversary.models.fitting.gibbs_fits.LONGER", 1)
-    readers = {"swept": with_others(), "told": adv.Adversary(0.2, beliefs={"block": st.binom(2, 0.5)})}
+    monkeypatch.setattr("adversary.models.importance.smoothing.SMALLEST_ESS", 1e9)
+    readers = {"swept": with_a_rate(), "told": adv.Adversary(0.2, beliefs={"block": st.binom(2, 0.5)})}
     options: dict[str, Any] = {"rng": 1, "progress": False, "guarantee": adv.ZeroConcentratedDP(6.0)}
-    tree = adv.audit(ONE, readers, {"block": 1, "in": 1}, engine="mcmc", **options)
+    monkeypatch.setattr("adversary.models.fitting.fitter.Fitter._to_be_sampled", lambda *arguments: False)
+    monkeypatch.setattr("adversary.models.importance.refinement.STAGES", 1)
+    tree = adv.audit(ONE, readers, {"block": 1, "in": 1}, engine="importance", draws=20, **options)
     risk = tree["risk"].sel(adversary="swept")
     assert risk["status"].item() == "unreliable"
     assert float(risk["unreliable_mass"]) == pytest.approx(1.0)
     for name in SCALARS[1:]:
         assert np.isnan(risk[name])
     assert np.isnan(risk["mcse"].sel(measure="posterior_mean"))
-    assert re.search('share of 1 failed .*engine "enumerate" needs no draws', tree["risk"].attrs["reason"])
+    assert re.search("share of 1 failed .*more draws of the prior", tree["risk"].attrs["reason"])
     estimate = tree["estimate"].sel(adversary="swept")
     assert set(estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(estimate["posterior"]).all()
@@ -549,16 +502,15 @@ def test_failed_fits_leave_the_word_and_no_number(monkeypatch: pytest.MonkeyPatc
 
 
 def test_some_failed_fits_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    from adversary.models.fitting import gibbs_fits
+    from adversary.models.fitting import Fitter
 
-    honest = gibbs_fits._rows
+    honest = Fitter.fits
 
     def first_fails(*arguments: Any) -> Any:
-        rows = honest(*arguments)
-        rows[0, 6] = 0.0
-        return rows
+        found = honest(*arguments)
+        return [replace(found[0], passed=False), *found[1:]]
 
-    monkeypatch.setattr(gibbs_fits, "_rows", first_fails)
+    monkeypatch.setattr(Fitter, "fits", first_fails)
     tree = adv.audit(ONE, one_block(), {"block": 1, "in": 1}, engine="mcmc", rng=1, progress=False)
     assert tree["estimate"]["status"].values.tolist().count("unreliable") == 1
     assert float(tree["risk"]["unreliable_mass"]) == float(tree["release"]["weight"][0])
@@ -578,7 +530,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
         noise.released("noisy[tract]", plan.levels[1].mechanism, present + others)
     twin = adv.Adversary(0.5, 0, {"tract": adv.Others(st.nbinom(3, 0.5))})
     truth = {"block": 1, "tract": 4, "in": 1}
-    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 60, "progress": False, "store": tmp_path}
+    options: dict[str, Any] = {"engine": "mcmc", "rng": 1, "draws": 12, "progress": False, "store": tmp_path}
     tree = adv.audit(plan, model, truth, **options)
     exact = twin.posterior(plan, tree["release"].to_dataset()[["noisy", "sibling_sum"]])
     off = (tree["estimate"]["posterior"].values - exact["posterior"].values) / tree["estimate"]["mcse"].values
@@ -594,7 +546,9 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
     assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
-    assert len(list(tmp_path.glob("*.npy"))) == -(-tree["release"].sizes["release"] // fit_releases.BLOCK)
+    assert len(list(tmp_path.glob("*.npy"))) == 1
+    assert int(tree["diagnostics"]["divergences"]) == 0
+    assert float(tree["diagnostics"]["r_hat"]) <= 1.01
 
 
 def test_a_weighed_model_has_one_prior_whatever_the_truth_and_the_plan() -> None:

@@ -13,6 +13,7 @@ import pytest
 import scipy.stats as st
 import xarray as xr
 
+from adversary import Sampling
 from adversary.analyst.bounded.bounded_posterior import posterior
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.models import actual_world, bounded, noise, released_statistics
@@ -145,7 +146,7 @@ def test_a_vector_latent_keeps_its_dims() -> None:
         present = pm.Bernoulli("present", np.array([0.2, 0.6]), dims="person")
         pm.Deterministic("in", present[0])
         pm.Normal("noisy", present.sum(), np.float64(1.0))
-    tree = fit(model, {"noisy": 1.3}, draws=50, chains=2, rng=1)
+    tree = fit(model, {"noisy": 1.3}, sampling=Sampling(draws=50, chains=2), rng=1)
     assert tree["posterior"]["present"].dims == ("chain", "draw", "person")
     assert tree["posterior"]["person"].values.tolist() == ["Ann", "Ben"]
     assert tree["log_prior"]["present"].dims == ("chain", "draw")
@@ -153,13 +154,13 @@ def test_a_vector_latent_keeps_its_dims() -> None:
 
 def test_a_model_without_a_target_is_fitted() -> None:
     model = actual_world(1.0, [0.5, 0.3, 0.2], BLOCK, [0, 1, 2])
-    tree = fit(model, {"noisy": 1}, draws=500, rng=1)
+    tree = fit(model, {"noisy": 1}, sampling=Sampling(draws=500), rng=1)
     assert set(tree["posterior"].data_vars) == {"rest", "record"}
     assert "posterior" not in tree["exact"]
     exact = enumerate_posterior(model, {"noisy": 1}, "record")["probability"].values
     seen = np.bincount(tree["posterior"]["record"].values.ravel(), minlength=3) / 2000
     assert np.abs(seen - exact).max() < 4 * np.sqrt(0.25 / 2000)
-    tree = fit(model, {"noisy": 1}, variables=["answer", "record"], draws=50, rng=1)
+    tree = fit(model, {"noisy": 1}, variables=["answer", "record"], sampling=Sampling(draws=50), rng=1)
     for group in ("posterior", "prior"):
         assert set(tree[group].data_vars) == {"answer", "record"}
         np.testing.assert_array_equal(tree[group]["answer"], tree[group]["record"])
@@ -181,7 +182,7 @@ def test_a_model_of_continuous_latents_alone_is_fitted() -> None:
 
 def test_seeds_reproduce_a_fit() -> None:
     model = story(unknown_rate=False)
-    one, two, other = (fit(model, RELEASE, draws=20, rng=seed) for seed in (1, 1, 2))
+    one, two, other = (fit(model, RELEASE, sampling=Sampling(draws=20), rng=seed) for seed in (1, 1, 2))
     assert one["posterior"].to_dataset().identical(two["posterior"].to_dataset())
     assert not one["posterior"].to_dataset().identical(other["posterior"].to_dataset())
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
 import scipy.stats as st
+from arviz_stats.base import array_stats
 from scipy.special import expit
 
+from adversary._core import Sampling
 from adversary.models import noise
-from adversary.models.fitting import fit_releases
-from adversary.models.fitting.marginalised import Marginalised, Settings
+from adversary.models.fitting.fitter import Fit, Fitter
+from adversary.models.fitting.nuts import Nuts, Trace
 from adversary.models.importance import LARGEST_KHAT, Importance
 from adversary.privacy.mechanisms.integers import Geometric
 
@@ -27,6 +30,16 @@ def test_averages_over_prior_draws_are_posterior_ones(noisy: float, sigma: float
     assert found.reliable
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert abs(mean - noisy / (1 + sigma**2)) < 4 * error < 0.1
+
+
+@pytest.mark.parametrize("sigma", [0.02, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("size", [400, 10_000])
+def test_smoothing_the_tail_alone_is_arvizs_smoothing_of_all(sigma: float, size: int) -> None:
+    log_weights = st.norm(np.random.default_rng(1).normal(size=size), sigma).logpdf(1.3)
+    found = Importance.of(log_weights)
+    expected, k_hat = array_stats.psislw(-log_weights)
+    assert found.k_hat == pytest.approx(float(k_hat), abs=1e-10)
+    np.testing.assert_allclose(found.weights, np.exp(expected), rtol=1e-9, atol=1e-300)
 
 
 def test_a_release_that_says_nothing_leaves_the_prior() -> None:
@@ -49,18 +62,6 @@ def test_impossible_draws_have_no_weight() -> None:
     assert not Importance.of(np.full(1000, -np.inf)).reliable
 
 
-@pytest.fixture
-def bimodal(monkeypatch: pytest.MonkeyPatch) -> Marginalised:
-    """Not compiled for nutpie; with a tenth of the draws of the prior, which a mixture makes one by one."""
-    monkeypatch.setattr("adversary.models.fitting.marginalised.compiled_sampler", lambda *arguments: None)
-    monkeypatch.setattr("adversary.models.fitting.prior_draws.MANY", 3000)
-    with pm.Model() as model:
-        v = pm.NormalMixture("v", np.array([0.9, 0.1]), np.array([-3.0, 3.0]), sigma=0.5)
-        present = pm.Bernoulli("in", pm.math.sigmoid(v))
-        noise.released("noisy", NOISE, present + pm.Binomial("others", 20, 0.4))
-    return Marginalised.of(model, ("noisy",), rng=1)
-
-
 def exact(noisy: int) -> float:
     """P(in = 1 | noisy) by quadrature."""
     v, k = np.linspace(-8, 8, 4001), np.arange(21)
@@ -70,31 +71,36 @@ def exact(noisy: int) -> float:
     return float(prior * law[1] / (prior * law[1] + (1 - prior) * law[0]))
 
 
-def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(
-    bimodal: Marginalised, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fit_that_misses_a_mode_of_the_prior_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draws from one mode have a perfect R-hat; the others' share of the prior is seen in its draws alone."""
-    table, row = bimodal.tables({"noisy": np.array([8])})[..., 0], {"noisy": np.array(8)}
-    weighed, values = bimodal.importance(table, row)
-    mean, error = weighed.mean(values)
-    assert weighed.reliable
-    assert abs(mean[0] - exact(8)) < 4 * error[0] < 0.03
+    with pm.Model() as model:
+        v = pm.NormalMixture("v", np.array([0.9, 0.1]), np.array([-3.0, 3.0]), sigma=0.5)
+        present = pm.Bernoulli("in", pm.math.sigmoid(v))
+        noise.released("noisy", NOISE, present + pm.Binomial("others", 20, 0.4))
+    fitter = Fitter.of(model, ("noisy",), rng=1)
+    row = {"noisy": np.array(8)}
+    (sample,) = fitter.prior.weigh({"noisy": np.array([8])})
+    assert sample.reliable
+    assert abs(sample.answer.present - exact(8)) < 4 * sample.answer.mcse < 0.03
 
-    def drawn(where: Any) -> dict[str, Any]:
-        def sample(self: Any, table: Any, row: Any, settings: Settings, *ignored: Any) -> Any:
-            points = self._weighed[0]
-            inside = weighed.weights * where(self.priors.centre + self.priors.scale * points[:, 0])
-            size = (settings.chains, settings.draws)
-            place = np.random.default_rng(2).choice(len(points), size, p=inside / inside.sum())
-            return points[place], np.zeros(size, dtype=bool)
+    def drawn(where: Any) -> Fit:
+        def sampled(row: Any, sampling: Sampling, seed: int, progress: bool) -> Trace:
+            points = fitter.prior.points(sample.values)
+            inside = sample.answer.weights * where(points[:, 0])
+            size = (sampling.chains, sampling.draws)
+            rng = np.random.default_rng(2)
+            place = rng.choice(len(points), size, p=inside / inside.sum())
+            return Trace(points[place], np.zeros(size, dtype=bool), rng.normal(size=size))
 
-        monkeypatch.setattr(Marginalised, "sample", sample)
-        return fit_releases.fit_once(bimodal, table, row, Settings(), np.random.SeedSequence(1))
+        monkeypatch.setattr(Nuts, "of", lambda prior: SimpleNamespace(sample=sampled))
+        return fitter.fit_once(sample, row, Sampling(), np.random.SeedSequence(1), 100)
 
-    whole, part = drawn(lambda v: np.ones(v.size)), drawn(lambda v: v < 0)
-    assert whole["k_hat"] == part["k_hat"] < LARGEST_KHAT
-    assert whole["passed"]
-    assert abs(whole["posterior"] - exact(8)) < 5 * np.hypot(whole["mcse"], error[0])
-    assert part["r_hat"] < 1.02
-    assert not part["passed"]
-    assert part["posterior"] == pytest.approx(0.052, abs=0.005)
+    whole = drawn(lambda v: np.ones(v.size))
+    del fitter.__dict__["sampler"]
+    part = drawn(lambda v: v < 0)
+    assert whole.k_hat == part.k_hat < LARGEST_KHAT
+    assert whole.passed
+    assert abs(whole.posterior - exact(8)) < 5 * np.hypot(whole.mcse, sample.answer.mcse)
+    assert part.r_hat < 1.01
+    assert not part.passed
+    assert part.posterior == pytest.approx(0.052, abs=0.005)

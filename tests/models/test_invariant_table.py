@@ -116,7 +116,7 @@ def test_a_published_table_may_be_given_at_once() -> None:
 
 def test_an_audit_takes_the_model() -> None:
     model = models.invariants(MARGINS, adv.Geometric(0.6), target=(0, 0))
-    tree = models.fit(model, {"noisy": NOISY}, draws=50, rng=1)
+    tree = models.fit(model, {"noisy": NOISY}, sampling=adv.Sampling(draws=50), rng=1)
     exact = cd.table_posterior(MARGINS, NOISY, adv.Geometric(0.6))
     assert float(tree["exact"]["posterior"]) == pytest.approx(float(exact.posterior[0, 0]), rel=1e-10)
     assert (tree["posterior"]["free_cells"].sizes["draw"], tree["posterior"]["in"].dims) == (50, ("chain", "draw"))

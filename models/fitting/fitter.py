@@ -1,0 +1,290 @@
+"""One release of one model: draws of the prior weighed by it, and NUTS where these cannot be trusted or where it is
+asked for; with the verdict whether the answer stands.
+
+A fit by NUTS must pass `diagnose` in every quantity, have no divergence, and agree with the weighed draws as far as
+these go; one that fails is run once more, four times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+
+from adversary._core import Sampling, diagnose, trajectories_passed
+from adversary._core import blocks as runner
+from adversary.models.importance import Sample, WeighedPrior
+
+from .nuts import Nuts, Trace
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+
+LONGER = 4
+"""How many times as long the second try of a fit is."""
+_ROUNDING = 1e-14  # error of a sum over all states
+_ERRORS = 5  # standard errors by which a fit may differ from weighed draws
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One release.
+
+    Parameters
+    ----------
+    posterior, complement : P(target = 1) and P(target = 0)
+    mcse : Monte Carlo standard error of either
+    ess : effective number of draws, the smallest
+    k_hat, explained : of the weights of draws of the prior: see `Hypotheses` and `Sample`
+    passed : whether the numbers may be used
+    values : draws (chain, draw, *shape) of the latents that are not summed out, on the sampler's scale
+    latents : draws (chain, draw, *shape) of every latent on its own scale
+    chance : P(target = 1 | what is not summed out, release) of every draw, (chain, draw)
+    r_hat : the largest, NaN without NUTS
+    trace : of NUTS
+    """
+
+    posterior: float
+    complement: float
+    mcse: float
+    ess: float
+    k_hat: float
+    explained: float
+    passed: bool
+    values: Sequence[NDArray[Any]]
+    latents: Arrays
+    chance: Floats
+    r_hat: float = np.nan
+    trace: Trace | None = None
+
+    @property
+    def divergences(self) -> float:
+        """Number of draws that diverged, NaN without NUTS."""
+        return np.nan if self.trace is None else float(self.trace.diverging.sum())
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """A compiled model.
+
+    Parameters
+    ----------
+    prior : draws of its prior, and its terms
+    sampling : lengths
+    nuts : "never", "where needed" (the weighed draws cannot be trusted) or "always"; never where something discrete has
+        too many values to be summed out, or where nothing is left to sample
+    """
+
+    prior: WeighedPrior
+    sampling: Sampling
+    nuts: str = "where needed"
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        observed: Sequence[str],
+        target: str | None = "in",
+        support: Mapping[str, ArrayLike] | None = None,
+        settled: Sequence[str] = (),
+        rng: Any = None,
+        sampling: Sampling | None = None,
+        nuts: str = "where needed",
+    ) -> Fitter:
+        """Compile `model` for releases of the variables named in `observed`; `target` may be None.
+
+        Raises
+        ------
+        ValueError : an improper prior, a target that is not 0 or 1
+        """
+        sampling = sampling or Sampling()
+        first, second = runner.seed_sequence(rng).spawn(2)
+        prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
+        if prior.is_smooth and not prior.enough_of_what_is_known:
+            prior = given_side_data(prior, model, sampling, second)
+        return cls(prior, sampling, nuts)
+
+    @cached_property
+    def sampler(self) -> Nuts:
+        """Compiled by nutpie when it is first needed."""
+        return Nuts.of(self.prior)
+
+    def fits(
+        self,
+        observed: Mapping[str, ArrayLike],
+        seeds: Sequence[np.random.SeedSequence],
+        kept: int,
+        progress: bool = False,
+    ) -> list[Fit]:
+        """Every release, with so many draws kept of each chain.
+
+        Parameters
+        ----------
+        observed : arrays (release, *shape) by name
+        seeds : one for every release
+        kept : draws of each chain
+        progress : show nutpie's bar
+        """
+        released = self.prior.batched(observed)
+        each = [runner.seed_sequence(seed).spawn(3) for seed in seeds]
+        found = []
+        for i, sample in enumerate(self.prior.weigh(observed, [three[0] for three in each])):
+            row = {name: value[i] for name, value in released.items()}
+            fit = None
+            if self._to_be_sampled(sample):
+                fit = self._sampled(sample, row, each[i][2], kept, progress)
+            if fit is None or (self.nuts != "always" and not fit.passed):
+                fit = self._weighed(sample, row, kept, np.random.default_rng(each[i][1]))
+            found.append(fit)
+        return found
+
+    def _to_be_sampled(self, sample: Sample) -> bool:
+        needed = sample.reached and not sample.reliable
+        return self.prior.is_smooth and (self.nuts == "always" or (self.nuts == "where needed" and needed))
+
+    def _weighed(self, sample: Sample, row: Arrays, kept: int, rng: np.random.Generator) -> Fit:
+        """By draws of the prior, drawn again by their weights."""
+        answer, sizes = sample.answer, (self.sampling.chains, kept)
+        size = sizes[0] * sizes[1]
+        if answer.weights.any():
+            values, latents = self.prior.draws_of(sample, row, size, rng)
+        else:
+            values = [_nothing(value, size) for value in self.prior.values]
+            latents = {name: _nothing(value, size) for name, value in self.prior.latents.items()}
+        return Fit(
+            answer.present,
+            answer.out,
+            max(answer.mcse, _ROUNDING),
+            answer.ess,
+            answer.k_hat,
+            sample.explained,
+            sample.reliable,
+            [value.reshape(*sizes, *value.shape[1:]) for value in values],
+            {name: value.reshape(*sizes, *value.shape[1:]) for name, value in latents.items()},
+            np.full(sizes, answer.present),
+        )
+
+    def _sampled(self, sample: Sample, row: Arrays, seed: Any, kept: int, progress: bool) -> Fit:
+        """By NUTS, and if that fails once more and longer."""
+        first, second = seed.spawn(2)
+        found = self.fit_once(sample, row, self.sampling, first, kept, progress)
+        if found.passed or not sample.reached:
+            return found
+        return self.fit_once(sample, row, self.sampling.longer(LONGER), second, kept, progress)
+
+    def fit_once(
+        self,
+        sample: Sample,
+        row: Arrays,
+        sampling: Sampling,
+        seed: np.random.SeedSequence,
+        kept: int,
+        progress: bool = False,
+    ) -> Fit:
+        """One fit by NUTS of one release: the verdict on all its draws, and evenly spaced ones of each chain."""
+        trace = self.sampler.sample(row, sampling, int(seed.generate_state(1, np.uint64)[0] >> 1), progress)
+        sizes = trace.diverging.shape
+        values = self.prior.split(trace.points.reshape(-1, trace.points.shape[-1]))
+        broken = not np.isfinite(trace.points).all()
+        odds = np.full(sizes, np.nan) if broken else self._log_odds(values, row).reshape(sizes)
+        chance = expit(odds)
+        target, smooth = diagnose(chance[..., None]), diagnose(trace.points)
+        one = self.prior.terms.is_one([value[:1] for value in values])
+        open_target = self.prior.terms.one_reads_draws or (one.any() and not one.all())
+        settled = not open_target or bool(target.constant[0] and sample.reliable)
+        place = np.linspace(0, sizes[1] - 1, min(kept, sizes[1])).astype(np.int64)
+        picked = [value.reshape(*sizes, *value.shape[1:])[:, place] for value in values]
+        size, shape = sizes[0] * place.size, (sizes[0], place.size)
+        if broken:
+            latents = {name: _nothing(value, size) for name, value in self.prior.latents.items()}
+        else:
+            flat = [value.reshape(size, *value.shape[2:]) for value in picked]
+            latents = self.prior.latents_at(flat, row, np.random.default_rng(seed), size)
+        return Fit(
+            float(chance.mean()),
+            float(expit(-odds).mean()),
+            sample.answer.mcse if settled else float(target.mcse[0]),
+            min(smooth.ess.min(), np.inf if settled else target.ess[0]),
+            sample.answer.k_hat,
+            sample.explained,
+            bool(
+                (settled or target.passed[0])
+                and smooth.passed.all()
+                and trajectories_passed(trace.diverging, trace.energy)
+                and sample.reached
+                and self._agrees(sample, trace, chance)
+            ),
+            picked,
+            {name: value.reshape(*shape, *value.shape[1:]) for name, value in latents.items()},
+            chance[:, place],
+            float(np.fmax(target.r_hat[0], smooth.r_hat.max())),
+            Trace(trace.points[:, place], trace.diverging[:, place], trace.energy[:, place]),
+        )
+
+    def _log_odds(self, values: Sequence[NDArray[Any]], row: Arrays) -> Floats:
+        """Log odds of the target at every draw."""
+        present, out = self.prior.terms.hypotheses(values, {name: value[None] for name, value in row.items()})
+        with np.errstate(invalid="ignore"):
+            return np.asarray((present - out)[:, 0])
+
+    def _agrees(self, sample: Sample, trace: Trace, chance: Floats) -> bool:
+        """Whether a fit has the modes that the weighed draws have.
+
+        Where these can be trusted, P(target = 1) and the mean place of every cell among draws of the prior are the
+        same; elsewhere the fit reaches as far as the heaviest of them.
+        """
+        weights, every = sample.answer.weights, self.prior.points(sample.values)
+        if not sample.reliable:
+            heavy = every[weights > 0.01 * weights.max()]
+            low, high = trace.points.min(axis=(0, 1)), trace.points.max(axis=(0, 1))
+            inside = (heavy >= low - (high - low)) & (heavy <= high + (high - low))
+            return bool(inside.all())
+        expected, drawn = (self._places(points) for points in (every, trace.points))
+        mean = weights @ expected
+        error = np.sqrt(weights**2 @ (expected - mean) ** 2)
+        off = np.append(drawn.mean(axis=(0, 1)) - mean, chance.mean() - sample.answer.present)
+        told = diagnose(np.concatenate([drawn, chance[..., None]], axis=-1))
+        slack = _ERRORS * np.hypot(np.append(error, sample.answer.mcse), np.nan_to_num(told.mcse)) + 1.0 / chance.size
+        return bool((np.abs(off) <= slack).all())
+
+    def _places(self, points: Floats) -> Floats:
+        """Where the cells of points (..., cell) fall among the draws of the prior, from 0 to 1."""
+        pairs = zip(self._sorted, np.moveaxis(points, -1, 0), strict=True)
+        return np.stack([np.searchsorted(drawn, cell) / drawn.size for drawn, cell in pairs], axis=-1)
+
+    @cached_property
+    def _sorted(self) -> Floats:
+        """Every cell's draws from the prior in ascending order, (cell, draw)."""
+        return np.sort(self.prior.points(self.prior.values).T, axis=1)
+
+
+def given_side_data(prior: WeighedPrior, model: Any, sampling: Sampling, seed: np.random.SeedSequence) -> WeighedPrior:
+    """Draws given the side data, by one fit without the release, in place of draws of the prior that these outweigh.
+
+    Raises
+    ------
+    ValueError : the fit fails
+    """
+    first, second = seed.spawn(2)
+    long = replace(sampling, draws=max(sampling.draws, -(-sampling.prior_draws // sampling.chains)))
+    trace = Nuts.of(prior, released=False).sample({}, long, int(first.generate_state(1, np.uint64)[0] >> 1))
+    told = diagnose(trace.points)
+    if not (told.passed.all() and trajectories_passed(trace.diverging, trace.energy)):
+        raise ValueError(
+            f"the posterior given the side data could not be sampled: R-hat {told.r_hat.max():.3g}, effective size "
+            f"{told.ess.min():.0f}, {trace.diverging.sum()} divergences: give a longer Sampling, or another "
+            "parametrisation"
+        )
+    points = trace.points.reshape(-1, trace.points.shape[-1])
+    independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
+    return prior.given(model, prior.split(points[independent]), np.random.default_rng(second))
+
+
+def _nothing(like: NDArray[Any], size: int) -> NDArray[Any]:
+    """In place of draws where none is possible."""
+    return np.full((size, *like.shape[1:]), np.nan if like.dtype.kind == "f" else -1)

@@ -1,0 +1,237 @@
+"""One model, thousands of releases: by weighed draws of its prior and by NUTS, with a single compile, and kept as they
+finish.
+
+Every release has its own child of the seed, so neither the order of the work nor where it was interrupted changes a
+number. A release whose answer cannot be trusted is marked "unreliable" and gives no probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from adversary._core import KEPT, PerThread, Sampling
+from adversary._core import blocks as runner
+from adversary.models.enumeration import Conditioned, condition
+
+from .fitter import Fit, Fitter
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+Piece = tuple[Arrays, list[np.random.SeedSequence]]
+
+BLOCK = 256
+"""Releases weighed between two savings; a quarter as many where each is sampled."""
+SUMMARY = ("posterior", "complement", "mcse", "r_hat", "ess", "divergences", "k_hat", "explained", "passed")
+"""What every fit is summed up in, one number each."""
+STATS = ("diverging", "energy")
+SUMMED = "all latents summed out"
+WEIGHED = "draws of the prior, weighed by each release"
+SAMPLED = "discrete latents summed out, continuous ones sampled by nutpie"
+ADVICE = "more draws of the prior, a prior that explains the release, or another parametrisation may help"
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Fits of many releases.
+
+    Parameters
+    ----------
+    estimate : per release `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN where `status` is not
+        "ok"; `mcse`, `ess` (smallest), `k_hat` and `explained` as `Fit` has them; where NUTS ran also `r_hat` (largest)
+        and `divergences` (number)
+    draws : of every latent, dims (chain, draw, release)
+    stats : which draws diverged and their energies, same dims; None where NUTS did not run in every release
+    prior : draws of every latent before the release, dims (chain, draw)
+    before : (P(target = 1) before the release, its Monte Carlo standard error)
+    settled : the same given the releases that are published exactly
+    method : what made the draws
+    advice : what to do where they cannot be trusted
+    """
+
+    estimate: xr.Dataset
+    draws: xr.Dataset
+    stats: xr.Dataset | None
+    prior: xr.Dataset
+    before: tuple[float, float]
+    settled: tuple[float, float]
+    method: str
+    advice: str = ADVICE
+
+
+def fit_many(
+    model: Any,
+    observed: Mapping[str, ArrayLike],
+    target: str = "in",
+    *,
+    nuts: str = "where needed",
+    support: Mapping[str, ArrayLike] | None = None,
+    settled: Sequence[str] = (),
+    sampling: Sampling | None = None,
+    rng: Any = None,
+    prior_rng: Any = None,
+    progress: bool = True,
+    store: Path | str | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> Fits:
+    """Posteriors of a model's target for every release.
+
+    Parameters
+    ----------
+    model : pymc.Model with its release left free
+    observed : released variables by name, arrays over releases
+    target : name of a latent or Deterministic with values 0 and 1
+    nuts : "never", "where needed" (releases that draws of the prior do not settle) or "always" (all releases, if
+        something continuous is left to sample)
+    support : values of latents without a finite support of their own
+    settled : released variables that are published exactly, the same in every release
+    sampling : lengths
+    rng : seed
+    prior_rng : seed of the draws of the prior, from `rng` unless given: with the same one the prior is the same number
+        whatever is fitted
+    progress : show a bar with the time left
+    store : folder for finished blocks, from which a later call with the same seed goes on
+    scheduler, workers : as `map_unordered` takes them; every worker compiles the model
+
+    Returns
+    -------
+    Fits : estimates per release, draws with dims (chain, draw, release), and the prior.
+
+    Raises
+    ------
+    ValueError : an improper prior, or a target that is not 0 or 1
+    TypeError : NUTS is asked for a continuous latent in a term without a gradient
+    """
+    sampling = sampling or Sampling()
+    prior_seed, fit_seed, draw_seed = runner.seed_sequence(rng).spawn(3)
+    told_prior = prior_seed if prior_rng is None else prior_rng
+    compiled = PerThread(Fitter.of, model, tuple(observed), target, support, tuple(settled), told_prior, sampling, nuts)
+    prior = compiled.value.prior
+    released = prior.batched(observed)
+    size = next(iter(released.values())).shape[0]
+    children, layout = fit_seed.spawn(size), _layout(compiled.value)
+    width = BLOCK // 4 if nuts == "always" else BLOCK
+    work: dict[str, Piece] = {}
+    for start in range(0, size, width):
+        window = slice(start, min(start + width, size))
+        data, seeds = {name: value[window] for name, value in released.items()}, children[window]
+        told = ([*prior.latents], sampling, nuts, version("nutpie"))
+        numbers = [] if store is None else [*data.values(), *prior.at_first_draws(data)]
+        work[f"fits-{runner.work_name(seeds[0], told, numbers=numbers)}"] = data, seeds
+    blocks = runner.map_blocks(
+        partial(_fitted, compiled, layout),
+        work,
+        store,
+        description="releases fitted, in blocks",
+        progress=progress and len(work) > 1,
+        scheduler=scheduler,
+        workers=workers,
+    )
+    found = layout.unpacked(np.concatenate(list(blocks.values())))
+    before = prior.before()
+    after = prior.before({name: released[name] for name in settled}) if settled else before
+    sampled = ~np.isnan(found["divergences"])
+    given = condition(model, tuple(observed), continuous=True)
+    traces = {name: np.moveaxis(found[name,], 0, 2) for name in prior.latents}
+    stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
+    stats["diverging"] = stats["diverging"] == 1
+    first = prior.prior_draws(sampling.chains * kept(sampling), np.random.default_rng(draw_seed))
+    first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in first.items()}
+    axes = ("chain", "draw", "release")
+    return Fits(
+        _estimate(found),
+        labelled(given, traces, axes),
+        labelled(given, stats, axes) if sampled.all() else None,
+        labelled(given, first, axes[:2]),
+        before,
+        after,
+        _method(prior, int(sampled.sum()), size),
+    )
+
+
+def _method(prior: Any, sampled: int, size: int) -> str:
+    """What made the draws, in words."""
+    if sampled == size:
+        return SAMPLED
+    return WEIGHED + f"; {sampled} of {size} releases by nutpie" * bool(sampled) if prior.values else SUMMED
+
+
+def kept(sampling: Sampling) -> int:
+    """Draws kept of each chain of each release."""
+    return min(KEPT, sampling.draws)
+
+
+def _fitted(compiled: PerThread[Fitter], layout: Layout, piece: Piece) -> Floats:
+    """Rows of one block of releases."""
+    fitter, (data, seeds) = compiled.value, piece
+    return np.stack([layout.packed(_row(one)) for one in fitter.fits(data, seeds, kept(fitter.sampling))])
+
+
+def _row(fit: Fit) -> dict[Any, Any]:
+    """All that is kept of a fit."""
+    shape = fit.chance.shape
+    unknown = dict.fromkeys(STATS, np.full(shape, np.nan))
+    stats: dict[Any, Any] = unknown if fit.trace is None else {name: getattr(fit.trace, name) for name in STATS}
+    return {name: getattr(fit, name) for name in SUMMARY} | stats | {(name,): v for name, v in fit.latents.items()}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The results of one release as one row of numbers, so that a block of releases is one array; shapes by name.
+
+    A latent is called by a tuple of its name alone, so that it may be named like anything else.
+    """
+
+    shapes: Mapping[Any, tuple[int, ...]]
+
+    def packed(self, values: Mapping[Any, ArrayLike]) -> Floats:
+        """One release's row."""
+        return np.concatenate([np.asarray(values[name], dtype=np.float64).ravel() for name in self.shapes])
+
+    def unpacked(self, rows: Floats) -> dict[Any, NDArray[Any]]:
+        """Arrays (release, *shape) by name."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])[:-1]
+        parts = np.split(rows, ends, axis=1)
+        return {n: p.reshape(-1, *shape) for (n, shape), p in zip(self.shapes.items(), parts, strict=True)}
+
+
+def _layout(fitter: Fitter) -> Layout:
+    sizes = (fitter.sampling.chains, kept(fitter.sampling))
+    latents = {(name,): (*sizes, *value.shape[1:]) for name, value in fitter.prior.latents.items()}
+    return Layout(dict.fromkeys(SUMMARY, ()) | dict.fromkeys(STATS, sizes) | latents)
+
+
+def _estimate(found: Mapping[Any, NDArray[Any]]) -> xr.Dataset:
+    """Summaries per release; no probability where the answer cannot be trusted."""
+    passed = found["passed"] == 1
+    values = {name: found[name] for name in SUMMARY[:-1]}
+    for name in ("posterior", "complement"):
+        values[name] = np.where(passed, values[name], np.nan)
+    if np.isnan(values["divergences"]).all():
+        values = {name: value for name, value in values.items() if name not in ("r_hat", "divergences")}
+    result = xr.Dataset({name: ("release", value) for name, value in values.items()})
+    return result.assign(status=("release", np.where(passed, "ok", "unreliable")))
+
+
+def labelled(given: Conditioned, values: Mapping[str, NDArray[Any]], leading: tuple[str, ...]) -> xr.Dataset:
+    """Arrays (*leading, *shape) of latents with the model's own dims and coordinates; whole numbers as int64."""
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
+    for name, array in values.items():
+        own = array.ndim - len(leading)
+        named = list(given.model.named_vars_to_dims.get(name) or ())
+        dims = named if len(named) == own else [f"{name}_dim_{i}" for i in range(own)]
+        coords |= {d: list(given.model.coords[d]) for d in dims if given.model.coords.get(d) is not None}
+        variables[name] = ((*leading, *dims), array.astype(np.int64) if name in given.latents else array)
+    sizes = next(iter(values.values())).shape
+    axes = {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in ("chain", "draw")}
+    return xr.Dataset(variables, coords={**axes, **coords})

@@ -1,0 +1,153 @@
+r"""NUTS for what is left of a model once its discrete latents are summed out; compiled once for all releases.
+
+.. math:: \log p(\theta, y) = \log \sum_s \exp\big(m(\theta, s, y) + \ell(s, y)\big)
+
+over every joint state s of the discrete latents. The terms :math:`\ell` that no continuous latent enters are a table of
+numbers for each release y, worked out by `Terms` and handed to the compiled sampler as data; so laws without a formula
+in PyTensor may stand there. :math:`\theta` is on PyMC's unconstrained scale, with its Jacobian, and sampled in units of
+its own prior's spread, so that every chain starts and steps at a fair size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.traversal import ancestors
+from pytensor.graph.utils import MethodNotDefined
+
+from adversary._core import Sampling
+from adversary.models.enumeration import summed, vectorized
+from adversary.models.importance import WeighedPrior
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Draws (chain, draw, cell) of the continuous latents on the unconstrained scale; which of them diverged, and their
+    energies, (chain, draw). NaN throughout where no chain could be started."""
+
+    points: Floats
+    diverging: NDArray[np.bool_]
+    energy: Floats
+
+
+@dataclass(frozen=True)
+class Nuts:
+    """A model compiled for nutpie.
+
+    Parameters
+    ----------
+    prior : draws of the model's prior, and its terms
+    centre, scale : median and spread of every continuous cell under the prior
+    carried : released variables that stand in a term with a continuous latent
+    compiled : nutpie's
+    """
+
+    prior: WeighedPrior
+    centre: Floats
+    scale: Floats
+    carried: tuple[str, ...]
+    compiled: Any
+
+    @classmethod
+    def of(cls, prior: WeighedPrior, released: bool = True) -> Nuts:
+        """Compile, with the release or for what is known without it; all that is drawn must be continuous.
+
+        Raises
+        ------
+        TypeError : a continuous latent in a term without a gradient
+        """
+        terms, given = prior.terms, prior.terms.given
+        centre, scale = _units(prior.points(prior.values))
+        smooth = terms.smooth[0 if released else 1]
+        met = set(ancestors(smooth))
+        carried = tuple(name for name, value in given.released.items() if value in met)
+        data = {
+            given.released[n]: pytensor.shared(np.zeros(_sizes(given.released[n]), given.released[n].dtype), name=n)
+            for n in carried
+        }
+        table = pytensor.shared(np.zeros(terms.met), name="log_table")
+        middle, width = pytensor.shared(centre, name="centre"), pytensor.shared(scale, name="scale")
+        with pm.Model() as flat:
+            point = pm.Flat("z", shape=centre.size) * width + middle
+            ends = np.cumsum([int(np.prod(value.shape[1:])) for value in prior.values])
+            pieces = {
+                variable: point[end - int(np.prod(value.shape[1:])) : end].reshape(value.shape[1:])
+                for variable, value, end in zip(given.continuous.values(), prior.values, ends, strict=True)
+            }
+            states = zip(given.latents.values(), terms.states_met, strict=True)
+            held = {v: pt.constant(s.astype(v.dtype)) for v, s in states}
+            (density,) = vectorized([summed(smooth)], {**held, **data, **pieces})
+            pm.Potential("marginal", pt.logsumexp(density + table))
+        return cls(prior, centre, scale, carried, _compiled(flat, list(given.continuous)))
+
+    def sample(self, row: Mapping[str, NDArray[Any]], sampling: Sampling, seed: int, progress: bool = False) -> Trace:
+        """Draws of one release, by name (*shape). An interrupt stops the sampler and is passed on."""
+        import nutpie  # type: ignore[import-untyped]
+
+        data = {name: row[name] for name in self.carried}
+        ready = self.compiled.with_data(log_table=self.prior.terms.log_table(row), **data)
+        shape = (sampling.chains, sampling.draws)
+        lengths = {"chains": sampling.chains, "tune": sampling.tune, "draws": sampling.draws, "cores": 1, "seed": seed}
+        options = {"target_accept": sampling.target_accept, "progress_bar": progress, "save_warmup": False}
+        running = None
+        try:
+            running = nutpie.sample(ready, **lengths, **options, return_raw_trace=True, blocking=False)
+            drawn, told = running.wait().get_arrow_trace()
+        except RuntimeError:  # no place with a finite density was found to start from
+            nothing = np.full((*shape, self.centre.size), np.nan)
+            return Trace(nothing, np.zeros(shape, dtype=bool), nothing[..., 0])
+        except KeyboardInterrupt:
+            if running is not None:
+                running.cancel()
+            raise
+        kept = [_column(one, "tuning") == 0 for one in told]
+
+        def stacked(tables: Any, name: str) -> Floats:
+            return np.stack([_column(one, name)[keep] for one, keep in zip(tables, kept, strict=True)])
+
+        points = self.centre + self.scale * stacked(drawn, "z").reshape(*shape, -1)
+        return Trace(points, stacked(told, "diverging") == 1, stacked(told, "energy"))
+
+
+def _compiled(flat: pm.Model, names: list[str]) -> Any:
+    """Nutpie's gradient of a density of one vector; TypeError naming the latents where it has none."""
+    import nutpie
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="Numba will use object mode")
+            warnings.filterwarnings("ignore", message="Loop fusion failed")  # only slower
+            return nutpie.compile_pymc_model(flat)
+    except (NotImplementedError, NullTypeGradError, MethodNotDefined, UserWarning) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TypeError(
+            f"the log density has no compiled gradient in the continuous latents {names} ({reason}): write the laws in "
+            "which they appear with PyTensor's operations; a law without a formula may only depend on discrete latents"
+        ) from error
+
+
+def _sizes(variable: Any) -> tuple[int, ...]:
+    return tuple(n or 0 for n in variable.type.shape)
+
+
+def _column(table: Any, name: str) -> Floats:
+    """A column of nutpie's trace, one row per step."""
+    return np.array(table.column(name).to_pylist(), dtype=np.float64)
+
+
+def _units(draws: Floats) -> tuple[Floats, Floats]:
+    """Median and half the width of the central 68 % of every column."""
+    low, centre, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
+    scale = 0.5 * (high - low)
+    return centre, np.where(scale > 0, scale, 1.0)
