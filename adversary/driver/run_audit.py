@@ -69,8 +69,8 @@ def audit(
     failure : probability with which a bound that is not certain may fail
     engine : "exact", "enumerate", "importance" or "mcmc". Of a model, "exact" enumerates where its latents are discrete
         and finite; otherwise it is "importance", which sums out the discrete ones as far as it can and weighs draws of
-        the others from their prior by every release; "mcmc" samples release by release with
-        NUTS what continuous latents there are. An Adversary's PyMC model has none: all are summed out
+        the others from their prior by every release; "mcmc" samples continuous latents release by release with NUTS (of
+        an Adversary's model there are none: all its latents are summed out)
     target : name of the target in a model, a latent or Deterministic with values 0 and 1; the truth must name it (or
         "in"). "in" for every Adversary
     support : of a model, values of latents without a finite support of their own, by name. What it leaves out is not

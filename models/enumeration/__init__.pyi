@@ -3,16 +3,13 @@ from .batched_graphs import open_operations as open_operations
 from .batched_graphs import summed as summed
 from .batched_graphs import vectorized as vectorized
 from .batched_graphs import vectorized_node as vectorized_node
-from .enumerate import LARGEST_GRID as LARGEST_GRID
 from .enumerate import Enumerator as Enumerator
 from .enumerate import Grid as Grid
-from .enumerate import Marginal as Marginal
 from .enumerate import Slot as Slot
 from .enumerate import compile_enumerator as compile_enumerator
 from .enumerate import enumerate_posterior as enumerate_posterior
 from .enumerate import is_enumerable as is_enumerable
 from .graphs import Conditioned as Conditioned
-from .graphs import batched as batched
 from .graphs import condition as condition
 from .graphs import derived as derived
 from .graphs import latent_names as latent_names

@@ -1,6 +1,6 @@
 """Graphs of one point turned into graphs of many, in double precision.
 
-`vectorized` is what enumeration, the Gibbs step and the marginalised density share: the model's own log density, over
+`vectorized` is what enumeration, weighed draws and NUTS share: the model's own log density, over
 batches of states, draws and releases, without PyTensor's small constants.
 """
 

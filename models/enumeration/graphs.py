@@ -86,13 +86,6 @@ class Conditioned:
         (graph,) = self.model.replace_rvs_by_values([self.model[name]])
         if self.uses_release(graph):
             raise ValueError(f"target {name} depends on the release; a target must be a function of the latents")
-        met = ancestors([graph])
-        read = next((other for other, value in self.continuous.items() if value in met), None)
-        if read is not None:
-            raise ValueError(
-                f"target {name} depends on the continuous latent {read!r}; a target must be a function of discrete "
-                f"latents, for instance pm.Bernoulli({name!r}, p) with p a function of {read!r}"
-            )
         return graph
 
 

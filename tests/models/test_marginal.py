@@ -15,7 +15,7 @@ import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
 import xarray as xr
-from pytensor.compile.ops import as_op
+from pytensor import wrap_py
 from scipy.special import expit, logsumexp
 
 from adversary._core.diagnosis import diagnose
@@ -230,7 +230,7 @@ def test_a_number_of_trials_may_be_data() -> None:
 
 
 def test_a_law_without_a_gradient_may_not_meet_a_continuous_latent() -> None:
-    @as_op(itypes=[pt.dscalar], otypes=[pt.dscalar])  # type: ignore[untyped-decorator]
+    @wrap_py(itypes=[pt.dscalar], otypes=[pt.dscalar])  # type: ignore[untyped-decorator]
     def told(shift: Any) -> Any:
         return np.asarray(-np.abs(shift - 0.3))
 
