@@ -120,9 +120,8 @@ def check(seed: int) -> tuple[int, int]:
     return answered, len(counts)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_model_made_at_random_is_right_or_said_not_to_be(seed: int) -> None:
-    assert check(seed)[0] > 0
+def test_models_made_at_random_are_right_or_said_not_to_be() -> None:
+    assert sum(check(seed)[0] for seed in (1, 2, 3)) > 3
 
 
 @pytest.mark.slow
