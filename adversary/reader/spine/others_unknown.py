@@ -33,11 +33,11 @@ def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int
     if pmf is not None:
         return _listed(tree, np.asarray(pmf), solution, reruns)
     factor, error = _expected(tree, prior, solution, solution.dropped)
-    if not (error <= TRUSTED).all() and solution.tau > FINER:
+    certain = solution.layout.units["high"][tree.leaves] == 0
+    if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
         better, proven = _expected(tree, prior, *_finer(solution))
         gain = proven < error
         factor[gain], error[gain] = better[gain], proven[gain]
-    certain = solution.layout.units["high"][tree.leaves] == 0
     status = np.where(certain, CERTAIN, np.where(error <= TRUSTED, OK, UNRESOLVED))
     factor[certain], error[certain] = -np.inf, 0.0
     factor[status == UNRESOLVED] = np.nan

@@ -312,6 +312,7 @@ def layout(
         "given_tilt": given_tilt,
         "given_dropped": given_dropped,
         "own_exact": exact,
+        "trim": 1.0,
     }
     units = np.zeros(n, UNIT)
     for name, column in columns.items():

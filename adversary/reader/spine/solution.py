@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from adversary.reader.spine.problem import Bounds, Likelihood, Message, check_pr
 from adversary.reader.spine.squares import two_passes
 from adversary.reader.spine.tree import Tree
 
-TAU, FINEST = 1e-22, 1e-280
-"""Share of mass that a trim may drop: at first, and at the least."""
+TAU = 1e-22
+"""Share of mass that a trim may drop, at first."""
 CHUNK_TAU = 1e-34
 """The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
@@ -114,7 +115,7 @@ def _solved(
         if attempt == 0 and shared and not dropped < 1.0:
             theta, sweeps = call(saddle, made, True)
             continue
-        tau = max(FINEST, tau * min(1e-4, 1e-2 * tolerance / dropped) if np.isfinite(dropped) else tau * 1e-40)
+        made = _finer_trims(tree, made, found.windows["dropped"], dropped, tolerance, tau)
     possible = bool(np.isfinite(scale) and (mass > 0).all())
     if not possible and made.units["near"].any():
         return None
@@ -131,6 +132,31 @@ def _solved(
     return Solution(
         made, bounds, theta, found, outer, mean, variance, mass, evidence, dropped, tau, sweeps, outside, within
     )
+
+
+def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance: float, tau: float) -> Any:
+    """The layout with finer trims for a next try: finest where most of a unit's ledger comes from its own factor.
+
+    A unit whose own measurement says little about what lies far off has a ledger many times that of its parts together;
+    so much less may then be trimmed in all that lies in it, and in nothing else. Where no unit stands out, all trims
+    are finer.
+
+    lost : (unit,) ledger of every message; dropped : that of all together
+    """
+    if not np.isfinite(lost).all() or not np.isfinite(dropped):
+        trim = np.full(len(tree), 1e-40)
+    else:
+        parts = np.bincount(tree.parent[1:], lost[1:], len(tree))
+        growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
+        growth[0] *= max(1.0, dropped / max(lost[0], tau))
+        for start, stop in pairwise(np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))):
+            growth[start:stop] *= growth[tree.parent[start:stop]]
+        trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * growth))
+        if trim.min() == 1.0:
+            trim = np.full(len(tree), min(1e-4, 1e-2 * tolerance / dropped))
+    units = made.units.copy()
+    units["trim"] *= trim
+    return made._replace(units=units)
 
 
 def told_from_above(made: Any, theta: Floats, tau: float, messages: Any, outside: Message | None) -> Floats:

@@ -26,17 +26,20 @@ from adversary.reader.spine.compiled.decorator import inner
 UNBOUNDED = 1 << 61
 """A count that no unit reaches: the largest one where nothing exact limits it."""
 
+FINEST = 1e-280
+"""Share of mass that a trim may drop at the least: products of doubles end at 1e-308."""
 
 UNIT = np.dtype(
     [(name, np.int64) for name in ("parent", "first", "children", "low", "high", "sharing", "near")]
     + [(name, np.int64) for name in ("given_first", "given_size", "given_low", "table_first", "table_size")]
     + [(name, np.float64) for name in ("released", "rho", "alpha", "slope", "start", "base")]
-    + [(name, np.float64) for name in ("given_tilt", "given_dropped", "own_exact")]
+    + [(name, np.float64) for name in ("given_tilt", "given_dropped", "own_exact", "trim")]
 )
 """A unit: its place in the tree; smallest and largest possible count, one and the same where it is exact; the number of
 leaves below whose shared rate ends here (0: none), and whether its limits are those of `within_reach`; a leaf's own
 message in `given` and another likelihood in `table` (size 0: none); the measurement (`own_exact` is NaN but for an
-exact one); the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and base = log prior(0).
+exact one); the leaf prior, with prior(x + 1) / prior(x) = (slope x + start) / (x + 1) and base = log prior(0); and the
+share of what trims may drop elsewhere that they may drop here.
 """
 RATE = np.dtype([(name, np.float64) for name in ("eta", "log_weight", "log_norm")])
 
@@ -64,6 +67,12 @@ def top_rate(L):
 def tilt_above(L, theta, v):
     """Tilt in which a unit's message is stored: that in which its parent's children are combined."""
     return theta[L.units[v].parent] if v > 0 else L.top_tilt
+
+
+@inner
+def trim_at(L, tau, v):
+    """Share of mass that one trim of a unit's windows may drop."""
+    return max(tau * L.units[v].trim, FINEST)
 
 
 @inner

@@ -40,6 +40,7 @@ from adversary.reader.spine.compiled.layout import (
     log_peak_within,
     log_rates,
     tilt_above,
+    trim_at,
 )
 from adversary.reader.spine.compiled.messages import room_for
 
@@ -204,7 +205,8 @@ def memberships(L, theta, tau, messages, known, gone, top):
         unit = L.units[v]
         if unit.children == 0 or not on_way[v]:
             continue
-        room = combine(unit.first, unit.children, messages, tau, room)
+        trim = trim_at(L, tau, v)
+        room = combine(unit.first, unit.children, messages, trim, room)
         drop = tilt_above(L, theta, v) - theta[v]
         inner, asked = 0, 0
         for k in range(unit.children):
@@ -218,7 +220,7 @@ def memberships(L, theta, tau, messages, known, gone, top):
                 least[k] = window.low - known[unit.first + k] - 1
                 most[k] = window.low + window.size - 1 - known[unit.first + k]
         wanted = on_way[unit.first : unit.first + unit.children]
-        spare = bystanders(unit.children, room, tau, spare, wanted, least, most)
+        spare = bystanders(unit.children, room, trim, spare, wanted, least, most)
         if inner > 0:
             leaves = unit.sharing - (gone >= 0) if unit.sharing > 0 else np.int64(-1)
             absent = gone if gone > 0 and unit.sharing > 0 else np.int64(0)

@@ -29,7 +29,7 @@ from adversary.reader.spine.compiled.count_windows import (
     numbers_of,
 )
 from adversary.reader.spine.compiled.decorator import compiled, inner
-from adversary.reader.spine.compiled.layout import log_factor, log_peak, log_rates, sharers, slope_of, tilt_above
+from adversary.reader.spine.compiled.layout import log_factor, log_peak, log_rates, sharers, slope_of, tilt_above, trim_at
 from adversary.reader.spine.compiled.leaves import first_guess, log_at_mode, mode_of, walk
 from adversary.reader.spine.compiled.tilts import FARTHEST, domains
 
@@ -114,7 +114,7 @@ def room_for(L):
 def write(L, theta, tau, v, messages, used, room, ring):
     """Append one unit's message from those of its children; (messages, numbers in use, log of its sum, room, ring)."""
     t = tilt_above(L, theta, v)
-    unit = L.units[v]
+    unit, tau = L.units[v], trim_at(L, tau, v)
     if unit.children > 0:
         room = combine(unit.first, unit.children, messages, tau, room)
         u = 2 * unit.children - 2
@@ -294,7 +294,7 @@ def downward(L, theta, tau, messages, outer, lift):
         if n == 0 or (lift and not lifted[v] and sharing == 0):
             continue
         drop = tilt_above(L, theta, v) - theta[v]
-        room = combine(L.units[v].first, n, messages, tau, room)
+        room = combine(L.units[v].first, n, messages, trim_at(L, tau, v), room)
         if told.size < room.data.size:
             told = np.empty(room.data.size)
         if logs.size < messages.windows[v].size:
