@@ -21,9 +21,11 @@ CHUNK_TAU = 1e-34
 """The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
 ROUGH = 1e-12
-"""Mass that a subtree's message may lack before other limits are tried."""
+"""Mass that a subtree's message may lack before finer trims, and then other limits, are tried."""
 TRUSTED = 1e-6
 """Largest proven error of anything that is given as a number."""
+ENDLESS = 1e300
+"""In place of an infinite ledger."""
 NO_NOISE = 30.0
 """Standard deviations beyond which a noisy count is not explained by noise: it happens with probability 1e-197."""
 NOTHING = np.zeros(0)
@@ -143,17 +145,16 @@ def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance:
 
     lost : (unit,) ledger of every message; dropped : that of all together
     """
-    if not np.isfinite(lost).all() or not np.isfinite(dropped):
-        trim = np.full(len(tree), 1e-40)
-    else:
-        parts = np.bincount(tree.parent[1:], lost[1:], len(tree))
-        growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
-        growth[0] *= max(1.0, dropped / max(lost[0], tau))
+    lost, dropped = (np.minimum(np.nan_to_num(one, nan=ENDLESS), ENDLESS) for one in (lost, dropped))
+    parts = np.bincount(tree.parent[1:], lost[1:], len(tree))
+    growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
+    growth[0] *= max(1.0, dropped / max(lost[0], tau))
+    with np.errstate(over="ignore"):
         for start, stop in pairwise(np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))):
             growth[start:stop] *= growth[tree.parent[start:stop]]
         trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * growth))
-        if trim.min() == 1.0:
-            trim = np.full(len(tree), min(1e-4, 1e-2 * tolerance / dropped))
+    if trim.min() == 1.0:
+        trim = np.full(len(tree), min(1e-4, 1e-2 * tolerance / dropped))
     units = made.units.copy()
     units["trim"] *= trim
     return made._replace(units=units)
@@ -217,15 +218,21 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
     least = float(call(domains, made)[0])
     made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
-    for layer in (made, within_reach(tree, like, made, bounds)):
-        if layer is None:
-            break
+    layer = made
+    for attempt in range(TRIES):
         theta, _ = call(saddle, layer, False)
         found, scale, wide = call(upward, layer, theta, tau, 1)
         if wide < 0:
             lowest, values, dropped = call(joined, layer, found, tau)
-            if dropped <= ROUGH or layer is not made:
+            if dropped <= ROUGH:
                 break
+        if attempt == 0 and wide < 0:
+            lost = np.append(dropped, found.windows["dropped"][1:])
+            layer = _finer_trims(tree, made, lost, dropped, ROUGH, tau)
+        elif layer.units["near"].any() or (near := within_reach(tree, like, made, bounds)) is None:
+            break
+        else:
+            layer = near
     _check_wide(tree, wide)
     within = (float(bounds.low[0]), float(bounds.high[0]))
     return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)
