@@ -155,8 +155,8 @@ class _Store:
 
     def save(self, name: str, content: bytes) -> None:
         """Write a block, then its record."""
-        save_bytes(self.place(name), content)
-        save_bytes(self.record(name), json.dumps(self.content(name, content)).encode())
+        save_bytes(self.place(name), content, lasting=False)
+        save_bytes(self.record(name), json.dumps(self.content(name, content)).encode(), lasting=False)
 
     def filled[T](
         self, content_of: Callable[[tuple[str, T]], bytes], items: Mapping[str, T], progress: bool, description: str,
@@ -257,8 +257,11 @@ def _full_disk(path: Path, told: Callable[[], str]) -> Iterator[None]:
         raise OSError(errno.ENOSPC, f"no space is left; {told()}", str(path)) from None
 
 
-def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then rename it; the temporary one does not outlive an error."""
+def save_bytes(path: Path, content: bytes, *, lasting: bool = True) -> None:
+    """Write a file under a temporary name, then rename it; the temporary one does not outlive an error.
+
+    lasting : wait until it would outlive a loss of power; blocks need not, as their checksums tell
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -266,8 +269,9 @@ def save_bytes(path: Path, content: bytes) -> None:
         with alone(temporary):
             with temporary.open("wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -1,26 +1,31 @@
 """Where independent pieces of work are done: in this process, in threads of it, or on the workers of Dask.
 
 Results come as they are ready, so that none waits for a slower one; which piece is done where changes none of them.
-Only so many are handed out at a time that workers stay busy. A piece that dies with its worker is done again elsewhere.
+Only so many are handed out at a time that workers stay busy, short ones several at once. A piece that dies with its
+worker is done again elsewhere.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from multiprocessing import resource_tracker
 from threading import RLock, Timer, local
+from time import perf_counter
 from typing import Any
 
 from adversary._core.distribution import missing_extra
 from adversary._core.numeric import check_whole
 
 AHEAD = 2
-"""Pieces handed out for every thread of the workers."""
+"""Batches handed out for every thread of the workers."""
+BATCH = 2.0
+"""Seconds that a batch of pieces is to take, judged by those that are done: handing one out costs some hundredths."""
 RETRIES = 1
 """Times that a piece is handed out again after the scheduler has given it up, which it does when four workers died."""
 PATIENCE = 30
@@ -239,16 +244,22 @@ def _client(scheduler: str) -> Iterator[Any]:
 def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, R]]:
     """The same on the workers of a client, so many pieces in flight."""
     dask = distributed()
-    flying: dict[Any, int] = {}
+    threads = max(1, sum(client.nthreads().values()))
+    flying: dict[Any, list[int]] = {}
     lost = dict.fromkeys(range(len(items)), 0)
-    waiting = iter(range(len(items)))
+    waiting = deque(range(len(items)))
+    done, seconds, largest = 0, 0.0, 0.0
 
-    def hand_out(place: int | None) -> None:
-        if place is not None:
-            flying[client.submit(function, items[place], pure=False)] = place
+    def hand_out(places: list[int]) -> None:
+        if places:
+            flying[client.submit(_batch, function, [items[place] for place in places], pure=False)] = places
 
-    for _ in range(AHEAD * max(1, sum(client.nthreads().values()))):
-        hand_out(next(waiting, None))
+    def next_batch() -> list[int]:
+        size = min(int(BATCH * done / seconds), len(waiting) // (AHEAD * threads)) if seconds else 1
+        return [waiting.popleft() for _ in range(min(max(size, 1), len(waiting)))]
+
+    for _ in range(AHEAD * threads):
+        hand_out(next_batch())
     while flying:
         try:
             ready = dask.wait(list(flying), timeout=PATIENCE, return_when="FIRST_COMPLETED").done
@@ -256,19 +267,55 @@ def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T
             _need_worker(client)
             continue
         for future in ready:
-            place = flying.pop(future)
+            places = flying.pop(future)
             try:
-                result = future.result()
+                results, took, memory = future.result()
             except (dask.KilledWorker, dask.CancelledError) as error:
-                lost[place] += 1
-                if lost[place] > RETRIES:
-                    raise ChildProcessError(
-                        f"workers died {lost[place]} times over piece {place + 1}: {error}"
-                    ) from None
-                hand_out(place)
+                for place in places:
+                    lost[place] += 1
+                    if lost[place] > RETRIES:
+                        raise ChildProcessError(
+                            f"workers died {lost[place]} times over piece {place + 1}: {error}"
+                        ) from None
+                    hand_out([place])
                 continue
-            hand_out(next(waiting, None))
-            yield place, result
+            done, seconds, largest = done + len(results), seconds + took, max(largest, memory)
+            waiting.extendleft(reversed(places[len(results) :]))
+            hand_out(next_batch())
+            yield from zip(places, results, strict=False)
+    _say(f"{threads} threads of workers; a worker took {largest:.0f} MiB at most")
+
+
+def _batch[T, R](function: Callable[[T], R], items: Sequence[T]) -> tuple[list[R], float, float]:
+    """On a worker: results up to the first error, which is raised where it is the first item's; seconds, and MiB."""
+    results, start = [], perf_counter()
+    for item in items:
+        try:
+            results.append(function(item))
+        except Exception:
+            if not results:
+                raise
+            break
+    return results, perf_counter() - start, _peak_memory()
+
+
+def _peak_memory() -> float:
+    """Most memory that this process has had, in MiB; NaN where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return float("nan")
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def _say(text: str) -> None:
+    """A line on standard error, where somebody watches."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        console.print(text, markup=False, highlight=False)
 
 
 def _need_worker(client: Any) -> None:

@@ -147,9 +147,9 @@ def _finer_trims(tree: Tree, made: Any, lost: Floats, dropped: float, tolerance:
     """
     lost, dropped = (np.minimum(np.nan_to_num(one, nan=ENDLESS), ENDLESS) for one in (lost, dropped))
     parts = np.bincount(tree.parent[1:], lost[1:], len(tree))
-    growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
-    growth[0] *= max(1.0, dropped / max(lost[0], tau))
     with np.errstate(over="ignore"):
+        growth = np.maximum(np.where(tree.children > 0, lost, 0.0) / (parts + tau), 1.0)
+        growth[0] *= max(1.0, dropped / max(lost[0], tau))
         for start, stop in pairwise(np.searchsorted(tree.depth, np.arange(1, tree.depth[-1] + 2))):
             growth[start:stop] *= growth[tree.parent[start:stop]]
         trim = np.minimum(1.0, 1e-2 * tolerance / (len(tree) * tau * growth))
