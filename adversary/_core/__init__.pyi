@@ -87,4 +87,5 @@ from .store import write_blocks as write_blocks
 from .workers import PerThread as PerThread
 from .workers import dask_address as dask_address
 from .workers import in_threads as in_threads
+from .workers import tell_watchers as tell_watchers
 from .workers import track as track

@@ -283,7 +283,7 @@ def _on_workers[T, R](client: Any, function: Callable[[T], R], items: Sequence[T
             waiting.extendleft(reversed(places[len(results) :]))
             hand_out(next_batch())
             yield from zip(places, results, strict=False)
-    _say(f"{threads} threads of workers; a worker took {largest:.0f} MiB at most")
+    tell_watchers(f"{threads} threads of workers; a worker took {largest:.0f} MiB at most")
 
 
 def _batch[T, R](function: Callable[[T], R], items: Sequence[T]) -> tuple[list[R], float, float]:
@@ -309,7 +309,7 @@ def _peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def _say(text: str) -> None:
+def tell_watchers(text: str) -> None:
     """A line on standard error, where somebody watches."""
     from rich.console import Console
 

@@ -253,6 +253,16 @@ def test_other_questions_and_other_files_are_refused(done: Any, asked: Question,
         run(Question(asked.directory, asked.query, CELLS, level="Block"), tmp_path / "new")
 
 
+def test_workers_are_not_started_for_little_work(
+    asked: Question, done: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(county_runs, "tell_watchers", told.append)
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    assert contents(run(asked, tmp_path, workers=2).out) == contents(done.out)
+    assert told == ["2 workers are not used: to start them would take longer than the work"]
+
+
 def test_results_do_not_go_into_the_file_or_over_others(done: Any, asked: Question, file: Path) -> None:
     before = contents(file)
     for inside in (file / "US_Person_PL_PROD", file / "US_Person_PL_PROD/results"):
@@ -364,15 +374,6 @@ def test_the_command_writes_shows_resumes_and_refuses(file: Path, done: Any, tmp
         assert result.exit_code == 2
         assert told in commands.flat(result.stderr)
         assert not (tmp_path / "no").exists()
-
-
-@pytest.mark.slow
-def test_two_workers_write_the_same_bytes(done: Any, file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "adversary.desk.commands.cli", "spine", str(file), "--query", "detailed"]
-    command += ["--prior", "0.2", "--cell", "1", "--cell", "1,0,0,2", "--workers", "2", "--out", str(tmp_path)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
-    ours = {name: content for name, content in contents(tmp_path).items() if not name.endswith(REPORTED)}
-    assert ours == contents(done.out)
 
 
 KILLED = """

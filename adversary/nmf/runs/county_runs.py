@@ -33,6 +33,7 @@ from adversary._core import (
     remove_empty,
     save_bytes,
     sweep,
+    tell_watchers,
     write_blocks,
 )
 from adversary.nmf.file_layout import arrow, levels_of, opened, product_of
@@ -105,6 +106,8 @@ UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
 TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
+WORTHWHILE = 50_000
+"""Units times cells from which on workers are started: two seconds of work, as long as they take to start."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
 
 
@@ -226,7 +229,7 @@ def run(
     Parameters
     ----------
     resume : go on where an earlier run in `out` stopped; it must have been of the same inputs, parameters and versions
-    scheduler, workers, progress : as `write_blocks` takes them
+    scheduler, workers, progress : as `write_blocks` takes them; small work is done in this process, whatever `workers`
 
     Raises
     ------
@@ -244,6 +247,10 @@ def run(
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
     found = question.read(progress=progress)
     others = question.others(found.tree)
+    if scheduler is None and not _worthwhile(found, question.level):
+        if check_whole("workers", 1 if workers is None else workers, minimum=1) > 1:
+            tell_watchers(f"{workers} workers are not used: to start them would take longer than the work")
+        workers = None
     made = [one for one in (target, *target.parents) if not one.exists()]
     there = {one.name for one in target.glob("*")}
     try:
@@ -259,6 +266,12 @@ def run(
             (target / ABOVE).unlink(missing_ok=True)
         remove_empty(made)
         raise
+
+
+def _worthwhile(found: Measurements, level: str) -> bool:
+    """Whether there is so much to do, in more than one piece, that workers pay."""
+    tree = found.tree
+    return len(tree) * found.cells.size >= WORTHWHILE and int(np.sum(np.array(tree.levels)[tree.level] == level)) > 1
 
 
 def _run(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:

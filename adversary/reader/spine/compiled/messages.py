@@ -29,7 +29,15 @@ from adversary.reader.spine.compiled.count_windows import (
     numbers_of,
 )
 from adversary.reader.spine.compiled.decorator import compiled, inner
-from adversary.reader.spine.compiled.layout import log_factor, log_peak, log_rates, sharers, slope_of, tilt_above, trim_at
+from adversary.reader.spine.compiled.layout import (
+    log_factor,
+    log_peak,
+    log_rates,
+    sharers,
+    slope_of,
+    tilt_above,
+    trim_at,
+)
 from adversary.reader.spine.compiled.leaves import first_guess, log_at_mode, mode_of, walk
 from adversary.reader.spine.compiled.tilts import FARTHEST, domains
 
