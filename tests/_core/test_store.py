@@ -201,16 +201,16 @@ def test_an_error_says_in_which_block_it_was(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, bytes]
 ) -> None:
-    out, room, sync = tmp_path / "out", [5], os.fsync
+    out, room, move = tmp_path / "out", [5], Path.replace
 
-    def full(number: int) -> None:
+    def full(path: Path, target: Path) -> Path:
         room[0] -= 1
         if room[0] < 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        sync(number)
+        return move(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
+        patch.setattr(Path, "replace", full)
         with pytest.raises(
             OSError, match="no space is left; 2 of 5 blocks are whole: make room, then resume"
         ) as caught:
