@@ -16,6 +16,7 @@ import adversary
 from adversary._core import NAME, __version__
 from adversary.desk.commands.options import answering
 from adversary.desk.kit import Card, Document, Section, Table, tabulate
+from adversary.reader import spine
 
 MISSING = "not installed"
 COMPILER = "none: models that PyMC samples itself run slower"
@@ -23,8 +24,18 @@ COMPILER = "none: models that PyMC samples itself run slower"
 
 @answering()
 def doctor_command() -> Document:
-    """Versions, cores, caches and optional extras of this installation."""
+    """Versions, cores, caches and optional extras of this installation; what reads spines is compiled if need be."""
+    compile_spine()
     return document(examine())
+
+
+def compile_spine() -> None:
+    """Go through the compiled code of spines once: what is not on the disk is compiled, and kept there."""
+    tree = spine.Tree.of({"county": None, "group": "county", "a": "group", "b": "group"})
+    found = spine.posterior(tree, [2, 2, 1, 1], 0.5)
+    found.membership(known=1)
+    found.hdi()
+    spine.upward_message(tree, [2, 2, 1, 1], 0.5)
 
 
 def examine() -> xr.DataTree:

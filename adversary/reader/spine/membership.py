@@ -164,7 +164,7 @@ def _pinned(tree: Tree, part: Solution, leaf: int, count: int) -> Solution | Non
     bounds = _with_leaf(tree, part, leaf, count)
     made = replaced(_bounded(part.layout, bounds.low, bounds.high), leaf, count)
     theta, _ = call(saddle, made, False)
-    found, _, wide = call(upward, made, theta, part.tau, 0)
+    found, _, wide = call(upward, made, theta, part.tau, False)
     return replace(part, layout=made, bounds=bounds, theta=theta, messages=found, memo={}) if wide < 0 else None
 
 
@@ -181,7 +181,7 @@ def _for_siblings(tree: Tree, part: Solution, pinned: Solution, places: Integers
     units[first] = part.layout.units[first]
     units[first]["low"], units[first]["high"] = units[second]["low"], units[second]["high"]
     tilts = replace(part, layout=part.layout._replace(units=units), theta=pinned.theta)
-    one, _, _ = call(upward, _part(tilts, tree, places[:1]).layout, np.zeros(1), part.tau, 0)
+    one, _, _ = call(upward, _part(tilts, tree, places[:1]).layout, np.zeros(1), part.tau, False)
     windows = found.windows.copy()
     windows[first] = one.windows[0]
     windows[first]["place"] += found.data.size

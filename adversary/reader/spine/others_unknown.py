@@ -80,7 +80,7 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
     from adversary.reader.spine.compiled import posterior_moments, upward
 
     made, outside, theta = solution.layout, solution.outside, solution.theta.copy()
-    found, _, wide = call(upward, made, theta, FINER, 0)
+    found, _, wide = call(upward, made, theta, FINER, False)
     if wide >= 0:
         return solution, np.inf
     outer = told_from_above(made, theta, FINER, found, outside)

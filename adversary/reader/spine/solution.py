@@ -103,7 +103,7 @@ def _solved(
     theta, sweeps = call(saddle, made, False)
     shared = bool(made.units["sharing"].any())
     for attempt in range(TRIES):
-        found, scale, wide = call(upward, made, theta, tau, 0)
+        found, scale, wide = call(upward, made, theta, tau, False)
         if wide >= 0 and made.units["near"].any():
             return None
         _check_wide(tree, wide)
@@ -209,7 +209,7 @@ def _check_wide(tree: Tree, unit: int) -> None:
 def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
     """A subtree's message, without the measurement of its top."""
     from adversary._core import call
-    from adversary.reader.spine.compiled import domains, joined, saddle, upward
+    from adversary.reader.spine.compiled import domains, saddle, upward
 
     if tree.children[0] == 0:
         raise ValueError(f"unit {str(tree.names[0])!r} has no children: there is no message to make")
@@ -221,21 +221,20 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     layer = made
     for attempt in range(TRIES):
         theta, _ = call(saddle, layer, False)
-        found, scale, wide = call(upward, layer, theta, tau, 1)
-        if wide < 0:
-            lowest, values, dropped = call(joined, layer, found, tau)
-            if dropped <= ROUGH:
-                break
+        found, scale, wide = call(upward, layer, theta, tau, True)
+        top = found.windows[0]
+        if wide < 0 and top["dropped"] <= ROUGH:
+            break
         if attempt == 0 and wide < 0:
-            lost = np.append(dropped, found.windows["dropped"][1:])
-            layer = _finer_trims(tree, made, lost, dropped, ROUGH, tau)
+            layer = _finer_trims(tree, made, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
         elif layer.units["near"].any() or (near := within_reach(tree, like, made, bounds)) is None:
             break
         else:
             layer = near
     _check_wide(tree, wide)
     within = (float(bounds.low[0]), float(bounds.high[0]))
-    return Message(int(lowest), values, float(theta[0]), float(scale), float(dropped), within)
+    values = found.data[top["place"] : top["place"] + top["size"]].copy()
+    return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
 
 
 def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:

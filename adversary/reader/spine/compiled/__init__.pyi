@@ -4,7 +4,6 @@ from .layout import Layout as Layout
 from .leave_one_out import RootMessage as RootMessage
 from .leave_one_out import memberships as memberships
 from .messages import downward as downward
-from .messages import joined as joined
 from .messages import upward as upward
 from .tilts import domains as domains
 from .tilts import saddle as saddle

@@ -119,14 +119,24 @@ def room_for(L):
 
 
 @inner
-def write(L, theta, tau, v, messages, used, room, ring):
-    """Append one unit's message from those of its children; (messages, numbers in use, log of its sum, room, ring)."""
+def write(L, theta, tau, v, messages, used, room, ring, bare):
+    """Append one unit's message from those of its children; (messages, numbers in use, log of its sum, room, ring).
+
+    With `bare` it is that of a unit with children, without its own factor.
+    """
     t = tilt_above(L, theta, v)
     unit, tau = L.units[v], trim_at(L, tau, v)
     if unit.children > 0:
         room = combine(unit.first, unit.children, messages, tau, room)
         u = 2 * unit.children - 2
         whole = room.windows[u]
+        if bare:
+            messages = Messages(messages.windows, grown(messages.data, used, used + whole.size))
+            for k in range(whole.size):
+                messages.data[used + k] = room.data[whole.place + k]
+            window = messages.windows[v]
+            window.place, window.size, window.low, window.dropped = used, whole.size, whole.low, whole.dropped
+            return messages, used + whole.size, 0.0, room, ring
         messages, used, log = write_unit(
             L, v, t - theta[v], numbers_of(room, u), whole.low, whole.dropped, tau, messages, used
         )
@@ -177,8 +187,8 @@ def better_tilt(L, theta, least, v, messages):
 
 
 @compiled
-def upward(L, theta, tau, last):
-    """Upward pass: messages of all units from the last one down to unit `last`.
+def upward(L, theta, tau, bare):
+    """Upward pass: messages of all units, the root's last.
 
     Parameters
     ----------
@@ -186,7 +196,7 @@ def upward(L, theta, tau, last):
     theta : (unit,) tilts of internal units; those that prove to be off are corrected in place, and the children's
         messages written again
     tau : share of mass that one trim of a window may drop
-    last : unit at which to stop; 0 for the whole tree
+    bare : whether the root's message is without its own factor: the sum of its children
 
     Returns
     -------
@@ -200,16 +210,16 @@ def upward(L, theta, tau, last):
     ring = np.empty(2048)
     logs, least = np.zeros(n), domains(L)
     used = np.int64(0)
-    for v in range(n - 1, last - 1, -1):
-        first, children = L.units[v].first, L.units[v].children
-        for _ in range(TURNS if children >= MANY else 0):
+    for v in range(n - 1, -1, -1):
+        first, children, own = L.units[v].first, L.units[v].children, v > 0 or not bare
+        for _ in range(TURNS if children >= MANY and own else 0):
             new = better_tilt(L, theta, least, v, messages)
             if new == theta[v]:
                 break
             theta[v] = new
             for b in range(first + children - 1, first - 1, -1):
-                messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring)
-        messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring)
+                messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring, False)
+        messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring, not own)
         if v == 0:
             break
         above, size = L.units[v].parent, float(messages.windows[v].size)
@@ -234,28 +244,6 @@ def accurate_sum(values):
             rest += (value - both) + total
         total = both
     return total + rest if math.isfinite(rest) else total
-
-
-@compiled
-def joined(L, messages, tau):
-    """Convolution of the messages of the root's children.
-
-    Parameters
-    ----------
-    L : Layout of one cell
-    messages : Messages from below, from `upward`
-    tau : share of mass that one trim of a window may drop
-
-    Returns
-    -------
-    (lowest count, numbers, ledger): the sum of the children at consecutive counts, and the bound on the relative mass
-    left out
-    """
-    n = L.units[0].children
-    room = combine(L.units[0].first, n, messages, tau, room_for(L))
-    whole = room.windows[2 * n - 2]
-    low, dropped = whole.low, whole.dropped  # a record does not keep its array from being freed
-    return low, numbers_of(room, 2 * n - 2).copy(), dropped
 
 
 @inner
