@@ -57,8 +57,10 @@ from .reader.beliefs import Point as Point
 from .reader.beliefs import Uniform as Uniform
 from .reader.beliefs import law_between as law_between
 from .reader.beliefs import law_of_counts as law_of_counts
+from .reader.beliefs import law_of_sample as law_of_sample
 from .reader.path import Adversary as Adversary
 from .reader.path import attacks as attacks
 from .reader.plans import Level as Level
 from .reader.plans import Plan as Plan
+from .reader.plans import levels_of_noise as levels_of_noise
 from .reader.plans import observed as observed

@@ -1,5 +1,6 @@
 """Beliefs as people hold them: between two counts, or like counts that were seen; in Python and in files."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,21 @@ def test_the_negative_binomial_is_the_wider_one() -> None:
     assert wide.entropy() > narrow.entropy()
 
 
+def test_a_sample_leaves_a_negative_binomial_count() -> None:
+    """P(F | f) = C(F - 1, f - 1) p^f (1 - p)^(F - f): f is the last of the sampled, p = f / Fk the rate."""
+    law, p = adv.law_of_sample(3, 10.0), 0.3
+    for count in (2, 3, 4, 11, 40):
+        assert law.pmf(count) == pytest.approx(math.comb(count - 1, 2) * p**3 * (1.0 - p) ** (count - 3) * (count >= 3))
+    certain = adv.Others(adv.law_of_sample(4, 4.0))
+    assert certain.log_prob(np.array([3, 4, 5]), 0).tolist() == [-np.inf, 0.0, -np.inf]
+
+
 def test_files_hold_the_same_beliefs(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("block,count\na,0\nb,2\nc,2\n")
     for text, law in (
         ('{ between = [3, 20], mass = 0.9, law = "negative binomial" }', adv.law_between(3, 20)),
         ('{ counts = "old.csv", column = "count" }', adv.law_of_counts([0, 2, 2])),
+        ("{ sampled = 2, population = 12.5 }", adv.law_of_sample(2, 12.5)),
     ):
         file = tmp_path / "scenario.toml"
         file.write_text(FILE % text)
@@ -57,6 +68,8 @@ def test_files_hold_the_same_beliefs(tmp_path: Path) -> None:
         ("{ between = [3] }", "between: must be a list of two whole numbers"),
         ('{ between = [3, 20], law = "normal" }', "law between two counts must be one of negative binomial, poisson"),
         ("{ between = [3, 20], mass = 1.5 }", "mass must"),
+        ("{ sampled = 3, population = 2 }", "population must be finite and at least sampled = 3, got 2"),
+        ("{ sampled = 0, population = 2 }", "sampled must be at least 1, got 0"),
         ('{ counts = "none.csv", column = "count" }', "none.csv"),
         ('{ counts = "old.csv", column = "people" }', "column 'people' is missing; there are block, count"),
         ('{ counts = "old.csv", column = "block" }', "line 2: column 'block': must be a whole number >= 0, got 'a'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -184,3 +185,43 @@ def test_foreign_releases_are_refused(release: Any, kind: type[Exception], messa
 def test_what_is_no_number_is_no_release(value: object) -> None:
     with pytest.raises((TypeError, ValueError), match="noisy of level 'block'"):
         PLAN.observe({"block": value, "tract": 5}, {"block": 1})
+
+
+Described = Enum("Described", ["GEOMETRIC", "DISCRETE_GAUSSIAN", "EXPONENTIAL", "LAPLACE", "GAUSSIAN"])
+"""As Tumult names its mechanisms."""
+
+
+@pytest.mark.parametrize(
+    ("row", "noise"),
+    [
+        ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, adv.Geometric(0.5)),
+        ({"column": "len", "distribution": "Integer Gaussian", "scale": 3.0}, adv.DiscreteGaussian(3.0)),
+        ({"column": "sum", "distribution": "Float Laplace", "scale": 2.0}, adv.Laplace(2.0)),
+        ({"noise_mechanism": Described.GEOMETRIC, "noise_parameter": 4.0}, adv.Geometric(0.25)),
+        ({"noise_mechanism": Described.DISCRETE_GAUSSIAN, "noise_parameter": 9.0}, adv.DiscreteGaussian(3.0)),
+        ({"noise_mechanism": Described.GAUSSIAN, "noise_parameter": 9.0}, adv.Gaussian(3.0)),
+        ({"noise_kind": "GAUSSIAN", "noise_std": 3.0}, adv.Gaussian(3.0)),
+        ({"noise_kind": Described.LAPLACE, "noise_std": 2.0 * math.sqrt(2.0)}, adv.Laplace(2.0)),
+    ],
+)
+def test_noise_that_other_libraries_describe_becomes_a_level(row: dict[str, Any], noise: adv.Mechanism) -> None:
+    (level,) = adv.levels_of_noise([row], ["block"])
+    assert (level.name, level.siblings) == ("block", None)
+    assert type(level.mechanism) is type(noise)
+    assert level.mechanism.variance == pytest.approx(noise.variance, rel=1e-12)
+    two = adv.Plan(adv.levels_of_noise([row, row], ["block", "tract"], [3]))
+    assert [one.siblings for one in two.levels] == [3, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "a row for each level.* got 0 rows"),
+        ([{"column": "len", "scale": 1.0}], "row 1: must have distribution and scale; noise_mechanism"),
+        ([{"noise_mechanism": Described.EXPONENTIAL, "noise_parameter": 1.0}], "row 1: noise_mechanism must be one of"),
+        ([{"noise_kind": "GAUSSIAN", "noise_std": 0.0}], "row 1: noise_std must be positive"),
+    ],
+)
+def test_noise_that_is_no_level_is_refused(rows: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        adv.levels_of_noise(rows)

@@ -11,6 +11,7 @@
 | `{ law = "beta binomial", n = 40, alpha = 1, beta = 9 }` | `BetaBinomial` |
 | `{ between = [3, 20], mass = 0.9, law = "negative binomial" }` | `Others(law_between(3, 20, 0.9))` |
 | `{ counts = "2010.csv", column = "renters" }` | `Others(law_of_counts(...))` of a CSV file's column |
+| `{ sampled = 3, population = 60 }` | `Others(law_of_sample(3, 60))`: fk and Fk of sdcMicro |
 | `{ each = "uniform" }`, `{ each = [0.5, 0.5] }`, `{ each = { law = "poisson", mu = 2 } }` | `Each` |
 """
 
@@ -40,6 +41,7 @@ from adversary.reader.beliefs import (
     Uniform,
     law_between,
     law_of_counts,
+    law_of_sample,
 )
 
 LAWS = (
@@ -70,7 +72,7 @@ RATES: dict[str, type[Independent]] = {
     if isinstance(one, type) and issubclass(one, Independent) and one.kind
 }
 """Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
-KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts")
+KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
 
 
 def read_beliefs(table: Keys) -> dict[str, Belief]:
@@ -87,12 +89,12 @@ def read_belief(parent: Keys, name: str) -> Belief:
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
     table = parent.table(name)
     if "law" not in table.values:
-        table.only(*KINDS, "mass", "column")
+        table.only(*KINDS, "mass", "column", "population")
     kinds = [kind for kind in KINDS if table.has(kind) and not (kind == "law" and table.has("between"))]
     if len(kinds) != 1:
         raise ValueError(
             "a belief table has exactly one of upper (uniform), total (point), known (others), probabilities (pmf), "
-            f"law, each, between or counts, got {kinds}"
+            f"law, each, between, counts or sampled, got {kinds}"
         )
     makers: dict[str, Callable[[], Belief]] = {
         "upper": lambda: Uniform(table.get("upper", int, "a whole number")),
@@ -103,6 +105,9 @@ def read_belief(parent: Keys, name: str) -> Belief:
         "each": lambda: Each(_one_sibling(table)),
         "between": lambda: Others(_between(table)),
         "counts": lambda: Others(_seen(table)),
+        "sampled": lambda: Others(
+            law_of_sample(table.get("sampled", int, "a whole number"), float(table.measure("population")))
+        ),
     }
     made = makers[kinds[0]]()
     table.finish()

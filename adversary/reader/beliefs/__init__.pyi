@@ -13,5 +13,6 @@ from .elicited import as_law as as_law
 from .elicited import is_law as is_law
 from .elicited import law_between as law_between
 from .elicited import law_of_counts as law_of_counts
+from .elicited import law_of_sample as law_of_sample
 from .unknown_rate import BetaBinomial as BetaBinomial
 from .unknown_rate import GammaPoisson as GammaPoisson

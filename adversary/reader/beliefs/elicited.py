@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adversary._core import Floats, as_array, check_probability, check_whole, figure_of
+from adversary._core import Floats, as_array, check_number, check_probability, check_whole, figure_of
 
 LAW_MASS = 1e-18
 """A law with infinite support is followed out to this much mass on either side, and further where releases pull it."""
@@ -263,3 +263,36 @@ def law_of_counts(counts: ArrayLike) -> Floats:
     if not seen.size:
         raise ValueError("counts must hold at least one count")
     return np.bincount(seen) / seen.size
+
+
+def law_of_sample(sampled: int, population: float) -> Any:
+    """The count of a cell in the population, from sdcMicro's frequencies in the sample (fk) and estimated (Fk).
+
+    Franconi and Polettini (2004), as in sdcMicro's individual risk: given fk, the people who were not sampled have a
+    negative binomial law with fk successes of probability fk / Fk, so that the count's mean is Fk.
+
+    Parameters
+    ----------
+    sampled : fk, people of the cell in the sample, at least 1; without the target, if the target was sampled and the
+        belief is about others
+    population : Fk, at least fk: the sum of their sampling weights
+
+    Returns
+    -------
+    frozen law of `scipy.stats`, for `Others` or an Adversary's beliefs
+
+    Raises
+    ------
+    ValueError : a count that is not whole or below 1, or an Fk below fk
+
+    >>> law = law_of_sample(3, 60.0)
+    >>> round(float(law.mean()), 9), float(law.pmf(2))
+    (60.0, 0.0)
+    """
+    import scipy.stats
+
+    f = int(check_whole("sampled", sampled, minimum=1))
+    total = float(check_number("population", population))
+    if not f <= total < np.inf:
+        raise ValueError(f"population must be finite and at least sampled = {f}, got {population}")
+    return scipy.stats.nbinom(f, f / total, loc=f)

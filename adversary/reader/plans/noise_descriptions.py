@@ -1,0 +1,91 @@
+"""Levels from the noise that other libraries say they add: OpenDP, Tumult Analytics, PipelineDP. None is imported.
+
+| library | a row | noise |
+|---|---|---|
+| OpenDP, `summarize()` | "distribution", "scale" | scale s of an "Integer Laplace" is 1 / epsilon |
+| Tumult, noise information | "noise_mechanism", "noise_parameter" | sigma^2 if Gaussian; 1 / epsilon if geometric |
+| PipelineDP, utility analysis | "noise_kind", "noise_std" | the standard deviation |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from adversary._core import check_positive, meant
+from adversary.privacy.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Mechanism
+from adversary.reader.plans.plan import Level
+
+type Made = Callable[[float], Mechanism]
+
+FORMATS: dict[tuple[str, str], dict[str, Made]] = {
+    ("distribution", "scale"): {
+        "integer laplace": lambda scale: Geometric(1.0 / scale),
+        "integer gaussian": DiscreteGaussian,
+        "float laplace": Laplace,
+        "float gaussian": Gaussian,
+    },
+    ("noise_mechanism", "noise_parameter"): {
+        "geometric": lambda alpha: Geometric(1.0 / alpha),
+        "discrete_gaussian": lambda sigma2: DiscreteGaussian(math.sqrt(sigma2)),
+        "laplace": Laplace,
+        "gaussian": lambda sigma2: Gaussian(math.sqrt(sigma2)),
+    },
+    ("noise_kind", "noise_std"): {
+        "laplace": lambda std: Laplace(std / math.sqrt(2.0)),
+        "gaussian": Gaussian,
+    },
+}
+"""Keys of the kind and of the number in a row, by library; and what the number makes of each kind."""
+
+
+def levels_of_noise(
+    rows: Iterable[Mapping[str, Any]], names: Sequence[str] | None = None, siblings: Sequence[int] | None = None
+) -> list[Level]:
+    """Levels with the noise that a library describes, a row for each level, lowest first.
+
+    Parameters
+    ----------
+    rows : as dictionaries, such as `frame.to_dicts()` of a Polars DataFrame: see the table above. An enumeration
+        stands for its name, in any case
+    names : of the levels; unless given, each row's "column", or "level 1", "level 2", ...
+    siblings : of every level but the last; unless given 0, counts of the same people
+
+    Returns
+    -------
+    list of Level, for a Plan or `audit_table`
+
+    Raises
+    ------
+    ValueError : no rows, names or siblings that do not fit them, a row of no known format, or noise that is not added
+        to a count (an exponential mechanism, for instance); the message names the row
+
+    >>> summary = [{"column": "len", "aggregate": "Frame Length", "distribution": "Integer Laplace", "scale": 2.0}]
+    >>> level, = levels_of_noise(summary)
+    >>> level.name, level.mechanism
+    ('len', Geometric(epsilon=0.5))
+    """
+    given = [dict(row) for row in rows]
+    called = names or [str(row.get("column", f"level {i}")) for i, row in enumerate(given, 1)]
+    below = [0] * (len(given) - 1) if siblings is None else list(siblings)
+    if not given or len(called) != len(given) or len(below) != len(given) - 1:
+        raise ValueError(
+            f"there must be a row for each level, and siblings for all but the last: got {len(given)} rows, "
+            f"{len(called)} names and {len(below)} siblings"
+        )
+    noises = [_noise(f"row {i}", row) for i, row in enumerate(given, 1)]
+    return [Level(*one) for one in zip(called, noises, [*below, None], strict=True)]
+
+
+def _noise(where: str, row: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of a row."""
+    for (kind, number), made in FORMATS.items():
+        if kind in row and number in row:
+            said = str(getattr(row[kind], "name", row[kind])).casefold()
+            if said not in made:
+                known = ", ".join(made)
+                raise ValueError(f"{where}: {kind} must be one of {known}, got {row[kind]!r}{meant(said, made)}")
+            return made[said](float(check_positive(f"{where}: {number}", row[number])))
+    known = "; ".join(" and ".join(keys) for keys in FORMATS)
+    raise ValueError(f"{where}: must have {known}, got {', '.join(map(str, row))}")
