@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
+from numpy.typing import NDArray
+
 from adversary._core import track
 from adversary.nmf.file_layout import COLUMNS, PARTITIONS, arrow
 
@@ -31,9 +34,15 @@ class File(NamedTuple):
     path: str
     codes: tuple[str, ...]
 
-    def holds(self, geocode: str) -> bool:
-        """Whether a unit belongs into the file's partitions; `State=44` is short for both branches of a state."""
-        return all(geocode.startswith(code) or (len(code) == 2 and geocode[1:3] == code) for code in self.codes)
+    def strays(self, geocodes: Any) -> NDArray[np.bool_]:
+        """Which units of an Arrow column do not belong into the partitions; `State=44` is both branches of a state."""
+        compute, found = arrow().compute, np.zeros(len(geocodes), dtype=bool)
+        for code in self.codes:
+            here = compute.starts_with(geocodes, code)
+            if len(code) == 2:
+                here = compute.or_(here, compute.equal(compute.utf8_slice_codeunits(geocodes, 1, 3), code))
+            found |= ~here.fill_null(True).to_numpy(zero_copy_only=False)
+        return found
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,8 @@ class _Batch:
     ) -> None:
         self.labelling = labelling
         self.file, self.query, self.batch, self.kind, self.product = file, query, batch, source.kind, product
-        geocodes = texts(batch.column("geocode")).to_numpy(zero_copy_only=False)
+        self.codes = texts(batch.column("geocode"))
+        geocodes = self.codes.to_numpy(zero_copy_only=False)
         self.good = np.ones(batch.num_rows, dtype=bool)
         if source.level == US:
             geocodes = np.array([US if code in TOPS else code for code in geocodes], dtype=object)
@@ -165,8 +166,7 @@ class _Batch:
     def take(self, column: Column, cells: Any, faults: list[str] | None) -> None:
         """Add the wanted cells of the good records to their column."""
         self.refuse((self.geocodes == None) | (self.geocodes == ""), lambda i: "the geocode is missing")  # noqa: E711
-        strays = [self.geocodes[i] is not None and not self.file.holds(self.geocodes[i]) for i in range(self.good.size)]
-        self.refuse(np.array(strays, dtype=bool), lambda i: f"it does not belong into partition {self.file.codes[0]}")
+        self.refuse(self.file.strays(self.codes), lambda i: f"it does not belong into partition {self.file.codes[0]}")
         variance, sign = self._variance(), self._sign()
         values = self._values(column, cells, np.isfinite(variance), variance == 0)
         if self.faults and faults is None:

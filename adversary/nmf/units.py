@@ -65,8 +65,12 @@ def keys_of(codes: Codes) -> Codes:
     >>> keys_of(np.array(["US", "044", "14400100"])).tolist()
     ['US', '440', '44100100']
     """
-    keys = [code[1:3] + code[0] + code[3:] if len(code) > STATE_DIGITS else code for code in codes.tolist()]
-    return np.array(keys, dtype=np.str_) if keys else np.zeros(0, dtype=np.str_)
+    width = codes.dtype.itemsize // 4
+    if width <= STATE_DIGITS or not codes.size:
+        return codes
+    letters = np.ascontiguousarray(codes).view(np.uint32).reshape(codes.size, width)
+    moved = letters[:, [1, 2, 0, *range(3, width)]]
+    return np.where(letters[:, 2:3] > 0, moved, letters).view(codes.dtype).ravel()
 
 
 def in_order(codes: Codes) -> Codes:
