@@ -246,7 +246,7 @@ def out_of(failure: float) -> tuple[int, int]:
     return int((exact * times).to_integral_value(ROUND_CEILING)), times
 
 
-AT_A_TIME = "for any one person and reader at a time, not for all of them at once"
+AT_A_TIME = "for any one person and adversary at a time, not for all of them at once"
 """Of what a probability that a bound holds is said."""
 
 

@@ -646,7 +646,7 @@ def test_a_function_that_is_infinite_everywhere_limits_nothing_and_is_warned_of(
 ) -> None:
     profile = RiskProfile.custom(lambda p, q: np.inf + 0 * p * q, decreasing=decreasing)
     for one in (profile, profile.within(inclusion=(0.1, 0.4))):
-        with pytest.warns(RuntimeWarning, match="tolerates every ratio for every reader"):
+        with pytest.warns(RuntimeWarning, match="tolerates every ratio for every adversary"):
             found = recommend_epsilon(one, statistic=statistic)
         assert (found.epsilon, found.status, found.attained) == (math.inf, "unconstrained", False)
 
@@ -837,11 +837,11 @@ def test_valleys_aslant_to_the_axes_are_followed_to_their_end() -> None:
 
 def test_what_a_search_has_not_met_is_not_said_to_be_safe() -> None:
     thin = RiskProfile.custom(lambda p, q: np.where((p > 0.3) & (p < 0.3001), 2.0, np.inf) + 0 * q)
-    with pytest.warns(RuntimeWarning, match="every reader that was asked about"):
+    with pytest.warns(RuntimeWarning, match="every adversary that was asked about"):
         found = recommend_epsilon(thin)
     assert (found.status, found.method) == ("unconstrained", "search")
     assert "proves nothing" in found.words
-    with pytest.warns(RuntimeWarning, match="every reader that was asked about"):
+    with pytest.warns(RuntimeWarning, match="every adversary that was asked about"):
         assert "proves nothing" in adv.budget.verdict(thin, adv.PureDP(50.0)).words
 
 

@@ -166,7 +166,7 @@ def test_a_curator_reads_loss_intervals_and_worst_priors(guarantee: Guarantee, f
     for part in ("p / (p + (1 - p) exp(e)) <= X <= p / (p + (1 - p) exp(-e))", "tanh(e / 4)", "truth"):
         assert part in text
     informed = isinstance(guarantee, adv.ProbabilisticDP)  # it does not survive averaging over what one is unsure of
-    assert ("Covered is the reader who holds" if informed else "The worst case is a reader who holds") in text
+    assert ("Covered is the adversary who holds" if informed else "The worst case is an adversary who holds") in text
     if chance:
         assert one("probability of at most # under each truth", text)[0] == failure
 
@@ -406,7 +406,7 @@ def test_a_promise_is_told_by_each_release_and_all_of_them(
         is_upper(each, 100.0 * made.guarantee.difference_bounds(None, made.failure)[1])
         is_upper(every, 100.0 * made.total.difference_bounds(None, made.failure)[1])
     if made.failure:
-        assert "for any one person and reader at a time" in told["lay"]
+        assert "for any one person and adversary at a time" in told["lay"]
     assert not LAY_NEVER.search(told["lay"])
     failure = made.failure or None
     assert explain(made, topic="composition") == explain(
@@ -421,7 +421,7 @@ def test_promises_that_cannot_be_made_or_round_to_nothing() -> None:
     never = allocate(PROFILES["difference"], "zCDP")
     assert "cannot be kept by a protection of this kind" in explain(never)
     assert "No rho of zCDP above 0 keeps it for certain" in explain(never, "regulator")
-    with pytest.raises(ValueError, match="there is no promised guarantee"):
+    with pytest.raises(ValueError, match="there is no guarantee to explain"):
         explain(never, topic="guarantee")
     free = allocate(RiskProfile.box(3.0, (0.5, 1.0), (0.8, 1.0)), "pure DP", releases=3)
     assert "asks for no protection" in explain(free)
@@ -501,7 +501,7 @@ def test_an_audit_is_told_in_its_own_numbers() -> None:
     (guess,) = one("best guess is right # times in 100", told["lay"])
     assert guess == pytest.approx(100.0 * float(risk["prob_correct"]), rel=1e-3)
     ends = one(
-        "keeps a reader with that start between # and # in 100, at least 95 times in 100. This holds here.", told["lay"]
+        "keeps someone with that start between # and # in 100, at least 95 times in 100. This holds here.", told["lay"]
     )
     is_interval((ends[0], ends[1]), 0.3, tuple(bound["posterior"].values))
     assert "(worked out exactly)" in told["lay"]
@@ -510,14 +510,14 @@ def test_an_audit_is_told_in_its_own_numbers() -> None:
     )
     assert ratio == pytest.approx(float(risk["ratio_mean"]), rel=1e-3)
     low, high, most = one(
-        "the promise of zCDP allows # % to # %, a ratio of at most #, but for at most 5 %", told["regulator"]
+        "the guarantee of zCDP allows # % to # %, a ratio of at most #, but for at most 5 %", told["regulator"]
     )
     is_interval((low, high), 0.3, tuple(bound["posterior"].values), 0.02)
     is_upper(most, float(bound["ratio"].sel(side="upper")), 0.011)
     (outside,) = found("# % of releases lead beyond it. Status: holds", told["regulator"])[0]
     is_upper(outside, 100.0 * float(bound["outside"]), 1e-3)
     assert "exact averages" in told["regulator"]
-    assert "Every bound holds for every reader here." in told["regulator"]
+    assert "Every bound holds for every adversary here." in told["regulator"]
     low, high = one("leave the posterior between # % and # %", told["technical"])
     quantiles = 100.0 * risk["posterior_quantile"].values
     assert (low, high) == (pytest.approx(quantiles[0], rel=1e-3), pytest.approx(quantiles[-1], rel=1e-3))
@@ -560,7 +560,7 @@ def test_of_many_readers_the_least_and_the_largest_are_told() -> None:
     tree = audited("many")
     ratio = tree["risk"]["ratio_mean"]
     text = explain(tree)
-    named = re.findall("Reader “(R.)” starts", text)
+    named = re.findall("Adversary “(R.)” starts", text)
     assert named == [str(ratio.idxmin().item()), str(ratio.idxmax().item())]
     assert "10 in all" in text
 
@@ -577,10 +577,10 @@ def test_estimates_are_called_so_with_their_error() -> None:
 def test_exact_levels_move_the_start_first() -> None:
     tree = audited("exact level")
     risk = tree["risk"]
-    before, after = one("They alone bring the reader from # to # in 100", explain(tree))
+    before, after = one("They alone take the adversary from # to # in 100", explain(tree))
     assert before == pytest.approx(30.0, rel=1e-3)
     assert after == pytest.approx(100.0 * float(risk["prior"]), rel=1e-3)
-    _, _, factor = one("takes the reader from # % to # %, # times as much", explain(tree, "regulator"))
+    _, _, factor = one("takes the adversary from # % to # %, # times as much", explain(tree, "regulator"))
     assert factor == pytest.approx(float(risk["invariant_ratio"]), rel=1e-3)
 
 
@@ -656,16 +656,16 @@ TOLD: dict[str, Callable[[], str]] = {
     "Renyi DP": lambda: explain(adv.RenyiDP(3.0, 0.2), "regulator"),
     "Gaussian DP": lambda: explain(adv.GaussianDP(0.5), "technical", topic="pure or approximate"),
     "noise": lambda: explain(adv.Geometric(1.0).privacy_loss(), "technical"),
-    "no promise": lambda: explain(adv.NoPrivacy()),
-    "no promise, to a regulator": lambda: explain(adv.NoPrivacy(), "regulator", releases=3),
-    "no promise, to a curator": lambda: explain(adv.NoPrivacy(), "technical", topic="composition", releases=3),
+    "no guarantee": lambda: explain(adv.NoPrivacy()),
+    "no guarantee, to a regulator": lambda: explain(adv.NoPrivacy(), "regulator", releases=3),
+    "no guarantee, to a curator": lambda: explain(adv.NoPrivacy(), "technical", topic="composition", releases=3),
     "no loss": lambda: explain(adv.PureDP(0.0), releases=10),
     "a tiny loss": lambda: explain(adv.PureDP(1e-6)),
     "a large loss": lambda: explain(adv.PureDP(50.0)),
     "a large loss, to a regulator": lambda: explain(adv.PureDP(800.0), "regulator"),
-    "certain readers": lambda: explain(adv.PureDP(1.0), priors=[0.0, 1.0]),
-    "a promise that is not kept": lambda: explain(adv.PureDP(0.5), kept=False, releases=3),
-    "a promise that is not kept, to a regulator": lambda: explain(adv.PureDP(0.5), "regulator", kept=False),
+    "certain adversaries": lambda: explain(adv.PureDP(1.0), priors=[0.0, 1.0]),
+    "a guarantee that is not kept": lambda: explain(adv.PureDP(0.5), kept=False, releases=3),
+    "a guarantee that is not kept, to a regulator": lambda: explain(adv.PureDP(0.5), "regulator", kept=False),
     "many releases": lambda: explain(adv.PureDP(0.05), topic="composition", releases=5, failure=0.0),
     "many releases, to a regulator": lambda: explain(
         adv.ZeroConcentratedDP(0.01), "regulator", topic="composition", releases=7, failure=0.01
@@ -691,14 +691,14 @@ TOLD: dict[str, Callable[[], str]] = {
     "not covered": lambda: explain(
         verdict(RiskProfile.ratio_or_absolute(2.0, 0.25, inclusion=0.5), adv.PureDP(1.0), neighbours="bounded")
     ),
-    "readers sure of inclusion": lambda: explain(verdict(WELL, adv.PureDP(0.1), neighbours="bounded")),
-    "an audit without a promise": lambda: explain(audited("nothing promised")),
-    "an audit of a violated promise": lambda: explain(audited("violated"), "regulator"),
+    "adversaries sure of inclusion": lambda: explain(verdict(WELL, adv.PureDP(0.1), neighbours="bounded")),
+    "an audit without a guarantee": lambda: explain(audited("nothing promised")),
+    "an audit of a violated guarantee": lambda: explain(audited("violated"), "regulator"),
     "an audit of two truths": lambda: explain(audited("truths"), "regulator"),
     "an audit of an exact count": lambda: explain(
         tree_of(adv.Plan([adv.Level("block", adv.Exact())]), adv.Adversary(0.2, 0), {"block": 1})
     ),
-    "an audit of a mistaken reader": lambda: explain(with_status(audited("one"), "exceeded")),
+    "an audit of a mistaken adversary": lambda: explain(with_status(audited("one"), "exceeded")),
 }
 READ = Path(__file__).with_name("explanations.txt")
 """What `python -m tests.policy.test_explain` writes anew, to be read before it is committed."""

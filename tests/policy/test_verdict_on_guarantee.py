@@ -58,7 +58,8 @@ def test_replaced_records_are_judged_on_readers_sure_of_inclusion() -> None:
         judged = verdict(TWENTY, adv.PureDP(0.8), statistic=statistic, neighbours="bounded")
         assert (judged.status, judged.neighbours) == ("kept", "bounded")
         assert judged.allowed == pytest.approx(2 * ALLOWED)
-        assert judged.words.endswith("who are sure that the person is in the data. It says nothing of other readers.")
+        said = "who are sure that the person is in the data. It does not cover other adversaries."
+        assert judged.words.endswith(said)
         assert not verdict(TWENTY, adv.PureDP(0.82), statistic=statistic, neighbours="bounded").kept
 
 

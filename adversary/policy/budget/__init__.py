@@ -1,7 +1,7 @@
 """Setting a privacy budget from the disclosure risk an agency tolerates: everything that belongs to it, by one name.
 
 `RiskProfile` says what is tolerated and `recommend_epsilon` what that allows; `allocate` and `budget_table` say the
-same in zCDP, Gaussian or approximate DP and over several releases; `verdict` judges a promise already made;
+same in zCDP, Gaussian or approximate DP and over several releases; `verdict` judges a guarantee already made;
 `attained_profile` is what a mechanism really does beside the worst case; `tradeoff_table` is what it costs in accuracy;
 `compare_proposals` is what others have proposed.
 """

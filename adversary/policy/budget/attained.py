@@ -1,10 +1,10 @@
-"""What a mechanism really lets a reader conclude, next to what its guarantee allows any mechanism.
+"""What a mechanism really lets an adversary conclude, next to what its guarantee allows any mechanism.
 
-The release is that of `evidence`: noisy counts of the people in S and not in S, to a reader who knows everybody but the
-target, or the first count alone. With geometric or Laplace noise it attains Theorem 4; with other noise it shows how
-much of the budget the bound wastes. All of it is exact and of the release itself; what may be computed from it is the
-guarantee's matter. As throughout `policy`, the reader believes the same of everybody else's records whatever is true of
-the target.
+The release is that of `evidence`: noisy counts of the people in S and not in S, to an adversary who knows everybody but
+the target, or the first count alone. With geometric or Laplace noise it attains Theorem 4; with other noise it shows
+how much of the budget the bound wastes. All of it is exact and of the release itself; what may be computed from it is
+the guarantee's matter. As throughout `policy`, the adversary believes the same of everybody else's records whatever is
+true of the target.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def attained_profile(
     statistic: str = "any",
     two: Guarantee | None = None,
 ) -> xr.Dataset:
-    """For a grid of readers: the ratio that the mechanism attains, the one that its guarantee allows, and the gap.
+    """For a grid of adversaries: the ratio that the mechanism attains, the one that its guarantee allows, and the gap.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def attained_profile(
     -------
     Dataset, dims (inclusion, value): `attained` and `bound`, ratios; `attained_epsilon`, of the pure DP whose bound is
     the attained ratio; `bound_epsilon`, which the bound was made with; `wasted` = 1 - attained_epsilon / bound_epsilon,
-    NaN where no epsilon is finite (certain readers; unbounded noise at failure 0).
+    NaN where no epsilon is finite (certain adversaries; unbounded noise at failure 0).
     """
     law = Evidence.of(mechanism, statistic)
     p, q = (np.atleast_1d(check_prior(name, x)) for name, x in (("inclusion", inclusion), ("value", value)))
@@ -188,13 +188,13 @@ def attained_profile(
 
 @dataclass(frozen=True)
 class Attainment:
-    """Whether a mechanism keeps a profile at every reader looked at, and the reader at whom it comes closest or fails.
+    """Whether a mechanism keeps a profile at every adversary looked at, and where it comes closest or fails.
 
     Parameters
     ----------
     kept : whether the attained ratio is nowhere above the tolerated one, but for a relative 1e-9
     excess : the largest of attained over tolerated; 0 where nothing is tolerated less than everything
-    inclusion, value : the priors of that reader
+    inclusion, value : the priors of that adversary
     attained, tolerated : the two ratios there
     failure : probability with which the attained ratio may be exceeded
     readers : how many were looked at
@@ -215,7 +215,7 @@ class Attainment:
         chance = failure_of(self.failure)
         if not self.excess:
             return "Nothing is asked of this noise: every ratio is tolerated."
-        found = f"kept {chance}, by all {self.readers} readers looked at" if self.kept else f"not kept {chance}"
+        found = f"kept {chance}, by all {self.readers} adversaries looked at" if self.kept else f"not kept {chance}"
         return (
             f"The profile is {found}: with inclusion prior {self.inclusion:.4g} and value prior {self.value:.4g} the "
             f"ratio reaches {outward(self.attained, True)}, and {outward(self.tolerated, False)} is tolerated."
@@ -237,7 +237,7 @@ def satisfies_profile(
     ----------
     failure : probability with which a release may exceed the tolerance
     inclusion, value : vectors of priors in (0, 1]; where not given, 25 over the profile's domain, geometrically and
-        evenly spaced, and those of the reader who binds the recommended epsilon
+        evenly spaced, and those of the adversary who binds the recommended epsilon
     """
     if not isinstance(profile, RiskProfile):
         raise TypeError(f"profile must be a RiskProfile, got {profile!r}")

@@ -1,4 +1,4 @@
-"""How far a guarantee lets any reader's belief move: a bound on the privacy loss, and how often it may fail.
+"""How far a guarantee lets any adversary's belief move: a bound on the privacy loss, and how often it may fail.
 
 A limit is for certain where the guarantee has one that is; otherwise it holds but for a probability that somebody must
 name. Several releases together have a limit of their own.
@@ -35,9 +35,9 @@ CLEARLY = 0.99
 
 @dataclass(frozen=True)
 class Limit:
-    """A reader's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
+    """An adversary's log odds move by at most `loss` nats, in either direction, but for a probability `failure`.
 
-    Under both truths: whether the record is in the data or not. Infinite: nothing is promised.
+    Under both truths: whether the record is in the data or not. Infinite: nothing is guaranteed.
     """
 
     loss: float
@@ -45,7 +45,7 @@ class Limit:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is promised."""
+        """Whether anything is guaranteed."""
         return bool(np.isfinite(self.loss))
 
     @property
@@ -224,10 +224,10 @@ def _worth_telling(certain: float, at_failure: Callable[[], float], failure: flo
 
 
 class Composed(NamedTuple):
-    """What several releases promise together, for whoever tells of it.
+    """What several releases guarantee together, for whoever tells of it.
 
     `told` holds the limits at the failure asked for and, where none holds at it, those at the first larger `failure`
-    at which one does; it is empty where nothing is promised at all.
+    at which one does; it is empty where nothing is guaranteed at all.
     """
 
     told: tuple[tuple[Limit, ...], ...]

@@ -1,4 +1,4 @@
-"""The epsilon a guarantee is worth to readers who are unsure of who is in the data and of what they are.
+"""The epsilon a guarantee is worth to adversaries who are unsure of who is in the data and of what they are.
 
 A profile bounds the privacy loss, and its epsilon is that bound. A definition that bounds the loss but for a `failure`
 probability keeps the profile but for that probability, once the loss it bounds so is small enough: its equivalent
@@ -25,7 +25,7 @@ def value_failure(one: Guarantee, two: Guarantee, epsilon: float) -> float:
     """Largest probability, whichever of P, N and O is true, of a release beyond R(p, q, epsilon), whatever the priors.
 
     max(t1, t2) under P, max(e^-e t1, f(e^(-2e) t2)) under O and max(f(e^-e t1), e^(-2e) t2) under N, f = `one.power`.
-    That is max(t1, t2) unless `two` promises more than `one`.
+    That is max(t1, t2) unless `two` guarantees more than `one`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What two noisy counts tell of a target, and the law of that over releases: exact, for any noise of one count.
 
-The release behind Theorem 4: noisy counts of the people "in S" and "not in S", to a reader who knows everybody but the
-target (`statistic="any"`), or the first of them alone ("count"). With U and V the losses of one more person in the
+The release behind Theorem 4: noisy counts of the people "in S" and "not in S", to an adversary who knows everybody but
+the target (`statistic="any"`), or the first of them alone ("count"). With U and V the losses of one more person in the
 first and in the second count, independent of each other, the ratio of posterior to prior is
 
     r = 1 / (p q + e^-S),        S = U - log(p (1 - q) e^V + 1 - p)        [one count: S = U - log(1 - p q)].
@@ -39,7 +39,7 @@ _NODES = 5000
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Law of S, the log-likelihood ratio of "in S" against all else the reader holds possible, less their log prior.
+    """Law of S, the log-likelihood ratio of "in S" against all else the adversary holds possible, less their log prior.
 
     Parameters
     ----------
@@ -100,13 +100,13 @@ class Evidence:
         return np.concatenate(found).reshape(failure.shape)
 
     def _pieces(self, *arrays: Floats) -> list[Any]:
-        """Flat arrays and a slice of them at a time, so that readers times nodes fit in memory."""
+        """Flat arrays and a slice of them at a time, so that adversaries times nodes fit in memory."""
         flat = [np.ravel(x) for x in arrays]
         rows = max(1, _ENTRIES // (self.loss.losses.size + 1 if isinstance(self.loss, LatticeLoss) else _NODES))
         return [(*flat, slice(i, i + rows)) for i in range(0, flat[0].size, rows)]
 
     def _survival(self, p: Floats, q: Floats, truth: str) -> Callable[[Floats], Floats]:
-        """P(S > s) of some readers, (n,), as a function of s, (n,)."""
+        """P(S > s) of some adversaries, (n,), as a function of s, (n,)."""
         (u, v), loss = _LAWS[truth], self.loss
         with np.errstate(divide="ignore"):
             log_rest, log_other, log_out = (np.log(x)[:, None] for x in (_rest(p, q), p * (1.0 - q), 1.0 - p))

@@ -1,6 +1,6 @@
-"""The forms a promise can take: a definition or a noise, over several releases, composed one way or another.
+"""The forms a guarantee can take: a definition or a noise, over several releases, composed one way or another.
 
-A form turns a parameter of one release into what all releases promise together, about hypotheses one record apart and
+A form turns a parameter of one release into what all releases guarantee together, about hypotheses one record apart and
 two. "exact" composition asks the failure of the law of all releases; the published ones go through a total (epsilon,
 delta), and what follows from it (Kazan et al. 2025, section 2.3).
 """
@@ -66,7 +66,7 @@ COMPOSED = ("pure DP", "approximate DP")
 
 
 class Together(NamedTuple):
-    """What one release promises, all releases, and all for hypotheses two records apart (None: `total.group(2)`)."""
+    """What one release guarantees, all releases, and all for hypotheses two records apart (None: `total.group(2)`)."""
 
     one: Guarantee
     total: Guarantee
@@ -115,7 +115,7 @@ class Form:
         return (DEFINITIONS.get(self.definition) or NOISES[self.definition])[0]
 
     def guarantees(self, parameter: float, *, values: bool = True) -> Together:
-        """What releases with this parameter each promise; about values too, or about inclusion alone."""
+        """What releases with this parameter each guarantee; about values too, or about inclusion alone."""
         one: Guarantee
         pair: Guarantee | None
         if self.definition in NOISES:

@@ -1,9 +1,9 @@
 """Two earlier ways to choose or to judge an epsilon, beside the one of risk profiles.
 
 Lee and Clifton (2011, "How much is enough?") ask of a public population of n, all but one of whom are in the data, who
-is absent: the reader's prior for each person is 1/n, their posterior may reach `absolute`, and the noise is Laplace's.
-Wood et al. (2018, "Differential privacy: a primer for a non-technical audience", corrected 2020) ask what a person
-risks by taking part: how far a reader's belief can be from what it would be without them.
+is absent: the adversary's prior for each person is 1/n, their posterior may reach `absolute`, and the noise is
+Laplace's. Wood et al. (2018, "Differential privacy: a primer for a non-technical audience", corrected 2020) ask what a
+person risks by taking part: how far an adversary's belief can be from what it would be without them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def lee_clifton_epsilon(population: ArrayLike, statistic: Statistic, absolute: A
 
 
 def participation_bound(absent: ArrayLike, epsilon: ArrayLike, side: str = "upper") -> Any:
-    """Largest or smallest belief of a reader if a person takes part, from what it is if they do not; Wood et al.
+    """Largest or smallest belief of an adversary if a person takes part, from what it is if they do not; Wood et al.
 
     a / (a + e^(-2 epsilon) (1 - a)), and with e^(2 epsilon) the lower side: Theorem 4 at inclusion prior 1.
 

@@ -1,8 +1,8 @@
 """From a risk profile to the largest epsilon that keeps it: the arrow of a risk bound, run backwards.
 
-epsilon* = inf over readers (p, q) of the epsilon at which no release moves that reader beyond r*(p, q) (Kazan's thesis,
-Equation 3.15). An infimum: it may be approached only, as a prior tends to 0. In closed form where there is one, else by
-a search whose answer is the lower end of its bracket; nothing is ever rounded towards more risk.
+epsilon* = inf over adversaries (p, q) of the epsilon at which no release moves that adversary beyond r*(p, q) (Kazan's
+thesis, Equation 3.15). An infimum: it may be approached only, as a prior tends to 0. In closed form where there is one,
+else by a search whose answer is the lower end of its bracket; nothing is ever rounded towards more risk.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from adversary.policy.budget.tolerances import Binding, Tolerance
 METHODS = ("auto", "closed", "numeric")
 BOUNDED, UNATTAINABLE, UNCONSTRAINED = "bounded", "unattainable", "unconstrained"
 SEARCH = "search"
-EMPTY = "this profile tolerates every ratio for every reader that was asked about: it limits nothing"
-SEARCHED = "This was found by a search, which proves nothing of readers it did not meet."
+EMPTY = "this profile tolerates every ratio for every adversary that was asked about: it limits nothing"
+SEARCHED = "This was found by a search, which proves nothing of adversaries it did not meet."
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The largest epsilon that keeps a risk profile, and the reader who asks for it.
+    """The largest epsilon that keeps a risk profile, and the adversary who asks for it.
 
     Parameters
     ----------
     loss : the infimum, unrounded; above the true one by no more than rounding, but for the method "search", which may
-        miss readers
-    inclusion, value : priors of the reader who binds or, where not `attained`, their limit; NaN where nobody does
+        miss adversaries
+    inclusion, value : priors of the adversary who binds or, where not `attained`, their limit; NaN where nobody does
     method : "closed", "certified search" or "search" (of a function of which nothing is known: not certified)
     bracket : (lower, upper) around the infimum; the lower end is 0 where none is certified
     status : "bounded"; "unattainable", no epsilon above 0 keeps the profile (`loss` is 0: releasing nothing would);
@@ -66,10 +66,10 @@ class Recommendation:
         profile = self.profile.words
         found = f" {SEARCHED}" if self.method == SEARCH else ""
         if self.status == UNCONSTRAINED:
-            return f"Every epsilon keeps this profile ({profile}): no release moves its readers beyond it.{found}"
+            return f"Every epsilon keeps this profile ({profile}): no release moves its adversaries beyond it.{found}"
         if self.status == UNATTAINABLE:
             who = self._who(" (", ")")
-            return f"No epsilon above 0 keeps this profile ({profile}): some readers may learn nothing at all{who}."
+            return f"No epsilon above 0 keeps this profile ({profile}): some adversaries may learn nothing at all{who}."
         shown = shown_epsilon(self.epsilon, self.loss, self.round_down)
         if self.epsilon < self.loss:
             shown += f", rounded down from {outward(self.loss, False)},"
@@ -77,10 +77,10 @@ class Recommendation:
 
     def _binding(self) -> str:
         if not self.attained:
-            return f"Readers need so little as their priors tend to{self._who(' ', '')}; no reader needs less."
+            return f"It is approached by adversaries as their priors tend to{self._who(' ', '')}; none needs less."
         reached = min(1.0, self.inclusion * self.value * self.profile(self.inclusion, self.value))
         return (
-            f"A reader with{self._who(' ', '')} needs so little, and none needs less: their posterior may reach "
+            f"The adversary with{self._who(' ', '')} binds, and none needs less: their posterior may reach "
             f"{outward_percent(reached, True)} %."
         )
 
@@ -93,10 +93,10 @@ class Recommendation:
 def recommend_epsilon(
     profile: RiskProfile, *, statistic: str = "any", round_down: int | None = None, method: str = "auto"
 ) -> Recommendation:
-    """Largest epsilon whose releases keep every reader within a risk profile.
+    """Largest epsilon whose releases keep every adversary within a risk profile.
 
-    Assumed of readers is what `risks` says: they know the mechanism, and believe the same of everybody else's records
-    whatever is true of the target.
+    Assumed of adversaries is what `risks` says: they know the mechanism, and believe the same of everybody else's
+    records whatever is true of the target.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ def recommend_epsilon(
 
     Raises
     ------
-    ValueError : the profile is less than 1, or no number, for some reader
+    ValueError : the profile is less than 1, or no number, for some adversary
 
     Warns
     -----
-    RuntimeWarning : a function that was given as a profile is infinite for every reader it was asked about
+    RuntimeWarning : a function that was given as a profile is infinite for every adversary it was asked about
 
     >>> found = recommend_epsilon(RiskProfile.difference(0.2), round_down=2)
     >>> found.epsilon, found.inclusion, found.value, found.method

@@ -1,4 +1,4 @@
-"""A risk profile as a promise an agency can make: other definitions, several releases, a failure allowed.
+"""A risk profile as a guarantee an agency can make: other definitions, several releases, a failure allowed.
 
 The largest parameter of each release with which all of them are worth no more than the profile's epsilon, by
 `equivalent_epsilon`; with one release of pure DP it is that epsilon. Kazan et al. 2025, section 4.3, for
@@ -74,7 +74,7 @@ class ReleaseBudget:
 
     @property
     def words(self) -> str:
-        """The promise in one sentence; its parameter is rounded down."""
+        """The guarantee in one sentence; its parameter is rounded down."""
         profile = self.recommended.profile.words
         chance = failure_of(self.failure)
         each = "" if self.releases == 1 else f" in each of {self.releases} releases ({self.composition} composition)"
@@ -102,11 +102,11 @@ def allocate(
     delta_each: float = 0.0,
     round_down: int | None = None,
 ) -> ReleaseBudget:
-    """What to promise of each of several releases of the same data, so that together they keep a risk profile.
+    """What to guarantee of each of several releases of the same data, so that together they keep a risk profile.
 
-    Readers are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the target.
-    The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a relative
-    1e-11 (1e-8 for sums of Laplace or discrete Gaussian noise).
+    Adversaries are those of `relative_risk_bound`: they believe the same of everybody else whatever is true of the
+    target. The largest parameter whose `equivalent_epsilon` is at most `recommended.loss`, on the safe side to a
+    relative 1e-11 (1e-8 for sums of Laplace or discrete Gaussian noise).
 
     Parameters
     ----------

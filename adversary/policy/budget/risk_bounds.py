@@ -1,16 +1,16 @@
-"""How far any release under epsilon-DP may move a reader who is unsure both of who is in the data and of what they are.
+"""How far any release under epsilon-DP may move an adversary unsure both of who is in the data and of what they are.
 
-A reader gives probability p = `inclusion` to "the target is in the data" and q = `value` to "their record is one of S,
-given that it is in"; S is what would do harm. The ratio r is their posterior of both over the prior p q. Three things
-can be true, in and in S, in and not in S, out, and the last two differ from the first by a factor e^(2 epsilon) and
-e^epsilon at most, so (Kazan's thesis, chapter 3, Theorem 4 and its lower companion)
+An adversary gives probability p = `inclusion` to "the target is in the data" and q = `value` to "their record is one of
+S, given that it is in"; S is what would do harm. The ratio r is their posterior of both over the prior p q. Three
+things can be true, in and in S, in and not in S, out, and the last two differ from the first by a factor e^(2 epsilon)
+and e^epsilon at most, so (Kazan's thesis, chapter 3, Theorem 4 and its lower companion)
 
     1 / (p q + e^(2 epsilon) p (1 - q) + e^epsilon (1 - p))  <=  r  <=  1 / (p q + e^(-2 epsilon) p (1 - q)
                                                                              + e^-epsilon (1 - p)).
 
-The noise is for unbounded neighbours (a record is added or removed). Everything here assumes that the reader knows the
-mechanism, and believes the same of everybody else's records whether the target is in, and whatever theirs is: without
-the second, learning about the population alone may move r without limit.
+The noise is for unbounded neighbours (a record is added or removed). Everything here assumes that the adversary knows
+the mechanism, and believes the same of everybody else's records whether the target is in, and whatever theirs is:
+without the second, learning about the population alone may move r without limit.
 
 `statistic` says what may be published: "any" thing at all, or only one "count" of the people in S, which a person
 outside S and an absent one move equally: r <= 1 / (p q + e^-epsilon (1 - p q)). Both bounds are attained by geometric
@@ -40,7 +40,8 @@ def relative_risk_bound(
 ) -> Any:
     """Largest ("upper") or smallest ("lower") posterior over prior after any release under epsilon-DP; Theorem 4.
 
-    Of readers who know the mechanism, and believe the same of everybody else's records whatever is true of the target.
+    Of adversaries who know the mechanism, and believe the same of everybody else's records whatever is true of the
+    target.
 
     Parameters
     ----------
@@ -89,11 +90,11 @@ def absolute_risk_bound(
 
 
 def epsilon_for_risk(inclusion: ArrayLike, value: ArrayLike, ratio: ArrayLike, statistic: str = "any") -> Any:
-    """Largest epsilon at which no release multiplies the belief of this reader by more than `ratio`; Theorem 5.
+    """Largest epsilon at which no release multiplies the belief of this adversary by more than `ratio`; Theorem 5.
 
     With c = 1 / ratio - p q, log(((1 - p) + sqrt((1 - p)^2 + 4 p (1 - q) c)) / (2 c)), and infinite where c <= 0: a
-    belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate. Readers are those of
-    `relative_risk_bound`.
+    belief never passes 1. The published form is 0/0 on its boundaries; this one is its conjugate. Adversaries are those
+    of `relative_risk_bound`.
 
     Parameters
     ----------
@@ -163,12 +164,12 @@ _GROWTHS = {"any": _growth_any, "count": _growth_count}
 def risk_surface(
     what: Any, inclusion: ArrayLike | None = None, value: ArrayLike | None = None, statistic: str = "any"
 ) -> xr.Dataset:
-    """A grid of readers, those of `relative_risk_bound`: what an epsilon leaves open to each, or a profile tolerates.
+    """A grid of adversaries, those of `relative_risk_bound`: what an epsilon allows each, or a profile tolerates.
 
     Parameters
     ----------
     what : an epsilon, for the variables `ratio` and `posterior` (upper bounds); or a `RiskProfile`, for `tolerated` (a
-        ratio) and `epsilon` (the largest that keeps it for this reader alone, infinite where every one does)
+        ratio) and `epsilon` (the largest that keeps it for this adversary alone, infinite where every one does)
     inclusion, value : vectors of priors in (0, 1]; 101 of each, evenly spaced from 0.001 on, where none are given
     """
     import xarray as xr

@@ -1,8 +1,8 @@
-"""Risk profiles: how far an agency will let any reader's belief rise, as a function of the reader's prior.
+"""Risk profiles: how far an agency will let any adversary's belief rise, as a function of the adversary's prior.
 
 A profile maps (inclusion, value) = (p, q) to the largest tolerated ratio r*(p, q) of posterior to prior, in [1, inf];
-infinite means that these readers do not matter. It says nothing of epsilon; `recommend_epsilon` does. The kinds are in
-`tolerances`: each says `tolerated`, `domain`, and, where there is one, the reader who binds in closed form.
+infinite means that these adversaries do not matter. It says nothing of epsilon; `recommend_epsilon` does. The kinds are
+in `tolerances`: each says `tolerated`, `domain`, and, where there is one, the adversary who binds in closed form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RiskProfile:
 
     @staticmethod
     def constant(ratio: float) -> RiskProfile:
-        """The same ratio for every reader."""
+        """The same ratio for every adversary."""
         return RiskProfile(RatioOrAbsolute(ratio))
 
     @staticmethod
@@ -54,24 +54,24 @@ class RiskProfile:
         ----------
         ratio : >= 1
         absolute : in [0, 1]; 0 leaves the ratio alone, 1 asks for nothing
-        inclusion, value : the readers it is about, a prior or a range (low, high); all, where None
+        inclusion, value : the adversaries it is about, a prior or a range (low, high); all, where None
         """
         priors = EVERYBODY[0] if inclusion is None else inclusion, EVERYBODY[1] if value is None else value
         return RiskProfile(RatioOrAbsolute(ratio, absolute, *priors))
 
     @staticmethod
     def box(ratio: float, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
-        """The same ratio for readers with priors in a rectangle."""
+        """The same ratio for adversaries with priors in a rectangle."""
         return RiskProfile(RatioOrAbsolute(ratio, 0.0, inclusion, value))
 
     @staticmethod
     def difference(b: float) -> RiskProfile:
-        """Posterior minus prior at most b, in (0, 1), for every reader: 1 + b / (p q)."""
+        """Posterior minus prior at most b, in (0, 1), for every adversary: 1 + b / (p q)."""
         return RiskProfile(Difference(b))
 
     @staticmethod
     def point(ratio: float, inclusion: float, value: float) -> RiskProfile:
-        """A ratio for readers with exactly these priors."""
+        """A ratio for adversaries with exactly these priors."""
         return RiskProfile(RatioOrAbsolute(ratio, 0.0, one_number("inclusion", inclusion), one_number("value", value)))
 
     @staticmethod
@@ -81,7 +81,7 @@ class RiskProfile:
         Parameters
         ----------
         function : called with arrays that broadcast; one that takes single numbers only is called for each, slowly
-        decreasing : a promise that the function never rises in either prior, with which the optimum is certified; a
+        decreasing : an assurance that the function never rises in either prior, with which the optimum is certified; a
             function seen to break it is refused
         """
         return RiskProfile(Custom(function, decreasing))
@@ -115,5 +115,5 @@ class RiskProfile:
         return RiskProfile(Least(tuple(part for one in (self, *others) for part in one.tolerance.parts)))
 
     def within(self, inclusion: Range = (0.0, 1.0), value: Range = (0.0, 1.0)) -> RiskProfile:
-        """The same tolerance for readers with priors in a rectangle; the others do not matter."""
+        """The same tolerance for adversaries with priors in a rectangle; the others do not matter."""
         return RiskProfile(Within(self.tolerance, prior_range("inclusion", inclusion), prior_range("value", value)))

@@ -1,11 +1,11 @@
-"""The smallest epsilon over all readers, by branch and bound on the square of priors.
+"""The smallest epsilon over all adversaries, by branch and bound on the square of priors.
 
-On a cell [p0, p1] x [q0, q1] where r* is at least r, no reader needs less than the box rule of `RatioOrAbsolute` gives
-for that r: a lower bound. Values at readers inside are upper bounds. Cells whose lower bound is no better than the best
-reader known are dropped, the rest halved either way. Where r* rises in neither prior its least on a cell is at the
-upper corner, and the bracket is certified; elsewhere the least of the corners and the middle stands for it, on a first
-grid (2 % of either prior, or a factor of 1.8) whose local minima are looked at closely. No search finds a dip that no
-point of the grid feels.
+On a cell [p0, p1] x [q0, q1] where r* is at least r, no adversary needs less than the box rule of `RatioOrAbsolute`
+gives for that r: a lower bound. Values at adversaries inside are upper bounds. Cells whose lower bound is no better
+than the best adversary known are dropped, the rest halved either way. Where r* rises in neither prior its least on a
+cell is at the upper corner, and the bracket is certified; elsewhere the least of the corners and the middle stands for
+it, on a first grid (2 % of either prior, or a factor of 1.8) whose local minima are looked at closely. No search finds
+a dip that no point of the grid feels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Optimum(NamedTuple):
 
 
 def least_epsilon(tolerance: Tolerance, statistic: str = "any") -> Optimum:
-    """Infimum over the profile's domain of the epsilon that each reader needs; infinite if no reader met needs one.
+    """Infimum over the profile's domain of the epsilon that each adversary needs; infinite if none met needs one.
 
     Raises
     ------
@@ -103,13 +103,13 @@ def _capped(cells: Cells, posterior: Floats, statistic: str) -> Floats:
 
 
 def _neediest(readers: _Readers) -> Binding:
-    """The reader who needs the smallest epsilon."""
+    """The adversary who needs the smallest epsilon."""
     at = int(np.argmin(readers.epsilon))
     return Binding(float(readers.epsilon[at]), float(readers.p[at]), float(readers.q[at]))
 
 
 def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, _Readers]:
-    """What is tolerated at least on each cell, and what readers at its corners and middle need."""
+    """What is tolerated at least on each cell, and what adversaries at its corners and middle need."""
     p0, p1, q0, q1 = cells
     low_p, low_q = np.maximum(p0, np.minimum(NEAREST, p1)), np.maximum(q0, np.minimum(NEAREST, q1))
     p = np.array([p1, p1, low_p, low_p, 0.5 * (p0 + p1)])
@@ -126,7 +126,7 @@ def _asked(tolerance: Tolerance, cells: Cells, statistic: str) -> tuple[_Least, 
 
 
 def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
-    """The neediest reader near the local minima of the first grid of readers, each approached nine by nine."""
+    """The neediest adversary near the local minima of the first grid of adversaries, each approached nine by nine."""
     p, q = first_priors(tolerance)
     epsilon = epsilon_at(p[:, None], q[None], tolerance.ratios(p[:, None], q[None]), statistic)
     around = np.pad(epsilon, 1, constant_values=np.inf)
@@ -153,7 +153,7 @@ def _zoomed(tolerance: Tolerance, statistic: str) -> Binding:
 
 
 def _descended(tolerance: Tolerance, statistic: str, epsilon: float, p: float, q: float) -> Binding:
-    """A reader found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
+    """An adversary found by going downhill from one, in valleys that run aslant too (Nelder and Mead, twice)."""
     from scipy.optimize import minimize
 
     ends = [(max(low, min(NEAREST, high)), high) for low, high in tolerance.domain]
@@ -188,8 +188,8 @@ def _spacing(edges: Floats) -> Floats:
 def _first_cells(tolerance: Tolerance) -> Cells:
     """Where the search starts: two edges, the whole domain, or a first grid of it.
 
-    Of readers with one p q and one r* the one with the largest p needs least: d epsilon / d p < 0 there for r* > 1. So
-    a profile of p q alone is searched along q = q0, then p = p1.
+    Of adversaries with one p q and one r* the one with the largest p needs least: d epsilon / d p < 0 there for r* > 1.
+    So a profile of p q alone is searched along q = q0, then p = p1.
     """
     (p0, p1), (q0, q1) = tolerance.domain
     if tolerance.of_product:
@@ -253,7 +253,7 @@ def _cut(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _limit(best: Binding, tolerance: Tolerance) -> Binding:
-    """The reader found, moved to 0 where the search was still on its way there."""
+    """The adversary found, moved to 0 where the search was still on its way there."""
     if not best.epsilon < np.inf:
         return NOBODY
     near = 1e3 * NEAREST

@@ -1,6 +1,6 @@
 """The kinds of tolerance a risk profile may have: a ratio or a posterior, a difference, a function, and combinations.
 
-The reader who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
+The adversary who binds is known in closed form for the first two (Kazan's thesis, Theorems 10 to 12, Equations 3.27 to
 3.31, Table 3.4): all of it is one rule on a rectangle of priors, in a form without 0/0 on the boundaries of its cases.
 """
 
@@ -23,7 +23,7 @@ TINY = 5e-324
 
 
 class Binding(NamedTuple):
-    """The reader who needs the smallest epsilon: a limit, if a prior is 0."""
+    """The adversary who needs the smallest epsilon: a limit, if a prior is 0."""
 
     epsilon: float
     inclusion: float
@@ -31,7 +31,7 @@ class Binding(NamedTuple):
 
     @property
     def attained(self) -> bool:
-        """Whether there is such a reader, or only ever closer ones."""
+        """Whether there is such an adversary, or only ever closer ones."""
         return self.inclusion > 0.0 and self.value > 0.0
 
 
@@ -78,12 +78,12 @@ class Tolerance(ABC):
         return False
 
     def closed(self, statistic: str) -> Binding | None:
-        """The reader who binds, where there is a formula."""
+        """The adversary who binds, where there is a formula."""
         del statistic
         return None
 
     def closed_within(self, domain: tuple[Range, Range], statistic: str) -> Binding | None:
-        """The reader who binds among those of a smaller domain: the same one, if there."""
+        """The adversary who binds among those of a smaller domain: the same one, if there."""
         found, ((p0, p1), (q0, q1)) = self.closed(statistic), domain
         there = found is not None and p0 <= found.inclusion <= p1 and q0 <= found.value <= q1
         return found if there else None
@@ -320,7 +320,7 @@ class Least(Tolerance):
 
 
 def _binding(p: float, q: float, room: float, ratio: float) -> Binding:
-    """The reader (p, q) and their epsilon, room being 1 / ratio - p q; nobody where it is infinite."""
+    """The adversary (p, q) and their epsilon, room being 1 / ratio - p q; nobody where it is infinite."""
     epsilon = float(epsilon_of_room(np.asarray(p), np.asarray(q), np.asarray(room)))
     if epsilon == np.inf:
         return Binding(np.inf, np.nan, np.nan)
@@ -341,7 +341,7 @@ def _readers(domain: tuple[Range, Range]) -> str:
         for name, (low, high) in zip(("inclusion", "value"), domain, strict=True)
         if (low, high) != (0.0, 1.0)
     ]
-    return f", for readers with {' and '.join(named)}" if named else ""
+    return f", for adversaries with {' and '.join(named)}" if named else ""
 
 
 def one_real(name: str, x: Any) -> float:

@@ -1,8 +1,8 @@
 """Whether a guarantee keeps a risk profile: its equivalent epsilon beside the profile's own.
 
 For unbounded neighbours, a record added or removed, the two compare as they are. Bounded neighbours, a record replaced
-while the size of the data is public, say nothing of who is in the data: only readers who are sure that the target is in
-are covered, and for them "in S" and "in, not in S" are one step apart, not two.
+while the size of the data is public, say nothing of who is in the data: only adversaries who are sure that the target
+is in are covered, and for them "in S" and "in, not in S" are one step apart, not two.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Verdict:
     allowed : what the profile allows, in the same unit; infinite where it asks for nothing, NaN where it asks for less
         than no information
     failure : probability, under every truth, of a release beyond the profile; 0 where it is kept for certain
-    status : "kept", to a relative 1e-9; "broken"; "not covered", the profile asks only of readers of whom the
+    status : "kept", to a relative 1e-9; "broken"; "not covered", the profile asks only of adversaries of whom the
         guarantee does not speak
     profile, neighbours : what was judged, in words, and for which neighbours
-    searched : whether `allowed` was found by a search that proves nothing of readers it did not meet
+    searched : whether `allowed` was found by a search that proves nothing of adversaries it did not meet
     """
 
     definition: str
@@ -67,10 +67,12 @@ class Verdict:
         chance = failure_of(self.failure)
         if self.status == NOT_COVERED:
             return (
-                f"The guarantee ({self.definition}, records replaced) says nothing of readers who are unsure whether "
+                f"The guarantee ({self.definition}, records replaced) does not cover adversaries unsure whether "
                 f"the person is in the data, and the profile ({self.profile}) asks of no others."
             )
-        covered = "" if self.neighbours == "unbounded" else " of readers who are sure that the person is in the data"
+        covered = (
+            "" if self.neighbours == "unbounded" else " of adversaries who are sure that the person is in the data"
+        )
         found = f" {SEARCHED}" if self.searched else ""
         if self.allowed == np.inf:
             return f"The profile ({self.profile}) asks nothing{covered}: every guarantee keeps it.{found}"
@@ -79,7 +81,7 @@ class Verdict:
         who = "the release itself" if self.definition == "privacy loss" else f"the guarantee ({self.definition})"
         worth, allows = self._sides()
         told = f"{who} {worth} {chance}, and the profile ({self.profile}) allows {allows}{covered}."
-        others = " It says nothing of other readers." if covered else ""
+        others = " It does not cover other adversaries." if covered else ""
         return f"{'Kept' if self.kept else 'Broken'}: {told}{others}{found}"
 
     def _sides(self) -> tuple[str, str]:
@@ -103,14 +105,14 @@ def verdict(
 ) -> Verdict:
     """Whether a guarantee keeps a profile, for certain if it can, else but for a failure probability.
 
-    Of readers who believe the same of everybody else's records whatever is true of the target.
+    Of adversaries who believe the same of everybody else's records whatever is true of the target.
 
     Parameters
     ----------
     failure : probability allowed of a release beyond the profile
     statistic : what is published, "any" thing or one "count" of the people in S
-    neighbours : of the guarantee; "bounded" is judged on the readers with inclusion prior 1 alone, who are allowed a
-        loss of 2 epsilon between any two records (epsilon for one count)
+    neighbours : of the guarantee; "bounded" is judged on the adversaries with inclusion prior 1 alone, who are allowed
+        a loss of 2 epsilon between any two records (epsilon for one count)
     two : the guarantee for hypotheses two records apart, where it is known better than as `guarantee.group(2)`
 
     >>> from adversary.privacy.definitions import PureDP

@@ -1,4 +1,4 @@
-"""What texts about an audit are fed with: where each reader starts and ends on average, and the bounds beside it.
+"""What texts about an audit are fed with: where each adversary starts and ends on average, and the bounds beside it.
 
 Averages are exact or estimates, and each says which; they are not bounds. Bounds are rounded outward.
 """
@@ -33,11 +33,11 @@ from adversary.policy.explain.outcomes import STATUS, Finding, findings, told
 
 
 def of_audit(tree: xr.DataTree, audience: str) -> dict[str, Any]:
-    """An audit: every plan and truth, its readers, and all statuses."""
+    """An audit: every plan and truth, its adversaries, and all statuses."""
     attrs, cases = tree.attrs, []
     for where, found in findings(tree):
         some, rest = told(found)
-        cases.append({"where": where, "rest": rest, "readers": [_reader(one, audience) for one in some]})
+        cases.append({"where": where, "rest": rest, "adversaries": [_adversary(one, audience) for one in some]})
     every = [str(status) for status in np.unique(tree["bound"].to_dataset()["status"].values) if status]
     truths = json.loads(attrs.get("truth", "{}"))
     counts = [f"{f'under truth “{name}”, ' * (len(truths) > 1)}{_counts(truth)}" for name, truth in truths.items()]
@@ -61,8 +61,8 @@ def _numbers(counts: Any) -> str:
     return listed([figure_of(float(x)) for x in np.ravel(counts)])
 
 
-def _reader(one: Finding, audience: str) -> dict[str, Any]:
-    """One reader: both steps, averages with their errors, and every bound, the plan's own last."""
+def _adversary(one: Finding, audience: str) -> dict[str, Any]:
+    """One adversary: both steps, averages with their errors, and every bound, the plan's own last."""
     write = in_100 if audience == "lay" else share
     before = one.before if one.settled else None
     facts = {
@@ -91,7 +91,7 @@ def _reader(one: Finding, audience: str) -> dict[str, Any]:
 
 
 def _bound(one: Finding, bound: xr.Dataset, audience: str) -> dict[str, Any]:
-    """A bound at this reader's start, how often it fails and how often it is passed."""
+    """A bound at this adversary's start, how often it fails and how often it is passed."""
     low, high = (float(end) for end in bound["posterior"].values)
     least, most = (float(end) for end in bound["ratio"].values)
     failure, outside, loss = (float(bound[key]) for key in ("failure", "outside", "loss_bound"))

@@ -1,8 +1,8 @@
 """What texts about a tolerated risk, an epsilon for it and releases that keep it are fed with: numbers as written.
 
-A recommendation is told by readers: where each starts, how far the bound of Theorem 4 at that epsilon would let them
-rise, and what the profile tolerates of them. What is told of a release that keeps it is no statement about any that is
-planned: that is a verdict's.
+A recommendation is told by adversaries: where each starts, how far the bound of Theorem 4 at that epsilon would let
+them rise, and what the profile tolerates of them. What is told of a release that keeps it is no statement about any
+that is planned: that is a verdict's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNITS = {
 
 
 def of_recommendation(found: Recommendation, audience: str, priors: Sequence[float] | None) -> dict[str, Any]:
-    """A profile, the epsilon for it, and how far that would let readers rise."""
+    """A profile, the epsilon for it, and how far that would let adversaries rise."""
     bounded = found.status == BOUNDED
     low, high = found.bracket
     every = rises(unrounded(found), priors) if bounded else []
@@ -51,7 +51,7 @@ def _profile(found: Recommendation) -> dict[str, Any]:
 
 
 def _rise(rise: Rise, audience: str) -> dict[str, Any]:
-    """How far a reader would come, and what is tolerated of them."""
+    """How far an adversary would come, and what is tolerated of them."""
     digits, (unit, most) = DIGITS[audience], UNITS[audience]
     return {
         "start": in_100(rise.start), "starts": _starts(rise.inclusion, rise.value), "limited": rise.limited,
@@ -61,7 +61,7 @@ def _rise(rise: Rise, audience: str) -> dict[str, Any]:
 
 
 def _starts(inclusion: float, value: float) -> str:
-    """Starting beliefs of a reader; only that of inclusion where the value is not in question."""
+    """Starting beliefs of an adversary; only that of inclusion where the value is not in question."""
     being_in = f"{belief(inclusion)} to the person being in the data"
     if value == 1.0:
         return being_in
@@ -74,7 +74,7 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
     found, failure = made.recommended, made.failure
     facts: dict[str, Any] = {
         **_profile(found), "made": words, "releases": f"{made.releases:,}", "many": made.releases > 1,
-        "promised": False, "certain": not failure, "unit": made.unit, "definition": made.definition,
+        "attainable": False, "certain": not failure, "unit": made.unit, "definition": made.definition,
         "failure": exactly(failure), "share": percentage(failure, True), "alone": "",
         "holding": holding(failure) if failure else "",
     }  # fmt: skip
@@ -82,7 +82,7 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
         return facts
     one, every = (limits_of(g, failure)[-1] for g in (made.guarantee, made.total))
     facts |= {
-        "promised": True, "parameter": outward(made.parameter, False),
+        "attainable": True, "parameter": outward(made.parameter, False),
         "delta": f"{made.delta_each:.4g}" if made.delta_each else "",
         "total": "" if isinstance(made.total, PrivacyLoss) else made.total.describe(),
         "rises": [_rise(rise, audience) for rise in rises(found, priors, worth(made))],

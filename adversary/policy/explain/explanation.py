@@ -1,7 +1,7 @@
 """Words for those who must trust a number: the person in the data, a regulator, and who keeps the data.
 
-What a guarantee promises, whether it can fail, what several releases tell together, why an epsilon was chosen, whether
-a promise keeps what was decided, what an audit found. Numbers are those of the library's own functions, rounded
+What a guarantee limits, whether it can fail, what several releases reveal together, why an epsilon was chosen, whether
+a release budget keeps what was decided, what an audit found. Numbers are those of the library's own functions, rounded
 outward where they are bounds.
 """
 
@@ -68,7 +68,7 @@ class _Options:
                 facts = budget_facts.of_recommendation(subject, self.audience, self.priors)
                 yield from paragraphs(self.audience, topic or "budget", facts)
             case ReleaseBudget():
-                _fitting(topic, ("budget", *OF_GUARANTEES), "a promise")
+                _fitting(topic, ("budget", *OF_GUARANTEES), "a release budget")
                 yield from self._of_promise(subject, topic, releases)
             case Verdict():
                 _fitting(topic, ("budget",), "a verdict")
@@ -106,7 +106,7 @@ class _Options:
         return telling_failure(guarantee, releases) if self.failure is None else self.failure
 
     def _of_promise(self, made: ReleaseBudget, topic: str | None, releases: int | None) -> Iterator[str]:
-        """A promise by what it keeps; or, of the guarantee topics, one release and all of them."""
+        """A release budget by what it keeps; or, of the guarantee topics, one release and all of them."""
         if releases not in (None, made.releases):
             raise ValueError(f"releases of a ReleaseBudget are its own, {made.releases}, got {releases}")
         if topic not in OF_GUARANTEES:
@@ -115,7 +115,7 @@ class _Options:
             return
         one = outcomes.kept_by(made)
         if one.guarantee is None:
-            raise ValueError(f"there is no promised guarantee to explain, the promise is {made.status}")
+            raise ValueError(f"there is no guarantee to explain, the release budget is {made.status}")
         told = replace(self, failure=made.failure or None) if self.failure is None else self
         several = made.releases if made.releases > 1 or topic == "composition" else None
         if topic == "pure or approximate":
@@ -136,7 +136,7 @@ def explain(
     threshold: float = 0.8,
     kept: bool = True,
 ) -> str:
-    """A text about a guarantee, a recommendation, a promise, a verdict or an audit; a blank line between paragraphs.
+    """A text about a guarantee, recommendation, release budget, verdict or audit; a blank line between paragraphs.
 
     Parameters
     ----------
@@ -147,15 +147,15 @@ def explain(
     topic : of a guarantee "guarantee", "pure or approximate" or "composition", and without one the first, with the last
         where `releases` is given; of a recommendation or profile "budget" (what a release with that epsilon would do),
         "tolerance" (what is tolerated, and nothing of any release), or those of a guarantee for the pure DP it
-        recommends; of a promise "budget", or those of a guarantee, of each release and of all; of a verdict "budget";
-        of an audit "audit"
-    priors : where readers start, in [0, 1]; a few usual ones unless told
+        recommends; of a release budget "budget", or those of a guarantee, of each release and of all; of a verdict
+        "budget"; of an audit "audit"
+    priors : where adversaries start, in [0, 1]; a few usual ones unless told
     failure : probability, in [0, 1), with which a limit may fail that is not certain; where None 0.05, or a smaller one
         at which nearly the same limit holds; of a `ReleaseBudget` its own
     releases : how many releases with this guarantee each are to be told of together
     statistic : of a `RiskProfile`, as in `recommend_epsilon`
-    threshold : belief in (0, 1) of which is told after how many releases it may be passed, by a reader who starts at
-        the first of `priors`, or at 1/2
+    threshold : belief in (0, 1) of which is told after how many releases it may be passed, by an adversary who starts
+        at the first of `priors`, or at 1/2
     kept : whether the release keeps the guarantee; of one that it does not keep only that is told
 
     Raises

@@ -50,7 +50,7 @@ from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
 
 PRIORS = (0.01, 0.1, 0.5)
-"""Where readers start, unless told: two base rates, and one who finds both as likely."""
+"""Where adversaries start, unless told: two base rates, and one who finds both as likely."""
 STARTS: dict[str, tuple[float, ...]] = {"lay": (0.5,)}
 """The same, by audience."""
 DIGITS = {"lay": 2, "regulator": 3, "technical": 4}
@@ -61,7 +61,7 @@ TINY = 1e-3
 
 APART = "whose beliefs about everybody else do not depend on your data"
 COVERED = "whose beliefs about everybody else do not depend on this person"
-"""Readers whom a promise about one record covers, to the person in the data and to others."""
+"""Adversaries whom a guarantee about one record covers, to the person in the data and to others."""
 GROUPS = (
     "What the release teaches about people in general, or about a group, is not limited: conclusions about a person "
     "that would be drawn just as well without their record."
@@ -86,7 +86,7 @@ def _template(audience: str) -> Any:
 
 
 def belief(p: float, finer: int = 0) -> str:
-    """A belief in percent, to the nearest: where a reader starts."""
+    """A belief in percent, to the nearest: where an adversary starts."""
     return in_100(p, finer) + PERCENT
 
 

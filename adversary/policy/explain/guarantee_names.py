@@ -1,4 +1,4 @@
-"""A guarantee in sentences: what is promised, about what, and which parameters let a belief move further."""
+"""A guarantee in sentences: what is guaranteed, about what, and which parameters let a belief move further."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from adversary.privacy.losses import PrivacyLoss
 
 
 def of_the_release(guarantee: Guarantee) -> bool:
-    """Whether the promise is about the release itself, not about what is computed from it."""
+    """Whether the guarantee is about the release itself, not about what is computed from it."""
     return guarantee.after_postprocessing is not guarantee
 
 
 def stands_for(guarantee: Guarantee) -> str:
-    """A sentence that says what is promised, or that the numbers are those of the noise."""
+    """A sentence that says what is guaranteed, or that the numbers are those of the noise."""
     if isinstance(guarantee, PrivacyLoss):
         return "This is what the noise of a release delivers, its own privacy loss, worked out for one pair of data."
     if guarantee.vacuous:

@@ -1,4 +1,5 @@
-"""What texts speak of: readers whom a recommendation lets rise, and every reader, plan and truth of an audit's tree."""
+"""What texts speak of: adversaries whom a recommendation lets rise; adversaries, plans and truths of an audit's
+tree."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ CLOSER = 3
 
 STATUS = {
     "holds": "holds",
-    "exceeded": "exceeded, because this reader's beliefs are mistaken or do not add up to one; the promise is true",
-    "violated": "violated, because the noise does not keep the promise, whoever reads",
+    "exceeded": "exceeded: this adversary's beliefs are mistaken or do not add up to one; the guarantee is true",
+    "violated": "violated: the noise does not satisfy the guarantee",
     UNRELIABLE: "unreliable, because the sampler failed, so that this cannot be judged",
 }
 """What the status of a bound means."""
@@ -40,15 +41,15 @@ NEGLIGIBLE = 1e-12
 """Standard errors up to this are those of rounding."""
 
 SPELLED = 6
-"""Readers of one case that are all told; of more, those with the least and the largest average ratio."""
+"""Adversaries of one case that are all told; of more, those with the least and the largest average ratio."""
 
 
 @dataclass(frozen=True)
 class Rise:
-    """How far an epsilon lets one reader rise, and what is tolerated of them.
+    """How far an epsilon lets one adversary rise, and what is tolerated of them.
 
     `start` is p q, `reached` an upper bound on the posterior, `tolerated` p q r*(p, q), 1 at most; `asked` says whether
-    the profile is about this reader.
+    the profile is about this adversary.
     """
 
     inclusion: float
@@ -60,7 +61,7 @@ class Rise:
 
     @classmethod
     def of(cls, found: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
-        """Of the reader with these priors, at this epsilon."""
+        """Of the adversary with these priors, at this epsilon."""
         start = inclusion * value
         ratio = float(found.profile(inclusion, value))
         most = min(1.0, start * ratio)
@@ -85,7 +86,7 @@ class Rise:
             down = in_percent(self.tolerated, False, max(decimals, decimals_for(self.tolerated, digits=digits + 1)))
             if self.reached > self.tolerated or _number(up) <= _number(down):
                 break
-        if self.reached > self.tolerated:  # by a search that missed this reader
+        if self.reached > self.tolerated:  # by a search that missed this adversary
             return f"{up}{unit}, beyond the {down}{unit} that {most}"
         if self.reached < self.tolerated and _number(up) <= _number(down):
             return f"{up}{unit}" if not self.limited else f"{up}{unit}, and up to {down}{unit} {most}"
@@ -101,10 +102,10 @@ def _number(text: str) -> float:
 
 
 def rises(found: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
-    """The reader who binds, where there is one, and readers with the priors asked for whom the profile is about.
+    """The adversary who binds, where there is one, and adversaries with the priors asked for whom the profile is about.
 
-    Where values are in question the priors are of the value, for readers as sure of inclusion as the profile has them;
-    otherwise they are of inclusion.
+    Where values are in question the priors are of the value, for adversaries as sure of inclusion as the profile has
+    them; otherwise they are of inclusion.
     """
     (p0, p1), (q0, q1) = found.profile.domain
     about_values = found.profile.about_values
@@ -122,7 +123,7 @@ def unrounded(found: Recommendation) -> Recommendation:
 
 
 def kept_by(made: ReleaseBudget) -> ReleaseBudget:
-    """The same of a promise."""
+    """The same of a release budget."""
     if made.status != BOUNDED or made.parameter > 0.0:
         return made
     each = made.delta_each if made.definition == "approximate DP" else 0.0
@@ -133,7 +134,7 @@ def kept_by(made: ReleaseBudget) -> ReleaseBudget:
 
 
 def worth(made: ReleaseBudget) -> float:
-    """Epsilon that all releases of a bounded promise amount to."""
+    """Epsilon that all releases of a bounded guarantee amount to."""
     found = made.recommended
     assert made.total is not None
     values = found.statistic == "any" and found.profile.about_values
@@ -145,7 +146,7 @@ def worth(made: ReleaseBudget) -> float:
 
 @dataclass(frozen=True)
 class Finding:
-    """One reader under one plan and truth."""
+    """One adversary under one plan and truth."""
 
     name: str
     risk: xr.Dataset
@@ -178,7 +179,7 @@ class Finding:
 
     @property
     def sure(self) -> bool:
-        """Whether the reader is sure before the noise is read."""
+        """Whether the adversary is sure before the noise is read."""
         return self["prior"] in (0.0, 1.0)
 
     @property
@@ -189,18 +190,18 @@ class Finding:
 
     @property
     def who(self) -> str:
-        """The reader in a sentence."""
-        return f"reader “{self.name}”" if self.name else "the reader"
+        """The adversary in a sentence."""
+        return f"adversary “{self.name}”" if self.name else "the adversary"
 
     @property
     def promises(self) -> list[xr.Dataset]:
-        """The bounds of what was promised, the tightest first; without the plan's own loss."""
+        """The bounds of what was guaranteed, the tightest first; without the plan's own loss."""
         every = [self.bound.sel(definition=name) for name in self.bound["definition"].values if name != OWN]
         return sorted(every, key=lambda one: float(one["loss_bound"]))
 
     @property
     def told(self) -> xr.Dataset:
-        """The bound to tell of if only one is: a promise before the plan's own loss, one that fails, the tightest."""
+        """The bound to tell of if only one is: a guarantee before the plan's own loss, one that fails, the tightest."""
         bad = ("violated", "exceeded", UNRELIABLE)
         failing = [one for status in bad for one in self.promises if str(one["status"].item()) == status]
         return [*failing, *self.promises, self.own][0]
@@ -212,7 +213,7 @@ class Finding:
 
 
 def findings(tree: xr.DataTree) -> Iterator[tuple[str, list[Finding]]]:
-    """(which plan and truth, readers) of every case; "" where there is only one."""
+    """(which plan and truth, adversaries) of every case; "" where there is only one."""
     risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
     dims = [dim for dim in ("plan", "truth") if dim in risk.dims]
     for names in product(*(risk[dim].values for dim in dims)):
@@ -234,11 +235,11 @@ def _readers(risk: xr.Dataset, bound: xr.Dataset) -> Iterator[Finding]:
 
 
 def told(found: list[Finding]) -> tuple[list[Finding], str]:
-    """(readers to tell of one by one, what to say of the others)."""
+    """(adversaries to tell of one by one, what to say of the others)."""
     sure = [one for one in found if not one.unreliable]
     if len(found) <= SPELLED or not sure:
-        return found[:SPELLED], f"There are {len(found)} readers in all." * (len(found) > SPELLED)
+        return found[:SPELLED], f"There are {len(found)} adversaries in all." * (len(found) > SPELLED)
     least, most = min(sure, key=lambda one: one["ratio_mean"]), max(sure, key=lambda one: one["ratio_mean"])
     failed = len(found) - len(sure)
     rest = f"; for {failed} of them there is no number, because the sampler failed" if failed else ""
-    return [least, most], f"The other readers' average ratios lie between these two, {len(found)} in all{rest}."
+    return [least, most], f"The other adversaries' average ratios lie between these two, {len(found)} in all{rest}."
