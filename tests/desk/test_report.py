@@ -231,3 +231,20 @@ def test_a_failed_sampler_gives_a_word_instead_of_a_number(tmp_path: Path) -> No
     assert row.count("unreliable") == 4
     assert table(made, "diagnostics") == [["unreliable", "10", "3", "25 %", "–", "–", "–"]]
     assert [one["value"] for one in commands.rows(made.as_json(), "posterior_mean", group="risk")] == [None]
+
+
+def test_two_audits_side_by_side_have_the_numbers_of_each(tmp_path: Path) -> None:
+    names = ("dare_1940", "dare_1940_bounded")
+    files = [str(DATA / f"{name}.toml") for name in names]
+    answer = commands.answered("compare", *files, "--out", str(tmp_path), silent=False)
+    for name in names:
+        alone = document(name).as_json()
+        for quantity in ("posterior_mean", "ratio_mean", "prior"):
+            found = commands.numbers(answer, quantity, file=name)
+            assert found == pytest.approx(commands.numbers(alone, quantity, group="risk"), rel=1e-12)
+        most = commands.numbers(alone, "posterior", group="bound", side="upper")
+        assert min(commands.numbers(answer, "bound", file=name)) == min(most)
+    head, *lines = (tmp_path / "probabilities.csv").read_text().splitlines()
+    assert head == f"adversary,,{','.join(names)}"
+    assert len(lines) == 6 * len(commands.numbers(answer, "prior", file=names[0]))
+    commands.refused(tmp_path, "compare", files[0], files[0], words="the same file twice")

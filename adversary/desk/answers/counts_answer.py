@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import failure_of, figure_of, outward, share, uncrossed
-from adversary.desk.kit import Card, Column, Document, Figure, Measured, Section, Table, tabulate
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.driver import audit_table
 from adversary.policy.budget import RiskProfile, split_rho
 from adversary.privacy.mechanisms import Mechanism
@@ -170,22 +170,16 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
 
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
-    heads = [*names, "cell", Column("count", "count"), "person", Column("posterior", "probability")]
-    heads += [Column("ratio", "number"), Column("95 % of releases at most", "probability")]
-    heads += [Column("P(correct)", "probability"), Column("bound", "probability"), Column("status", "status")]
-    table = Table(heads, name=name)
-    shown = {key: found[key].values for key in found}
-    for i in range(found.sizes["row"]):
-        table.add(
-            *(str(shown[f"level_{one}"][i]) for one in names),
-            str(shown["cell"][i]),
-            int(shown["count"][i]),
-            str(shown["target"][i]),
-            Measured(float(shown["posterior_mean"][i]), float(shown["mcse"][i])),
-            *(float(shown[key][i]) for key in ("ratio_mean", "posterior_high", "prob_correct", "bound")),
-            str(shown["status"][i]),
-        )
-    return table
+    columns = {
+        "row": "", **{f"level_{one}": one for one in names}, "cell": "cell", "count": ("count", "count"),
+        "target": "person", "posterior_mean": ("posterior", "probability"), "ratio_mean": ("ratio", "number"),
+        "posterior_high": ("95 % of releases at most", "probability"), "prob_correct": ("P(correct)", "probability"),
+        "bound": ("bound", "% at most"), "status": ("status", "status"),
+    }  # fmt: skip
+    errors = found["mcse"].expand_dims(measure=["posterior_mean"])
+    return tabulate(
+        found.assign(mcse=errors), columns, name=name, called={"row": dict.fromkeys(range(found.sizes["row"]), "")}
+    )
 
 
 def _drawn(risk: Any, prior: float, bound: float) -> Any:

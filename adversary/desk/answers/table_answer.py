@@ -179,9 +179,8 @@ def _cells(file: TableFile, found: xr.Dataset) -> Table:
         "mean": ("expected count", "number"),
     }  # fmt: skip
     places = {dim: np.arange(1, found.sizes[dim] + 1) for dim in ("row", "column")}
-    shown = {name: columns[name] for name in columns if name in places or name in found}
     title, absent = "Where an unknown record is", {"ratio": {None: "–"}}
-    return tabulate(found.assign_coords(places), shown, title=title, name="table", missing=UNRELIABLE, called=absent)
+    return tabulate(found.assign_coords(places), columns, title=title, name="table", missing=UNRELIABLE, called=absent)
 
 
 def _bounds(found: Mapping[str, xr.Dataset]) -> Table:

@@ -22,13 +22,14 @@ from adversary.desk.commands.options import (
     Scheduler,
     Truths,
     Workers,
+    answering,
     extras,
     one_line_errors,
     read_scenario,
 )
 from adversary.desk.files import Scenario
-from adversary.desk.kit import DATA, PAGE, check_directory, check_form, deliver
-from adversary.desk.report import audit_answer
+from adversary.desk.kit import DATA, PAGE, Document, check_directory, check_form, deliver
+from adversary.desk.report import audit_answer, comparison
 from adversary.driver import ENGINES
 from adversary.reader.risk import DRAWS
 
@@ -86,6 +87,23 @@ def audit_command(
             tree = _reported(read, out, run, show, [engine, draws, seed, chance], force)
     if check and audit_answer.broken(tree):
         raise typer.Exit(3)
+
+
+@answering()
+def compare_command(
+    first: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="A.toml")],
+    second: Annotated[Path, typer.Argument(help="Another.", metavar="B.toml")],
+    engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
+) -> Document:
+    """What the adversaries of two scenarios learn, side by side."""
+    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
+    if first.resolve() == second.resolve():
+        raise ValueError(f"{first}: give two different scenarios, got the same file twice")
+    read = {name: read_scenario(path, None) for name, path in zip(names, (first, second), strict=True)}
+    with extras():
+        found = {n: (one, audit_answer.solve(one, whole=False, engine=engine, rng=seed)) for n, one in read.items()}
+    return comparison.document(found, comparison.solve(found))
 
 
 def _reported(

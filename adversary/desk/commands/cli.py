@@ -39,6 +39,12 @@ COMMANDS = {
         AUDIT,
         "adversary table data/town_counts.csv --rho 0.1 --levels block,group,tract",
     ),
+    "compare": Entry(
+        "Two audits side by side: the same scenario with other noise, other neighbours or another adversary.",
+        AUDIT,
+        "adversary compare data/granville_1940.toml data/granville_1940_bounded.toml",
+        "audit_command",
+    ),
     "sensitivity": Entry(
         "How far the answers move with prior, budget, siblings and beliefs.",
         AUDIT,
@@ -89,6 +95,18 @@ COMMANDS = {
         "Noisy Measurement Files: make a synthetic one, or check one.",
         INFER,
         "adversary nmf synth county --blocks 2000 --shape 2x2x2x7",
+    ),
+    "init": Entry(
+        "A commented file for a command to begin with.",
+        SETUP,
+        "adversary init audit scenario.toml",
+        "setup_commands",
+    ),
+    "schema": Entry(
+        "The JSON schema of a kind of file, so that an editor completes keys, or of what --json prints.",
+        SETUP,
+        "adversary schema scenario",
+        "setup_commands",
     ),
     "doctor": Entry(
         "Versions, cores, caches and optional extras of this installation.",

@@ -1,25 +1,58 @@
-"""`adversary doctor`: what is installed here, and what this machine offers."""
+"""`adversary doctor`, `schema` and `init`: what is installed here, and what files look like."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import shutil
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 import xarray as xr
 
 import adversary
 from adversary._core import NAME, __version__
-from adversary.desk.commands.options import answering
-from adversary.desk.kit import Card, Document, Section, Table, tabulate
+from adversary.desk.commands.options import answering, one_line_errors
+from adversary.desk.files import FILES, schema, starting_file
+from adversary.desk.kit import RESULT, Card, Document, Section, Table, tabulate
+from adversary.policy.budget import check_word
 from adversary.reader import spine
 
 MISSING = "not installed"
+STARTS = {
+    **dict.fromkeys(("audit", "compare", "explain"), ("scenario",)), "sensitivity": ("scenario", "sensitivity"),
+    "epsilon": ("profile",), "infer": ("release",), "invariants": ("table",), **{kind: (kind,) for kind in FILES},
+}  # fmt: skip
+"""Commands, and kinds of files, with the kind that a command reads and the tables that it needs."""
 COMPILER = "none: models that PyMC samples itself run slower"
+
+
+def schema_command(
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join((*FILES, 'result'))}.", metavar="KIND")],
+) -> None:
+    """The JSON schema of a kind of file, or of what --json prints."""
+    with one_line_errors():
+        check_word("kind", kind, (*FILES, "result"))
+        print(json.dumps(RESULT if kind == "result" else schema(kind), indent=2))
+
+
+def init_command(
+    command: Annotated[str, typer.Argument(help=f"One of {', '.join(STARTS)}.", metavar="COMMAND")],
+    path: Annotated[Path | None, typer.Argument(help="File to make.", metavar="[FILE.toml]")] = None,
+) -> None:
+    """A commented file for a command to begin with."""
+    with one_line_errors():
+        text = starting_file(*STARTS[check_word("command", command, tuple(STARTS))])
+        if path is None:
+            print(text, end="")
+        else:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
 
 
 @answering()

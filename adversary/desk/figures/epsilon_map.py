@@ -16,7 +16,6 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patheffects import withStroke
 from scipy.ndimage import distance_transform_edt
 
 from adversary._core import Floats, as_array, outward, percent, share, shown_epsilon
@@ -47,7 +46,7 @@ WIDTH = 26
 """Letters in a line over a small panel."""
 COLOURED = ("epsilon by colour", "line by colour")
 """Parts of a map that need its scale of colours."""
-_AROUND: Any = {"path_effects": [withStroke(linewidth=2.5, foreground="white")], "zorder": 9}
+_AROUND: Any = {"bbox": {"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5}, "zorder": 9}
 
 
 class Slice(NamedTuple):

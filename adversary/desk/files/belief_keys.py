@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from adversary.desk.files.counts_file import load_counts
-from adversary.desk.files.keys import Keys
+from adversary.desk.files.keys import Key, Keys, load_counts
 from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
 from adversary.reader import beliefs
@@ -73,6 +72,9 @@ RATES: dict[str, type[Independent]] = {
 }
 """Beliefs handed out by the door of `reader.beliefs` that are laws of their own; their fields are the keys."""
 KINDS = ("upper", "total", "known", "probabilities", "law", "each", "between", "counts", "sampled")
+BELIEF = Key("any", 'what is believed of its count: "uniform", or a table of one kind', None,
+             example=['tract = "uniform"'], live=True)  # fmt: skip
+"""Of a level."""
 
 
 def read_beliefs(table: Keys) -> dict[str, Belief]:

@@ -8,11 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from adversary.desk.files.keys import Keys
+from adversary.desk.files.keys import Key, Keys
 from adversary.privacy import Guarantee, definitions
 
 FIRST = ("zCDP", "pure DP", "approximate DP", "probabilistic DP", "Gaussian DP")
 """The order in which guarantees are shown; definitions that it does not name come after these."""
+EXAMPLES = {"epsilon": "1.0", "delta": "1e-6", "rho": "0.1", "mu": "1.0"}
+"""Of parameters, in a starting file."""
+
+
+def _example(kind: type[Guarantee]) -> str:
+    names = kind.parameter_names()
+    if names == ("rho",):
+        return '"sum of levels"'
+    given = {name: EXAMPLES.get(name, "2.0") for name in names}
+    return given[names[0]] if len(names) == 1 else f"{{ {', '.join(f'{name} = {x}' for name, x in given.items())} }}"
 
 
 def _kinds() -> dict[str, type[Guarantee]]:
@@ -23,16 +33,18 @@ def _kinds() -> dict[str, type[Guarantee]]:
 
 
 DEFINITIONS = _kinds()
+GUARANTEE = {
+    name: Key("any", f"its {' and '.join(one.parameter_names())}", None, example=_example(one), live=name == FIRST[0])
+    for name, one in DEFINITIONS.items()
+}
 
 
 def read_guarantees(table: Keys, total: Callable[[], float] | None = None) -> dict[str, Guarantee]:
     """Every guarantee of the table. `zCDP = "sum of levels"` is `total`, where there is such a sum."""
-    table.only(*DEFINITIONS)
     promises: dict[str, Guarantee] = {}
     for name in DEFINITIONS:
         if table.has(name):
             promises[name] = table.build(name, partial(_guarantee, table, name, total))
-    table.finish()
     if not promises:
         raise ValueError(f"{table.file}: {table.key}: must state at least one of {tuple(DEFINITIONS)}, got nothing")
     return promises

@@ -18,9 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from adversary.desk.files.keys import Keys
+from adversary.desk.files.keys import Key, Keys
 from adversary.privacy.invariants import READINGS, Margins
 from adversary.reader.plans import Plan
+
+INVARIANTS = {
+    "features": Key("list", "a name for each published feature", None, example='["sex", "work"]', live=True),
+    "margins": Key("list", "its counts, for each feature", example="[[12, 9], [7, 14]]"),
+    "reading": Key("word", "of semi-adjacency", READINGS[0], READINGS),
+}
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,6 @@ class Published:
 
 def read_invariants(table: Keys) -> Published:
     """The margins, every key checked; ValueError says why no database can have them."""
-    table.only("margins", "features", "reading")
     rows = table.get("margins", list, "a list of lists of counts, one for each published feature")
     for row in rows:
         if not isinstance(row, list):
@@ -52,7 +57,7 @@ def read_invariants(table: Keys) -> Published:
     for count in (x for row in rows for x in row):
         if isinstance(count, str | bool | list | dict):
             raise ValueError(f"{table.where('margins')}: must hold counts, whole numbers, got {count!r}")
-    reading = table.one_of("reading", READINGS, READINGS[0])
+    reading = table["reading"]
     margins = table.build("margins", partial(Margins, rows, reading))
     default = [f"feature {k}" for k in range(1, len(rows) + 1)]
     names = table.get("features", list, "a list of names, one for each margin", default)

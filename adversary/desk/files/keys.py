@@ -1,4 +1,4 @@
-"""One table of a scenario file, read key by key: typed, checked, and whatever nobody asked for refused.
+"""One table of a file, read key by key: typed, checked, and whatever nobody asked for refused; tables of counts as CSV.
 
 Nothing in a file is executed. An error names the file, the key, the rule and the value, and suggests the key that was
 probably meant. A file of more than 1 MiB or nested more than 20 deep is refused before it is parsed: the parser takes
@@ -7,17 +7,21 @@ quadratic time for long keys, and recurses into brackets.
 
 from __future__ import annotations
 
+import csv
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adversary._core import meant
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_BYTES = 2**20
 DEEPEST = 20
@@ -36,16 +40,14 @@ FILES = {
 }
 """What a file is that has this table, where another is read."""
 
-TEXTS = ("title", "description", "source")
-"""Words that every file may have."""
-
 _WHOLE = 2**63
 """Whole numbers of TOML have 64 bits."""
 _STRING = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|"(?:\\.|[^"\\\n])*+"?|\'[^\'\n]*+\'?|#[^\n]*', re.DOTALL
 )
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
-_PRODUCT = re.compile(r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*")
+PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
+"""Of fractions, as a regular expression."""
 _NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
 
 
@@ -108,23 +110,71 @@ def _check_values(document: Mapping[str, Any], file: Path) -> None:
             raise ValueError(f"{file}: {key}: must be a whole number of at most 64 bits, got one of {bits}")
 
 
+class Key(NamedTuple):
+    """What a key of a file is: declared once, for whoever reads it, for the JSON schema and for starting files.
+
+    Parameters
+    ----------
+    kind : "text", "word" (of `words`), "whole", "number", "numbers", "flag", "table", "open" (a table whose reader
+        checks its keys), "named" (tables by name), "rows" (a list of tables), "list" or "any" (its reader checks it)
+    about : what it says, in a line
+    default : where it is left out; None: nothing, ...: it is required
+    words : the choices of a word
+    keys : those of its table or tables; "*" stands for names of the file's own
+    example : in a starting file, as TOML; of "*" whole lines, of "rows" the keys of each that are given
+    live : whether a starting file has it without being required
+    rule : what it must be, in an error
+    """
+
+    kind: str
+    about: str
+    default: Any = ...
+    words: Sequence[str] = ()
+    keys: Mapping[str, Any] = {}
+    example: Any = ""
+    live: bool = False
+    rule: str = "a whole number"
+
+
+def texts(**more: str) -> dict[str, Key]:
+    """Declarations of words that every file may have, and of others."""
+    known = {"title": "what it is about, in a line", "description": "in a few sentences", "source": "of the numbers"}
+    every = known | more
+    return {name: Key("text", about, "", example='"..."', live=name == "title") for name, about in every.items()}
+
+
 class Keys:
     """A table of the file; whatever is left over when it is finished is unknown."""
 
-    def __init__(self, values: Any, file: Path, key: str) -> None:
+    def __init__(self, values: Any, file: Path, key: str, declared: Mapping[str, Key] | None = None) -> None:
         if not isinstance(values, Mapping):
             raise ValueError(f"{file}: {key}: must be a table, got {values!r}")
-        self.values, self.file, self.key, self.asked = values, file, key, set[str]()
+        self.values, self.file, self.key, self.asked, self.declared = values, file, key, set[str](), declared or {}
+        if self.declared:
+            self._refuse_others(set(self.declared))
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a declared key."""
+        one = self.declared[key]
+        match one.kind:
+            case "word":
+                return self.one_of(key, tuple(one.words), one.default)
+            case "whole":
+                return self.get(key, int, one.rule, one.default)
+            case "number":
+                return self.number(key, one.default)
+            case "flag":
+                return self.flag(key, one.default)
+            case _:
+                return self.text(key)
 
     @classmethod
-    def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, *known: str) -> Keys:
+    def of_file(cls, document: Mapping[str, Any], file: Path, kind: str, declared: Mapping[str, Key]) -> Keys:
         """A whole file of this kind, with these keys and no others; other kinds are told by their tables."""
         for key, other in FILES.items():
-            if key in document and key not in known:
+            if key in document and key not in declared:
                 raise ValueError(f"{file}: {key}: this is {other}; {kind} has none")
-        top = cls(document, file, "")
-        top.only(*known)
-        return top
+        return cls(document, file, "", declared)
 
     def where(self, key: str) -> str:
         """File and full key, as errors begin."""
@@ -153,9 +203,10 @@ class Keys:
             raise ValueError(f"{self.where(key)}: must be without control characters, got {given!r}")
         return given
 
-    def texts(self, *keys: str) -> dict[str, str]:
-        """Several texts by their keys."""
-        return {key: self.text(key) for key in keys}
+    @property
+    def texts(self) -> dict[str, str]:
+        """Every declared text by its key."""
+        return {key: self.text(key) for key, one in self.declared.items() if one.kind == "text"}
 
     def flag(self, key: str, default: bool) -> bool:
         """True or false."""
@@ -226,7 +277,7 @@ class Keys:
     def _number(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        if not _PRODUCT.fullmatch(value):
+        if not re.fullmatch(PRODUCT, value):
             raise ValueError(
                 f'{self.where(key)}: must be a number or a product of fractions, "64/25 * 165/4099", got {value!r}'
             )
@@ -241,7 +292,8 @@ class Keys:
 
     def table(self, key: str) -> Keys:
         """The table under a key."""
-        return Keys(self.get(key, dict, "a table"), self.file, f"{self.key + '.' if self.key else ''}{key}")
+        declared = self.declared[key].keys if key in self.declared and self.declared[key].kind == "table" else None
+        return Keys(self.get(key, dict, "a table"), self.file, f"{self.key + '.' if self.key else ''}{key}", declared)
 
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
@@ -252,19 +304,26 @@ class Keys:
             )
         if one in self.values:
             return read(self.table(one))
-        named = self.table(many)
+        named, inner = self.table(many), self.declared[one].keys if self.declared[one].kind == "table" else None
         if not named.values:
             raise ValueError(f"{self.where(many)}: must hold at least one named table, got none")
         for name in named.values:
             if not name.strip():
                 raise ValueError(f"{self.where(many)}: names must not be empty, got {name!r}")
-        return {name: read(named.table(name)) for name in named.values}
+        tables = {
+            name: Keys(named.get(name, dict, "a table"), self.file, f"{many}.{name}", inner) for name in named.values
+        }
+        return {name: read(table) for name, table in tables.items()}
 
     def finish(self) -> None:
         """Refuse what was not asked for."""
+        self._refuse_others(self.asked)
+
+    def _refuse_others(self, known: set[str]) -> None:
         for key in self.values:
-            if key not in self.asked:
-                hint = meant(key, sorted(self.asked)) or f"; known here: {sorted(self.asked)}"
+            if key not in known:
+                others = () if self.key else FILES  # a file may be of another kind
+                hint = meant(key, sorted({*known, *others})) or f"; known here: {sorted(known)}"
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
     def build(self, key: str, make: Callable[[], Any]) -> Any:
@@ -281,3 +340,41 @@ class Keys:
 def plain(number: Any) -> Any:
     """A fraction as a float; what is missing, and whole numbers, as they are."""
     return number if number is None or isinstance(number, int) else float(number)
+
+
+def load_counts(path: str | Path) -> tuple[pd.DataFrame, Callable[[int], str]]:
+    """Read a CSV file whose first line names its columns; cells stay words, which `audit_table` checks.
+
+    Parameters
+    ----------
+    path : the file, in UTF-8
+
+    Returns
+    -------
+    (table, what errors call a row, by its place: "line 3").
+
+    Raises
+    ------
+    OSError : the file cannot be read
+    ValueError : it is empty, not CSV in UTF-8, or a row has not one cell for each column; the message names the line
+    """
+    import pandas as pd
+
+    rows, lines = [], []
+    with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            names = next(reader, [])
+            for row in reader:
+                if row:
+                    rows.append(row)
+                    lines.append(reader.line_num)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"line {reader.line_num + 1}: must be CSV in UTF-8, got {error}") from None
+    if not names:
+        raise ValueError("the file is empty: its first line must name the columns")
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != len(names):
+            raise ValueError(f"line {line}: must have a cell for each of {len(names)} columns, got {len(row)}")
+    frame = pd.DataFrame(rows, columns=[name.strip() for name in names], dtype=object)
+    return frame, lambda row: f"line {lines[row]}"

@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from adversary._core import check_whole
-from adversary.desk.files.counts_file import load_counts
-from adversary.desk.files.keys import Keys
+from adversary.desk.files.keys import Key, Keys, load_counts
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
 from adversary.reader.postprocessing import (
@@ -44,25 +43,59 @@ MOST_SIBLINGS = 5000
 MOST_OPTION = 1000
 """Of categories of randomized response, for instance: every answer is listed for every count."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
-PROCESSED = ("clamp", "round", "ties", "suppress")
 ADJUSTMENTS = ("least squares", "nonnegative")
+
+NOISE = {
+    "noise": Key("word", "law of the noise", "discrete gaussian", tuple(NOISES)),
+    "rho": Key("number", "zCDP of one count: a number, or a product of fractions", None, example='"1/10"'),
+    "sigma": Key("number", "its parameter instead: of Gaussian noise", None, example="2.0"),
+    "epsilon": Key("number", "of geometric noise, Laplace noise or randomized response", None, example="1.0"),
+    "scale": Key("number", "of Laplace noise", None, example="1.0"),
+    **{name: Key("whole", "of randomized response", None, example="2") for name in OPTIONS},
+    "sensitivity": Key("number", "by how much one person changes the count", 1),
+}
+NOISE |= {name: Key("any", "parameter of a noise", None, example='"..."') for name in PARAMETERS if name not in NOISE}
+LEVEL = {
+    "name": Key("text", "what its units are called"),
+    **NOISE,
+    "siblings": Key("whole", "other units of the same parent; not of the highest level", None),
+    "clamp": Key("any", "smallest value that is published, or [smallest, largest]", None, example="0"),
+    "round": Key("whole", "base to which it is rounded", None, example="5"),
+    "ties": Key("word", "how ties are rounded", None, RULES),
+    "suppress": Key("whole", "smallest count that is published", None, example="5"),
+    "releases": Key("whole", "how often the count is published, each time with fresh noise", 1),
+    "queries": Key(
+        "open", "noise of other queries of its unit, by name", None, keys={"*": Key("table", "", keys=NOISE)}
+    ),
+}
+ADJUSTMENT = {
+    "kind": Key("word", "how the counts are made to add up", words=ADJUSTMENTS),
+    "rounding": Key("word", "how ties are rounded", RULES[0], RULES),
+    "own_weight": Key("number", "of the unit's own square, in least squares", 1),
+    "sibling_weight": Key("number", "of each sibling's square", 1),
+}
+PLAN = {
+    "cells": Key("whole", "published cells in which the adversary's hypotheses differ", 1, rule="1 or 2", live=True),
+    "postprocessing": Key("table", "what makes a level and its siblings add up", None, keys=ADJUSTMENT),
+    "level": Key(
+        "rows", "what is published, the lowest level first", keys=LEVEL,
+        example=[{"name": '"block"', "rho": '"1/10"', "siblings": "3"}, {"name": '"tract"', "rho": "0.2"}],
+    ),
+}  # fmt: skip
 
 
 def read_plan(table: Keys, neighbours: str) -> Plan:
     """The plan, every key checked."""
-    table.only("cells", "level", "postprocessing")
-    cells = table.get("cells", int, "1 or 2", 1)
+    cells = table["cells"]
     rows = table.get("level", list, "a list of [[plan.level]] tables, lowest first")
     levels: list[Level] = []
     queries: dict[str, dict[str, Mechanism]] = {}
     for i, row in enumerate(rows):
-        part = Keys(row, table.file, f"plan.level[{i + 1}]")
+        part = Keys(row, table.file, f"plan.level[{i + 1}]", LEVEL)
         levels += part.build("", partial(_levels, part, neighbours))
         if part.has("queries"):
             queries[levels[-1].name] = part.build("queries", partial(_queries, part, neighbours))
-        part.finish()
     adjusting = _postprocessing(table.table("postprocessing")) if table.has("postprocessing") else None
-    table.finish()
     made: Plan = table.build("", partial(Plan, levels, cells, adjusting, neighbours=neighbours, queries=queries))
     return made
 
@@ -114,15 +147,14 @@ def check_siblings[T: int | None](where: str, siblings: T) -> T:
 
 
 def _levels(table: Keys, neighbours: str) -> list[Level]:
-    table.only("name", "noise", *PARAMETERS, *OPTIONS, "sensitivity", "siblings", "releases", "queries", *PROCESSED)
     name = table.get("name", str, "text")
     noise = read_noise(table, neighbours)
     mechanism = _processed(table, noise)
     inside = mechanism.mechanism if isinstance(mechanism, Suppressed) else mechanism
     if noise.is_continuous and isinstance(inside, Rounded):
         table.build(next(key for key in PARAMETERS if table.has(key)), partial(_check_rounded, inside))
-    siblings = check_siblings(table.where("siblings"), table.get("siblings", int, "a whole number", None))
-    releases = check_releases(table.get("releases", int, "a whole number", 1))
+    siblings = check_siblings(table.where("siblings"), table["siblings"])
+    releases = check_releases(table["releases"])
     names = _published(name, releases)
     return [Level(each, mechanism, 0) for each in names[:-1]] + [Level(names[-1], mechanism, siblings)]
 
@@ -133,11 +165,8 @@ def _queries(table: Keys, neighbours: str) -> dict[str, Mechanism]:
         raise ValueError(f"{table.where('queries')}: must be left out where the level is published several times")
     part, found = table.table("queries"), {}
     for name in part.values:
-        one = part.table(name)
-        one.only("noise", *PARAMETERS, *OPTIONS, "sensitivity")
+        one = Keys(part.get(name, dict, "a table"), table.file, f"{part.key}.{name}", NOISE)
         found[name] = one.build("", partial(read_noise, one, neighbours))
-        one.finish()
-    part.finish()
     return found
 
 
@@ -213,10 +242,10 @@ def _processed(table: Keys, mechanism: Mechanism) -> Mechanism:
 
 
 def _postprocessing(table: Keys) -> Postprocessing:
-    kind = table.one_of("kind", ADJUSTMENTS)
+    kind = table["kind"]
     keys = ("kind", "rounding", *(("own_weight", "sibling_weight") if kind == ADJUSTMENTS[0] else ()))
     table.only(*keys)
-    rounding = table.one_of("rounding", RULES, RULES[0])
+    rounding = table["rounding"]
     if kind == ADJUSTMENTS[1]:
         return NonNegative(rounding)
     weights = [table.number(key, 1) for key in keys[2:]]

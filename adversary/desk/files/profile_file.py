@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_non_negative, check_probability, check_whole
-from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
+from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
 from adversary.desk.files.plan_keys import check_releases
-from adversary.desk.files.profile_keys import read_profile
+from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.policy.budget import NOISES, STATISTICS, RiskProfile
 
 DELTA = 1e-6
@@ -27,8 +27,23 @@ FAILURE = 0.05
 DIGITS = 15
 """Decimals that can be asked for, at most."""
 
-_NUMBERS = ("statistic", "round_down", "failure", "delta", "releases")
-_TABLES = ("profile", "profiles", "utility")
+_UTILITY = {
+    "base": Key("whole", "people or events that the rate is out of, known exactly", example="4012"),
+    "target": Key("number", "the rate it is compared with", example='"6/1000"'),
+    "deviations": Key("numbers", "distances of the true rate from it", example='["1/2000", "1/1000"]'),
+    "noise": Key("word", "law of the noise", "geometric", tuple(NOISES)),
+}
+FILE = {
+    **texts(),
+    "statistic": Key("word", "what may be published: anything, or one count only", STATISTICS[0], STATISTICS),
+    "round_down": Key("whole", "decimals to keep of epsilon", None, example="2"),
+    "failure": Key("number", "probability with which a definition that is not certain may fail", FAILURE, live=True),
+    "delta": Key("number", "of approximate DP", DELTA, example="1e-6"),
+    "releases": Key("whole", "releases of the same data that keep the profile together", None, example="12"),
+    "profile": Key("open", "the risk that is tolerated", None, keys=PROFILE, live=True),
+    "profiles": Key("named", "several by name, in place of [profile]", None, keys=PROFILE),
+    "utility": Key("table", "a rate that is published with the noise, to see what it costs", None, keys=_UTILITY),
+}
 
 
 @dataclass(frozen=True)
@@ -98,11 +113,11 @@ def load_profile_file(path: str | Path) -> ProfileFile:
     """
     file = Path(path)
     document = read_toml(file)
-    top = Keys.of_file(document, file, "a profile file", *TEXTS, *_NUMBERS, *_TABLES)
+    top = Keys.of_file(document, file, "a profile file", FILE)
     failure, delta = float(top.checked("failure", check_probability, FAILURE)), top.checked("delta", _delta, DELTA)
     return ProfileFile(
-        _profiles(top), top.has("profiles"), **top.texts(*TEXTS),
-        statistic=top.one_of("statistic", STATISTICS, STATISTICS[0]),
+        _profiles(top), top.has("profiles"), **top.texts,
+        statistic=top["statistic"],
         round_down=top.checked("round_down", _digits, None), failure=failure, delta=delta,
         releases=top.checked("releases", lambda _, given: check_releases(given), None),
         utility=_utility(top.table("utility")) if top.has("utility") else None, path=file,
@@ -124,7 +139,6 @@ def _profile(table: Keys) -> RiskProfile:
 
 
 def _utility(table: Keys) -> Utility:
-    table.only("base", "target", "deviations", "noise")
     base, target = table.checked("base", _count), table.number("target")
     table.checked("target", check_probability)
     deviations = table.numbers("deviations")
@@ -134,7 +148,7 @@ def _utility(table: Keys) -> Utility:
             raise ValueError(f"{table.where('deviations')}: must leave the rate at most 1, got {deviation}")
         if deviations.count(deviation) > 1:
             raise ValueError(f"{table.where('deviations')}: values must differ, got {deviation} more than once")
-    return Utility(base, target, tuple(deviations), table.one_of("noise", tuple(NOISES), Utility.noise))
+    return Utility(base, target, tuple(deviations), table["noise"])
 
 
 def _count(name: str, given: Any) -> int:

@@ -17,10 +17,21 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from adversary.desk.files.keys import Keys
+from adversary.desk.files.keys import Key, Keys
 from adversary.policy.budget import RiskProfile, Tolerance
 
 _WHOM = ("inclusion", "value")
+PROFILE = {
+    "kind": Key("any", 'how it is written: "constant", "ratio or absolute", "box", "difference", "point", "minimum"',
+                example='"ratio or absolute"'),
+    "ratio": Key("number", "posterior over prior that is tolerated", None, example="2", live=True),
+    "absolute": Key("number", "posterior that is tolerated whatever the ratio", None, example="0.25", live=True),
+    "by": Key("number", "of a difference: how far the posterior may rise", None, example="0.1"),
+    "of": Key("list", "of a minimum: profiles, each a table", None, example='[{ kind = "constant", ratio = 3 }]'),
+    "inclusion": Key("any", "prior that the target is in the data; or from where to where", None, example="[0.1, 1]"),
+    "value": Key("any", "prior that their record is one that would do harm; or from where to where", None, example="1",
+                 live=True),
+}  # fmt: skip
 _RANGE = 'a number such as 0.05 or "1/20", or two, from where to where, as in [0.1, 1]'
 
 

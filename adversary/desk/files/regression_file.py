@@ -6,6 +6,7 @@ put together. Nothing in a file is executed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any, get_args
 
 from adversary._core import check_whole
 from adversary.analyst.regression import MOMENTS, SUMS, Region, RegressionLaw, RegressionRelease
-from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
+from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
 from adversary.desk.files.release_file import (
     PRIORS,
     PROB,
+    READ,
     ReleaseFile,
     check_prob,
     load_release_file,
@@ -28,6 +30,46 @@ DRAWS, MOST_DRAWS = 3000, 10_000
 """Of each chain: where a file says nothing, and at most (a quarter of a minute, and as many as 200 MiB)."""
 
 _BOUNDS = "[lowest, highest] of any value"
+
+
+def _numbers(names: Sequence[str], *examples: float) -> dict[str, Key]:
+    return {name: Key("number", f"of {name}", example=f"{one}") for name, one in zip(names, examples, strict=True)}
+
+
+_REGRESSION = {
+    "x": Key("text", "what the regressor is", "", example='"age"', live=True),
+    "y": Key("text", "what the outcome is", "", example='"income"', live=True),
+    "n": Key("whole", "pairs", example="46"),
+    "epsilon": Key("number", "of each of the nine numbers, Laplace noise", example="0.1"),
+    "x_bounds": Key("numbers", "lowest and highest regressor", example="[30, 177]"),
+    "y_bounds": Key("numbers", "lowest and highest outcome", example="[28, 129.9]"),
+    "sums": Key(
+        "table",
+        "of the data brought to [0, 1], with noise",
+        keys=_numbers(SUMS[1:], 9.6, 3.9, 18.7, 6.1, 8.6),
+    ),
+    "moments": Key(
+        "table", "sums of powers of x, with noise of their own", keys=_numbers(MOMENTS[1:], 9.2, 4.1, 2.1, 1.2)
+    ),
+}
+_PRIOR = {
+    "kind": Key("word", "of what was believed before", words=PRIORS[1:], example=f'"{PRIORS[1]}"'),
+    "mu0": Key("numbers", "intercept and slope are near these", example="[0, 0]"),
+    "Lambda0": Key("list", "precision matrix of the two", example="[[1, 0], [0, 1]]"),
+    "a0": Key("number", "shape of the inverse gamma law of the variance", example="1"),
+    "b0": Key("number", "its scale", example="1"),
+}
+_REGIONS = get_args(Region)
+_POSTERIOR = READ | {
+    "region": Key("word", "lines that the bounds allow", "weak", _REGIONS),
+    "draws": Key("whole", "of each chain", DRAWS),
+}
+FILE = {
+    **texts(),
+    "regression": Key("table", "what was published of pairs (x, y)", keys=_REGRESSION),
+    "prior": Key("table", "what was believed before, in the units of the data", None, keys=_PRIOR),
+    "posterior": Key("table", "how the two are put together", None, keys=_POSTERIOR),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +138,14 @@ def load_any_release_file(path: str | Path) -> ReleaseFile | RegressionFile:
 
 
 def _regression_file(file: Path, document: dict[str, Any]) -> RegressionFile:
-    top, reading, texts = opened(file, document, TEXTS)
+    top, reading = opened(file, document, FILE)
     table = top.table("regression")
-    table.only("x", "y", "sums", "moments", "n", "epsilon", "x_bounds", "y_bounds")
-    reading.only("constrained", "region", "prob", "draws")
     return RegressionFile(
         _release(table), _prior(top.table("prior")) if top.has("prior") else None,
-        constrained=reading.flag("constrained", True),
-        region=reading.one_of("region", get_args(Region), "weak"),  # type: ignore[arg-type]
+        constrained=reading["constrained"],
+        region=reading["region"],
         draws=reading.checked("draws", _draws, DRAWS),
-        prob=reading.checked("prob", check_prob, PROB), **texts, x=table.text("x"), y=table.text("y"), path=file,
+        prob=reading.checked("prob", check_prob, PROB), **top.texts, x=table["x"], y=table["y"], path=file,
     )  # fmt: skip
 
 
@@ -126,13 +166,11 @@ def _draws(name: str, given: Any) -> int:
 def _named(table: Keys, key: str, names: tuple[str, ...]) -> list[float]:
     """Numbers that the file gives by name, in their order."""
     numbers = table.table(key)
-    numbers.only(*names)
     return [float(numbers.number(name)) for name in names]
 
 
 def _prior(table: Keys) -> RegressionLaw:
     table.one_of("kind", PRIORS[1:])
-    table.only("kind", "mu0", "Lambda0", "a0", "b0")
     rows = table.get("Lambda0", list, "two rows of two numbers")
     found: dict[str, Any] = {"mu0": table.pair("mu0", "(intercept, slope)")}
     found["Lambda0"] = [Keys({"Lambda0": row}, table.file, table.key).pair("Lambda0", "a row") for row in rows]

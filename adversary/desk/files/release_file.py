@@ -7,7 +7,7 @@ executed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from adversary._core import check_positive, meant
 from adversary.analyst.bounded import FEASIBILITIES, IMPROPER, BoundedRelease, Flat, NormalInverseGamma, as_prior
-from adversary.desk.files.keys import TEXTS, Keys, plain, read_toml
+from adversary.desk.files.keys import Key, Keys, plain, read_toml, texts
 
 PROB = 0.95
 """Probability of an interval where a file says nothing."""
@@ -23,8 +23,35 @@ PROB = 0.95
 PRIORS = ("flat", "normal-inverse-gamma")
 HYPERPARAMETERS = tuple(field.name for field in fields(NormalInverseGamma))
 
-_TEXTS = (*TEXTS, "quantity", "unit")
-_TABLES = ("release", "regression", "prior", "posterior")
+_RELEASE = {
+    "mean": Key("number", "published, with noise", None, example="34.3", live=True),
+    "variance": Key("number", "published, with noise; divisor n - 1", None, example="2224.8", live=True),
+    "n": Key("whole", "how many values there are", example="43"),
+    "epsilon": Key("any", "of Laplace noise: of the mean, of the variance", None, example="[0.25, 0.25]", live=True),
+    "rho": Key("any", "of Gaussian noise instead", None, example="[0.1, 0.1]"),
+    "bounds": Key("numbers", "lowest and highest value there may be", example="[0, 100]"),
+}
+_PRIOR = {"kind": Key("word", "of what was believed before", words=PRIORS, example='"normal-inverse-gamma"')} | {
+    name: Key("number", about, None, example=example, live=True)
+    for name, about, example in (
+        ("mu0", "the mean is near this", "12.5"), ("kappa0", "as if known from so many values", "1"),
+        ("nu0", "so for the deviation", "1"), ("s0", "the standard deviation is near this", "3.8"),
+    )
+}  # fmt: skip
+READ = {
+    "constrained": Key("flag", "whether the bounds of the data are used", True),
+    "prob": Key("number", "probability of every interval", PROB),
+}
+_POSTERIOR = READ | {
+    "feasibility": Key("word", "what the bounds rule out", FEASIBILITIES[0], FEASIBILITIES),
+    "cap": Key("number", "largest variance; inf for none", None, example="inf"),
+}
+FILE = {
+    **texts(quantity="what the values are of", unit="their unit"),
+    "release": Key("table", "what was published", keys=_RELEASE),
+    "prior": Key("table", "what was believed before; without it: flat", None, keys=_PRIOR),
+    "posterior": Key("table", "how the two are put together", None, keys=_POSTERIOR),
+}
 
 
 @dataclass(frozen=True)
@@ -74,22 +101,22 @@ def load_release_file(path: str | Path) -> ReleaseFile:
         file, key, rule and value
     """
     file = Path(path)
-    top, reading, texts = opened(file, read_toml(file), _TEXTS)
+    top, reading = opened(file, read_toml(file), FILE)
     release = _release(top.table("release"))
-    reading.only("constrained", "feasibility", "prob", "cap")
     return ReleaseFile(
         release, _believed(top) if top.has("prior") else Flat(),
-        constrained=reading.flag("constrained", True),
-        feasibility=reading.one_of("feasibility", FEASIBILITIES, FEASIBILITIES[0]),
-        prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **texts, path=file,
+        constrained=reading["constrained"],
+        feasibility=reading["feasibility"],
+        prob=reading.checked("prob", check_prob, PROB), cap=reading.checked("cap", _cap, None), **top.texts, path=file,
     )  # fmt: skip
 
 
-def opened(file: Path, document: dict[str, Any], texts: Sequence[str]) -> tuple[Keys, Keys, dict[str, str]]:
-    """The file, its table of how to read the release (empty where there is none), and its words, these checked."""
-    top = Keys.of_file(document, file, "a release file", *texts, *_TABLES)
-    reading = top.table("posterior") if top.has("posterior") else Keys({}, file, "posterior")
-    return top, reading, top.texts(*texts)
+def opened(file: Path, document: dict[str, Any], declared: Mapping[str, Key]) -> tuple[Keys, Keys]:
+    """The file, and its table of how to read the release, empty where there is none."""
+    top = Keys.of_file(document, file, "a release file", declared)
+    return top, top.table("posterior") if top.has("posterior") else Keys(
+        {}, file, "posterior", declared["posterior"].keys
+    )
 
 
 def parse_prior(text: str) -> Flat | NormalInverseGamma:
@@ -119,7 +146,6 @@ def parse_prior(text: str) -> Flat | NormalInverseGamma:
 
 
 def _release(table: Keys) -> BoundedRelease:
-    table.only("mean", "variance", "n", "epsilon", "rho", "bounds")
     found = {name: plain(table.number(name, None)) for name in ("mean", "variance")}
     found |= {"n": whole(table, "n"), "bounds": table.pair("bounds", "[lowest, highest] of any value")}
     found |= {name: _budgets(table, name) for name in ("epsilon", "rho")}

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from adversary._core import check_positive, check_probability, check_whole
-from adversary.desk.files.belief_keys import read_beliefs
-from adversary.desk.files.guarantee_keys import read_guarantees
-from adversary.desk.files.invariant_keys import Published, check_agreement, read_invariants
-from adversary.desk.files.keys import FILES, TEXTS, Keys, read_toml
-from adversary.desk.files.plan_keys import check_siblings, origins, read_plan, sequences
-from adversary.desk.files.profile_keys import read_profile
+from adversary.desk.files.belief_keys import BELIEF, read_beliefs
+from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
+from adversary.desk.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
+from adversary.desk.files.keys import FILES, Key, Keys, read_toml, texts
+from adversary.desk.files.plan_keys import PLAN, check_siblings, origins, read_plan, sequences
+from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.policy.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Margins
@@ -29,7 +29,65 @@ from adversary.reader.path import MEANINGS, Adversary, all_but, count_pmf, settl
 from adversary.reader.plans import NEIGHBOURS, Plan
 from adversary.reader.risk import total_rho
 
-INPUTS = ("prior", "rho", "siblings", "beliefs")
+BELIEFS = Key("open", "of the levels above, and of the lowest where `known` is left out", None, keys={"*": BELIEF},
+              live=True)  # fmt: skip
+SENSITIVITY = {
+    "prior": Key("numbers", "probabilities that the target is in", None, example="[0.1, 0.5, 0.9]", live=True),
+    "rho": Key("numbers", "budgets of the whole plan", None, example="[0.1, 0.5, 1.5]"),
+    "siblings": Key("any", "numbers of siblings of the lowest level, or by level", None, example="[1, 10]"),
+    "beliefs": Key(
+        "open",
+        "beliefs by name, in place of the adversary's own",
+        None,
+        keys={"*": Key("open", "", keys={"*": BELIEF})},
+    ),
+}
+INPUTS = tuple(SENSITIVITY)
+UNKNOWN = {
+    "probabilities": Key("numbers", "of 0, 1, ..., n of them in the cell", None, example="[0.5, 0.3, 0.2]"),
+    "n": Key("whole", "how many people", None, example="3"),
+    "chance": Key("number", "that each of them is in the cell", None, example="0.1"),
+}
+ADVERSARY = {
+    "attack": Key("word", "what the adversary asks about the target", "characteristics", tuple(MEANINGS)),
+    "prior": Key("number", "probability that the target is in, before the release", None, example='"1/2"', live=True),
+    "known": Key("any", "how many others of the lowest level are in the cell", None, example="0", live=True),
+    "hypotheses": Key("numbers", "counts of the target, [out, in]", None, example="[0, 1]"),
+    "beliefs": BELIEFS,
+    "unknown": Key("table", "people the adversary misses, in place of a prior", None, keys=UNKNOWN),
+}  # fmt: skip
+TRUTH = {
+    "*": Key(
+        "any",
+        "true count of the level; one per cell where two are published",
+        None,
+        example=["block = 1", "tract = 4"],
+        live=True,
+    ),
+    "in": Key("whole", "whether the target is truly in, 1 or 0; else settled by the counts", None, example="1"),
+    "siblings": Key(
+        "open",
+        "true counts of siblings that are read one by one",
+        None,
+        keys={"*": Key("list", "of the level", None, example=["block = [0, 2, 1]"])},
+    ),
+}
+FILE = {
+    **texts(),
+    "neighbours": Key("word", "for which the budget is: a record is added (unbounded) or changes (bounded)",
+                      words=NEIGHBOURS, example='"unbounded"'),
+    "failure": Key("number", "probability with which a bound that is not certain may fail", 0.05, live=True),
+    "plan": Key("table", "what is published, with which noise", keys=PLAN),
+    "truth": Key("open", "the true counts, of every level", None, keys=TRUTH, live=True),
+    "truths": Key("named", "several truths by name, in place of [truth]", None, keys=TRUTH),
+    "adversary": Key("table", "who reads the release", None, keys=ADVERSARY, live=True),
+    "adversaries": Key("named", "several by name, in place of [adversary]", None, keys=ADVERSARY),
+    "guarantee": Key("table", "what is guaranteed, to be checked", None, keys=GUARANTEE, live=True),
+    "profile": Key("open", "the risk that is tolerated", None,
+                   keys={"statistic": Key("word", "what is published", "any", STATISTICS), **PROFILE}),
+    "invariants": Key("table", "margins that are published exactly", None, keys=INVARIANTS),
+    "sensitivity": Key("table", "what is gone over, one input at a time", None, keys=SENSITIVITY),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +115,6 @@ class Ranges:
 
 def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
     """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
-    table.only(*INPUTS)
     prior = table.build("prior", partial(_checked, table, "prior", check_probability))
     rho = table.build("rho", partial(_checked, table, "rho", check_positive))
     siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
@@ -103,8 +160,7 @@ def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
 
 def read_adversary(table: Keys, plan: Plan) -> Adversary:
     """The adversary, every key checked and every belief against the plan."""
-    table.only("prior", "known", "hypotheses", "beliefs", "attack", "unknown")
-    attack = table.one_of("attack", tuple(MEANINGS), "characteristics")
+    attack = table["attack"]
     beliefs = read_beliefs(table.table("beliefs")) if table.has("beliefs") else {}
     rule = f"how many others of {plan.levels[0].unit!r} are in the published cell, a whole number, or one per cell"
     known = table.get("known", (int, list), rule, 0 if plan.levels[0].unit in beliefs else ...)
@@ -138,7 +194,6 @@ def _all_but(
             "people unknown to the adversary are described for the characteristics attack on one cell, got "
             f"attack {attack!r} and {plan.cells} cell{'s' * (plan.cells > 1)}"
         )
-    unknown.only("probabilities", "n", "chance")
     if unknown.has("probabilities") == (unknown.has("n") or unknown.has("chance")):
         raise ValueError("give either probabilities of 0, 1, ..., n, or n and chance")
     if unknown.has("probabilities"):
@@ -156,10 +211,6 @@ def _fitting(plan: Plan, reader: Adversary) -> Adversary:
     """The adversary, if their beliefs and their attack make sense of the plan."""
     reader.level_beliefs(plan)
     return reader
-
-
-_TOP = (*TEXTS, "neighbours", "failure", "plan", "guarantee", "sensitivity", "profile", "invariants")
-_ONE_OR_MANY = ("adversary", "adversaries", "truth", "truths")
 
 
 @dataclass(frozen=True)
@@ -275,9 +326,9 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
-    top = Keys.of_file(document, file, "a scenario file", *_TOP, *_ONE_OR_MANY)
-    texts = {name: top.get(name, str, "text", "") for name in TEXTS}
-    neighbours = top.one_of("neighbours", NEIGHBOURS)
+    top = Keys.of_file(document, file, "a scenario file", FILE)
+    words = {name: top.get(name, str, "text", "") for name in texts()}
+    neighbours = top["neighbours"]
     failure = float(top.checked("failure", check_probability, 0.05))
     plan = read_plan(top.table("plan"), neighbours)
     published = origins(document)
@@ -288,7 +339,6 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
     ranges = read_ranges(top.table("sensitivity"), plan, every[0]) if top.has("sensitivity") else None
     published_exactly = read_invariants(top.table("invariants")) if top.has("invariants") else None
     profile, statistic = _profile(top.table("profile")) if top.has("profile") else (None, "any")
-    top.finish()
     _check_siblings(top, plan, readers, truths)
     for reader in every:
         for name, truth in _each(truths):
@@ -301,7 +351,7 @@ def _scenario(document: Mapping[str, Any], file: Path) -> Scenario:
         readers,
         truths,
         promises,
-        **texts,
+        **words,
         failure=failure,
         path=file,
         document=document,

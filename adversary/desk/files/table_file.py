@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from adversary._core import check_probability
-from adversary.desk.files.guarantee_keys import read_guarantees
-from adversary.desk.files.invariant_keys import Published, read_invariants
-from adversary.desk.files.keys import TEXTS, Keys, read_toml
-from adversary.desk.files.plan_keys import NOISES, PARAMETERS, check_releases, read_noise
+from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
+from adversary.desk.files.invariant_keys import INVARIANTS, Published, read_invariants
+from adversary.desk.files.keys import Key, Keys, read_toml, texts
+from adversary.desk.files.plan_keys import LEVEL, NOISES, PARAMETERS, check_releases, read_noise
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import PureDP, ZeroConcentratedDP
 from adversary.privacy.invariants import KNorm, SpanGaussian, VectorNoise, sensitivity_space
@@ -29,7 +29,34 @@ MADE = {"k-norm": "epsilon", "span gaussian": "mu"}
 """Noise made for the margins, with its parameter."""
 CELLS = tuple(kind for kind, law in NOISES.items() if issubclass(law, IntegerNoise | ContinuousNoise))
 """Noise of every cell on its own."""
-PRIORS = ("cells", "odds_ratio", "concentration")
+_PRIOR = {
+    "cells": Key("list", "probability of a record in each cell", None, example="[[0.2, 0.3], [0.1, 0.4]]"),
+    "odds_ratio": Key("number", "of a two by two table, in place of cells", None, example="2"),
+    "concentration": Key(
+        "list", "of a Dirichlet law of the table, in place of cells", None, example="[[1, 1], [1, 1]]"
+    ),
+}
+_TABLE = {
+    "noise": Key(
+        "word", "law of the noise, the first two of the whole table", words=(*MADE, *CELLS), example='"geometric"'
+    ),
+    **{name: LEVEL[name] for name in PARAMETERS},
+    "epsilon": LEVEL["epsilon"]._replace(live=True),
+    "mu": Key("number", "of span gaussian noise", None, example="1.0"),
+    "records": Key("whole", "that noise made for the margins covers, at most", None, example="2"),
+    "released": Key("list", "the noisy table, if there is one", None, example="[[6, 8], [1, 6]]", live=True),
+    "known": Key("list", "counts that the adversary knows to be in it", None, example="[[0, 0], [0, 0]]"),
+    "releases": Key("whole", "tables that are released beside the same margins", 1),
+}
+_GUARANTEE = GUARANTEE | {"zCDP": GUARANTEE["zCDP"]._replace(example="0.1")}
+FILE = {
+    **texts(),
+    "failure": Key("number", "probability with which a bound that is not certain may fail", 0.05, live=True),
+    "invariants": Key("table", "margins that are published exactly", keys=INVARIANTS),
+    "table": Key("table", "the noise, and what was released", keys=_TABLE),
+    "prior": Key("table", "what is believed of a record; without it: all cells alike", None, keys=_PRIOR),
+    "guarantee": Key("table", "for a change of one record; not of noise made for the margins", None, keys=_GUARANTEE),
+}
 MOVED = 2
 """Cells in which a table changes when one record does."""
 MOST_RECORDS = 3
@@ -93,8 +120,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
         have these margins and what is known; the message names file, key, rule and value
     """
     file = Path(path)
-    known = (*TEXTS, "failure", "invariants", "table", "prior", "guarantee")
-    top = Keys.of_file(read_toml(file), file, "a table file", *known)
+    top = Keys.of_file(read_toml(file), file, "a table file", FILE)
     published = read_invariants(top.table("invariants"))
     table = top.table("table")
     if len(published.features) != 2:
@@ -105,9 +131,8 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     shape = tuple(len(counts) for counts in published.margins.counts)
     made_for, mechanism = table.build("", partial(_mechanism, table, published))
     released, known = (_table(table, key, shape, kind) for key, kind in (("released", float), ("known", int)))
-    table.get("releases", int, "a whole number", 1)
+    table["releases"]
     times = table.checked("releases", lambda _, given: check_releases(given), 1)
-    table.finish()
     prior = _prior(top.table("prior"), published) if top.has("prior") else table_prior(None, *_margins(published))
     if known is not None:
         table.build("known", partial(unknown_margins, published.margins, known))
@@ -120,7 +145,7 @@ def load_table_file(path: str | Path, failure: float | None = None) -> TableFile
     chance = top.checked("failure", check_probability, 0.05) if failure is None else failure
     chance = float(top.build("failure", lambda: check_probability("failure", chance)))
     return TableFile(
-        published, mechanism, promises, made_for, prior, released, known, times, chance, **top.texts(*TEXTS), path=file
+        published, mechanism, promises, made_for, prior, released, known, times, chance, **top.texts, path=file
     )
 
 
@@ -131,8 +156,7 @@ def _margins(published: Published) -> tuple[Any, Any]:
 
 def _mechanism(table: Keys, published: Published) -> tuple[int | None, Mechanism | VectorNoise]:
     """(records that noise made for the margins covers, noise)."""
-    table.only("noise", "mu", "records", "releases", "released", "known", *PARAMETERS)
-    noise = table.one_of("noise", (*MADE, *CELLS))
+    noise = table["noise"]
     if noise not in MADE:
         given = [key for key in ("mu", "records") if table.has(key)]
         if given:
@@ -178,10 +202,9 @@ def _table(table: Keys, key: str, shape: tuple[int, ...], kind: type) -> Any:
 
 def _prior(table: Keys, published: Published) -> TablePrior:
     """A law of one record, one way out of three."""
-    table.only(*PRIORS)
-    given = [key for key in PRIORS if table.has(key)]
+    given = [key for key in _PRIOR if table.has(key)]
     if len(given) != 1:
-        raise ValueError(f"{table.file}: {table.key}: give exactly one of {', '.join(PRIORS)}, got {given or 'none'}")
+        raise ValueError(f"{table.file}: {table.key}: give exactly one of {', '.join(_PRIOR)}, got {given or 'none'}")
     key = given[0]
     if key == "odds_ratio":
         odds_ratio = float(table.number(key))

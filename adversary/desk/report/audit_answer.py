@@ -119,8 +119,7 @@ def _words(scenario: Scenario, tree: xr.DataTree) -> Section:
 
 def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
     """The verdict, and three numbers about the adversary who learns most under the first truth."""
-    statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
-    worst = max(statuses, key=RANK.index)
+    worst = worst_status(tree)
     verdict = [VERDICTS[worst]]
     status = worst
     if scenario.profile is not None:
@@ -150,6 +149,12 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         Figure("beliefs", lambda: _beliefs(part), "Before and after the release, and the bound.", finding),
         _sense(one),
     )
+
+
+def worst_status(tree: xr.DataTree) -> str:
+    """Of all guarantees, adversaries and truths."""
+    statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
+    return max(statuses, key=RANK.index)
 
 
 def _beliefs(part: xr.DataTree) -> Any:

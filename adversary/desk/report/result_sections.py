@@ -12,9 +12,9 @@ import xarray as xr
 from adversary._core import figure_of, outward, percent, share
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Figure, Section, Table, audit_words, tabulate
+from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
 from adversary.desk.kit.audit_words import called, of_reader, readers_of, unreliable
-from adversary.desk.report import descriptions, diagnostics_section, profile_section, release_sections
+from adversary.desk.report import descriptions, profile_section, release_sections
 from adversary.desk.report.cells import AVERAGES, RULED_OUT, both_targets, group, joined
 from adversary.driver import OWN, UNRELIABLE
 from adversary.reader.path import MEANINGS, settle_truth
@@ -72,7 +72,7 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
     parts += [profile_section.of_readers(scenario, tree)]
     parts += [release_sections.queries(scenario, tree)]
     parts += [release_sections.repeated(scenario, tree), release_sections.postprocessing(scenario, tree)]
-    parts += [sensitivity_answer.section(scenario, tree), diagnostics_section.section(scenario, tree)]
+    parts += [sensitivity_answer.section(scenario, tree), diagnostics(scenario, tree)]
     return Section(
         f"What the adversary learns{': ' * bool(name)}{name}",
         finding(scenario, tree),
@@ -221,3 +221,43 @@ def _figures() -> Any:
     from adversary.desk.figures import audit_figures
 
     return audit_figures
+
+
+DIAGNOSTICS = {
+    "adversary": "adversary",
+    "judged": Column("status", "status"),
+    "releases": Column("different releases", "count"),
+    "unreliable_releases": Column("unreliable", "count"),
+    "unreliable_mass": Column("their share", "probability"),
+    "r_hat": Column("largest R-hat", "number"),
+    "ess": Column("smallest effective sample", "number"),
+    "divergences": Column("most divergences", "number"),
+}
+
+
+def diagnostics(scenario: Scenario, tree: xr.DataTree) -> Section | None:
+    """The part of the document; None where nothing was sampled."""
+    if "diagnostics" not in tree.children:
+        return None
+    found, failed, notes = tree["diagnostics"].to_dataset(), dict[str, bool](), list[str]()
+    for name in readers_of(scenario):
+        failed[name] = unreliable(of_reader(tree["risk"].to_dataset(), name))
+        if failed[name]:
+            notes.append(
+                f"{f'Adversary {name}' if name else 'The adversary'} is {UNRELIABLE}: posteriors of releases with a "
+                f"share of {share(float(of_reader(found, name)['unreliable_mass']))} could not be sampled so that the "
+                "diagnostics hold, and an average without them would be of other releases. A model that is easier to "
+                "sample, or the exact engine where it applies, are the remedies."
+            )
+    judged = xr.DataArray([UNRELIABLE if one else "ok" for one in failed.values()], {"adversary": list(failed)})
+    shown = found.where(np.isfinite(found)).assign(judged=judged if "adversary" in found.dims else judged[0])
+    for key in DIAGNOSTICS:
+        shown[key] = shown.get(key, np.nan) if key != "adversary" else judged["adversary"]
+    table = tabulate(shown, DIAGNOSTICS, name="diagnostics", missing="–")
+    said = "Some posteriors could not be sampled reliably." if notes else "All posteriors were sampled reliably."
+    lines = [
+        f"Posteriors were sampled (engine {tree.attrs['engine']}), release by release. R-hat compares chains and "
+        "should be close to 1; the effective sample is how many independent draws they are worth; a divergence is a "
+        "step that the sampler could not follow.",
+    ]
+    return Section("Diagnostics", said, lines, [table], notes=notes)

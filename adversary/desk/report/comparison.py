@@ -1,0 +1,127 @@
+"""Two audits side by side: one document, a column for each scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import xarray as xr
+
+from adversary._core import figure_of, share
+from adversary.desk.answers import profile_verdict
+from adversary.desk.files import Scenario
+from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
+from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
+from adversary.desk.report.cells import group, joined
+
+TABLES = {
+    "probabilities": ("probability", {
+        "prior": "prior",
+        "unused": "expected posterior, record not used",
+        "posterior_mean": "expected posterior",
+        "low": "5 % of releases leave it below",
+        "high": "5 % of releases leave it above",
+        "detections": "detections at 5 % false alarms",
+    }),
+    "bounds": ("% at most", {"bound": "posterior that a guarantee allows"}),
+    "numbers": ("number", {"ratio_mean": "expected ratio", "epsilon": "empirical epsilon"}),
+}  # fmt: skip
+"""Kind of the columns of each table, its quantities, and what they are called."""
+Audits = Mapping[str, tuple[Scenario, xr.DataTree]]
+
+
+def solve(audits: Audits) -> xr.DataTree:
+    """Audits of scenarios by the name of each.
+
+    Returns
+    -------
+    DataTree with groups `compared` (file, truth, adversary) and `verdicts` (file).
+    """
+    files = [xr.concat([_one(part) for _, _, part in audit_words.cases(*one)], "truth") for one in audits.values()]
+    truths = [[name for name, _, _ in audit_words.cases(*one)] for one in audits.values()]
+    labelled = [one.assign_coords(truth=names) for one, names in zip(files, truths, strict=True)]
+    found = xr.concat(labelled, "file", join="outer").assign_coords(file=list(audits))
+    verdicts = xr.Dataset({"verdict": ("file", [_verdict(*one) for one in audits.values()])}, {"file": list(audits)})
+    tree = xr.DataTree.from_dict({"compared": found, "verdicts": verdicts})
+    tree.attrs = {f"scenario_{name}": audit_answer.fingerprint(one) for name, (one, _) in audits.items()}
+    return tree
+
+
+def _one(tree: xr.DataTree) -> xr.Dataset:
+    """The numbers of one truth, over adversaries."""
+    risk, bound = tree["risk"].to_dataset(), tree["bound"].to_dataset()
+    true = bound["posterior"].sel(side="upper", drop=True).where(bound["status"] != "violated")
+    found = joined(
+        risk, prior=(risk, "prior"), unused=(group(tree, "baseline"), "posterior_mean"),
+        posterior_mean=(risk, "posterior_mean"), ratio_mean=(risk, "ratio_mean"),
+        detections=(result_sections.detections(tree), "detections"), epsilon=(group(tree, "empirical"), "epsilon"),
+    )  # fmt: skip
+    ends = {name: risk["posterior_quantile"].isel(quantile=at, drop=True) for name, at in (("low", 0), ("high", -1))}
+    limit = {"bound": true.min("definition").assign_attrs(direction="upper")}
+    found = found.assign(ends | limit)
+    return found if "adversary" in found.dims else found.expand_dims(adversary=[""])
+
+
+def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
+    said = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
+    if scenario.profile is None:
+        return said
+    return f"{said} {profile_section.said(profile_verdict.verdicts(scenario, tree))}"
+
+
+def document(audits: Audits, tree: xr.DataTree) -> Document:
+    """The answer of `solve` for people."""
+    found, verdicts = tree["compared"].to_dataset(), tree["verdicts"].to_dataset()
+    judged = Table(
+        ["scenario", "verdict"], [(str(name), str(verdicts["verdict"].sel(file=name).item())) for name in audits]
+    )
+    judged.name = "verdicts"
+    highest = found["posterior_mean"].max(["truth", "adversary"])
+    said = ", ".join(f"{share(float(highest.sel(file=name)))} ({name})" for name in audits)
+    ratios = ", ".join(f"{figure_of(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
+    drawn = [
+        Figure(
+            f"beliefs {name}", partial(_drawn, audit_words.cases(*one)[0][2]), f"{name}: before and after the release."
+        )
+        for name, one in audits.items()
+    ]
+    tables = [_table(found, name) for name in TABLES]
+    published = [method_sections.levels(scenario) for scenario, _ in audits.values()]
+    for name, table in zip(audits, published, strict=True):
+        table.title = name
+    return Document(
+        " and ".join(audits),
+        tree,
+        ["compared", "verdicts"],
+        Card(f"Largest expected posterior: {said}."),
+        [f"{name}: {one.title or one.path.name}" for name, (one, _) in audits.items()],
+        [
+            Section("What adversaries learn", f"Largest expected ratio: {ratios}.", tables=tables, figures=drawn),
+            Section("Verdicts", tables=[judged]),
+            Section("What is published", tables=published),
+        ],
+        [f"{name}: {line}" for name, (_, one) in audits.items() for line in audit_words.warnings(one)],
+        [("Scenario file", str(one.path.name)) for one, _ in audits.values()],
+    )
+
+
+def _table(found: xr.Dataset, name: str) -> Table:
+    """Quantities by truth and adversary, a column for each file."""
+    kind, words = TABLES[name]
+    names = [str(name) for name in found["file"].values]
+    values = found[list(words)].to_dataarray("quantity")
+    made = values.to_dataset("file")[names]
+    if "mcse" in found:
+        errors = found["mcse"].rename(measure="quantity").reindex(quantity=list(words)).fillna(0.0)
+        made = made.assign(mcse=errors.rename(file="measure"))
+    columns = {"truth": "truth", "adversary": "adversary", "quantity": ""} | {
+        name: Column(name, kind) for name in names
+    }
+    return tabulate(made, columns, name=name, called={"quantity": words}, missing="–")
+
+
+def _drawn(tree: xr.DataTree) -> Any:
+    from adversary.desk.figures import audit_figures
+
+    return audit_figures.belief_ranges(tree)
