@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import TAIL_NATS, Floats, Integers, as_array, check_whole, labelled, log_sum_exp, scalar_or_array
 from adversary.privacy.losses import LatticeLoss, PrivacyLoss, repeated
-from adversary.privacy.mechanisms.mechanism import Mechanism, listable
+from adversary.privacy.mechanisms.mechanism import Calibrated, Mechanism, listable
 
 _LOSS_NATS = 745.0
 _GUIDE = 4096
@@ -162,3 +162,36 @@ def _finite(release: ArrayLike) -> Floats:
     if not np.isfinite(array).all():
         raise ValueError(f"release must be finite, got {array[~np.isfinite(array)].ravel()[0]}")
     return array
+
+
+class Summed(Calibrated):
+    """Noise of a sum of `count` independent releases; to write one: `single`, and the law of the sum."""
+
+    __slots__ = ()
+    count: int
+
+    @property
+    @abstractmethod
+    def single(self) -> Calibrated:
+        """One of the summands."""
+
+    @property
+    def summands(self) -> tuple[Mechanism, int]:
+        return self.single, self.count
+
+    def describe(self) -> str:
+        return f"sum of {self.count}: {self.single.describe()}"
+
+    @property
+    def variance(self) -> float:
+        return self.count * self.single.variance
+
+    @property
+    def rho(self) -> float:
+        return self.single.rho
+
+    def total(self, count: int) -> Mechanism:
+        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
+
+    def scaled(self, factor: float) -> Mechanism:
+        return self.single.scaled(factor).total(self.count)

@@ -28,8 +28,8 @@ from adversary._core import (
 from adversary.privacy.definitions import PureDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import GaussianLoss, LaplaceLoss, LatticeLoss, PrivacyLoss, composed, repeated
-from adversary.privacy.mechanisms.additive import ContinuousNoise
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, Summed, checked_change, root_of
+from adversary.privacy.mechanisms.additive import ContinuousNoise, Summed
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)

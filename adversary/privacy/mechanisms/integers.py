@@ -29,8 +29,8 @@ from adversary.privacy.definitions import ZeroConcentratedDP
 from adversary.privacy.guarantee import Guarantee
 from adversary.privacy.losses import DiscreteGaussianLoss, LatticeLoss, PrivacyLoss, composed, repeated
 from adversary.privacy.losses.contour import powered
-from adversary.privacy.mechanisms.additive import IntegerNoise, summed_tail
-from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, Summed, checked_change, root_of
+from adversary.privacy.mechanisms.additive import IntegerNoise, Summed, summed_tail
+from adversary.privacy.mechanisms.mechanism import Calibrated, Exact, Mechanism, checked_change, root_of
 
 REVIVAL = 1e-15
 """A sum of d discrete Gaussians is one discrete Gaussian to a relative 2 d exp(-pi^2 (1 - 1/d) / rho).

@@ -317,39 +317,6 @@ def _mass(noise: Mechanism, value: int) -> tuple[Floats, Floats]:
     return support.astype(np.float64), np.exp(as_array(noise.log_prob(support, value)))
 
 
-class Summed(Calibrated):
-    """Noise of a sum of `count` independent releases; to write one: `single`, and the law of the sum."""
-
-    __slots__ = ()
-    count: int
-
-    @property
-    @abstractmethod
-    def single(self) -> Calibrated:
-        """One of the summands."""
-
-    @property
-    def summands(self) -> tuple[Mechanism, int]:
-        return self.single, self.count
-
-    def describe(self) -> str:
-        return f"sum of {self.count}: {self.single.describe()}"
-
-    @property
-    def variance(self) -> float:
-        return self.count * self.single.variance
-
-    @property
-    def rho(self) -> float:
-        return self.single.rho
-
-    def total(self, count: int) -> Mechanism:
-        return self.single.total(self.count * int(check_whole("count", count, minimum=0)))
-
-    def scaled(self, factor: float) -> Mechanism:
-        return self.single.scaled(factor).total(self.count)
-
-
 @dataclass(frozen=True, slots=True)
 class Exact(Mechanism):
     """No noise: the value itself is published, an invariant."""
