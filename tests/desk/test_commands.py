@@ -80,7 +80,7 @@ QUESTIONS = {
     ),
     "bounds": Question(("bounds", "--mu", "1"), ("answers.bounds_answer", "solve"), ("--prior", "2")),
     "census scenario": Question(("census", "scenario", "A"), ("answers.census_answer", "_powers"), ("--level", "1.5")),
-    "doctor": Question(("doctor",), ("commands.setup_commands", "examine"), ()),
+    "doctor": Question(("doctor",), ("commands.setup_commands", "examine"), (), compiled=True),
     "census list": Question(("census", "scenario"), ("answers.census_answer", "prices"), ("--cells", "none")),
 }
 every_command = pytest.mark.parametrize("name", QUESTIONS)
