@@ -43,13 +43,12 @@ from adversary.nmf.units import geoid
 from adversary.reader import spine
 from adversary.reader.spine import Flat, LeafPrior, NegativeBinomial, Poisson, SharedRate
 
-KINDS: dict[str, tuple[Callable[..., LeafPrior], int]] = {
+KINDS: dict[str, tuple[Callable[..., LeafPrior], int]] = {  # with the number of parameters
     "shared-rate": (SharedRate, 0),
     "flat": (Flat, 0),
     "poisson": (Poisson, 1),
     "negative-binomial": (NegativeBinomial, 2),
 }
-"""Each with its number of parameters."""
 FORMS = "shared-rate, flat, poisson=MEAN or negative-binomial=SHAPE,MEAN"
 
 
@@ -69,9 +68,7 @@ def leaf_prior(text: str) -> LeafPrior:
     """
     kind, sign, rest = text.strip().partition("=")
     told = f"the prior of leaves must be {FORMS}, got {text!r}"
-    if kind not in KINDS:
-        raise ValueError(told)
-    make, count = KINDS[kind]
+    make, count = KINDS.get(kind, (Flat, -1))
     try:
         values = [float(part) for part in rest.split(",")] if sign else []
     except ValueError:
@@ -106,8 +103,10 @@ UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
 TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
+MESSAGE = ("lowest", "tilt", "log_scale", "dropped", "bounds")
+"""Numbers of a message, beside its values."""
 WORTHWHILE = 50_000
-"""Units times cells from which on workers are started: two seconds of work, as long as they take to start."""
+"""Units times cells from which on workers are started, for more than one piece: two seconds of work, at least."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
 
 
@@ -195,7 +194,7 @@ class Question:
 class Run:
     """What a run made: its directory, a file for each piece, and the posterior of the tree above, if there is one.
 
-    `kept` are the pieces that were there already, `damaged` those whose file was not as recorded, and was made anew.
+    `kept` are the pieces that were there already, `damaged` those whose file was not as recorded, and was made anew;
     `read` is what was read, its units those above the pieces.
     """
 
@@ -228,7 +227,7 @@ def run(
 
     Parameters
     ----------
-    resume : go on where an earlier run in `out` stopped; it must have been of the same inputs, parameters and versions
+    resume : go on where an earlier run in `out` stopped, of the same inputs, parameters and versions
     scheduler, workers, progress : as `write_blocks` takes them; small work is done in this process, whatever `workers`
 
     Raises
@@ -247,7 +246,8 @@ def run(
         raise ValueError(f"{target} has results already: resume them, or choose another directory")
     found = question.read(progress=progress)
     others = question.others(found.tree)
-    if scheduler is None and not _worthwhile(found, question.level):
+    of = np.array(found.tree.levels)[found.tree.level]
+    if scheduler is None and (of.size * found.cells.size < WORTHWHILE or np.sum(of == question.level) < 2):
         if check_whole("workers", 1 if workers is None else workers, minimum=1) > 1:
             tell_watchers(f"{workers} workers are not used: to start them would take longer than the work")
         workers = None
@@ -266,12 +266,6 @@ def run(
             (target / ABOVE).unlink(missing_ok=True)
         remove_empty(made)
         raise
-
-
-def _worthwhile(found: Measurements, level: str) -> bool:
-    """Whether there is so much to do, in more than one piece, that workers pay."""
-    tree = found.tree
-    return len(tree) * found.cells.size >= WORTHWHILE and int(np.sum(np.array(tree.levels)[tree.level] == level)) > 1
 
 
 def _run(question: Question, found: Measurements, others: Floats | None, target: Path, **how: Any) -> Run:
@@ -345,8 +339,7 @@ def rise_piece(question: Question, tau: float, piece: Piece) -> dict[str, Any]:
     messages = spine.upward_message(
         piece.read.tree, released, rho, question.leaf_prior, bounds=bounds, tau=tau, whole=False
     )
-    names = ("lowest", "tilt", "log_scale", "dropped", "bounds")
-    arrays = {name: np.array([getattr(message, name) for message in messages]) for name in names}
+    arrays = {name: np.array([getattr(message, name) for message in messages]) for name in MESSAGE}
     return arrays | {f"values_{i}": message.values for i, message in enumerate(messages)}
 
 
@@ -377,13 +370,11 @@ def _columns(read: Measurements) -> tuple[Floats, Floats, tuple[Floats, Floats]]
 def _messages(path: Path) -> tuple[spine.Message, ...]:
     """The inverse of what `rise_piece` gives, from its file."""
     found = arrays_of(path)
+    every = zip(*(found[name].tolist() for name in MESSAGE), strict=True)
     return tuple(
-        spine.Message(
-            int(found["lowest"][i]), found[f"values_{i}"], float(found["tilt"][i]), float(found["log_scale"][i]),
-            float(found["dropped"][i]), (float(found["bounds"][i, 0]), float(found["bounds"][i, 1])),
-        )
-        for i in range(found["lowest"].size)
-    )  # fmt: skip
+        spine.Message(lowest, found[f"values_{i}"], tilt, scale, dropped, tuple(bounds))
+        for i, (lowest, tilt, scale, dropped, bounds) in enumerate(every)
+    )
 
 
 def _across(
