@@ -2,7 +2,6 @@ from .audit_words import error as error
 from .audit_words import of_reader as of_reader
 from .audit_words import readers_of as readers_of
 from .audit_words import unreliable as unreliable
-from .document import RESULT as RESULT
 from .document import Card as Card
 from .document import Column as Column
 from .document import Document as Document
@@ -33,6 +32,7 @@ from .posterior_words import COEFFICIENTS as COEFFICIENTS
 from .posterior_words import PARAMETERS as PARAMETERS
 from .posterior_words import of_what as of_what
 from .posterior_words import shortest as shortest
+from .rendering import RESULT as RESULT
 from .rendering import to_csv as to_csv
 from .rendering import to_html as to_html
 from .rendering import to_json as to_json

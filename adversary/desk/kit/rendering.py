@@ -20,12 +20,52 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from adversary.desk.kit.document import WORDS, Card, Document, Figure, Measured, Section, Table
+from adversary.desk.kit.document import SCHEMA, WORDS, Card, Document, Figure, Measured, Section, Table
 from adversary.desk.kit.safe_text import printable
 
 WIDTH = 120
 """Of what is not printed on a terminal."""
 COLOURS = {"holds": "green", "exceeded": "red", "violated": "red", "unreliable": "red"}
+
+_LABELS = {"type": ["string", "number", "boolean", "null"]}
+RESULT = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What a command prints with --json",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schema", "title", "attributes", "verdict", "warnings", "records"],
+    "properties": {
+        "schema": {"const": SCHEMA},
+        "title": {"type": "string"},
+        "attributes": {"type": "object", "description": "where the numbers come from"},
+        "verdict": {
+            "type": ["object", "null"],
+            "required": ["text", "status"],
+            "properties": {
+                "text": {"type": "string"},
+                "status": {"enum": ["holds", "exceeded", "violated", "unreliable", ""]},
+            },
+        },
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "records": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "description": "a number; its other keys are its labels, such as adversary or truth",
+                "required": ["group", "quantity", "value", "error", "direction"],
+                "properties": {
+                    "group": {"type": "string"},
+                    "quantity": {"type": "string"},
+                    "value": _LABELS | {"description": "null where it is infinite or there is none"},
+                    "error": {"type": ["number", "null"], "description": "standard error; null where it is exact"},
+                    "direction": {"enum": ["exact", "estimate", "lower", "upper"]},
+                },
+                "additionalProperties": _LABELS,
+            },
+        },
+    },
+}
+"""The JSON schema of `Document.as_json`."""
 
 
 class Screen(Console):
