@@ -29,6 +29,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import xarray as xr
+from IPython.display import display
 from scipy.stats import poisson
 
 import adversary as adv
@@ -40,45 +41,38 @@ plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "ax
 # %% [markdown]
 # ## A single block
 #
-# District 28-21: 45 people, and one of them alone in a cell of the table. A scenario file holds the plan, the readers
-# (five priors), the truth and the promise.
+# District 28-21: 45 people, and one of them alone in a cell of the table. A scenario file holds the plan, the
+# adversaries (five priors), the truth and the guarantee. One release first: if the agency publishes 2, an adversary at
+# even odds moves to 57.4 %.
 
 # %%
 dare = adv.load_scenario(data / "dare_1940.toml")
 block = dare.plan.levels[0].mechanism
 print(dare.description)
 print(f"noise: sigma^2 = {float(block.sigma2):.4f}, P(no error) = {np.exp(block.log_prob(0, 0)):.4f}")
-
-# %% [markdown]
-# One release first. If the agency publishes 2, a reader at even odds moves to 57.4 %.
-
-# %%
 released = np.arange(-6, 9)
 table = xr.concat(
-    [reader.posterior(dare.plan, dare.plan.observe({"block": released})) for reader in dare.adversary.values()],
+    [adversary.posterior(dare.plan, dare.plan.observe({"block": released})) for adversary in dare.adversary.values()],
     xr.DataArray(list(dare.adversary), dims="prior", name="prior"),
 ).assign_coords(release=released)
-table["posterior"].sel(release=[1, 2, 4]).to_pandas().round(3)
+display(table["posterior"].sel(release=[1, 2, 4]).to_pandas().round(3))
 
-# %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6))
 for prior in table["prior"].values:
     left.plot(released, table["posterior"].sel(prior=prior), marker=".", label=f"prior {prior}")
     right.plot(released, table["ratio"].sel(prior=prior), marker=".", label=f"prior {prior}")
-left.set(xlabel="released count", ylabel="P(target in | release)", title="Posterior")
+left.set(xlabel="released count", ylabel="P(target in | release)", title="A larger count raises the posterior")
 right.set(xlabel="released count", ylabel="posterior / prior", title="The smaller the prior, the larger the ratio")
 left.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
 # Which release will be published is chance, so we average over all of them, exactly: 43 values carry all but 1e-18 of
-# the mass. Beside it stands what the promise allows. `privacy loss` is the plan's own, sharper line.
+# the mass. The second table has what the guarantee allows; `privacy loss` is the plan's own, sharper line.
 
 # %%
 audit = adv.audit(dare.plan, dare.adversary, dare.truth, guarantee=dare.guarantee, rng=1940)
-audit["risk"].to_dataset()[["posterior_mean", "ratio_mean", "prob_correct"]].to_pandas().round(4)
-
-# %%
+display(audit["risk"].to_dataset()[["posterior_mean", "ratio_mean", "prob_correct"]].to_pandas().round(4))
 audit["bound"]["ratio"].sel(side="upper").to_pandas().round(2)
 
 # %% [markdown]
@@ -86,23 +80,19 @@ audit["bound"]["ratio"].sel(side="upper").to_pandas().round(2)
 #
 # District 39-14 is one of 28 in its county; the district plays the block, the county the block group. The county's
 # count and the sum over the other 27 districts are published too, and each says something about the target.
-
-# %%
-granville = adv.load_scenario(data / "granville_1940.toml")
-plan, reader = granville.plan, granville.adversary
-release = plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})
-posterior = reader.posterior(plan, release)
-print(f"P(target in | this release) = {float(posterior['posterior']):.7f}")
-posterior["count"].sel(value=slice(0, 6)).to_pandas().round(4)
-
-# %% [markdown]
-# ### The same reader in PyMC
 #
-# `models.hierarchical_counts` writes the same story as a PyMC model with the release left free, so that one model
+# `models.hierarchical_counts` writes the same adversary as a PyMC model with the release left free, so that one model
 # serves prior prediction, conditioning and enumeration. The improper belief about the county needs an upper end here.
 
 # %%
-model = models.hierarchical_counts(plan, reader, upper=60)
+granville = adv.load_scenario(data / "granville_1940.toml")
+plan, adversary = granville.plan, granville.adversary
+release = plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})
+posterior = adversary.posterior(plan, release)
+print(f"P(target in | this release) = {float(posterior['posterior']):.7f}")
+display(posterior["count"].sel(value=slice(0, 6)).to_pandas().round(4))
+
+model = models.hierarchical_counts(plan, adversary, upper=60)
 observed = adv.observed(release)
 enumerated = adv.enumerate_posterior(model, observed)
 print(f"enumeration of the model: {float(enumerated['posterior']):.7f}")
@@ -114,18 +104,14 @@ print(f"enumeration of the model: {float(enumerated['posterior']):.7f}")
 # %%
 with pm.observe(model, observed):
     step = models.ExactGibbs()
-    draws = pm.sample(250, tune=50, chains=4, cores=1, step=step, random_seed=1940, progressbar=False)
-az.summary(draws, var_names=["in"], round_to=4)
-
-# %%
-az.plot_rank(draws, var_names=["in"])
-plt.show()
-
-# %%
+    draws = pm.sample(250, tune=50, chains=4, cores=1, step=step, random_seed=1940, progressbar=False, quiet=True)
+display(az.summary(draws, var_names=["in"], round_to=4))
 sampled = float(draws["posterior"]["in"].mean())
 error = float(az.summary(draws, var_names=["in"], round_to="none")["mcse_mean"].iloc[0])
 exact = float(posterior["posterior"])
 print(f"exact {exact:.5f}, sampled {sampled:.5f} +- {error:.5f} ({(sampled - exact) / error:+.1f} standard errors)")
+az.plot_rank(draws, var_names=["in"])
+plt.show()
 
 # %% [markdown]
 # ## What the published sampler got wrong
@@ -135,18 +121,18 @@ print(f"exact {exact:.5f}, sampled {sampled:.5f} +- {error:.5f} ({(sampled - exa
 # still has a stationary law, which needs no simulation:
 
 # %%
-faulty = float(models.published_gibbs_law(plan, reader, observed))
+faulty = float(models.published_gibbs_law(plan, adversary, observed))
 print(f"published chain {faulty:.4f} (printed: 0.570), the stated model {exact:.4f}")
 
 # %% [markdown]
 # The slip is not small where it counts. With one such person in the county, the constraint makes low county counts
-# evidence for "out", and the reader's best guess is right far *less* often than without the county's table. Far from
+# evidence for "out", and the adversary's best guess is right far *less* often than without the county's table. Far from
 # zero the second level hardly matters.
 
 # %%
 totals = [1, 2, 3, 4, 10, 100]
 truths = {str(x2): {"block": 1, "block group": x2} for x2 in totals}
-hierarchy = adv.audit(plan, reader, truths, rng=1940)
+hierarchy = adv.audit(plan, adversary, truths, rng=1940)
 correct = hierarchy["risk"]["prob_correct"]
 alone = float(adv.audit(dare.plan, adv.Adversary(0.5, 0), {"block": 1})["risk"]["prob_correct"])
 
@@ -155,7 +141,7 @@ def published(truth: str) -> float:
     """P(best guess is right) if the published chain were run for ever, over the same releases."""
     table = hierarchy["release"].to_dataset().sel(truth=truth)
     table = table.isel(release=np.flatnonzero(table["weight"] > 1e-9))
-    chance = models.published_gibbs_law(plan, reader, adv.observed(table))
+    chance = models.published_gibbs_law(plan, adversary, adv.observed(table))
     return float(table["weight"] @ xr.DataArray(chance > 0.5, dims="release"))
 
 
@@ -174,7 +160,10 @@ correct.to_dataset(name="stated model").assign(published_chain=("truth", chain))
 # ## How much of this is the prior?
 #
 # The same data, the same noise, different beliefs about the county. A flat improper belief on nested counts is not
-# neutral about the target; a reader sure of the wrong county total does better or worse by luck of the truth.
+# neutral about the target; an adversary sure of the wrong county total does better or worse by luck of the truth.
+#
+# Every status is `holds`: whatever this adversary believes, a single release goes beyond the bound less often than the
+# guarantee allows. Change the guarantee to nine tenths of what the plan spends, and the audit says `violated`.
 
 # %%
 beliefs = {
@@ -184,17 +173,12 @@ beliefs = {
     "sure of 25 (wrong)": adv.Point(25),
     "others Poisson(3)": adv.Others(poisson(3)),
 }
-readers = {name: adv.Adversary(0.5, 0, {"block group": belief}) for name, belief in beliefs.items()}
-sensitivity = adv.audit(plan, readers, {"block": 1, "block group": 1}, guarantee=granville.guarantee, rng=1940)
+adversaries = {name: adv.Adversary(0.5, 0, {"block group": belief}) for name, belief in beliefs.items()}
+sensitivity = adv.audit(plan, adversaries, {"block": 1, "block group": 1}, guarantee=granville.guarantee, rng=1940)
 summary = sensitivity["risk"].to_dataset()[["posterior_mean", "prob_correct", "tie_mass"]].to_pandas()
 summary["status of zCDP"] = sensitivity["bound"]["status"].sel(definition="zCDP").to_pandas()
-summary.round(4)
+display(summary.round(4))
 
-# %% [markdown]
-# Every status is `holds`: whatever this reader believes, a single release goes beyond the promise less often than the
-# promise allows. Change the promise to nine tenths of what the plan spends, and the audit says `violated`:
-
-# %%
 spent = granville.guarantee["zCDP"].rho
-caught = adv.audit(plan, reader, granville.truth, guarantee=adv.ZeroConcentratedDP(0.9 * spent))
-str(caught["bound"]["status"].sel(definition="zCDP").values)
+caught = adv.audit(plan, adversary, granville.truth, guarantee=adv.ZeroConcentratedDP(0.9 * spent))
+print("nine tenths of the budget:", str(caught["bound"]["status"].sel(definition="zCDP").values))

@@ -12,12 +12,12 @@
 # ---
 
 # %% [markdown]
-# # What if the reader is wrong?
+# # What if the adversary is wrong?
 #
-# What a reader learns depends on what they believed before: about the target, and about everybody else. Nobody knows
-# these beliefs. So we let them vary: several readers of one district, under both truths; sweeps over the prior, the
-# budget, the number of siblings and the beliefs; beliefs elicited with PreliZ; power-scaling with ArviZ; and what many
-# releases do to a prior.
+# What an adversary learns depends on what they believed before: about the target, and about everybody else. Nobody
+# knows these beliefs. So we let them vary: several adversaries of one district, under both truths; sweeps over the
+# prior, the budget, the number of siblings and the beliefs; beliefs elicited with PreliZ; power-scaling with ArviZ;
+# and what many releases do to a prior.
 #
 # The district is 39-14 of `01_one_person_in_one_block`: it plays the block, its county with 27 other districts the
 # block group, under the noise of the 2020 Census.
@@ -31,6 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import preliz as pz
+from IPython.display import display
 
 import adversary as adv
 from adversary import models
@@ -45,7 +46,7 @@ plan, block = granville.plan, granville.plan.levels[0].mechanism
 truths = {"in": {"block": 1, "block group": 1}, "out": {"block": 0, "block group": 0}}
 
 # %% [markdown]
-# ## One district, seven readers
+# ## One district, seven adversaries
 #
 # All know the others in the district and start at even odds about the target. They differ in what they believe of the
 # county. Nobody else there has the trait, so the true count is 1 with the target in, and 0 with the target out.
@@ -54,8 +55,13 @@ truths = {"in": {"block": 1, "block group": 1}, "out": {"block": 0, "block group
 # * *up to 10*: the same, but at most 10.
 # * *gamma-Poisson*: a Poisson count whose rate is unknown, gamma with mean 2.
 # * *each sibling*: 27 districts, each with a Poisson count of mean 0.1.
-# * *elicited*: see below.
+# * *elicited*: "0 to 10, nine chances in ten", see below.
 # * *sure and right* (with the target in), *sure and wrong*: totals of 1 and of 25.
+
+# %% [markdown]
+# P(correct) is how often the best guess is right. On the whole, who is right more often with the target in is right
+# less often with it out. On the dashed line are those who toss a coin, fair or not; distance from it is what the
+# release adds, and there the adversaries are close together. The cross is an adversary of the block's count alone.
 
 # %%
 elicited = pz.NegativeBinomial()
@@ -69,18 +75,11 @@ beliefs = {
     "sure of 1": adv.Point(1),
     "sure of 25": adv.Point(25),
 }
-readers = {name: adv.Adversary(0.5, known=0, beliefs={"block group": one}) for name, one in beliefs.items()}
-audit = adv.audit(plan, readers, truths, guarantee=granville.guarantee, rng=1940, progress=False)
+adversaries = {name: adv.Adversary(0.5, known=0, beliefs={"block group": one}) for name, one in beliefs.items()}
+audit = adv.audit(plan, adversaries, truths, guarantee=granville.guarantee, rng=1940, progress=False)
 risk = audit["risk"].to_dataset()
-risk[["posterior_mean", "prob_correct"]].to_dataframe()[["posterior_mean", "prob_correct"]].unstack("truth").round(4)
+assert (audit["bound"]["status"] == "holds").all()
 
-# %% [markdown]
-# `prob_correct` is how often the best guess is right. Look at both truths at once. On the whole, who is right more
-# often with the target in is right less often with it out. On the dashed line are those who toss a coin, fair or not;
-# distance from it is what the release adds, and there the readers are close together. The cross is a reader of the
-# block's count alone.
-
-# %%
 right_in, right_out = (risk["prob_correct"].sel(truth=side) for side in ("in", "out"))
 just_block = adv.Plan([adv.Level("block", block)])
 alone = adv.audit(just_block, adv.Adversary(0.5), {"in": {"block": 1}, "out": {"block": 0}})["risk"]["prob_correct"]
@@ -99,86 +98,54 @@ axis.annotate("a coin", (0.55, 0.45), (-6, -12), textcoords="offset points", col
 axis.set(xlim=(0.15, 0.9), ylim=(0.3, 1), xlabel="P(guess right), target in", ylabel="P(guess right), target out")
 axis.set_title("What a belief gains under one truth it loses under the other")
 plt.show()
-
-# %%
 both = (right_in + right_out) / 2
 gain = pd.DataFrame({"in": right_in, "out": right_out, "average": both}, index=list(beliefs))
 assert gain["in"].max() - gain["in"].min() > 0.45
 assert gain["average"].max() - gain["average"].min() < 0.05
 assert gain["average"].min() > 0.58
-gain.round(4)
+display(gain.round(4))
 
 # %% [markdown]
-# The reader who is sure of 25 guesses right in 73 % of releases with the target in, better than anybody. It is luck:
-# with the target out the same belief is right in 43 %. One truth alone would make the worst-informed reader look like
-# the cleverest. That is why everything here is told under both.
+# The adversary who is sure of 25 guesses right in 73 % of releases with the target in, better than anybody. It is
+# luck: with the target out the same belief is right in 43 %. One truth alone would make the worst-informed adversary
+# look like the cleverest, so everything here is shown under both. The guarantee's bounds hold for all of them: they do
+# not depend on being right.
 #
-# What the guarantee promises does not depend on being right:
-
-# %%
-statuses = audit["bound"]["status"]
-assert (statuses == "holds").all()
-statuses.sel(definition="zCDP").to_pandas()
-
-# %% [markdown]
 # ## A truth that contradicts
 #
-# A belief can exclude the truth. To average over what such a reader would conclude has no meaning where the reader
-# would first have to stop believing what they believe, and `audit` refuses.
+# A belief can exclude the truth. To average over what such an adversary would conclude has no meaning where the
+# adversary would first have to stop believing what they believe, and `audit` refuses. An adversary who is *sure* is
+# the exception: `Point` stands for someone who may be wrong and does not notice; the noise lets them believe it. In a
+# sweep a contradiction is not an error but a missing value, beside its reason.
 
 # %%
 try:
-    adv.audit(plan, readers["up to 10"], {"block": 1, "block group": 101})
+    adv.audit(plan, adversaries["up to 10"], {"block": 1, "block group": 101})
 except ValueError as error:
-    print(error)
-
-# %% [markdown]
-# A reader who is *sure* is the exception: `Point` stands for someone who may be wrong and does not notice; the noise
-# lets them believe it. In a sweep a contradiction is not an error but a missing value, beside its reason.
-
-# %%
+    print(error, end="\n\n")
 limits = {f"at most {top}": {"block group": adv.Uniform(upper=top)} for top in (2, 3, 10)}
 limits["sure of 25"] = {"block group": adv.Point(25)}
 crowded = {"block": 1, "block group": 3}
-contradicted = adv.sensitivity.sweep(plan, readers["flat"], crowded, beliefs=limits, progress=False)
+contradicted = adv.sensitivity.sweep(plan, adversaries["flat"], crowded, beliefs=limits, progress=False)
 assert contradicted["possible"].sel(truth="in").values.tolist() == [False, True, True, True]
 print(contradicted.attrs["impossible"])
 contradicted["posterior_mean"].to_pandas().round(4)
 
 # %% [markdown]
-# ## Sweeps
+# ## Which input matters most?
 #
-# `sensitivity.sweep` answers at every combination of the inputs given, which become named dims. One law of the log
-# Bayes factor serves every prior.
+# Each input over its range, the others as they are. The prior moves the expected posterior most, but mostly because it
+# is where the posterior starts. The expected *difference* from it shows what the release does.
 
 # %%
-base, counts = readers["gamma-Poisson"], truths["in"]
+base, counts = adversaries["gamma-Poisson"], truths["in"]
 named = {name: {"block group": one} for name, one in beliefs.items()}
 inputs = {"prior": [0.1, 0.3, 0.5, 0.7, 0.9], "rho": [0.1, 0.25, 0.6, 1.4], "siblings": [3, 9, 27, 81]}
-grid = {"prior": inputs["prior"], "rho": inputs["rho"], "beliefs": named}
-swept = adv.sensitivity.sweep(plan, base, counts, **grid, progress=False, coarse=True)
-print(dict(swept["posterior_mean"].sizes))
-swept["posterior_mean"].sel(prior=0.5, truth="in").to_pandas().round(4)
-
-# %% [markdown]
-# Which input matters most? Each one over its range, the others as they are:
-
-# %%
 ends = adv.sensitivity.one_at_a_time(plan, base, counts, **inputs, beliefs=named, progress=False)
-tornado(ends)
-
-# %% [markdown]
-# The prior moves the expected posterior most, but that is mostly the prior itself: it is where the posterior starts.
-# The expected *difference* from it shows what the release does.
-
-# %%
-tornado(ends, "difference_mean")
-
-# %%
 swing = ends["difference_mean"].sel(end="high") - ends["difference_mean"].sel(end="low")
 assert swing.sel(truth="in", input="beliefs") > 2.5 * swing.sel(truth="in", input=["prior", "rho"]).max()
 assert swing.sel(truth="out", input="beliefs") > 0.8 * swing.sel(truth="out", input="rho")
-swing.to_pandas().round(4)
+tornado(ends, "difference_mean")
 
 # %% [markdown]
 # What is believed of the *others* moves the difference by 16 points with the target in, three times as much as a budget
@@ -193,12 +160,12 @@ fan(adv.sensitivity.sweep(plan, base, counts, rho=budgets, progress=False, coars
 
 # %% [markdown]
 # Along priors from 1 in 1000 to a half the ratio is drawn, posterior over prior: the smaller the prior, the larger the
-# ratio, up to a limit that the noise sets. For the reader who is sure of the total it is exp(2 rho (1 + 1/27)), with
+# ratio, up to a limit that the noise sets. For the adversary who is sure of the total it is exp(2 rho (1 + 1/27)), with
 # the block's rho: the other 27 districts tell a 27th as much.
 
 # %%
 priors = np.geomspace(0.001, 0.5, 13)
-by_prior = adv.sensitivity.sweep(plan, readers["sure of 1"], counts, prior=priors, progress=False)
+by_prior = adv.sensitivity.sweep(plan, adversaries["sure of 1"], counts, prior=priors, progress=False)
 limit = np.exp(2 * block.rho * 28 / 27)
 smallest = float(by_prior["ratio_mean"].sel(truth="in")[0])
 assert 0.999 * limit < smallest < limit
@@ -208,8 +175,9 @@ fan(by_prior, "prior")
 # %% [markdown]
 # ## Beliefs from people: PreliZ
 #
-# The elicited reader said: "between 0 and 10 others in the county, nine chances in ten". Many laws fit that; PreliZ's
-# `maxent` finds the one of a family that says least besides. Any frozen discrete PreliZ law is a belief, as it is.
+# The elicited adversary said: "between 0 and 10 others in the county, nine chances in ten". Many laws fit that;
+# PreliZ's `maxent` finds the one of a family that says least besides. Any frozen discrete PreliZ law is a belief, as
+# it is.
 
 # %%
 rare = pz.Poisson()
@@ -224,33 +192,29 @@ axis.set(xticks=range(0, 21, 2), xlabel="others with the trait in the county", y
 axis.set_title("Three laws for one sentence: 0 to 10, nine chances in ten")
 axis.legend(frameon=False)
 plt.show()
-
-# %%
 experts = {
     name: adv.Adversary(0.5, known=0, beliefs={"block group": adv.Others(law)}) for name, law in families.items()
 }
 elicitation = adv.audit(plan, experts, truths, progress=False)["risk"]["posterior_mean"]
-elicitation.to_pandas().round(4)
-
-# %% [markdown]
-# The sentence does not settle the answer. The Poisson law puts nearly nothing on a county without others, which is the
-# truth; its reader takes the low county counts for evidence that the target is not there either.
-
-# %%
+display(elicitation.to_pandas().round(4))
 assert rare.pdf(0) < 0.001 < elicited.pdf(0)
 spread = elicitation.max("adversary") - elicitation.min("adversary")
 assert float(elicitation.sel(truth="in").idxmin("adversary") == "Poisson")
-print({side: round(float(spread.sel(truth=side)), 4) for side in ("in", "out")})
+print("spread:", {side: round(float(spread.sel(truth=side)), 4) for side in ("in", "out")})
 
 # %% [markdown]
+# The sentence does not settle the answer. The Poisson law puts nearly nothing on a county without others, which is the
+# truth; its adversary takes the low county counts for evidence that the target is not there either.
+#
 # ## Power-scaling: does the prior matter for *this* release?
 #
-# Averages are for those who publish. Whoever reads one release asks whether its posterior hangs on the prior. ArviZ
+# Averages are for those who publish. Whoever holds one release asks whether its posterior depends on the prior. ArviZ
 # answers from draws: raise prior or likelihood to a power near one, and see whether the posterior moves. It needs the
 # log densities of both, which `models.fit` stores.
 #
-# The gamma-Poisson reader as a PyMC model has the unknown rate as a continuous latent. Its discrete latents are summed
-# out, the rate is sampled with nutpie, and the discrete ones are drawn back.
+# The gamma-Poisson adversary as a PyMC model has the unknown rate as a continuous latent. Its discrete latents are
+# summed out, the rate is sampled with nutpie, and the discrete ones are drawn back. In the *quiet* release the county
+# shows few people, as this adversary expects; in the *loud* one 14, where the prior rate has mean 2.
 
 # %%
 model = models.uncertain_rates(plan, base)
@@ -265,44 +229,19 @@ for name, release in {"quiet": quiet, "loud": loud}.items():
     rows[name] = {key: estimate[key].item() for key in told}
     rows[name]["exact"] = exact
     assert abs(rows[name]["posterior"] - exact) < 4 * rows[name]["mcse"]
-pd.DataFrame.from_dict(rows, orient="index").round(4)
+display(pd.DataFrame.from_dict(rows, orient="index").round(4))
 
-# %% [markdown]
-# The exact engine integrates the rate out (a negative binomial) and agrees within its standard errors. In the *quiet*
-# release the county shows few people, as this reader expects; in the *loud* one 14, where the prior rate has mean 2.
-# How much does the prior on the *rate* matter, for the rate, for the others, and for the target?
-
-# %%
 scaled = {name: az.psense_summary(found, prior_var_names=["rate[block group]"]) for name, found in fits.items()}
 for name, found in scaled.items():
     print(f"--- {name}")
     print(found.to_string())
 
 # %% [markdown]
+# The exact engine integrates the rate out (a negative binomial) and agrees within the standard errors of the draws.
+#
 # Read the row `in`. After the quiet release the conclusion about the target is insensitive to the prior on the rate:
 # below the usual threshold of 0.05. After the loud one it is above, and ArviZ reports a conflict of prior and data:
-# a reader who expects few others takes a full county partly as a sign that the target is one of them.
-#
-# Here the answer can be checked. The density of a gamma prior to the power a is that of another one, with shape
-# 1 + a and rate a (from shape 2 and rate 1), so the scaled posteriors are exact ones of other readers.
-
-# %%
-assert scaled["quiet"]["prior"]["in"] < 0.05 < scaled["loud"]["prior"]["in"]
-powers = [0.5, 0.8, 1.0, 1.25, 2.0]
-rescaled = {a: adv.Adversary(0.5, known=0, beliefs={"block group": adv.GammaPoisson(1 + a, a)}) for a in powers}
-releases = {"quiet": quiet, "loud": loud}
-table = pd.DataFrame(
-    {a: {n: float(who.posterior(plan, one)["posterior"]) for n, one in releases.items()} for a, who in rescaled.items()}
-)
-assert table.loc["loud"].max() - table.loc["loud"].min() > 5 * (table.loc["quiet"].max() - table.loc["quiet"].min())
-table.rename_axis(columns="power of the prior on the rate").round(4)
-
-# %% [markdown]
-# Power-scaling stays near one prior. How far the seven readers are apart it does not say:
-
-# %%
-table = {n: {k: float(r.posterior(plan, one)["posterior"]) for k, r in readers.items()} for n, one in releases.items()}
-pd.DataFrame(table).round(4)
+# an adversary who expects few others takes a full county partly as a sign that the target is one of them.
 
 # %%
 figure, axis = plt.subplots()
@@ -317,10 +256,33 @@ axis.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
+# The answer can be checked. The density of a gamma prior to the power a is that of another one, with shape 1 + a and
+# rate a (from shape 2 and rate 1), so the scaled posteriors are exact ones of other adversaries. Power-scaling stays
+# near one prior; how far the seven adversaries are apart it does not say (second table).
+
+# %%
+assert scaled["quiet"]["prior"]["in"] < 0.05 < scaled["loud"]["prior"]["in"]
+powers = [0.5, 0.8, 1.0, 1.25, 2.0]
+rescaled = {a: adv.Adversary(0.5, known=0, beliefs={"block group": adv.GammaPoisson(1 + a, a)}) for a in powers}
+releases = {"quiet": quiet, "loud": loud}
+table = pd.DataFrame(
+    {a: {n: float(who.posterior(plan, one)["posterior"]) for n, one in releases.items()} for a, who in rescaled.items()}
+)
+assert table.loc["loud"].max() - table.loc["loud"].min() > 5 * (table.loc["quiet"].max() - table.loc["quiet"].min())
+display(table.rename_axis(columns="power of the prior on the rate").round(4))
+
+table = {
+    n: {k: float(r.posterior(plan, one)["posterior"]) for k, r in adversaries.items()} for n, one in releases.items()
+}
+pd.DataFrame(table).round(4)
+
+# %% [markdown]
 # ## Many releases
 #
 # One release leaves the prior nearly where it was. What do many do? `risk.sequential` reads releases of one count one
-# after the other; every posterior is the prior of the next. For a reader who starts at 1/10:
+# after the other; every posterior is the prior of the next. The factors depend on the order, their product does not
+# (row C26 of the reference list for this study). Over 60 releases three priors come together, under both truths, if
+# slowly: a block's share of one census is little.
 
 # %%
 forward, backward = (adv.risk.sequential(order, block, known=0, prior=0.1) for order in ([3, 0], [0, 3]))
@@ -329,13 +291,12 @@ np.testing.assert_allclose(backward["factor"], [0.914173, 1.551262], atol=1e-6)
 assert np.isclose(forward["ratio"][-1], backward["ratio"][-1])
 print("3, then 0:", forward["factor"].values.round(6), "in all", round(float(forward["ratio"][-1]), 6))
 print("0, then 3:", backward["factor"].values.round(6), "in all", round(float(backward["ratio"][-1]), 6))
+averages = {
+    n: [float(adv.risk.sequential([1] * n, block, 0, p)["posterior_mean"]) for p in (0.1, 0.5)] for n in (1, 5, 20, 60)
+}
+np.testing.assert_allclose(averages[5], [0.192711, 0.601372], atol=1e-6)  # C42
+display(pd.DataFrame(averages, index=["prior 0.1", "prior 0.5"]).rename_axis(columns="releases, target in").round(6))
 
-# %% [markdown]
-# The factors depend on the order, their product does not. These are the numbers of row C26 of the reference list for
-# this study. Over 60 releases three priors come together, under both truths, if slowly: a block's share of one census
-# is little.
-
-# %%
 rng, length = np.random.default_rng(39), 60
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), sharey=True)
 last = {}
@@ -354,18 +315,11 @@ plt.show()
 assert all((value > 0.8) if side == "in" else (value < 0.1) for (side, _), value in last.items())
 print({key: round(value, 4) for key, value in last.items()})
 
-# %%
-averages = {
-    n: [float(adv.risk.sequential([1] * n, block, 0, p)["posterior_mean"]) for p in (0.1, 0.5)] for n in (1, 5, 20, 60)
-}
-np.testing.assert_allclose(averages[5], [0.192711, 0.601372], atol=1e-6)  # C42
-pd.DataFrame(averages, index=["prior 0.1", "prior 0.5"]).rename_axis(columns="releases, target in").round(6)
-
 # %% [markdown]
 # ## In short
 #
-# * Tell both truths. A belief that helps under one hurts under the other.
+# * Show both truths. A belief that helps under one hurts under the other.
 # * For averages, beliefs about others can matter as much as the budget, or more.
-# * For one release, power-scaling says whether its posterior hangs on the prior; exact posteriors of other readers say
-#   how far.
+# * For one release, power-scaling says whether its posterior depends on the prior; exact posteriors of other
+#   adversaries say how far.
 # * The guarantee's bounds hold for all of them, and are the only part that asks for no belief.
