@@ -29,6 +29,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import xarray as xr
+from IPython.display import display
 
 import adversary as adv
 from adversary.desk.figures import trade_off_curves
@@ -44,12 +45,6 @@ plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "ax
 # is. F_beta combines both shares; beta below 1 values precision more, above 1 recall. `release_threshold` is in people
 # above the count without the target.
 
-# %%
-laplace = adv.Laplace(0.5).privacy_loss()
-best = decisions.max_f_score(laplace, prior=0.5, beta=[0.5, 1, 2])
-assert round(float(best["f_score"].sel(beta=1)), 3) == 0.819
-best.to_pandas().T.round(4)
-
 # %% [markdown]
 # The rule behind the table holds for every mechanism: decide "in" where the posterior is at least F / (1 + beta^2), F
 # being the score that this very rule achieves. At beta = 1 that is half of the best F1, 0.41 here; so the best decision
@@ -58,14 +53,21 @@ best.to_pandas().T.round(4)
 # In the figure every point below a curve can be had by some test, and no point above it. Laplace noise starts flat:
 # half of the releases of those who are in carry the largest likelihood ratio, e^2. Gaussian noise has no largest ratio,
 # and precision goes to 100 % as recall goes to zero. The dashed curve is the limit for *any* mechanism of epsilon = 2,
-# and randomised response reaches it.
+# and randomised response reaches it. The second table has numbers that need no beta: average precision (the area under
+# these curves), the area under the ROC curve, the largest gap between detections and false alarms, and the least
+# probability of a wrong decision at even odds.
 
 # %%
+laplace = adv.Laplace(0.5).privacy_loss()
+best = decisions.max_f_score(laplace, prior=0.5, beta=[0.5, 1, 2])
+assert round(float(best["f_score"].sel(beta=1)), 3) == 0.819
+display(best.to_pandas().T.round(4))
+
 gaussian = adv.Gaussian(1.0).privacy_loss()
 kinds = {"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0), "Gaussian noise": gaussian}
 
 
-def draw(kinds, prior, betas=(1.0,)):
+def draw(kinds, prior, title, betas=(1.0,)):
     """Precision of the best test against its recall; dots have the largest F_beta, whose values the legend gives."""
     _, ax = plt.subplots()
     for i, (name, one) in enumerate(kinds.items()):
@@ -75,28 +77,23 @@ def draw(kinds, prior, betas=(1.0,)):
         ax.plot(top["recall"], top["precision"], "o", color=f"C{i}", mec="white")
     ax.axhline(prior, color="grey", lw=1)
     ax.set(xlabel="recall: P(says “in” | in)", ylabel="precision: P(in | says “in”)", xlim=(0, 1), ylim=(0, None))
+    ax.set_title(title, loc="left")
     ax.legend(frameon=False, fontsize=8)
     plt.show()
 
 
-draw(kinds, 0.5, (0.5, 1.0, 2.0))
+draw(kinds, 0.5, "Laplace noise stays below the limit of pure DP", (0.5, 1.0, 2.0))
 
-# %% [markdown]
-# Numbers that need no beta: average precision (the area under these curves), the area under the ROC curve, the largest
-# gap between detections and false alarms, and the least probability of a wrong decision at even odds.
-
-# %%
-pd.DataFrame(
-    {
-        name: {
-            "average precision": decisions.average_precision(one),
-            "AUC": one.auc,
-            "advantage": one.advantage,
-            "Bayes error": decisions.bayes_error(one),
-        }
-        for name, one in kinds.items()
+numbers = {
+    name: {
+        "average precision": decisions.average_precision(one),
+        "AUC": one.auc,
+        "advantage": one.advantage,
+        "Bayes error": decisions.bayes_error(one),
     }
-).T.round(4)
+    for name, one in kinds.items()
+}
+pd.DataFrame(numbers).T.round(4)
 
 # %% [markdown]
 # ## A score that does not start at zero
@@ -128,8 +125,10 @@ assert np.isclose(adv.Laplace(2.0).privacy_loss().f_score(0.5), 2 / 3)
 # ## From a limit to an epsilon
 #
 # Turn the question round: no adversary's F1 may exceed 0.9. With Laplace noise that allows epsilon = 3.21; for an
-# arbitrary epsilon-DP mechanism only 2.20, since other mechanisms of the same epsilon tell more. The answer for
-# Gaussian noise is a mu, because a Gaussian has an epsilon only together with a delta.
+# arbitrary epsilon-DP mechanism only 2.20, since other mechanisms of the same epsilon reveal more. The answer for
+# Gaussian noise is a mu, because a Gaussian has an epsilon only together with a delta. An epsilon found for Laplace
+# noise is safe for Laplace noise only: as a guarantee of pure DP, by whatever mechanism, the same 3.21 allows an F1 of
+# 0.96.
 
 # %%
 allowed = {name: decisions.epsilon_from_f_score(0.9, mechanism=name) for name in ("laplace", "any", "gaussian")}
@@ -138,25 +137,23 @@ assert round(allowed["any"].epsilon, 2) == 2.20
 for name, target in allowed.items():
     print(f"{name:9s} {target!r}")
 print(f"the Gaussian's epsilon at delta = 1e-6: {allowed['gaussian'].guarantee.epsilon(1e-6):.2f}")
-
-# %% [markdown]
-# An epsilon found for Laplace noise is safe for Laplace noise only. As a promise of pure DP, by whatever mechanism, the
-# same 3.21 allows an F1 of 0.96.
-
-# %%
 limit = allowed["laplace"].epsilon
-promised = adv.PureDP(limit).f_score(0.5)
-assert round(promised, 2) == 0.96
+any_mechanism = adv.PureDP(limit).f_score(0.5)
+assert round(any_mechanism, 2) == 0.96
 assert np.isclose(adv.PureDP(allowed["any"].epsilon).f_score(0.5), 0.9)
 print(f"Laplace noise of epsilon {limit:.2f}: best F1 {adv.Laplace(1.0 / limit).privacy_loss().f_score(0.5):.4f}")
-print(f"any mechanism of epsilon {limit:.2f}: best F1 {promised:.4f}")
+print(f"any mechanism of epsilon {limit:.2f}: best F1 {any_mechanism:.4f}")
 
 # %% [markdown]
 # ### What "unattainable" means
 #
 # Epsilons for limits on the F-score (rows) and betas (columns), for Laplace noise at even odds, as in Table 1 of the
-# paper. An empty cell is a limit below the score of always saying "in": no epsilon keeps it, not even 0. This is a
+# paper. An empty cell is a limit below the score of always saying "in": no epsilon satisfies it, not even 0. This is a
 # status, never a number; where the paper prints one, it is the epsilon of the floor instead (`allow_floor=True`).
+#
+# There are three answers to a limit: "attained", the largest epsilon that satisfies it; "unattainable", none does;
+# "unconstrained", all do. The second table asks the same for a point of the precision-recall plane (nobody who finds
+# 90 % may be right in more than 90 % of cases) and for the posterior itself (nobody may become more than 75 % sure).
 
 # %%
 limits, betas = [0.55, 0.58, 0.62, 0.67, 0.76, 0.83, 0.90, 0.95], [0.5, 0.6, 0.8, 1.0, 1.5, 2.0]
@@ -165,14 +162,8 @@ status = table["status"].to_series().value_counts()
 print(status.to_dict())
 print("F0.5 of 0.55:", decisions.epsilon_from_f_score(0.55, 0.5))
 print("with the floor:", decisions.epsilon_from_f_score(0.55, 0.5, allow_floor=True))
-table["epsilon"].to_pandas().round(2)
+display(table["epsilon"].to_pandas().round(2))
 
-# %% [markdown]
-# There are three answers to a limit: "attained", the largest epsilon that keeps it; "unattainable", none does;
-# "unconstrained", all do. The same for a point of the precision-recall plane (nobody who finds 90 % may be right in
-# more than 90 % of cases) and for the posterior itself (nobody may become more than 75 % sure).
-
-# %%
 questions = {
     "precision 90 % at recall 90 %": lambda kind: decisions.epsilon_from_point(0.9, 0.9, mechanism=kind),
     "precision 30 % at recall 90 %": lambda kind: decisions.epsilon_from_point(0.3, 0.9, mechanism=kind),
@@ -191,9 +182,14 @@ pd.DataFrame(answers, index=list(questions))
 # %% [markdown]
 # ## Auxiliary information
 #
-# What a reader knows beforehand, about the population, about friends of the target or about the target's past, moves
-# the prior odds. It does not move the likelihood ratio of a reader who knows all other records, so everything above
-# stays, at another prior. Take a joint law of the target's trait and a friend's:
+# What an adversary knows beforehand, about the population, about friends of the target or about the target's past,
+# moves the prior odds. It does not move the likelihood ratio of an adversary who knows all other records, so
+# everything above stays, at another prior. Take a joint law of the target's trait and a friend's: with a friend known
+# to have the trait the prior is 73 % instead of 50 %, and so is the precision of always saying "yes".
+#
+# The paper summarises such knowledge by three coefficients, for how uneven the prior is, what correlated records
+# add, and what the past adds. They are worst cases; where the worst cases belong to different values they do not go
+# together, and the answer is an error and not a probability above one.
 
 # %%
 joint = xr.DataArray(
@@ -202,24 +198,14 @@ joint = xr.DataArray(
 known = decisions.conditional_priors(joint)
 prior = float(known["prior"].sel(value="yes", friend="yes"))
 assert np.isclose(prior, 0.4 / 0.55)
-known["prior"].to_pandas().round(4)
-
-# %% [markdown]
-# With a friend known to have the trait the prior is 73 % instead of 50 %, and so is the precision of always saying
-# "yes". The paper summarises such knowledge by three coefficients, for how uneven the prior is, what correlated records
-# add, and what the past adds. They are worst cases; where the worst cases belong to different values they do not go
-# together, and the answer is an error and not a probability above one.
-
-# %%
+display(known["prior"].to_pandas().round(4))
 print(decisions.coefficients_from_joint(joint).to_pandas().to_string())
 print(f"largest rho_c beside rho_p = 0.2: {decisions.largest_correlation(0.2):.4f}")
 try:
     decisions.odds_from_coefficients(0.2, 0.5)
 except ValueError as error:
     print(error)
-
-# %%
-readers = {
+adversaries = {
     "knows nothing": 0.5,
     "uneven prior, rho_p = 0.2": decisions.prior_from_coefficients(0.2),
     "and friends, rho_c = 0.1": decisions.prior_from_coefficients(0.2, 0.1),
@@ -234,7 +220,7 @@ pd.DataFrame(
             "best F1, epsilon 1": one.f_score(p),
             "epsilon for F1 0.9": float(decisions.epsilon_from_f_score(0.9, prior=p)),
         }
-        for name, p in readers.items()
+        for name, p in adversaries.items()
     }
 ).T.round(4)
 
@@ -249,14 +235,14 @@ pd.DataFrame(
 assert np.isclose(adv.PureDP(1.0).posterior_bounds(0.01)[1], decisions.precision_at_recall(adv.PureDP(1.0), 0.0, 0.01))
 assert np.ceil(1000 * adv.PureDP(1.0).posterior_bounds(0.01)[1]) == 27
 rare = {"Laplace noise": one, "any pure DP": adv.PureDP(1.0)}
-draw(rare, 0.01)
+draw(rare, 0.01, "Rare targets: nearly everybody named is out")
 
 # %% [markdown]
-# ### A reader who does not know the others
+# ### An adversary who does not know the others
 #
 # If correlated records are *not* known they have to be averaged over, and then correlation does enter the likelihood
 # ratio. Two records that agree four times in five, their sum published with Laplace noise of scale 1: the mechanism is
-# 1-DP, but a reader learns up to 1.57 about one record, because the other one moves with it.
+# 1-DP, but the epsilon about one record is up to 1.57, because the other one moves with it.
 
 # %%
 agree = adv.frameworks.JointLaw([[0.4, 0.1], [0.1, 0.4]])
@@ -269,6 +255,10 @@ compared["epsilon"].to_pandas().round(4)
 #
 # The last direction: an attack was run, and it worked this well. Which epsilon does that prove at least? We attack the
 # Laplace mechanism of epsilon = 2 with its best F1 test, a thousand times with the target in and a thousand times out.
+#
+# Without knowing the noise the counts prove less, because Laplace noise stays below what epsilon = 2 allows; knowing
+# that it is Laplace's, nearly the whole epsilon is proved. In the trade-off the dot is at the true rates of this test:
+# as good as Laplace noise permits, and well below the corner that randomised response would reach.
 
 # %%
 rng = np.random.default_rng(2019)
@@ -284,24 +274,16 @@ assert all(0.5 < bound.epsilon < 2.0 for bound in proved.values())
 print(f"recall {hits / trials:.3f}, false alarms {false_alarms / trials:.3f}")
 for kind, bound in proved.items():
     print(f"{kind}: epsilon is at least {bound.epsilon:.3f}, with 95 % confidence")
-
-# %% [markdown]
-# Without knowing the noise the counts prove less, because Laplace noise stays below what epsilon = 2 allows; told that
-# it is Laplace's, nearly the whole epsilon is proved. In the trade-off the dot is at the true rates of this test: as
-# good as Laplace noise permits, and well below the corner that randomised response would reach.
-
-# %%
 attack = {"the attack": (float(best["level"].sel(beta=1)), float(best["recall"].sel(beta=1)))}
 trade_off_curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
 
 # %% [markdown]
 # ## A census release
 #
-# Everything here takes any loss. The 2020 redistricting release (`03_the_2020_census_budget`) as an adversary's tool,
-# at even odds: telling which block of a block group somebody lives in, telling the race recorded, and telling the whole
-# record from another.
+# Everything here takes any loss. The 2020 redistricting release (`03_the_2020_census_budget`) in an adversary's hands,
+# at even odds: which block of a block group somebody lives in, the race recorded, and the whole record.
 
 # %%
 release = {name: adv.census.scenario(letter).loss for name, letter in {"block (A)": "A", "race (C)": "C"}.items()}
 release["whole record"] = adv.census.pl94_loss()
-draw(release, 0.5)
+draw(release, 0.5, "The whole record is found with more precision than the block or the race")

@@ -14,20 +14,22 @@
 # %% [markdown]
 # # A noisy mean and variance
 #
-# So far somebody read a release to learn about one person. Here an honest analyst reads one to learn about everybody.
-# All they hold is a noisy mean and a noisy variance of 43 blood lead values, and one thing more that is public: no
-# value is below 0 or above 100 micrograms per decilitre. We ask what follows, what the bounds are worth, how much the
-# prior decides, and, by simulation, how often such intervals are right.
+# Here an honest analyst uses a release to learn about a population, not about one person. All they hold is a noisy
+# mean and a noisy variance of 43 blood lead values, and one more public fact: no value is below 0 or above 100
+# micrograms per decilitre. We ask what follows, what the bounds are worth, how much the prior decides, and, by
+# simulation, how often such intervals are right.
 #
 # The example and the study are those of Kazan (2026), chapter 4. Where the computation contradicts a printed number,
 # both are shown.
 
 # %%
+# %matplotlib inline
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython.display import display
 
 import adversary as adv
 from adversary.desk.figures import bounded_posterior
@@ -48,6 +50,10 @@ span = "{0[0]:.4g} to {0[1]:.4g}".format
 #
 # $$Y^* = \bar Y + \mathrm{Laplace}\Big(\frac{b - a}{n \epsilon_1}\Big), \qquad
 #   S^* = S^2 + \mathrm{Laplace}\Big(\frac{(b - a)^2}{n \epsilon_2}\Big).$$
+#
+# The noise on the variance is of the size of the variance. A standard deviation of 47 is almost more than is
+# possible: values in [0, 100] with mean mu have a variance of at most (mu - 0)(100 - mu), attained when all are at
+# the ends.
 
 # %%
 file = load_release_file(data / "blood_lead.toml")
@@ -58,56 +64,28 @@ print(
 )
 print(f"noise: {100 * scales[0]:.1f} on the mean, {100**2 * scales[1]:.0f} on the variance")
 print("confidential: mean 32.08, standard deviation 16.98")
-
-# %% [markdown]
-# The noise on the variance is of the size of the variance. A standard deviation of 47 is almost more than is
-# possible: values in [0, 100] with mean mu have a variance of at most (mu - 0)(100 - mu), attained when all are at
-# the ends.
-
-# %%
 largest = (release.mean * (100 - release.mean)) ** 0.5
 print(f"largest standard deviation of values in [0, 100] with mean {release.mean:.1f}: {largest:.2f}")
 assert release.variance**0.5 > 0.99 * largest
 
+
 # %% [markdown]
-# ## Reading it without the bounds
+# ## With and without the bounds
 #
 # The model says that values are normal with mean mu and standard deviation sigma, so that the true statistics are
 # normal and gamma around them, and the noise comes on top. Under a flat prior the posterior is a sum over a grid,
-# without draws, and takes milliseconds.
-
-# %%
-ignoring = bounded.posterior(release, "flat", constrained=False)
-new = ignoring.predictive()
-print(f"mean: {ignoring.mean('mu'):.2f} +- {ignoring.sd('mu'):.2f}, 95 % within {span(ignoring.hdi('mu', 0.95))}")
-print(f"standard deviation: 95 % within {span(ignoring.hdi('sigma', 0.95))}")
-print(f"a new value: below 0 with probability {new.below:.3f}, above 100 with {new.above:.3f}")
-print(f"probability of a mean and deviation that no such data have: {ignoring.infeasible:.3f}")
-assert ignoring.infeasible > 0.5
-assert new.outside > 0.3
-
-# %% [markdown]
-# Most of this belief is about nothing that could be: lead below zero, or deviations that the interval has no room
-# for.
+# without draws, and takes milliseconds. Most of it is about nothing that could be: lead below zero, or deviations that
+# the interval has no room for.
 #
-# ## What the bounds give for free
-#
-# The same posterior with two facts added: sigma^2 <= (mu - a)(b - mu) for the population, and the like for the sample
-# before noise was added. The curator used the bounds to make the noise and published them. Nothing is spent by using
-# them again.
-
-# %%
-using = bounded.posterior(release, "flat")
-both = {"using the bounds": using, "ignoring the bounds": ignoring}
-bounded_posterior.joint(both, **words)
-
-# %%
-bounded_posterior.marginals(both, **words)
+# The bounds add two facts: sigma^2 <= (mu - a)(b - mu) for the population, and the like for the sample before noise was
+# added. The curator used the bounds to make the noise and published them; using them again costs no privacy. The
+# impossible part cannot simply be cut off afterwards: the sample that was measured had to be feasible as well, whatever
+# the population, and that says more about sigma.
 
 
 # %%
 def row(one):
-    """What is told of a posterior."""
+    """Summary of a posterior."""
     ends = {name: one.hdi(name, 0.95) for name in ("mu", "sigma")}
     return {
         "mean of mu": one.mean("mu"),
@@ -120,52 +98,46 @@ def row(one):
     }
 
 
+ignoring = bounded.posterior(release, "flat", constrained=False)
+using = bounded.posterior(release, "flat")
+both = {"using the bounds": using, "ignoring the bounds": ignoring}
+new = ignoring.predictive()
+print(f"without the bounds a new value is below 0 with probability {new.below:.3f}, above 100 with {new.above:.3f}")
+assert ignoring.infeasible > 0.5
+assert new.outside > 0.3
 lengths = pd.DataFrame({name: row(one) for name, one in both.items()}).T
 assert lengths["length"].iloc[0] < 0.8 * lengths["length"].iloc[1]
-lengths.rename_axis("flat prior")
+display(lengths.rename_axis("flat prior"))
 
-# %%
-bounded_posterior.predictive(both, **words)
-
-# %% [markdown]
-# Could the impossible part simply be cut off afterwards? No. The sample that was measured had to be feasible as well,
-# whatever the population, and that says more about sigma.
-
-# %%
 mu, sigma = np.linspace(0, 100, 401), np.linspace(0.1, 50, 400)
 kept = joint_density(ignoring, mu, sigma) * (sigma**2 <= mu[:, None] * (100 - mu[:, None]))
 cut = float((kept * sigma**2).sum() / kept.sum())
 of = {"ignored": ignoring.mean("sigma2"), "cut off afterwards": cut, "used": using.mean("sigma2")}
 print("mean of sigma^2, with the bounds", ", ".join(f"{how}: {x:.0f}" for how, x in of.items()))
 assert using.mean("sigma2") < cut - 20
+bounded_posterior.joint(both, **words)
 
 # %% [markdown]
 # ## Which prior?
 #
 # A flat prior over what is feasible is not neutral. It is a Beta(2, 2) for the mean, which prefers the middle of the
-# interval, and is drawn dashed above. For lead, the middle of [0, 100] is no sensible guess. Where something is
-# known, such as the mean (12.5) and the standard deviation (3.8) of other people, it can be said with its worth, here
-# that of one value each.
+# interval. For lead, the middle of [0, 100] is no sensible guess. Where something is known, such as the mean (12.5) and
+# the standard deviation (3.8) of other people, it can be said with its worth, here that of one value each (dashed).
+#
+# In print are intervals of 5,000 correlated draws: [1.9, 42.0] for mu and [1.0, 39.3] for sigma with the bounds,
+# [3.4, 48.2] and [1.2, 50.8] without. A sampler whose draws are worth about 30 independent ones cannot place an end
+# better than that. Printed modes "about 16 and 5^2" are those of a kernel that smooths the draws.
 
 # %%
 informed = bounded.posterior(release, file.prior)
 ignoring_informed = bounded.posterior(release, file.prior, constrained=False)
-bounded_posterior.marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
-
-# %%
 three = {"informed": row(informed), "informed, ignoring the bounds": row(ignoring_informed), "flat": row(using)}
-pd.DataFrame(three).T.rename_axis("prior")
-
-# %% [markdown]
-# In print are intervals of 5,000 correlated draws: [1.9, 42.0] for mu and [1.0, 39.3] for sigma with the bounds,
-# [3.4, 48.2] and [1.2, 50.8] without. A sampler whose draws are worth about 30 independent ones cannot place an end
-# better than that. Printed modes "about 16 and 5^2" are those of a kernel that smooths the draws:
-
-# %%
+display(pd.DataFrame(three).T.rename_axis("prior"))
 print(
     f"modes without the bounds: mu {ignoring_informed.mode('mu'):.2f}, sigma^2 {ignoring_informed.mode('sigma2'):.2f}"
 )
 assert abs(ignoring_informed.mode("mu") - 13.36) < 0.3
+bounded_posterior.marginals({"using the bounds": informed, "ignoring the bounds": ignoring_informed}, **words)
 
 # %% [markdown]
 # How much does it matter where the prior puts the mean? Arrays of priors are one call.
@@ -282,9 +254,8 @@ for (truth, constrained), values in printed.items():
         rows.append(
             {"truth": truth, "bounds": name, "n": n, **ours, "printed coverage": coverage, "printed length": length}
         )
-pd.DataFrame(rows).set_index(["truth", "bounds", "n"]).round(4)
+display(pd.DataFrame(rows).set_index(["truth", "bounds", "n"]).round(4))
 
-# %%
 panels = (
     study["coverage"]
     .squeeze("prior")
@@ -293,13 +264,14 @@ panels = (
 )
 for ax in panels.axs.flat:
     ax.axhline(0.95, color="grey", lw=1, ls="--")
+panels.fig.suptitle("Near an end, small samples are covered too seldom with a flat prior", y=1.04)
 plt.show()
 
 # %% [markdown]
 # Where the noise is large, intervals without the bounds are longer than the whole interval of possible values: they
 # cover because they say next to nothing. With the bounds they are shorter by more than half. But a truth close to an
 # end is then covered too seldom: the flat prior on the feasible region prefers the middle, and at n = 32 the data
-# cannot correct it. In the middle it errs the other way. From a few hundred values on, both readings are alike.
+# cannot correct it. In the middle it errs the other way. From a few hundred values on, both analyses are alike.
 #
 # So the prior decides, and it can be chosen. The same study, at n = 32 and the truth near the end, with a prior that
 # knows something true, and with one that is mistaken:
@@ -318,12 +290,12 @@ which[["coverage", "coverage_mcse", "length"]].to_dataframe()[["coverage", "cove
 
 # %% [markdown]
 # Bounds are free; a prior is not. Its worth must be known from somewhere, and the command `adversary infer` with
-# `--prior` shows at once what hangs on it.
+# `--prior` shows at once what depends on it.
 #
 # ## What this does not say
 #
 # The mean and deviation are bounded as those of data in [a, b] must be, and then used as the parameters of a normal
 # law, which has no bounds. For values that crowd at an end, such as lead, the normal law is a poor picture of a
 # single value, while its mean and deviation are still what was published. And nothing here is about one person:
-# whoever publishes with epsilon = 0.5 in total has promised the same to each of the 43, whatever an analyst does
+# whoever publishes with epsilon = 0.5 in total gives each of the 43 the same guarantee, whatever an analyst does
 # afterwards.
