@@ -39,8 +39,18 @@ def log_bayes_factors(tree: Tree, solution: Solution, others: Integers, reruns: 
         begun that would take longer than what is left
 
     Siblings with one known count ask for nearly the same tilts: those that one of them was answered in are tried for
-    all.
+    all. Limits of counts may exclude what an adversary knows: whoever has no answer then is answered without them.
     """
+    factor, error, status = _within_limits(tree, solution, others, reruns)
+    lost = status == UNRESOLVED
+    if lost.any() and (wider := solution.without_limits()) is not None:
+        found = _within_limits(tree, wider, others, reruns)
+        factor, error, status = (np.where(lost, b, a) for a, b in zip((factor, error, status), found, strict=True))
+    return factor, error, status
+
+
+def _within_limits(tree: Tree, solution: Solution, others: Integers, reruns: int) -> tuple[Floats, Floats, Integers]:
+    """The same of one solution."""
     leaves = tree.leaves
     known = np.full(len(tree), -1, dtype=np.int64)
     known[leaves] = others

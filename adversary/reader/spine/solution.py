@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -52,6 +53,18 @@ class Solution:
     """Where a rate is shared, if one is."""
     memo: dict[str, Any] = field(default_factory=dict)
     """What was worked out from it before."""
+    unlimited: Any = None
+    """Of a solution with limits of `within_reach`: a function of a number of tries that solves without them."""
+
+    def without_limits(self) -> Solution | None:
+        """The solution without these limits; None where it has none, or the other is not resolved."""
+        if self.unlimited is not None and "unlimited" not in self.memo:
+            try:
+                self.memo["unlimited"] = self.unlimited(TRIES)
+            except ValueError:  # too many counts
+                self.memo["unlimited"] = None
+        found: Solution | None = self.memo.get("unlimited")
+        return found if found is not None and found.resolved else None
 
     @property
     def resolved(self) -> bool:
@@ -70,41 +83,43 @@ def solve(
 ) -> Solution:
     """Messages up and down, with smaller trims until the ledger is within the tolerance, three times at most.
 
-    Where units that share a rate are not measured, and that does not do, their counts are limited to what the
-    measurements of others leave possible, unless some measurement is then not explained by noise.
+    Where units that share a rate are not measured, and the first try does not do, their counts are limited to what the
+    measurements of others leave possible, unless some measurement is then not explained by noise. What an adversary
+    knows against all measurements is answered `unlimited`.
     """
     made, bounds = layout(tree, like, prior, messages, outside)
     check_proper(tree, made, outside)
-    found, refused = None, None
-    try:
-        found = _solved(tree, like, prior, made, bounds, messages, outside, tolerance, tau)
-    except ValueError as error:
-        refused = error
+    near = None if messages else within_reach(tree, like, made, bounds)
+    unlimited = partial(_solved, tree, like, prior, made, bounds, messages, outside, tolerance, tau)
+    if near is None:
+        return _possible(unlimited(TRIES))
+    found = unlimited(1)
     if found is not None and found.dropped <= tolerance:
         return found
-    near = None if messages else within_reach(tree, like, made, bounds)
-    limited = None if near is None else _solved(tree, like, prior, near, bounds, messages, outside, tolerance, tau)
-    if limited is not None and limited.dropped <= tolerance and _farthest(tree, like, limited.mean)[1] <= NO_NOISE:
-        return limited
-    if found is None:
-        assert refused is not None
-        raise refused
+    found = _solved(tree, like, prior, near, bounds, messages, outside, tolerance, tau, TRIES)
+    if found is not None and found.dropped <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
+        return replace(found, unlimited=unlimited)
+    return _possible(unlimited(TRIES))
+
+
+def _possible(found: Solution | None) -> Solution:
+    assert found is not None
     return found
 
 
 def _solved(
     tree: Tree, like: Likelihood, prior: LeafPrior, made: Any, bounds: Bounds, messages: Mapping[str, Message],
-    outside: Message | None, tolerance: float, tau: float,
+    outside: Message | None, tolerance: float, tau: float, tries: int,
 ) -> Solution | None:  # fmt: skip
-    """The same of one layout; None where counts are limited and nothing is possible within the limits."""
+    """The same of one layout; None of one try, or where counts are limited, and nothing is found possible."""
     from adversary._core import call
     from adversary.reader.spine.compiled import posterior_moments, saddle, upward
 
     theta, sweeps = call(saddle, made, False)
-    shared = bool(made.units["sharing"].any())
-    for attempt in range(TRIES):
+    shared, tentative = bool(made.units["sharing"].any()), tries == 1 or bool(made.units["near"].any())
+    for attempt in range(tries):
         found, scale, wide = call(upward, made, theta, tau, False)
-        if wide >= 0 and made.units["near"].any():
+        if wide >= 0 and tentative:
             return None
         _check_wide(tree, wide)
         outer = told_from_above(made, theta, tau, found, outside)
@@ -112,14 +127,14 @@ def _solved(
         dropped = float(found.windows["dropped"][0])
         if outside is not None:
             dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
-        if dropped <= tolerance or attempt == TRIES - 1:
+        if dropped <= tolerance or attempt == tries - 1:
             break
         if attempt == 0 and shared and not dropped < 1.0:
             theta, sweeps = call(saddle, made, True)
             continue
         made = _finer_trims(tree, made, found.windows["dropped"], dropped, tolerance, tau)
     possible = bool(np.isfinite(scale) and (mass > 0).all())
-    if not possible and made.units["near"].any():
+    if not possible and tentative:
         return None
     if not possible and outside is None and not messages:
         unit = str(tree.names[int(np.flatnonzero(~(mass > 0))[0])]) if np.isfinite(scale) else str(tree.names[0])
