@@ -112,10 +112,10 @@ def test_a_disk_that_fills_up_costs_no_block(
 ) -> None:
     out, save = tmp_path / "out", store.save_bytes
 
-    def filling(path: Path, content: bytes) -> None:
+    def filling(path: Path, content: bytes, **how: bool) -> None:
         if path.suffix == ".npy" and len(blocks_of(out)) == 4:
             _full()
-        save(path, content)
+        save(path, content, **how)
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "save_bytes", filling)
