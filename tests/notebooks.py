@@ -61,10 +61,11 @@ def executed(name: str) -> NotebookNode:
 
 
 def printed(notebook: NotebookNode) -> tuple[list[str], list[float]]:
-    """Words and numbers of all texts among its outputs, but for seconds measured, progress and addresses in memory."""
+    """Words and numbers of its outputs, but for seconds measured, progress, compiling and addresses in memory."""
     cells = [cell for cell in notebook.cells if "measured" not in cell.metadata.get("tags", [])]
     outputs = [one for cell in cells for one in cell.get("outputs", []) if one.get("name") != "stderr"]
     texts = [one.get("text") or one.get("data", {}).get("text/plain", "") for one in outputs]
+    texts = [text for text in texts if not text.startswith("compiling for this machine")]
     text = re.sub(r"0x[0-9a-f]+", "", "\n".join(texts))
     return NUMBER.sub("", text).split(), [float(one) for one in NUMBER.findall(text)]
 
