@@ -73,8 +73,8 @@ from .numeric import scalar_or_array as scalar_or_array
 from .numeric import smallest as smallest
 from .numeric import solve_decreasing as solve_decreasing
 from .numeric import solve_decreasing_each as solve_decreasing_each
-from .sampling import KEPT as KEPT
-from .sampling import Sampling as Sampling
+from .sampler_settings import KEPT as KEPT
+from .sampler_settings import Sampling as Sampling
 from .store import MANIFEST as MANIFEST
 from .store import RECORDS as RECORDS
 from .store import alone as alone

@@ -4,8 +4,6 @@ from .batched_graphs import summed as summed
 from .batched_graphs import vectorized as vectorized
 from .batched_graphs import vectorized_node as vectorized_node
 from .enumerate import Enumerator as Enumerator
-from .enumerate import Grid as Grid
-from .enumerate import Slot as Slot
 from .enumerate import compile_enumerator as compile_enumerator
 from .enumerate import enumerate_posterior as enumerate_posterior
 from .enumerate import is_enumerable as is_enumerable
@@ -16,5 +14,7 @@ from .graphs import latent_names as latent_names
 from .graphs import released_names as released_names
 from .graphs import target_of as target_of
 from .graphs import wanted_names as wanted_names
+from .state_grid import Grid as Grid
+from .state_grid import Slot as Slot
 from .supports import Ends as Ends
 from .supports import support_of as support_of

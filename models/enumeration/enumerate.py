@@ -19,14 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from .state_grid import LARGEST_GRID, Grid, Slot
+
 Floats = NDArray[np.float64]
 Support = Mapping[str, ArrayLike]
 
-LARGEST_GRID = 50_000_000
-"""Joint states beyond which enumeration is refused."""
 _OPEN_ENDED = 128  # values of a latent without a largest one, as a guess
-_CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
-_INT32 = 2**31  # PyTensor wraps larger counts in silence
 
 
 def enumerate_posterior(
@@ -181,94 +179,6 @@ def _check_names(targets: list[str], conditioned: Any, support: Support) -> None
 
 
 @dataclass(frozen=True)
-class Slot:
-    """A released variable as the compiled function wants it: one entry per release, then the variable's own axes."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | None, ...]
-
-    def batch(self, value: ArrayLike) -> tuple[NDArray[Any], bool]:
-        """The value as an array (1, releases, ...) and whether it had a release axis."""
-        array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TypeError(f"observed {self.name} must be numeric, got {value!r}")
-        many = array.ndim == len(self.shape) + 1
-        wanted = array.shape[many:]
-        if len(wanted) != len(self.shape) or any(n not in (None, m) for n, m in zip(self.shape, wanted, strict=True)):
-            raise ValueError(f"observed {self.name} must have shape ([releases,] {self.shape}), got {array.shape}")
-        self._check(array)
-        return array.astype(self.dtype).reshape(1, -1 if many else 1, *wanted), many
-
-    def _check(self, array: NDArray[Any]) -> None:
-        if np.isnan(array).any():
-            raise ValueError(f"observed {self.name} must not be NaN; leave out what was not released")
-        if np.dtype(self.dtype).kind in "iu":
-            off = array[array != np.round(array)]
-            if off.size:
-                raise ValueError(f"observed {self.name} is discrete and must be whole numbers, got {off[0]}")
-            if (np.abs(array.astype(np.float64)) >= _INT32).any():
-                raise ValueError(f"observed {self.name} must be below 2^31 in size, got {np.abs(array).max()}")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Every joint state of the latents, in lexicographic order; `axes[name]` has one array of values per cell."""
-
-    axes: dict[str, list[NDArray[np.int64]]]
-    shapes: dict[str, tuple[int, ...]]
-
-    @classmethod
-    def over(
-        cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]], largest: int | None = None
-    ) -> Grid:
-        """The product of the supports; ValueError when it is too large to go through."""
-        grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
-        limit = LARGEST_GRID if largest is None else largest
-        if grid.size > limit:
-            sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
-            raise ValueError(f"{grid.size:.3g} joint states, more than {limit:.0e}; values per latent: {sizes}")
-        return grid
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        return tuple(len(values) for axes in self.axes.values() for values in axes)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.lengths)
-
-    @property
-    def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of states small enough for one call."""
-        return [(a, min(a + _CELLS_AT_ONCE, self.size)) for a in range(0, self.size, _CELLS_AT_ONCE)]
-
-    def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
-        """States start..stop-1: one array (states, 1, *shape) per latent."""
-        return [state[:, None] for state in self.at(np.arange(start, stop))]
-
-    def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """The states at these places in the list of all: one array (place, *shape) per latent."""
-        indices = iter(np.unravel_index(places, self.lengths) if self.lengths else ())
-        columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
-        shapes = self.shapes.values()
-        return [np.stack(c, axis=-1).reshape(-1, *shape) for c, shape in zip(columns, shapes, strict=True)]
-
-    def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""
-        flags, unchecked = np.zeros((self.size, 1), dtype=np.int64), []
-        for end in ends:
-            for start, stop in self.blocks:
-                states = dict(zip(self.axes, self.states(start, stop), strict=True))
-                found = end.reached({name: state[:, 0] for name, state in states.items()})
-                if found is None:
-                    unchecked.append(end.name)
-                    break
-                flags[start:stop, 0] |= found
-        return flags, tuple(unchecked)
-
-
-@dataclass(frozen=True)
 class Marginal:
     """Which of its `values` a target takes in each state: `index`, shape (states, cells); `dims` with their sizes."""
 
@@ -390,7 +300,7 @@ class Enumerator:
     def _log_masses(self, log_density: Callable[..., Any], batches: list[NDArray[Any]], releases: int) -> list[Floats]:
         """Log summed density for each value of each target, and of the edge: (cells x values, releases) each."""
         marginals = (*self.targets, self.edge)
-        width = max(1, _CELLS_AT_ONCE // self.grid.size)
+        width = self.grid.releases_at_once
         totals = [np.full((m.index.shape[1] * len(m.values), releases), -np.inf) for m in marginals]
         for start, stop in self.grid.blocks:
             states, members = self.grid.states(start, stop), [m.membership(start, stop) for m in marginals]

@@ -145,7 +145,6 @@ def test_a_level_published_again_is_more_levels_of_the_same_people(tmp_path: Pat
     assert scenario.truth == dict(zip(names, (1, 1, 1, 4, 4), strict=True))
     assert scenario.sequences == {"block": 3, "tract": 2}
     assert [scenario.origins[name] for name in names] == ["block"] * 3 + ["tract"] * 2
-    assert scenario.with_releases("block", 1).plan.names == ("block", "tract", "tract, release 2")
     assert scenario.with_truth({"tract": 7}).truth["tract, release 2"] == 7
     guarantee = read(tmp_path, ("rho = 0.2", "rho = 0.2\nreleases = 4")).plan
     assert sum(level.mechanism.rho for level in guarantee.levels) == pytest.approx(0.1 + 4 * 0.2)

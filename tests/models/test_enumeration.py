@@ -122,7 +122,7 @@ def test_many_states_and_many_releases_are_cut_into_chunks(
     rng = np.random.default_rng(1)
     observed = {"noisy1": rng.integers(-3, 4, 50), "noisy2": rng.integers(-2, 4, 50), "sum": rng.integers(-9, 9, 50)}
     whole = enumerate_posterior(two_levels, observed, ["in", "total"])
-    monkeypatch.setattr("adversary.models.enumeration.enumerate._CELLS_AT_ONCE", 37)
+    monkeypatch.setattr("adversary.models.enumeration.state_grid._CELLS_AT_ONCE", 37)
     xr.testing.assert_allclose(enumerate_posterior(two_levels, observed, ["in", "total"]), whole, rtol=1e-12)
 
 
@@ -280,7 +280,7 @@ def test_what_cannot_be_answered_is_refused(case: str, two_levels: pm.Model) -> 
 
 
 def test_too_large_a_grid_is_refused(monkeypatch: pytest.MonkeyPatch, two_levels: pm.Model) -> None:
-    monkeypatch.setattr("adversary.models.enumeration.enumerate.LARGEST_GRID", 100)
+    monkeypatch.setattr("adversary.models.enumeration.state_grid.LARGEST_GRID", 100)
     with pytest.raises(ValueError, match=r"122 joint states, more than 1e\+02; values per latent: .*'others': \(61,\)"):
         enumerate_posterior(two_levels, {"noisy1": 2, "noisy2": 1, "sum": -1})
 

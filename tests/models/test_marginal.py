@@ -19,7 +19,7 @@ from pytensor import wrap_py
 from scipy.special import expit, logsumexp
 
 from adversary._core.diagnosis import diagnose
-from adversary._core.sampling import Sampling
+from adversary._core.sampler_settings import Sampling
 from adversary._core.workers import PerThread
 from adversary.models import noise
 from adversary.models.fitting import many_fits

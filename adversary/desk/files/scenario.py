@@ -8,19 +8,20 @@ the value, and suggests the key that was probably meant. What its tables are wri
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from adversary._core import check_positive, check_probability, check_whole
+from adversary._core import check_probability, check_whole
 from adversary.desk.files.belief_keys import BELIEF, read_beliefs
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
 from adversary.desk.files.keys import FILES, Key, Keys, read_toml, texts
-from adversary.desk.files.plan_keys import PLAN, check_siblings, origins, read_plan, sequences
+from adversary.desk.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import PROFILE, read_profile
+from adversary.desk.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
 from adversary.policy.budget import STATISTICS, RiskProfile
 from adversary.privacy import Guarantee
 from adversary.privacy.invariants import Margins
@@ -31,18 +32,6 @@ from adversary.reader.risk import total_rho
 
 BELIEFS = Key("open", "of the levels above, and of the lowest where `known` is left out", None, keys={"*": BELIEF},
               live=True)  # fmt: skip
-SENSITIVITY = {
-    "prior": Key("numbers", "probabilities that the target is in", None, example="[0.1, 0.5, 0.9]", live=True),
-    "rho": Key("numbers", "budgets of the whole plan", None, example="[0.1, 0.5, 1.5]"),
-    "siblings": Key("any", "numbers of siblings of the lowest level, or by level", None, example="[1, 10]"),
-    "beliefs": Key(
-        "open",
-        "beliefs by name, in place of the adversary's own",
-        None,
-        keys={"*": Key("open", "", keys={"*": BELIEF})},
-    ),
-}
-INPUTS = tuple(SENSITIVITY)
 UNKNOWN = {
     "probabilities": Key("numbers", "of 0, 1, ..., n of them in the cell", None, example="[0.5, 0.3, 0.2]"),
     "n": Key("whole", "how many people", None, example="3"),
@@ -88,74 +77,6 @@ FILE = {
     "invariants": Key("table", "margins that are published exactly", None, keys=INVARIANTS),
     "sensitivity": Key("table", "what is gone over, one input at a time", None, keys=SENSITIVITY),
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Ranges:
-    """Values of every input to go over; an input left out is not swept.
-
-    Parameters
-    ----------
-    prior : probabilities that the target is in
-    rho : zCDP budgets of the whole plan, in nats
-    siblings : numbers of other units of the lowest level; or such numbers by level
-    beliefs : named beliefs by level, each in place of the adversary's own
-    """
-
-    prior: tuple[float, ...] = ()
-    rho: tuple[float, ...] = ()
-    siblings: tuple[int, ...] | Mapping[str, tuple[int, ...]] = ()
-    beliefs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The inputs to go over, as `adversary.driver.sensitivity` takes them."""
-        return {name: getattr(self, name) for name in INPUTS if len(getattr(self, name))}
-
-
-def read_ranges(table: Keys, plan: Plan, reader: Adversary) -> Ranges:
-    """What to go over, checked against the plan and, for beliefs, the adversary who would hold them."""
-    prior = table.build("prior", partial(_checked, table, "prior", check_probability))
-    rho = table.build("rho", partial(_checked, table, "rho", check_positive))
-    siblings = table.build("siblings", partial(_siblings, table, plan)) if table.has("siblings") else ()
-    beliefs: dict[str, Mapping[str, Any]] = {}
-    if table.has("beliefs"):
-        named = table.table("beliefs")
-        for name in named.values:
-            part = named.table(name)
-            beliefs[name] = read_beliefs(part)
-            part.build("", partial(replace(reader, beliefs=beliefs[name]).level_beliefs, plan))
-    found = Ranges(prior, rho, siblings, beliefs)
-    if not found.given:
-        raise ValueError(f"{table.file}: {table.key}: must name at least one of {INPUTS} to go over, got nothing")
-    return found
-
-
-def _checked(table: Keys, key: str, check: Any) -> tuple[float, ...]:
-    values = table.numbers(key, None)
-    return () if values is None else _different(tuple(float(check(key, float(value))) for value in values))
-
-
-def _different[T: float](values: tuple[T, ...]) -> tuple[T, ...]:
-    """The values, which must differ: one row, or one point of a curve, each."""
-    for value in values:
-        if (times := values.count(value)) > 1:
-            raise ValueError(f"values must differ, got {value:g} {'twice' if times == 2 else f'{times} times'}")
-    return values
-
-
-def _siblings(table: Keys, plan: Plan) -> Any:
-    """Numbers for the lowest level, or by level."""
-    if isinstance(table.values["siblings"], list):
-        return _whole(table)
-    part = table.table("siblings")
-    part.only(*plan.names[:-1])
-    return {name: part.build(name, partial(_whole, part, name)) for name in part.values}
-
-
-def _whole(table: Keys, key: str = "siblings") -> tuple[int, ...]:
-    counts = (int(check_whole(key, value, minimum=0)) for value in table.numbers(key))
-    return _different(tuple(check_siblings(table.where(key), count) for count in counts))
 
 
 def read_adversary(table: Keys, plan: Plan) -> Adversary:
@@ -278,13 +199,6 @@ class Scenario:
         old = self.document[key]
         new = {name: {**one, **counts} for name, one in old.items()} if key == "truths" else {**old, **counts}
         return _scenario({**self.document, key: new}, self.path)
-
-    def with_releases(self, level: str, releases: int) -> Scenario:
-        """The same scenario with a level published so many times."""
-        rows = [
-            {**row, "releases": releases} if row["name"] == level else row for row in self.document["plan"]["level"]
-        ]
-        return _scenario({**self.document, "plan": {**self.document["plan"], "level": rows}}, self.path)
 
 
 def _first_cell(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,24 @@ import numpy as np
 
 from adversary._core import share
 from adversary.desk.files import Scenario
+from adversary.desk.kit import Section
 from adversary.reader.path import MEANINGS, Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Postprocessing
+
+SPINE_NUMBERS = Section(
+    "How to read the numbers",
+    paragraphs=[
+        "Posterior: the probability that one more person is in the block's cell, for an adversary of the prior given, "
+        "who knows of the others what is said above. Ratio: posterior over prior; 1 means that nothing was learned.",
+        "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
+        "the noisy counts of all levels at once.",
+        "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most their failure "
+        "probability, on average over releases, for adversaries whose belief about the others is right.",
+    ],
+    on_screen=False,
+)
+"""What the numbers of every block of a spine mean."""
 
 
 def reader(plan: Plan, one: Adversary, name: str) -> str:
@@ -94,3 +109,14 @@ def _adjusting(postprocessing: Postprocessing, lower: str, upper: str) -> str:
             )
         case _:
             return f"{start} put through {postprocessing!r}."
+
+
+def described_prior(prior: str) -> str:
+    """A prior's kind and parameters in a row; words as they are."""
+    if not prior.startswith("{"):
+        return prior
+    kind, *rest = json.loads(prior).items()
+    parts = [
+        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
+    ]
+    return "; ".join([str(kind[1]), *parts])

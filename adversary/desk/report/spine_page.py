@@ -17,6 +17,7 @@ from adversary._core import PERCENT, __version__, between, figure_of, outward_pe
 from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
+from adversary.desk.report.descriptions import SPINE_NUMBERS, described_prior
 from adversary.nmf.runs import MISTAKEN, PROVEN
 from adversary.reader.queries import neglected
 
@@ -47,26 +48,13 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
         listed=list(tree.children),
         card=page.card(),
         lead=list(page.lead()),
-        sections=[*page.sections(), READING],
+        sections=[*page.sections(), SPINE_NUMBERS],
         warnings=list(page.warnings()),
         provenance=list(page.provenance()),
     )
 
 
 Columns = Mapping[str, Sequence[str]]
-READING = Section(
-    "How to read the numbers",
-    paragraphs=[
-        "Posterior: the probability that one more person is in the block's cell, for an adversary of the prior given, "
-        "who knows of the others what is said above. Ratio: posterior over prior; 1 means that nothing was learned.",
-        "Every posterior is exact, given the prior of the blocks' counts, up to the mass stated at the end. It uses "
-        "the noisy counts of all levels at once.",
-        "The bounds hold for one person at a time. Over many blocks, the share beyond them is at most their failure "
-        "probability, on average over releases, for adversaries whose belief about the others is right.",
-    ],
-    on_screen=False,
-)
-
 MISSTATED = 0.1
 """Error of a probability from which on the page warns of it."""
 
@@ -379,7 +367,7 @@ class _Page:
         yield "Query and cells", f"{self.about['query']}{': ' * any(self.labels)}{', '.join(filter(None, self.labels))}"
         yield "The adversary", f"prior {share(self.prior)}; knows {self.known}"
         if prior := str(self.about.get("leaf_prior", "")):
-            yield "Prior of the blocks' counts", _described(prior)
+            yield "Prior of the blocks' counts", described_prior(prior)
         dropped, tolerance = float(self.data["cells"]["dropped"].max()), float(self.about.get("tolerance", np.inf))
         if np.isfinite(dropped):
             state = "within" if dropped <= tolerance else "beyond"
@@ -408,14 +396,3 @@ def _accuracy(errors: xr.Dataset) -> Section:
 
 def _blocks(number: int) -> str:
     return f"{number:,} block{'s' * (number != 1)}"
-
-
-def _described(prior: str) -> str:
-    """A prior's kind and parameters in a row; words as they are."""
-    if not prior.startswith("{"):
-        return prior
-    kind, *rest = json.loads(prior).items()
-    parts = [
-        f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
-    ]
-    return "; ".join([str(kind[1]), *parts])

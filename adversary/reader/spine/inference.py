@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, as_array, check_positive, check_whole
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
+from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate, default_prior
 from adversary.reader.spine.problem import (
     FAR_NATS,
     Likelihood,
     Message,
     aligned,
     check_measurements,
-    default_prior,
 )
 from adversary.reader.spine.solution import CHUNK_TAU, TAU, Solution, each, rise_one, solve
 from adversary.reader.spine.spine_posterior import SpinePosterior

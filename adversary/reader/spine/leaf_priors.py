@@ -9,6 +9,7 @@ default.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from adversary._core import Floats, Integers, check_non_negative, check_positive
 from adversary.reader.beliefs import Others
+from adversary.reader.spine.tree import Tree
 
 FAINT_NATS = 700.0
 """A law without an end is followed until a count is less probable than exp(-700), or for this many counts:"""
@@ -200,3 +202,15 @@ class SharedRate(LeafPrior):
     def weighted(self, weights: ArrayLike) -> SharedRate:
         """The same grid with other weights."""
         return SharedRate(self.means, weights, self.shape, self.within)
+
+
+def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:
+    """A rate shared below every parent; by all leaves, where some stand beside units with children.
+
+    A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.
+    """
+    if len(tree) == 1:
+        return Flat()
+    leaves = np.bincount(tree.parent[tree.leaves], minlength=len(tree))
+    mixed = ((leaves > 0) & (leaves < tree.children)).any()
+    return SharedRate(within="tree") if mixed and not messages else SharedRate()

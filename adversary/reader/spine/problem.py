@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adversary._core import Floats, Integers, as_array
-from adversary.reader.spine.leaf_priors import Flat, LeafPrior, SharedRate
+from adversary.reader.spine.leaf_priors import LeafPrior, SharedRate
 from adversary.reader.spine.tree import Tree, in_order
 
 if TYPE_CHECKING:
@@ -190,18 +190,6 @@ def feasible(
         outer_high[level] = limit[1] - (total_low[parent] - low[level])
     low, high = np.maximum(low, outer_low), np.minimum(high, outer_high)
     return Bounds(low, high, outer_low, outer_high, own_low, own_high)
-
-
-def default_prior(tree: Tree, messages: Mapping[str, Any]) -> LeafPrior:
-    """A rate shared below every parent; by all leaves, where some stand beside units with children.
-
-    A tree of one unit has nobody to share with: any mean would decide its answer, so its law is flat.
-    """
-    if len(tree) == 1:
-        return Flat()
-    leaves = np.bincount(tree.parent[tree.leaves], minlength=len(tree))
-    mixed = ((leaves > 0) & (leaves < tree.children)).any()
-    return SharedRate(within="tree") if mixed and not messages else SharedRate()
 
 
 def sharing_units(tree: Tree, prior: SharedRate, messages: Mapping[str, Message]) -> Integers:

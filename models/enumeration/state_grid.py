@@ -1,0 +1,109 @@
+"""What enumeration goes through: every joint state of the latents, and releases as the compiled function wants them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LARGEST_GRID = 50_000_000
+"""Joint states beyond which enumeration is refused."""
+_CELLS_AT_ONCE = 2**18  # states times releases evaluated in one call: a few hundred megabytes at most
+_INT32 = 2**31  # PyTensor wraps larger counts in silence
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A released variable as the compiled function wants it: one entry per release, then the variable's own axes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+
+    def batch(self, value: ArrayLike) -> tuple[NDArray[Any], bool]:
+        """The value as an array (1, releases, ...) and whether it had a release axis."""
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"observed {self.name} must be numeric, got {value!r}")
+        many = array.ndim == len(self.shape) + 1
+        wanted = array.shape[many:]
+        if len(wanted) != len(self.shape) or any(n not in (None, m) for n, m in zip(self.shape, wanted, strict=True)):
+            raise ValueError(f"observed {self.name} must have shape ([releases,] {self.shape}), got {array.shape}")
+        self._check(array)
+        return array.astype(self.dtype).reshape(1, -1 if many else 1, *wanted), many
+
+    def _check(self, array: NDArray[Any]) -> None:
+        if np.isnan(array).any():
+            raise ValueError(f"observed {self.name} must not be NaN; leave out what was not released")
+        if np.dtype(self.dtype).kind in "iu":
+            off = array[array != np.round(array)]
+            if off.size:
+                raise ValueError(f"observed {self.name} is discrete and must be whole numbers, got {off[0]}")
+            if (np.abs(array.astype(np.float64)) >= _INT32).any():
+                raise ValueError(f"observed {self.name} must be below 2^31 in size, got {np.abs(array).max()}")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every joint state of the latents, in lexicographic order; `axes[name]` has one array of values per cell."""
+
+    axes: dict[str, list[NDArray[np.int64]]]
+    shapes: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def over(
+        cls, supports: Mapping[str, tuple[tuple[int, ...], list[NDArray[np.int64]]]], largest: int | None = None
+    ) -> Grid:
+        """The product of the supports; ValueError when it is too large to go through."""
+        grid = cls({k: axes for k, (_, axes) in supports.items()}, {k: shape for k, (shape, _) in supports.items()})
+        limit = LARGEST_GRID if largest is None else largest
+        if grid.size > limit:
+            sizes = {name: tuple(map(len, axes)) for name, axes in grid.axes.items()}
+            raise ValueError(f"{grid.size:.3g} joint states, more than {limit:.0e}; values per latent: {sizes}")
+        return grid
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(len(values) for axes in self.axes.values() for values in axes)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.lengths)
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of states small enough for one call."""
+        return [(a, min(a + _CELLS_AT_ONCE, self.size)) for a in range(0, self.size, _CELLS_AT_ONCE)]
+
+    @property
+    def releases_at_once(self) -> int:
+        """Releases that one call takes beside every state."""
+        return max(1, _CELLS_AT_ONCE // self.size)
+
+    def states(self, start: int, stop: int) -> list[NDArray[np.int64]]:
+        """States start..stop-1: one array (states, 1, *shape) per latent."""
+        return [state[:, None] for state in self.at(np.arange(start, stop))]
+
+    def at(self, places: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The states at these places in the list of all: one array (place, *shape) per latent."""
+        indices = iter(np.unravel_index(places, self.lengths) if self.lengths else ())
+        columns = [[values[next(indices)] for values in axes] for axes in self.axes.values()]
+        shapes = self.shapes.values()
+        return [np.stack(c, axis=-1).reshape(-1, *shape) for c, shape in zip(columns, shapes, strict=True)]
+
+    def at_ends(self, ends: Sequence[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """1 for states where some latent is at an end with mass beyond it, shape (states, 1), and those not checked."""
+        flags, unchecked = np.zeros((self.size, 1), dtype=np.int64), []
+        for end in ends:
+            for start, stop in self.blocks:
+                states = dict(zip(self.axes, self.states(start, stop), strict=True))
+                found = end.reached({name: state[:, 0] for name, state in states.items()})
+                if found is None:
+                    unchecked.append(end.name)
+                    break
+                flags[start:stop, 0] |= found
+        return flags, tuple(unchecked)
