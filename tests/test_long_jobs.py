@@ -98,11 +98,11 @@ def failing(patch: pytest.MonkeyPatch, error: BaseException, after: int) -> None
     """Files cannot be written any more, after so many."""
     save, written = store.save_bytes, []
 
-    def saved(path: Path, content: bytes) -> None:
+    def saved(path: Path, content: bytes, **how: bool) -> None:
         if len(written) >= after:
             raise error
         written.append(path)
-        save(path, content)
+        save(path, content, **how)
 
     patch.setattr(store, "save_bytes", saved)
 
