@@ -248,3 +248,15 @@ def test_two_audits_side_by_side_have_the_numbers_of_each(tmp_path: Path) -> Non
     assert head == f"adversary,,{','.join(names)}"
     assert len(lines) == 6 * len(commands.numbers(answer, "prior", file=names[0]))
     commands.refused(tmp_path, "compare", files[0], files[0], words="the same file twice")
+
+
+def test_noise_that_limits_nothing_is_not_said_to_hold(tmp_path: Path) -> None:
+    file = tmp_path / "rounded.toml"
+    file.write_text(
+        'neighbours = "unbounded"\n[[plan.level]]\nname = "cell"\nnoise = "random rounding"\nbase = 3\n'
+        "[truth]\ncell = 4\nin = 1\n[adversary]\nprior = 0.5\nknown = 3\n",
+        encoding="utf-8",
+    )
+    shown = " ".join(commands.run("audit", str(file)).stdout.split())
+    assert "Nothing is guaranteed here" in shown
+    assert "Every guarantee holds" not in shown

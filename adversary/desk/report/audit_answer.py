@@ -120,7 +120,7 @@ def _words(scenario: Scenario, tree: xr.DataTree) -> Section:
 def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
     """The verdict, and three numbers about the adversary who learns most under the first truth."""
     worst = worst_status(tree)
-    verdict = [VERDICTS[worst]]
+    verdict = [UNLIMITED if result_sections.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[worst]]
     status = worst
     if scenario.profile is not None:
         found = profile_verdict.verdicts(scenario, tree)
@@ -180,6 +180,7 @@ VERDICTS = {
     "unreliable": "Not judged: some posteriors could not be sampled reliably.",
     "violated": "A guarantee is violated: the plan's own privacy loss exceeds it.",
 }
+UNLIMITED = "Nothing is guaranteed here: no guarantee is stated, and the privacy loss of the noise is unlimited."
 
 
 def tightest(bound: xr.Dataset) -> tuple[str, float]:
