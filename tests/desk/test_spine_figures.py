@@ -81,6 +81,12 @@ def test_beside_an_exact_total_two_paths_change() -> None:
     assert found.guarantee.epsilon(1e-6) == pytest.approx(adv.ZeroConcentratedDP(0.6).epsilon(1e-6))
 
 
+def test_the_weakest_promise_counts_the_records_that_change() -> None:
+    two = {"path_rho": np.array([1.0, 0.8]), "variance": np.ones(2), "path_exact": np.array([False, True])}
+    found = block_results.path_guarantee(two)
+    assert (found.rho, found.records) == (0.8, 2)
+
+
 def test_an_exact_block_is_promised_nothing() -> None:
     only = {"path_rho": np.array([0.0]), "variance": np.array([0.0]), "path_exact": np.array([True])}
     found = block_results.path_guarantee(only)
