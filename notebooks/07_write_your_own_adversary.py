@@ -46,6 +46,9 @@ audited = {}
 # together often share the trait: none of the library's beliefs says this. `models.noise.released` makes the release, so
 # that the audit knows its mechanism. Two people's records differ between the two hypotheses (`records`): no model says
 # that by itself.
+#
+# All latents are discrete and few, so their states are enumerated: posteriors are exact, and only the average over
+# simulated releases has an error. With two unknown people a posterior is four terms:
 
 # %%
 PRIOR, ALIKE, APART = 0.3, 0.8, 0.1
@@ -63,11 +66,6 @@ def housemates():
 block = housemates()
 audited["census block"] = adv.audit_model(block, {"in": 1, "mate": 1}, records=2, guarantee=adv.PureDP(1.0), rng=1)
 
-# %% [markdown]
-# All latents are discrete and few, so their states are enumerated: posteriors are exact, and only the average over
-# simulated releases has an error. With two unknown people a posterior is four terms:
-
-# %%
 tree = audited["census block"]
 noisy = tree["release"]["noisy"].values
 nobody, one, two = (np.exp(adv.Geometric(1.0).log_prob(noisy, count)) for count in range(3))
@@ -112,6 +110,8 @@ audited["hospital visits"]["estimate"].to_dataset()[["mcse", "ess", "k_hat"]].to
 # A survey of ten incomes publishes their noisy mean and their noisy total, both real numbers, with Laplace and Gaussian
 # noise. The target is known to earn 9 or 5 (in thousands); what others earn on average is not known. One record moves
 # the total by up to 4 and the mean by up to 0.4: the noise is calibrated for that (`sensitivity`).
+#
+# With one continuous unknown every posterior can be checked by quadrature.
 
 
 # %%
@@ -131,10 +131,6 @@ options = {"released": ["noisy mean", "noisy total"], "guarantee": {"as promised
 truth = {"in": 1, "mean of the others": 5.5}
 audited["survey"] = adv.audit_model(incomes, truth, **options, draws=300, rng=1, progress=False)
 
-# %% [markdown]
-# With one continuous unknown every posterior can be checked by quadrature.
-
-# %%
 tree, x = audited["survey"], np.linspace(0.0, 10.0, 4001)
 totals = [9.0 * x + 5.0 + 4.0 * target for target in (1, 0)]
 seen = [tree["release"][name].values[:, None] for name in options["released"]]
@@ -180,6 +176,17 @@ assert np.abs(z).max() < 4.5
 # posterior that the model's own mechanisms allow anybody with that prior.
 
 # %%
+figure, axis = plt.subplots()
+for name, tree in audited.items():
+    group = "exact" if "exact" in tree.children else "estimate"
+    order = np.argsort(tree[group]["posterior"].values)
+    share = np.cumsum(tree["release"]["weight"].values[order])
+    axis.plot(tree[group]["posterior"].values[order], share, drawstyle="steps-post", label=name)
+axis.set(xlabel="P(target in | release)", ylabel="share of releases", xlim=(0, 1))
+axis.set_title("What a release tells, over the releases of one truth")
+axis.legend(frameon=False)
+plt.show()
+
 table = {}
 for name, tree in audited.items():
     risk, own = tree["risk"].to_dataset(), tree["bound"].sel(definition="privacy loss")
@@ -194,20 +201,8 @@ for name, tree in audited.items():
     assert own["status"].item() == "holds"
 pd.DataFrame(table).transpose()
 
-# %%
-figure, axis = plt.subplots()
-for name, tree in audited.items():
-    group = "exact" if "exact" in tree.children else "estimate"
-    order = np.argsort(tree[group]["posterior"].values)
-    share = np.cumsum(tree["release"]["weight"].values[order])
-    axis.plot(tree[group]["posterior"].values[order], share, drawstyle="steps-post", label=name)
-axis.set(xlabel="P(target in | release)", ylabel="share of releases", xlim=(0, 1))
-axis.set_title("What a release tells, over the releases of one truth")
-axis.legend(frameon=False)
-plt.show()
-
 # %% [markdown]
-# The housemate's audit claims two records. What if we claim that one is all this reader's hypotheses differ in?
+# The housemate's audit claims two records. What if we claim that one is all this adversary's hypotheses differ in?
 
 # %%
 claimed = adv.audit_model(block, {"in": 1, "mate": 1}, records=1, guarantee=adv.PureDP(1.0), rng=1)[
@@ -217,7 +212,7 @@ assert claimed["status"].sel(definition="pure DP") == "exceeded"
 claimed[["k", "loss_bound", "outside", "status"]].to_pandas()
 
 # %% [markdown]
-# `exceeded`, not `violated`: the mechanism keeps its promise. The claim was wrong. A release about two people who are
+# `exceeded`, not `violated`: the mechanism keeps its guarantee. The claim was wrong. A release about two people who are
 # alike tells of one through the other, and a guarantee for one record does not cover that.
 #
 # ## What the truth leaves open
@@ -239,11 +234,9 @@ assert share > 0.35
 
 # %%
 seen = models.fit(clinic, {"noisy": [3, 2, 3]}, rng=7, progress=False)
-az.summary(seen, var_names=["ill[2021]", "ill[2022]", "ill[2023]", "stays"], round_to=3)
-
-# %%
 az.plot_trace_dist(seen, var_names=["stays"])
 plt.show()
+az.summary(seen, var_names=["ill[2021]", "ill[2022]", "ill[2023]", "stays"], round_to=3)
 
 # %% [markdown]
 # ## No number rather than a wrong one
@@ -251,6 +244,8 @@ plt.show()
 # This adversary is all but sure where the count lies, and the release is somewhere else. One draw of the prior in a
 # hundred million would explain it, and no draw does. Such a release is called `unreliable`; averages are then missing,
 # and bounds are given in which its posterior is anything between 0 and 1.
+#
+# Models that cannot be audited are refused with the reason and the remedy; here are five mistakes.
 
 
 # %%
@@ -271,6 +266,20 @@ trap = adv.audit_model(certain(), {"in": 1}, simulate=elsewhere, draws=50, rng=1
 risk = trap["risk"].to_dataset()
 print(risk["status"].item(), f"{risk['unreliable_mass'].item():.2f}", trap["risk"].attrs["reason"])
 assert np.isnan(risk["posterior_mean"])
+refused = {
+    "truth is silent": (block, {"mate": 1}, {}),
+    "no such latent": (block, {"in": 1, "maet": 1}, {}),
+    "no such target": (block, {"present": 1}, {"target": "present"}),
+    "no such release": (block, {"in": 1}, {"released": ["nosy"]}),
+    "another dimension": (clinic, {"in": 1, "stays": [0.5, 0.5]}, {}),
+}
+for name, (one, truth, more) in refused.items():
+    try:
+        adv.audit_model(one, truth, draws=10, **more)
+    except ValueError as error:
+        print(f"{name}: {error}\n")
+    else:
+        raise AssertionError(name)
 risk[["lower", "upper"]].to_dataframe().loc[["posterior_mean", "prob_correct"]].round(3)
 
 # %% [markdown]
@@ -288,7 +297,6 @@ az.plot_ecdf_pit(right, var_names=["in", "mate"])
 plt.show()
 
 
-# %%
 def loner():
     """Nobody but the target is in question: the housemate is forgotten."""
     with pm.Model() as model:
@@ -323,24 +331,3 @@ compared = adv.audit(plan, readers, truths, records=2, progress=False)["risk"]["
 assert compared.sel(truth="both").values.argsort().tolist() == [0, 1, 2]
 assert compared.sel(truth="nobody").values.argsort().tolist() == [2, 1, 0]
 compared.to_pandas().round(4)
-
-# %% [markdown]
-# ## What is refused
-#
-# Models that cannot be audited are refused with the reason and the remedy.
-
-# %%
-refused = {
-    "truth is silent": (block, {"mate": 1}, {}),
-    "no such latent": (block, {"in": 1, "maet": 1}, {}),
-    "no such target": (block, {"present": 1}, {"target": "present"}),
-    "no such release": (block, {"in": 1}, {"released": ["nosy"]}),
-    "another dimension": (clinic, {"in": 1, "stays": [0.5, 0.5]}, {}),
-}
-for name, (one, truth, more) in refused.items():
-    try:
-        adv.audit_model(one, truth, draws=10, **more)
-    except ValueError as error:
-        print(f"{name}: {error}\n")
-    else:
-        raise AssertionError(name)

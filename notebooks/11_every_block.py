@@ -18,7 +18,7 @@
 # with noise of a known law. So far we followed one path through such a tree. Here is the whole tree at once:
 #
 # 1. the exact posterior of every count, from the noisy counts of all levels together;
-# 2. in every block, what a reader learns about one more person: one who does not know the others there, and one who
+# 2. in every block, what an adversary learns about one more person: one who does not know the others there, and one who
 #    does;
 # 3. what the prior is worth, measured against the truth and against least squares;
 # 4. what it costs, and what the nation would take.
@@ -89,6 +89,8 @@ pd.DataFrame(
 # The prior, that of `posterior` if none is given, says that each block group has a rate of its own, which nobody knows:
 # negative binomial counts, a grid of eleven rates, integrated exactly. `fit_rate_prior` could learn the weights of the
 # grid; equal ones do.
+#
+# The mean of a sum is the sum of the means, at every unit, although nothing forced the noisy counts to add up:
 
 # %%
 prior = spine.SharedRate()
@@ -98,17 +100,12 @@ print("proven bound on everything left out:", found.dropped, "-", found.status)
 assert found.status == "ok"
 assert found.dropped < 1e-10
 
-# %% [markdown]
-# The mean of a sum is the sum of the means, at every unit, although nothing forced the noisy counts to add up:
-
-# %%
 sums = np.zeros(len(tree))
 np.add.at(sums, tree.parent[1:], found.mean.values[1:])
 inner = tree.children > 0
 print("largest difference between a mean and the sum of its parts:", np.abs(sums - found.mean.values)[inner].max())
 assert np.allclose(sums[inner], found.mean.values[inner], rtol=1e-9)
 
-# %%
 block = tree.names[tree.leaves[np.argmax(released[tree.leaves])]]
 pmf = found.pmf(block)
 figure, ax = plt.subplots()
@@ -120,9 +117,9 @@ ax.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# ## What a reader learns in every block
+# ## What an adversary learns in every block
 #
-# One reader for each block: they do not know the others in it, believe of them what the prior says, given everything
+# One adversary for each block: they do not know the others in it, believe of them what the prior says, given everything
 # else that was published, and give one more person a probability of 10 %. Beside the answer stands what the noise
 # guarantees: a person more or less in a block moves one count at each level, so the guarantee is zero-concentrated DP
 # with the sum of rho along the path.
@@ -145,8 +142,13 @@ print(f"{np.mean(~noisy):.1%} of blocks have no housing: no noise protects what 
 spine_figures.risk(table, (low, high), threshold=1.5, failure=0.05)
 
 # %% [markdown]
-# A reader who knows everybody else in the block, as an agency may that has its own counts, learns more where blocks are
-# large. The bound covers that reader too, as long as they are right.
+# An adversary who knows everybody else in the block, as an agency may that has its own counts, learns more where blocks
+# are large. The bound covers that adversary too, as long as they are right.
+#
+# Had the person been there, every count above would have been one higher, and so would the same noise have been
+# published. For ten blocks, one at a time, with the same noise: the log Bayes factor moves up by about 2 rho of the
+# block itself where the levels above say little, since the other counts are unknown; and by up to 2 rho of the whole
+# path where the rest of the block group is all but known, as it is where its other blocks are plainly empty.
 
 # %%
 knowing = found.membership(prior=0.1, known=others)
@@ -155,13 +157,6 @@ print(f"largest ratio: {ratio.max():.2f} for who does not know the others, {stro
 print(f"beyond the bound of {high:.2f}: {100 * np.mean(strong[noisy] > high):.2f} %")
 assert np.mean((strong[noisy] > high) | (strong[noisy] < low)) <= 0.05
 
-# %% [markdown]
-# Had the person been there, every count above would have been one higher, and so would the same noise have been
-# published. For ten blocks, one at a time, with the same noise: the log Bayes factor moves up by about 2 rho of the
-# block itself where the levels above say little, since the other counts are unknown; and by up to 2 rho of the whole
-# path where the rest of the block group is all but known, as it is where its other blocks are plainly empty.
-
-# %%
 moved = []
 for leaf in tree.leaves[noisy][:: int(noisy.sum()) // 10][:10]:
     path, v = np.zeros(len(tree)), int(leaf)
@@ -192,13 +187,11 @@ bar = figure.colorbar(shown, ax=ax, ticks=[-1, 0, 1])
 bar.ax.set_yticklabels(["halved", "unmoved", "doubled"])
 plt.show()
 
-# %%
-spine_figures.worst(table, 10, (low, high))
-
 # %% [markdown]
-# A reader who takes every block to be empty is another matter. Where people live they are wrong about everybody else,
-# and are carried far beyond the bounds. The guarantee is not broken: the release contradicts what they claim to know,
-# and the posterior probability of counts as low as that says so. Such blocks are listed apart, never among the worst.
+# An adversary who takes every block to be empty is another matter. Where people live they are wrong about everybody
+# else, and are carried far beyond the bounds. The guarantee is not broken: the release contradicts what they claim to
+# know, and the posterior probability of counts as low as that says so. Such blocks are listed apart, never among the
+# worst.
 
 # %%
 naive = found.membership(prior=0.1, known=0)
@@ -232,7 +225,6 @@ checked[["coverage", "claimed"]].to_array("of").plot.line(
 )
 plt.show()
 
-# %%
 blocks = checked.sel(level="Block")["rmse"]
 assert blocks.sel(estimate="rate per block group") < 0.75 * blocks.sel(estimate="least squares")
 groups = checked.sel(level="Block_Group")
@@ -267,6 +259,14 @@ assert beside.records == 2
 #
 # Time per node should not depend on the size of the tree. Three counties, the same cell, everything computed (the
 # posterior of every unit, the answer in every block), compilation apart.
+#
+# ### The nation: an extrapolation
+#
+# There are 8.1 million blocks, and about 4 % more units above them; the detailed query has 2,016 cells. What follows
+# multiplies the slope above by those numbers. It was **not** run. It takes the cells of a nation to cost what this cell
+# of a made-up county costs (emptier cells are cheaper, crowded ones dearer), cores to be as fast as this one and never
+# to wait for one another, and leaves out reading and writing. Counties are independent but for one message up and one
+# down, and cells entirely, so there is enough to share out.
 
 # %% tags=["measured"]
 rows = []
@@ -285,7 +285,6 @@ cost = pd.DataFrame(rows, columns=["blocks", "nodes", "seconds"])
 cost["microseconds per node"] = 1e6 * cost.seconds / cost.nodes
 cost.round(3)
 
-# %% tags=["measured"]
 slope, start = np.polyfit(cost.nodes, cost.seconds, 1)
 figure, ax = plt.subplots()
 ax.plot(cost.nodes, cost.seconds, "o", color=BLUE, label="measured")
@@ -294,16 +293,6 @@ ax.set(xlabel="nodes", ylabel="seconds", title="Cost grows with the number of no
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
-# ### The nation: an extrapolation
-#
-# There are 8.1 million blocks, and about 4 % more units above them; the detailed query has 2,016 cells. What follows
-# multiplies the slope above by those numbers. It was **not** run. It takes the cells of a nation to cost what this cell
-# of a made-up county costs (emptier cells are cheaper, crowded ones dearer), cores to be as fast as this one and never
-# to wait for one another, and leaves out reading and writing. Counties are independent but for one message up and one
-# down, and cells entirely, so there is enough to share out.
-
-# %% tags=["measured"]
 nodes = 8.1e6 * 1.04
 one_cell = slope * nodes
 plan = pd.DataFrame({"cores": [1, 8, 64, 512, 2048]})
@@ -332,8 +321,9 @@ folder.cleanup()
 # %% [markdown]
 # ## In short
 #
-# - `adv.spine.posterior(tree, released, rho)` is the law of every count at once; `.membership(prior)` what one reader
-#   in each block learns, who does not know the others unless `known` is given; `.dropped` what was left out, proven.
+# - `adv.spine.posterior(tree, released, rho)` is the law of every count at once; `.membership(prior)` what one
+#   adversary in each block learns, who does not know the others unless `known` is given; `.dropped` what was left out,
+#   proven.
 # - Leave the sums to the measurements: a rate per block group, not a flat prior.
-# - The bound is for readers whose belief about everybody else is right. Look at `known` before you look at a map.
+# - The bound is for adversaries whose belief about everybody else is right. Look at `known` before you look at a map.
 # - `adversary spine` does this county by county, on many cores, and goes on where it was interrupted.

@@ -9,8 +9,6 @@ import pytest
 from tests.notebooks import LONG, NOTEBOOKS, run
 
 NAMES = sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.py"))
-LONGER = ("07_write_your_own_adversary.py", "11_every_block.py")
-"""Not yet cut to the length of the others."""
 
 
 @pytest.mark.slow
@@ -39,7 +37,7 @@ def test_the_executed_copy_is_of_this_text(name: str) -> None:
     exec(ast.unparse(ast.Module(imports, [])), {})
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONGER])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_read_in_one_sitting(name: str) -> None:
     cells = jupytext.read(NOTEBOOKS / name).cells
     prose = [line for cell in cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
