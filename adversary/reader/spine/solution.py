@@ -22,7 +22,7 @@ CHUNK_TAU = 1e-34
 """The same where a message is made before the tilt in which it will be read is known."""
 TRIES = 3
 ROUGH = 1e-12
-"""Mass that a subtree's message may lack before finer trims, and then other limits, are tried."""
+"""Mass that a subtree's message may lack before other limits, and then finer trims, are tried."""
 TRUSTED = 1e-6
 """Largest proven error of anything that is given as a number."""
 ENDLESS = 1e300
@@ -240,12 +240,11 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         top = found.windows[0]
         if wide < 0 and top["dropped"] <= ROUGH:
             break
-        if attempt == 0 and wide < 0:
-            layer = _finer_trims(tree, made, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
-        elif layer.units["near"].any() or (near := within_reach(tree, like, made, bounds)) is None:
-            break
-        else:
+        near = within_reach(tree, like, made, bounds) if attempt == 0 else None
+        if near is not None:
             layer = near
+        elif wide < 0:
+            layer = _finer_trims(tree, layer, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
     _check_wide(tree, wide)
     within = (float(bounds.low[0]), float(bounds.high[0]))
     values = found.data[top["place"] : top["place"] + top["size"]].copy()
