@@ -89,7 +89,7 @@ def loss_bound_from_profile(guarantee: Profile, failure: float) -> float:
     failure = float(check_probability("failure", failure))
     if failure >= 1.0:
         return 0.0
-    if failure == 0.0:
+    if failure / 2.0 == 0.0:  # so is half of the least double
         return float("inf")
 
     def needed(e: float) -> float:

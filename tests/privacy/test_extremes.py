@@ -196,3 +196,8 @@ def test_answers_have_the_shape_and_the_labels_of_the_question(g: adv.Guarantee,
     assert labelled.row.values.tolist() == ["a", "b"]
     np.testing.assert_array_equal(labelled.values, answer)
     np.testing.assert_array_equal(ask(g, named[:0]).shape, (0, 3))
+
+
+def test_the_least_failure_that_a_double_holds_is_none() -> None:
+    assert adv.Laplace(2.0).privacy_loss().loss_bound(5e-324) == 0.5
+    assert adv.Gaussian(2.0).privacy_loss().loss_bound(5e-324) == np.inf
