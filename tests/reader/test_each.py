@@ -223,3 +223,25 @@ def test_each_of_a_count_clamped_from_above_reads_the_sum() -> None:
     terms = [np.exp(link + top.log_likelihood(np.full(j.size, 6.0), j + k)).sum() for k in (1, 2)]
     own = adv.Geometric(0.9).log_ratio(1, 2, 1)
     assert got == pytest.approx(np.log(0.4 / 0.6) + own + np.log(terms[1] / terms[0]), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "law", [scipy.stats.poisson(5000), scipy.stats.binom(9000, 0.5), scipy.stats.nbinom(2, 0.001)], ids=str
+)
+def test_a_law_of_many_people_is_followed_where_its_mass_is(law: Any) -> None:
+    """Of one sibling it is the law of all others."""
+    plan = adv.Plan([adv.Level("block", adv.Geometric(0.5), siblings=1), adv.Level("tract", adv.Geometric(0.5))])
+    mean = int(law.mean())
+    release = plan.observe({"block": 2, "tract": mean + 3}, sibling_sum={"block": mean})
+    each, others = (
+        adv.Adversary(0.3, 0, {"tract": one}).posterior(plan, release)["posterior"]
+        for one in (adv.Each(law), adv.Others(law))
+    )
+    assert float(each) == pytest.approx(float(others), rel=1e-12)
+
+
+def test_laws_too_long_to_add_up_are_refused() -> None:
+    plan = adv.Plan([adv.Level("block", adv.Geometric(0.5), siblings=50), adv.Level("tract", adv.Geometric(0.5))])
+    release = plan.observe({"block": 2, "tract": 500}, sibling_sum={"block": 498})
+    with pytest.raises(ValueError, match=r"each of 50 units follows a law over .* too many to add up"):
+        adv.Adversary(0.3, 0, {"tract": adv.Each(scipy.stats.poisson(1e5))}).posterior(plan, release)

@@ -15,8 +15,10 @@ from adversary.reader.beliefs.belief import Independent, Others
 from adversary.reader.beliefs.elicited import describe_law
 
 FAINT_NATS = 700.0
-"""A law without an end is followed until a count is less probable than exp(-700), or for this many counts:"""
+"""A law without an end is followed until a count is less probable than exp(-700), or this far beyond its bulk:"""
 LONGEST = 4096
+_MOST_PRODUCTS = 4e9
+"""Of a convolution of longer laws; seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,11 +114,16 @@ class Each(Independent):
     @cached_property
     def _total(self) -> tuple[int, Floats]:
         """First total and log probabilities of the total, by positive convolutions."""
-        low, high = self.one.outside()
-        end = min(low + LONGEST, high if high is not None else max(low + LONGEST, self.one.bulk()[1]))
-        log_p = self.one.log_pmf(np.arange(low, end + 1, dtype=np.float64))
+        (low, high), (first, last) = self.one.outside(), self.one.bulk()
+        start, end = max(low, first - LONGEST), last + LONGEST if high is None else min(high, last + LONGEST)
+        log_p = self.one.log_pmf(np.arange(start, end + 1, dtype=np.float64))
         if high is None:
             log_p = log_p[: int(np.flatnonzero(log_p > -FAINT_NATS)[-1]) + 1]
+        if log_p.size > LONGEST + 1 and (self.count * log_p.size) ** 2 > _MOST_PRODUCTS:
+            raise ValueError(
+                f"each of {self.count} units follows a law over {log_p.size} counts, too many to add up: believe in "
+                "their total instead, as Others(law) does"
+            )
         total = powered(np.exp(log_p.astype(np.longdouble)), self.count, np.ones(1, np.longdouble), np.convolve)
         with np.errstate(divide="ignore"):
-            return self.count * low, np.log(total).astype(np.float64)
+            return self.count * start, np.log(total).astype(np.float64)
