@@ -226,7 +226,9 @@ def test_each_of_a_count_clamped_from_above_reads_the_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [scipy.stats.poisson(5000), scipy.stats.binom(9000, 0.5), scipy.stats.nbinom(2, 0.001)], ids=str
+    "law",
+    [scipy.stats.poisson(5000), scipy.stats.binom(9000, 0.5), scipy.stats.nbinom(2, 0.001)],
+    ids=["poisson", "binomial", "negative binomial"],
 )
 def test_a_law_of_many_people_is_followed_where_its_mass_is(law: Any) -> None:
     """Of one sibling it is the law of all others."""
