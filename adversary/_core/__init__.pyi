@@ -3,7 +3,7 @@ from .blocks import map_blocks as map_blocks
 from .blocks import seed_sequence as seed_sequence
 from .blocks import work_name as work_name
 from .compiling import call as call
-from .compiling import compiler as compiler
+from .compiling import compilers as compilers
 from .compiling import digest_of as digest_of
 from .diagnosis import diagnose as diagnose
 from .diagnosis import trajectories_passed as trajectories_passed

@@ -26,14 +26,23 @@ def digest_of(folder: Path) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))).hexdigest()
 
 
-def compiler(digest: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: machine code without the interpreter's lock, kept by `digest`; x / 0 is infinite, as in numpy."""
+def compilers(source: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Decorators (of functions called from Python, of inner ones) of one file in a folder of compiled functions.
+
+    Machine code runs without the interpreter's lock, and x / 0 is infinite, as in numpy. Inner functions are reached
+    from compiled ones alone: nothing is kept for them, and no way to them from Python is compiled, which takes long.
+
+    Parameters
+    ----------
+    source : the file's `__file__`
+    """
+    digest = digest_of(Path(source).parent)
 
     def compiled(function: Callable[..., Any]) -> Any:
         function.__qualname__ += f"_{digest[:12]}"
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        return njit(cache=True, nogil=True, error_model="numpy")(function)
 
-    return compiled
+    return compiled, njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def call(function: Any, *arguments: Any) -> Any:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from adversary._core import compiler, digest_of
+from adversary._core import compilers, digest_of
 
 SOURCE = digest_of(Path(__file__).parent)
 """Digest of the modules with compiled functions, which call one another."""
 
-compiled = compiler(SOURCE)
+compiled, _ = compilers(__file__)

@@ -11,16 +11,13 @@ Imported inside functions only, because it brings numba.
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import compiler, digest_of
+from adversary._core import compilers
 
-_DIGEST = digest_of(Path(__file__).parent)
-compiled = compiler(_DIGEST)
-inner = compiler(_DIGEST, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+compiled, inner = compilers(__file__)
 
 SHORTEST, LONGEST, SPREAD = 4, 64, 6.0
 """States of a stretch, at least and at most; standard deviations of the likelihood that it is to hold."""

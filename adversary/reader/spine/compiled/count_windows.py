@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary.reader.spine.compiled.decorator import inner
+from adversary._core import compilers
+
+_, inner = compilers(__file__)
+
 
 WINDOW = np.dtype([("place", np.int64), ("size", np.int64), ("low", np.int64), ("dropped", np.float64)])
 """A message: where its numbers stand, how many they are, the lowest count, and the bound on the mass left out."""

@@ -21,7 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adversary.reader.spine.compiled.decorator import inner
+from adversary._core import compilers
+
+_, inner = compilers(__file__)
+
 
 UNBOUNDED = 1 << 61
 """A count that no unit reaches: the largest one where nothing exact limits it."""

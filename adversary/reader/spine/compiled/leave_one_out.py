@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from adversary._core import compilers
 from adversary.reader.spine.compiled.count_windows import (
     NO_LIMIT,
     WINDOW,
@@ -31,7 +32,6 @@ from adversary.reader.spine.compiled.count_windows import (
     largest_of,
     numbers_of,
 )
-from adversary.reader.spine.compiled.decorator import compiled, inner
 from adversary.reader.spine.compiled.layout import (
     UNBOUNDED,
     likelihood_slope,
@@ -43,6 +43,8 @@ from adversary.reader.spine.compiled.layout import (
     trim_at,
 )
 from adversary.reader.spine.compiled.messages import room_for
+
+compiled, inner = compilers(__file__)
 
 WIDER = 2
 """Units are followed on windows wider than their own by so many times its width on either side."""

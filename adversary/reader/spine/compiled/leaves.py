@@ -17,8 +17,10 @@ import math
 
 import numpy as np
 
-from adversary.reader.spine.compiled.decorator import inner
+from adversary._core import compilers
 from adversary.reader.spine.compiled.layout import UNBOUNDED, log_likelihood
+
+_, inner = compilers(__file__)
 
 FRESH = 16
 """Steps after which the exponential is worked out anew, so that its rounding does not add up."""

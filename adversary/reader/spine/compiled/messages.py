@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from adversary._core import compilers
 from adversary.reader.spine.compiled.count_windows import (
     Messages,
     combine,
@@ -28,7 +29,6 @@ from adversary.reader.spine.compiled.count_windows import (
     largest_of,
     numbers_of,
 )
-from adversary.reader.spine.compiled.decorator import compiled, inner
 from adversary.reader.spine.compiled.layout import (
     log_factor,
     log_peak,
@@ -40,6 +40,8 @@ from adversary.reader.spine.compiled.layout import (
 )
 from adversary.reader.spine.compiled.leaves import first_guess, log_at_mode, mode_of, walk
 from adversary.reader.spine.compiled.tilts import FARTHEST, domains
+
+compiled, inner = compilers(__file__)
 
 MOST_PRODUCTS, MOST_NUMBERS = 1e12, 1 << 29
 """What the children of one unit may take to combine, about ten minutes; and numbers to be held at once, 4 GiB."""
@@ -72,8 +74,9 @@ def write_leaf(L, v, t, tau, messages, used, ring):
 @inner
 def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
     """Append the message of a unit whose children are combined: times its factor, ends cut; log of its sum."""
-    begin = max(0, min(L.units[v].low - low, combined.size))
-    stop = max(begin, min(L.units[v].high - low + 1, combined.size))
+    unit = L.units[v]
+    begin = max(0, min(unit.low - low, combined.size))
+    stop = max(begin, min(unit.high - low + 1, combined.size))
     n = stop - begin
     data = grown(messages.data, used, used + max(n, 1))
     messages = Messages(messages.windows, data)
@@ -96,7 +99,7 @@ def write_unit(L, v, drop, combined, low, dropped, cut, messages, used):
     if not total > 0.0 or not math.isfinite(total):
         data[used] = 1.0
         window.place, window.size, window.dropped = used, 1, np.inf
-        window.low = min(max(low, L.units[v].low), L.units[v].high)
+        window.low = min(max(low, unit.low), unit.high)
         return messages, used + 1, -np.inf
     first, last, lost = ends(data[used : used + n], cut * total)
     kept = 0.0
@@ -211,15 +214,15 @@ def upward(L, theta, tau, bare):
     logs, least = np.zeros(n), domains(L)
     used = np.int64(0)
     for v in range(n - 1, -1, -1):
-        first, children, own = L.units[v].first, L.units[v].children, v > 0 or not bare
-        for _ in range(TURNS if children >= MANY and own else 0):
+        first, children, without = L.units[v].first, L.units[v].children, v == 0 and bare
+        for _ in range(TURNS if children >= MANY and not without else 0):
             new = better_tilt(L, theta, least, v, messages)
             if new == theta[v]:
                 break
             theta[v] = new
-            for b in range(first + children - 1, first - 1, -1):
-                messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring, False)
-        messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring, not own)
+            for b in range(first + children - 1, first - 1, -1):  # none is v: a plain False would compile `write` twice
+                messages, used, logs[b], room, ring = write(L, theta, tau, b, messages, used, room, ring, b == v)
+        messages, used, logs[v], room, ring = write(L, theta, tau, v, messages, used, room, ring, without)
         if v == 0:
             break
         above, size = L.units[v].parent, float(messages.windows[v].size)
@@ -284,13 +287,14 @@ def downward(L, theta, tau, messages, outer, lift):
     told, logs = np.empty(4096), np.empty(4096)
     expected, lifted = np.ones(L.units.size), np.zeros(L.units.size, np.bool_)
     for v in range(L.units.size):
-        n, sharing = L.units[v].children, L.units[v].sharing
+        unit = L.units[v]
+        n, sharing = unit.children, unit.sharing
         if v > 0:
-            expected[v], lifted[v] = expected[L.units[v].parent], lifted[L.units[v].parent]
+            expected[v], lifted[v] = expected[unit.parent], lifted[unit.parent]
         if n == 0 or (lift and not lifted[v] and sharing == 0):
             continue
         drop = tilt_above(L, theta, v) - theta[v]
-        room = combine(L.units[v].first, n, messages, trim_at(L, tau, v), room)
+        room = combine(unit.first, n, messages, trim_at(L, tau, v), room)
         if told.size < room.data.size:
             told = np.empty(room.data.size)
         if logs.size < messages.windows[v].size:
@@ -322,7 +326,7 @@ def downward(L, theta, tau, messages, outer, lift):
             tell(room, told, u, left, right)
             tell(room, told, u, right, left)
         for k in range(n):
-            child, entry = messages.windows[L.units[v].first + k], room.windows[k]
+            child, entry = messages.windows[unit.first + k], room.windows[k]
             for i in range(child.size):
                 outer[child.place + i] = told[entry.place + i]
     return expected

@@ -13,9 +13,11 @@ import math
 
 import numpy as np
 
-from adversary.reader.spine.compiled.decorator import compiled, inner
+from adversary._core import compilers
 from adversary.reader.spine.compiled.layout import log_factor, log_summit, measured, slope_of, tilt_above, top_rate
 from adversary.reader.spine.compiled.leaves import first_guess, mode_of, walk
+
+compiled, inner = compilers(__file__)
 
 STEP, FARTHEST = 8.0, 1e6
 """Longest step of a tilt in the first half of the sweeps, and the largest tilt, beyond which rounding would show."""
@@ -36,13 +38,14 @@ INSIDE = 1e-9
 @inner
 def given_moments(L, v, t):
     """Mean and variance of a leaf with a message of its own, in tilt t."""
-    first, size, low = L.units[v].given_first, L.units[v].given_size, L.units[v].given_low
-    drop = t - L.units[v].given_tilt
+    unit = L.units[v]
+    first, size, low = unit.given_first, unit.given_size, unit.given_low
+    drop = t - unit.given_tilt
     logs = np.full(size, -np.inf)
     top = -np.inf
     for k in range(size):
         x = low + k
-        if L.given[first + k] > 0.0 and L.units[v].low <= x <= L.units[v].high:
+        if L.given[first + k] > 0.0 and unit.low <= x <= unit.high:
             logs[k] = math.log(L.given[first + k]) + log_factor(L, v, x) - drop * x
             top = max(top, logs[k])
     total, mean, square = 0.0, 0.0, 0.0
@@ -82,18 +85,17 @@ def domains(L):
     n = L.units.size
     least = np.full(n, -np.inf)
     for v in range(n - 1, 0, -1):
-        u = L.units[v].parent
-        if L.units[v].given_dropped > 0.0:
-            if L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
-                least[u] = max(least[u], L.units[v].given_tilt - L.units[v].alpha)
-        elif L.units[v].children == 0:
-            if L.units[v].given_size == 0 and L.units[v].rho == 0.0 and L.units[v].high >= 1 << 60:
-                least[u] = max(
-                    least[u], math.log(L.units[v].slope) - L.units[v].alpha if L.units[v].slope > 0.0 else -np.inf
-                )
-        elif L.units[v].rho == 0.0 and L.units[v].table_size == 0 and L.units[v].high >= 1 << 60:
-            rate = top_rate(L) if L.units[v].sharing > 0 else 0.0
-            least[u] = max(least[u], least[v] + rate - L.units[v].alpha)
+        unit = L.units[v]
+        u = unit.parent
+        if unit.given_dropped > 0.0:
+            if unit.rho == 0.0 and unit.table_size == 0 and unit.high >= 1 << 60:
+                least[u] = max(least[u], unit.given_tilt - unit.alpha)
+        elif unit.children == 0:
+            if unit.given_size == 0 and unit.rho == 0.0 and unit.high >= 1 << 60:
+                least[u] = max(least[u], math.log(unit.slope) - unit.alpha if unit.slope > 0.0 else -np.inf)
+        elif unit.rho == 0.0 and unit.table_size == 0 and unit.high >= 1 << 60:
+            rate = top_rate(L) if unit.sharing > 0 else 0.0
+            least[u] = max(least[u], least[v] + rate - unit.alpha)
     return least
 
 
@@ -167,10 +169,10 @@ def saddle(L, blend):
         for v in range(n):
             sums[v] = falls[v] = 0.0
         for v in range(n - 1, -1, -1):
-            t = tilt_above(L, theta, v)
-            if L.units[v].low == L.units[v].high:
-                line[v], fall[v] = float(L.units[v].low), 0.0
-            elif L.units[v].children == 0:
+            t, unit = tilt_above(L, theta, v), L.units[v]
+            if unit.low == unit.high:
+                line[v], fall[v] = float(unit.low), 0.0
+            elif unit.children == 0:
                 if not abs(t - at[v]) < SAME:
                     mean, variance, modes[v] = leaf_moments(L, v, t, modes[v])
                     line[v], fall[v], at[v] = mean + variance * t, variance, t
@@ -180,15 +182,16 @@ def saddle(L, blend):
                 line[v] = (sums[v] + c * (curvature * x - slope)) / (1.0 + curvature * c)
                 fall[v] = c / (1.0 + curvature * c)
             if v > 0:
-                sums[L.units[v].parent] += line[v]
-                falls[L.units[v].parent] += fall[v]
+                sums[unit.parent] += line[v]
+                falls[unit.parent] += fall[v]
         largest = 0.0
         for v in range(n):
-            if L.units[v].children == 0:
+            unit = L.units[v]
+            if unit.children == 0:
                 continue
             t = tilt_above(L, theta, v)
-            if L.units[v].low == L.units[v].high:
-                x = float(L.units[v].low)
+            if unit.low == unit.high:
+                x = float(unit.low)
                 off = sums[v] - falls[v] * theta[v] - x
                 if falls[v] > STIFF:
                     wanted = theta[v] + off / falls[v]
@@ -211,7 +214,7 @@ def saddle(L, blend):
             theta[v] = new
             if new != wanted:
                 x = sums[v] - falls[v] * new
-            at[v] = min(max(x, float(L.units[v].low)), float(L.units[v].high))
+            at[v] = min(max(x, float(unit.low)), float(unit.high))
         if largest < CLOSE:
             break
     return settled(L, theta), sweeps
@@ -234,10 +237,11 @@ def last_slope(L, v):
 def settled(L, theta):
     """The tilts with no factor left that grows without end: where nothing is measured, the tilt above exactly."""
     for v in range(L.units.size):
-        if L.units[v].children > 0 and L.units[v].low < L.units[v].high and L.units[v].near == 0:
+        unit = L.units[v]
+        if unit.children > 0 and unit.low < unit.high and unit.near == 0:
             t = tilt_above(L, theta, v)
             most = t + last_slope(L, v) - INSIDE
-            if L.units[v].sharing > 0:
+            if unit.sharing > 0:
                 most -= top_rate(L)
-            theta[v] = min(theta[v], most) if measured(L, v) or L.units[v].sharing > 0 else t
+            theta[v] = min(theta[v], most) if measured(L, v) or unit.sharing > 0 else t
     return theta

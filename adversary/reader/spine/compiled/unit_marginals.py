@@ -11,9 +11,11 @@ import math
 
 import numpy as np
 
+from adversary._core import compilers
 from adversary.reader.spine.compiled.count_windows import numbers_of
-from adversary.reader.spine.compiled.decorator import compiled, inner
 from adversary.reader.spine.compiled.layout import log_rates
+
+compiled, inner = compilers(__file__)
 
 
 @compiled
