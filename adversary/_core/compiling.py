@@ -42,7 +42,8 @@ def compilers(source: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
         function.__qualname__ += f"_{digest[:12]}"
         return njit(cache=True, nogil=True, error_model="numpy")(function)
 
-    return compiled, njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    unreachable: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return compiled, njit(nogil=True, error_model="numpy", **unreachable)
 
 
 def call(function: Any, *arguments: Any) -> Any:
