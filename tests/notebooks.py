@@ -19,7 +19,7 @@ NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 LONG = (
     "04_precision_and_recall_of_an_adversary.py",
     "05_what_post_processing_leaves.py",
-    "06_what_if_the_reader_is_wrong.py",
+    "06_what_if_the_adversary_is_wrong.py",
     "07_write_your_own_adversary.py",
     "08_choosing_epsilon.py",
     "09_a_noisy_mean_and_variance.py",

@@ -51,7 +51,7 @@ def latents_of(model: Any, names: Collection[str], target: str) -> list[str]:
     latents = [rv for rv in model.free_RVs if rv.name not in names]
     if not latents:
         raise ValueError(
-            "the model has no latents besides its release: nothing is unknown to this reader. Make the target a "
+            "the model has no latents besides its release: nothing is unknown to this adversary. Make the target a "
             f"random variable, for instance pm.Bernoulli({target!r}, 0.5)"
         )
     known = [*(rv.name for rv in latents), *(v.name for v in model.deterministics)]

@@ -240,7 +240,7 @@ def named_guarantees(guarantee: Any) -> dict[str, Guarantee]:
 
 
 def _title(guarantee: Guarantee) -> str:
-    return f"promised {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
+    return f"guaranteed {guarantee.definition}" if guarantee.definition == OWN else guarantee.definition
 
 
 def child_seed(seed: np.random.SeedSequence, plan: Plan, truth: Mapping[str, Any]) -> int:

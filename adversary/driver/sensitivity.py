@@ -102,7 +102,7 @@ def sweep(
         factors = law.quantiles(QUANTILES)
         table[place] = [risk_summary(one, invariant, factors=factors) for one in every]
     if not table:
-        raise ValueError(f"no truth is possible for any reader of the sweep: {next(iter(why.values()))}")
+        raise ValueError(f"no truth is possible for any adversary of the sweep: {next(iter(why.values()))}")
     return _dataset(plan, reader, ranges, priors, table, why)
 
 

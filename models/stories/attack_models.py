@@ -175,7 +175,7 @@ def _coords(plan: Plan) -> dict[str, Sequence[Any]]:
     linked = [level.name for level in plan.levels if level.siblings]
     if linked:
         raise ValueError(
-            f"the model of an attack is about one count, but level {linked[0]!r} has siblings: give the reader of "
+            f"the model of an attack is about one count, but level {linked[0]!r} has siblings: give the adversary of "
             "adversary.reader.path.attacks, with its beliefs, to hierarchical_counts"
         )
     coords: dict[str, Sequence[Any]] = {"level": plan.names}

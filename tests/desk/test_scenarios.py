@@ -70,8 +70,8 @@ BAD = {
     "siblings at the top": ("rho = 0.2", "rho = 0.2\nsiblings = 1", ["tract", "top", "siblings"]),
     "negative siblings": ("siblings = 3", "siblings = -3", ["siblings", "at least 0", "-3"]),
     "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ["upper level 'tract'", "belief"]),
-    "truth outside the belief": ('"uniform"', "{ upper = 2 }", ["tract", "4", "outside the reader's belief"]),
-    "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "outside the reader's belief"]),
+    "truth outside the belief": ('"uniform"', "{ upper = 2 }", ["tract", "4", "outside the adversary's belief"]),
+    "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "outside the adversary's belief"]),
     "tract smaller than its block": ("tract = 4", "tract = 0", ["tract", "cannot be smaller", "0 < 1"]),
     "belief without mass": ('"uniform"', "{ probabilities = [0.0, 0.0] }", ["beliefs.tract", "mass"]),
     "belief that does not add up": ('"uniform"', "{ probabilities = [0.5, 0.2] }", ["beliefs.tract", "sum to one"]),
@@ -191,7 +191,7 @@ def test_a_truth_can_be_replaced_and_is_checked_as_in_a_file(tmp_path: Path) -> 
     assert scenario.truth == {"block": 1, "tract": 4}
     with pytest.raises(ValueError, match="unknown key, got 'trakt'; did you mean 'tract'"):
         scenario.with_truth({"trakt": 9})
-    with pytest.raises(ValueError, match="outside the reader's belief"):
+    with pytest.raises(ValueError, match="outside the adversary's belief"):
         scenario.with_truth({"block": 2})
 
 

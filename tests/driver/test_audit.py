@@ -498,7 +498,7 @@ def test_a_promise_cannot_hide_behind_the_name_of_the_plans_own_loss() -> None:
         adv.audit(plan, reader, {"block": 1}, guarantee={"privacy loss": adv.ZeroConcentratedDP(0.01)})
     promised = adv.DiscreteGaussian.from_rho(0.001).privacy_loss()
     bound = adv.audit(plan, reader, {"block": 1}, guarantee=promised)["bound"]
-    assert bound["definition"].values.tolist() == ["promised privacy loss", "privacy loss"]
+    assert bound["definition"].values.tolist() == ["guaranteed privacy loss", "privacy loss"]
     assert bound["status"].values.tolist() == ["violated", "holds"]
 
 

@@ -147,7 +147,7 @@ def test_a_truth_that_a_belief_rules_out_is_marked_and_missing() -> None:
         missing = np.isnan(found[measure]).any("prior").transpose(*found["possible"].dims)
         np.testing.assert_array_equal(missing, ~found["possible"])
     assert "too small" in found.attrs["impossible"]
-    assert "outside the reader's belief" in found.attrs["impossible"]
+    assert "outside the adversary's belief" in found.attrs["impossible"]
 
 
 def test_an_exact_total_leaves_a_sure_reader_one_truth() -> None:
@@ -159,7 +159,7 @@ def test_an_exact_total_leaves_a_sure_reader_one_truth() -> None:
 
 
 def test_nothing_possible_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"no truth is possible.*beliefs 'none'.*outside the reader's belief"):
+    with pytest.raises(ValueError, match=r"no truth is possible.*beliefs 'none'.*outside the adversary's belief"):
         sweep(
             two_levels(), reader(), {"block": 1, "block group": 9},
             beliefs={"none": {"block group": adv.Others([1.0])}},

@@ -83,7 +83,11 @@ def test_groups_without_epsilon_keep_their_definition() -> None:
     ("make", "kind", "message"),
     [
         (lambda: GroupPrivacy(adv.GaussianDP(1.0), 2), TypeError, "base must be PureDP or ApproximateDP"),  # type: ignore[arg-type]
-        (lambda: GroupPrivacy(adv.ApproximateDP(5.0, 0.01), 3), ValueError, "leave something promised, got 3 records"),
+        (
+            lambda: GroupPrivacy(adv.ApproximateDP(5.0, 0.01), 3),
+            ValueError,
+            "leave something guaranteed, got 3 records",
+        ),
         (lambda: adv.PureDP(1.0).group(2).group(0), ValueError, "size must be at least 1, got 0"),
     ],
 )

@@ -337,7 +337,7 @@ def test_only_truths_the_reader_holds_possible_count() -> None:
     """With the target in, the tract would hold 4, and the reader is sure it holds at most 3."""
     plan, reader, truth = blocks(1), adv.Adversary(beliefs={"tract": adv.Uniform(3)}), {"block": 0, "tract": 3}
     settled = settle_truth(plan, reader, truth)
-    with pytest.raises(ValueError, match="outside the reader's belief"):
+    with pytest.raises(ValueError, match="outside the adversary's belief"):
         opposite(plan, reader, settled)
     size, weight = every_factor(plan, reader, settled)
     found = risk.empirical_epsilon(plan, reader, truth, 0.05)

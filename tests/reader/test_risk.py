@@ -86,7 +86,7 @@ def test_two_levels_visit_every_release(noise: tuple[str, str], belief: str, tru
     reader = adv.Adversary(0.3, beliefs={"tract": BELIEFS[belief].belief})
     held = BELIEFS[belief].oracle
     if held(truth[1], truth[0]) == -math.inf and not belief.startswith("sure"):
-        with pytest.raises(ValueError, match="outside the reader's belief"):
+        with pytest.raises(ValueError, match="outside the adversary's belief"):
             settle_truth(plan, reader, {"block": truth[0], "tract": truth[1]})
         return
     reach = [REACH[name] for name in noise]
@@ -339,7 +339,7 @@ def test_a_mistaken_point_may_be_contradicted_by_the_truth() -> None:
 @pytest.mark.parametrize(
     ("name", "truth", "message"),
     [
-        ("one block", {"block": 2}, "'block' is 2, outside the reader's belief"),
+        ("one block", {"block": 2}, "'block' is 2, outside the adversary's belief"),
         ("one block", {"block": 1, "in": 0}, '"in" = 0 contradicts a count of 1'),
         ("one block", {"block": 1, "in": 2}, '"in" must be 0 or 1, got 2'),
         ("one block", {"block": 1, "in": "yes"}, "\"in\" must be 0 or 1, got 'yes'"),
@@ -347,10 +347,10 @@ def test_a_mistaken_point_may_be_contradicted_by_the_truth() -> None:
         ("one block", {}, "no count for level 'block'"),
         ("one block", {"block": 1.5}, r"whole number.*1\.5"),
         ("one block, others unknown", {"block": 2}, "do not settle whether the target is in"),
-        ("one block, others unknown", {"block": 5, "in": 1}, "'block' is 5, outside the reader's belief"),
-        ("two levels, flat to 8", {"block": 1, "tract": 9}, "'tract' is 9, outside the reader's belief"),
+        ("one block, others unknown", {"block": 5, "in": 1}, "'block' is 5, outside the adversary's belief"),
+        ("two levels, flat to 8", {"block": 1, "tract": 9}, "'tract' is 9, outside the adversary's belief"),
         ("two levels, flat", {"block": 1, "tract": 0}, "'tract' holds level 'block'"),
-        ("one block, two cells", {"block": [1, 3]}, "outside the reader's belief"),
+        ("one block, two cells", {"block": [1, 3]}, "outside the adversary's belief"),
     ],
 )
 def test_impossible_truths_are_refused(name: str, truth: dict[str, Any], message: str) -> None:

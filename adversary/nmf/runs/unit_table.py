@@ -29,9 +29,9 @@ COLUMNS = {
     "hdi_upper": "highest count of it",
     "hdi_mass": "its probability",
     "p_zero": "posterior probability that nobody is there",
-    "known": "how many others the reader of a leaf knows to be there; null where they are not known",
+    "known": "how many others the adversary of a leaf knows to be there; null where they are not known",
     "tail": "posterior probability of counts as far off as that",
-    "log_odds": "of one more person, for the reader of this leaf; null where no leaf",
+    "log_odds": "of one more person, for the adversary of this leaf; null where no leaf",
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
     "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
@@ -40,7 +40,7 @@ COLUMNS = {
     "path_exact": "whether an exact count is among them",
     "one_query_mean": "posterior mean under one query alone; null where all of this is",
     "one_query_sd": "its standard deviation",
-    "one_query_posterior": "what the reader of this leaf concludes from one query alone",
+    "one_query_posterior": "what the adversary of this leaf concludes from one query alone",
     "one_query_ratio": "the same over the prior",
 }
 """Of every row, with what it means."""

@@ -223,7 +223,7 @@ def budget_table(
             found, name, failure=failure, delta=delta, releases=releases, composition=how,
             delta_each=delta_each if name == "approximate DP" else 0.0,
         )
-        for name, how in blocks.track(forms, "promises", enabled=progress)
+        for name, how in blocks.track(forms, "release budgets", enabled=progress)
     ]  # fmt: skip
     names = ("parameter", "unit", "status", "definition", "composition")
     table = xr.Dataset({name: ("form", np.array([getattr(row, name) for row in rows])) for name in names})
@@ -263,7 +263,7 @@ def release_curve(
         allocate(
             found, definition, failure=failure, delta=delta, releases=n, composition=how, delta_each=delta_each
         )
-        for how, n in blocks.track(list(product(ways, releases)), "promises", enabled=progress)
+        for how, n in blocks.track(list(product(ways, releases)), "release budgets", enabled=progress)
     ]  # fmt: skip
     shape, dims = (len(ways), len(releases)), ("composition", "releases")
     curve = xr.Dataset(

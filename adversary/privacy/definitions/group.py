@@ -47,7 +47,7 @@ class GroupPrivacy(Attained):
             raise TypeError(f"base must be PureDP or ApproximateDP with a positive epsilon, got {self.base!r}")
         object.__setattr__(self, "size", int(check_whole("size", self.size, minimum=2)))
         if not self.worst_pair.losses.size:
-            raise ValueError(f"size must leave something promised, got {self.size} records for {self.base!r}")
+            raise ValueError(f"size must leave something guaranteed, got {self.size} records for {self.base!r}")
 
     @property
     def definition(self) -> str:

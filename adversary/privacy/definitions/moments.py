@@ -127,8 +127,8 @@ class RenyiDP(MomentBound):
     definition = "Renyi DP"
     meaning = "The Renyi divergence of order alpha between P and Q, either way, is at most gamma."
     conversion = (
-        "RenyiDP promises ApproximateDP(g.epsilon(delta), delta) at every delta; "
-        "a worst pair promises RenyiDP(alpha, g.worst_pair.renyi(alpha))"
+        "RenyiDP implies ApproximateDP(g.epsilon(delta), delta) at every delta; "
+        "a worst pair implies RenyiDP(alpha, g.worst_pair.renyi(alpha))"
     )
 
     alpha: float
@@ -254,7 +254,7 @@ class ZeroConcentratedDP(MomentBound):
     name = "zero-concentrated differential privacy (zCDP)"
     meaning = "The Renyi divergence of every order alpha > 1 between P and Q, either way, is at most rho alpha."
     conversion = (
-        "ZeroConcentratedDP(rho) promises RenyiDP(alpha, rho * alpha) at every alpha > 1 "
+        "ZeroConcentratedDP(rho) implies RenyiDP(alpha, rho * alpha) at every alpha > 1 "
         "and ApproximateDP(g.epsilon(delta), delta) at every delta"
     )
 

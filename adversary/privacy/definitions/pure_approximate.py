@@ -190,7 +190,7 @@ class ProbabilisticDP(Guarantee):
     definition = kind = "probabilistic DP"
     name = "probabilistic differential privacy"
     meaning = "The privacy loss L = log(P / Q) has |L| <= epsilon with probability 1 - delta under either truth."
-    conversion = "ProbabilisticDP(epsilon, delta) promises ApproximateDP(epsilon, delta), its `implied`"
+    conversion = "ProbabilisticDP(epsilon, delta) implies ApproximateDP(epsilon, delta), its `implied`"
 
     epsilon0: float
     delta0: float

@@ -54,8 +54,8 @@ So in `ratio_tail` a loss below 1e-12 is a tie with 0. Laws of a loss know their
 """
 
 _EVENTS = {
-    "7.1": "P(|log ratio| > epsilon): any prior, release as the reader expects it",
-    "7.3": "P(log ratio >= epsilon): rest known, release as the reader expects it",
+    "7.1": "P(|log ratio| > epsilon): any prior, release as the adversary expects it",
+    "7.3": "P(log ratio >= epsilon): rest known, release as the adversary expects it",
     "7.4": "P(log ratio > epsilon): rest known, release given the record",
     "7.5": "P(log ratio >= epsilon): any prior, release given the record",
 }
@@ -144,7 +144,7 @@ def known_rest_tail(loss: PrivacyLoss, prior: ArrayLike, epsilon: ArrayLike) -> 
     check_loss("loss", loss)
     p, e = check_probability("prior", prior), check_non_negative("epsilon", epsilon)
     if (p == 1.0).any():
-        raise ValueError("prior must be below 1: a reader who is sure is not moved")
+        raise ValueError("prior must be below 1: an adversary who is sure is not moved")
     fall = np.expm1(-e) / (1.0 - p)  # k - 1: threshold and epsilon are equally tiny
     with np.errstate(divide="ignore"):
         threshold = np.minimum(-np.log1p(np.maximum(fall, -1.0)), 1e300)

@@ -54,7 +54,7 @@ class Adversary:
             raise ValueError(f"attack must be one of {ATTACKS}, got {self.attack!r}")
         prior = check_probability("prior", self.prior)
         if prior.ndim:
-            raise TypeError("prior must be one number: several readers are a mapping of adversaries")
+            raise TypeError("prior must be one number: several adversaries are a mapping of adversaries")
         object.__setattr__(self, "prior", float(prior))
         if not abs(float(expit(self.prior_log_odds)) - self.prior) < 1e-12:
             raise ValueError(f"log_odds must be those of the prior {self.prior}, got {self.log_odds}")
@@ -214,7 +214,7 @@ class Adversary:
         start = self.prior_log_odds
         if np.isinf(start) and (np.isinf(log_factor) & (np.sign(log_factor) != np.sign(start))).any():
             raise ValueError(
-                f"a release is impossible under prior {self.prior}: the reader is certain of what it rules out"
+                f"a release is impossible under prior {self.prior}: the adversary is certain of what it rules out"
             )
         return np.full_like(log_factor, start) if np.isinf(start) else start + log_factor
 

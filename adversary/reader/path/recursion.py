@@ -76,7 +76,7 @@ class Path:
         """The lowest count if (out, in), for a reader who knows everybody else there."""
         count = self.steps[0].belief.known_count
         if count is None:
-            raise TypeError("this reader does not know the others at the lowest level")
+            raise TypeError("this adversary does not know the others at the lowest level")
         return self.contributions + count
 
     def log_bayes_factor(self, released: Released) -> Floats:
@@ -287,7 +287,7 @@ def refuse_impossible(impossible: NDArray[np.bool_]) -> None:
     """ValueError for the first release that no hypothesis allows."""
     if impossible.any():
         raise ValueError(
-            f"release number {int(np.argmax(impossible))} is impossible under the reader's beliefs: "
+            f"release number {int(np.argmax(impossible))} is impossible under the adversary's beliefs: "
             "its probability is zero whether the target is in or out"
         )
 

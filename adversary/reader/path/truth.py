@@ -70,7 +70,9 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     1
     """
     if not isinstance(reader, Adversary):
-        raise TypeError(f"reader must be an Adversary, got {type(reader).__name__}: a pm.Model is for adversary.audit")
+        raise TypeError(
+            f"adversary must be an Adversary, got {type(reader).__name__}: a pm.Model is for adversary.audit"
+        )
     named = truth.get("in")
     if named is not None and named not in (0, 1):
         raise ValueError(f'truth: "in" must be 0 or 1, got {named!r}')
@@ -83,7 +85,7 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     if not held:
         supports = [lowest.support(k) for k in sorted(reader.contributions(0))]
         raise ValueError(
-            f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the reader's belief: "
+            f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the adversary's belief: "
             f"possible from {supports[0][0]} to {supports[1][1] if supports[1][1] is not None else 'any number'}"
         )
     if named is None and len(held) > 1:
@@ -102,13 +104,13 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
         for level, belief, count in zip(plan.levels, chain, counts[:, cell], strict=True):
             if belief.known_total is None and not np.isfinite(belief.log_prob(count, below)):
                 raise ValueError(
-                    f"truth of level {level.name!r} is {count}, outside the reader's belief {belief} "
+                    f"truth of level {level.name!r} is {count}, outside the adversary's belief {belief} "
                     f"(count inside: {below})"
                 )
             if level.is_exact and belief.known_total not in (None, count):
                 raise ValueError(
                     f"truth of level {level.name!r} is {count} and published exactly, "
-                    f"but the reader is sure of {belief.known_total}"
+                    f"but the adversary is sure of {belief.known_total}"
                 )
             below = count
         for name, each in siblings.items():
@@ -123,7 +125,7 @@ def _check_each(name: str, belief: Belief, counts: Integers) -> None:
         if excluded.any():
             raise ValueError(
                 f"truth: a sibling of level {name!r} has a count of {counts[excluded][0]}, outside the "
-                f"reader's {belief}"
+                f"adversary's {belief}"
             )
 
 

@@ -182,7 +182,7 @@ def known_block_posterior(
     known = reader.known if isinstance(reader.known, tuple) else (reader.known,)
     told = tuple(int(histogram[flat_cell(cell, shape)]) for cell in cells)
     if told[: plan.cells] != known[: plan.cells]:
-        raise ValueError(f"the reader knows {known} others in the plan's cells of {lowest!r}, others has {told}")
+        raise ValueError(f"the adversary knows {known} others in the plan's cells of {lowest!r}, others has {told}")
     more = log_bayes_factor(queries, released, noise, histogram, present, absent)
     factor = path_log_bayes_factor(plan, reader, release_arrays(plan, release)) + more
     odds = reader.updated(factor)
@@ -222,7 +222,9 @@ def known_block_loss(
 
 def _check_known(plan: Plan, reader: Adversary) -> None:
     if plan.levels[0].unit in reader.beliefs:
-        raise ValueError(f"the reader must know everybody else in {plan.levels[0].unit!r}, and has a belief about it")
+        raise ValueError(
+            f"an adversary must know everybody else in {plan.levels[0].unit!r}: they have a belief about it"
+        )
     if reader.hypotheses != (0, 1):
         raise ValueError(f"hypotheses must be (0, 1), one person out or in, got {reader.hypotheses}")
 
