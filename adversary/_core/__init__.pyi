@@ -6,6 +6,7 @@ from .compiling import call as call
 from .compiling import compilers as compilers
 from .compiling import digest_of as digest_of
 from .diagnosis import diagnose as diagnose
+from .diagnosis import diagnose_named as diagnose_named
 from .diagnosis import trajectories_passed as trajectories_passed
 from .distribution import NAME as NAME
 from .distribution import __version__ as __version__

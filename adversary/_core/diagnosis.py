@@ -12,7 +12,10 @@ Betancourt (2016), "Diagnosing suboptimal cotangent disintegrations in Hamiltoni
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +71,25 @@ def diagnose(draws: NDArray[Any]) -> Diagnosis:
     r_hat = np.where(constant, np.nan, np.where(np.isnan(r_hat) | broken, np.inf, r_hat))
     ess = np.where(constant, np.nan, np.where(np.isnan(ess) | broken, 0.0, ess))
     return Diagnosis(r_hat, ess, np.where(constant | broken, np.nan, mcse), constant)
+
+
+def diagnose_named(draws: Mapping[str, Floats], remedy: str) -> Diagnosis:
+    """Diagnosis of quantities by name, each (chain, draw), in their order; a warning names those that fail, and what
+    helps. One chain alone has an infinite R-hat: nothing shows where it has not been.
+    """
+    told = diagnose(np.stack(list(draws.values()), axis=-1))
+    bad = [
+        f"{name}: effective size {ess:.0f}, R-hat {r_hat:.3f}"
+        for name, ess, r_hat, passed in zip(draws, told.ess, told.r_hat, told.passed, strict=True)
+        if not passed
+    ]
+    if bad:
+        warnings.warn(
+            f"The draws are unreliable ({'; '.join(bad)}): the effective size must reach {SMALLEST_ESS:g} in the bulk "
+            f"and in the tails, and R-hat stay within {LARGEST_RHAT}; {remedy}",
+            skip_file_prefixes=(str(Path(__file__).parents[1]),),
+        )
+    return told
 
 
 def trajectories_passed(diverging: NDArray[np.bool_], energy: Floats) -> bool:

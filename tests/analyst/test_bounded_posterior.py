@@ -211,7 +211,7 @@ def setting(i: int) -> tuple[BoundedRelease, Any, bool]:
 
 
 @pytest.mark.parametrize("i", range(SETTINGS))
-@pytest.mark.filterwarnings("ignore:results are not reliable")
+@pytest.mark.filterwarnings("ignore:The draws are unreliable")
 def test_quadrature_and_the_corrected_sampler_agree(i: int) -> None:
     release, prior, constrained = setting(i)
     cap = None if constrained else 5.0

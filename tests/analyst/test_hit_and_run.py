@@ -122,7 +122,7 @@ def _mean_precision(shape: float, rate: Any) -> Any:
 # the sampler
 
 
-@pytest.mark.filterwarnings("ignore:the draws are unreliable")
+@pytest.mark.filterwarnings("ignore:The draws are unreliable")
 def test_the_posterior_is_the_same_however_many_draws_are_tried() -> None:
     """One try, so that most blocks are moved along lines, against a thousand, so that none is."""
     few, many = (
@@ -135,7 +135,7 @@ def test_the_posterior_is_the_same_however_many_draws_are_tried() -> None:
         assert abs(float(one.mean() - other.mean())) < 4.5 * float(error)
 
 
-@pytest.mark.filterwarnings("ignore:the draws are unreliable")
+@pytest.mark.filterwarnings("ignore:The draws are unreliable")
 @pytest.mark.filterwarnings("ignore:the released sums of")
 def test_what_contradicts_the_constraints_is_sampled_all_the_same() -> None:
     """Sy released as -400 with next to no noise; a prior 30 above the region: rejection alone never moves."""

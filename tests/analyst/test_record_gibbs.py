@@ -93,7 +93,7 @@ def test_large_epsilon_needs_no_cap() -> None:
 
 
 def test_too_few_draws_are_called_unreliable() -> None:
-    with pytest.warns(UserWarning, match="results are not reliable") as caught:
+    with pytest.warns(UserWarning, match="The draws are unreliable") as caught:
         record_gibbs.gibbs_records(RELEASE, draws=50, thin=1, rng=1)
     assert caught[0].filename == __file__
 

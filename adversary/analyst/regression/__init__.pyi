@@ -8,8 +8,6 @@ from .regression_law import feasible_coefficients as feasible_coefficients
 from .regression_law import nonprivate_posterior as nonprivate_posterior
 from .regressor_moments import MOMENTS as MOMENTS
 from .regressor_moments import project_moments as project_moments
-from .samplers import LARGEST_RHAT as LARGEST_RHAT
-from .samplers import SMALLEST_ESS as SMALLEST_ESS
 from .samplers import gibbs as gibbs
 from .samplers import published_gibbs as published_gibbs
 from .sufficient_statistics import SUMS as SUMS

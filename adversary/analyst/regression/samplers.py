@@ -10,13 +10,12 @@ approximation, and the noise in the moments is not modelled. `models.regression`
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from adversary._core import Floats, as_array, check_whole, seed_sequence
+from adversary._core import Floats, as_array, check_whole, diagnose_named, seed_sequence
 from adversary.analyst.regression.gibbs_sweeps import Sweeps
 from adversary.analyst.regression.regression_law import (
     Region,
@@ -29,8 +28,6 @@ from adversary.analyst.regression.sufficient_statistics import (
     SUMS,
     RegressionRelease,
 )
-
-LARGEST_RHAT, SMALLEST_ESS = 1.05, 100.0
 
 
 def gibbs(
@@ -180,23 +177,12 @@ def _tree(
         "draw": np.arange(theta.shape[1]),
         "statistic": list(SUMS[-sums.shape[-1] :]),
     }
-    ess, r_hat = _diagnosed(list(scalars.values()))
-    attrs = {"ess": ess, "r_hat": r_hat, "n": release.n, "epsilon": float(release.epsilon), **settings}
+    told = diagnose_named(scalars, "take more draws")
+    attrs = {
+        "ess": told.ess.min(),
+        "r_hat": told.r_hat.max(),
+        "n": release.n,
+        "epsilon": float(release.epsilon),
+        **settings,
+    }
     return xr.DataTree.from_dict({"posterior": xr.Dataset(variables, coords=coords, attrs=attrs)})
-
-
-def _diagnosed(arrays: list[Floats]) -> tuple[float, float]:
-    """Least bulk effective size and largest rank-normalised R-hat (NaN with one chain), with a warning if too bad."""
-    from arviz_stats.base import array_stats as typed  # type: ignore[attr-defined]
-
-    array_stats: Any = typed
-    ess = min(float(array_stats.ess(values, chain_axis=0, draw_axis=1)) for values in arrays)
-    several = arrays[0].shape[0] > 1
-    r_hat = max(float(array_stats.rhat(v, chain_axis=0, draw_axis=1)) for v in arrays) if several else float("nan")
-    if not ess >= SMALLEST_ESS or r_hat > LARGEST_RHAT:
-        warnings.warn(
-            f"the draws are unreliable: effective size {ess:.0f} (wanted {SMALLEST_ESS:.0f}), R-hat {r_hat:.3f} "
-            f"(at most {LARGEST_RHAT}); take more draws",
-            stacklevel=4,
-        )
-    return ess, r_hat

@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import as_array, percent
-from adversary.analyst.regression import LARGEST_RHAT as UNRELIABLE
 from adversary.analyst.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
@@ -20,8 +19,6 @@ from adversary.desk.files import RegressionFile
 from adversary.desk.kit import COEFFICIENTS, Card, Column, Document, Figure, Section, of_what, shortest
 
 CHAINS, SEED = 32, 2020
-LARGEST_RHAT = 1.01
-"""R-hat above which draws come with a warning; above `UNRELIABLE` the sampler warns by itself."""
 
 
 def solve(file: RegressionFile) -> tuple[xr.DataTree, dict[str, xr.Dataset]]:
@@ -140,7 +137,7 @@ def document(
             notes=["P(impossible): probability of sums, a line or a deviation that no data within the bounds have."],
         ),
     ]  # fmt: skip
-    return both_readings.document(file, tree, card, _published(file), sections, [*notes, *_unmixed(tree)])
+    return both_readings.document(file, tree, card, _published(file), sections, notes)
 
 
 def _published(file: RegressionFile) -> list[str]:
@@ -150,17 +147,6 @@ def _published(file: RegressionFile) -> list[str]:
     ranges = f"x between {left:g} and {right:g}, y between {low:g} and {high:g}"
     spent = f"Laplace noise, epsilon = {release.epsilon:g} each, {release.total_epsilon:g} in total"
     return [f"Published of {release.n:,} pairs, {ranges}: sums ({spent}).", f"Prior: {prior}."]
-
-
-def _unmixed(tree: xr.DataTree) -> list[str]:
-    """A warning for each posterior whose chains have not quite mixed."""
-    fit = tree["fit"].to_dataset()
-    return [
-        f"R-hat {READINGS[str(name)]} is {float(fit.r_hat.sel(reading=name)):.3f}, above {LARGEST_RHAT:g}; the "
-        f"effective sample size is {float(fit.ess.sel(reading=name)):,.0f}. Ask for more draws in [posterior]."
-        for name in fit["reading"].values
-        if LARGEST_RHAT < float(fit.r_hat.sel(reading=name)) <= UNRELIABLE
-    ]
 
 
 def figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:

@@ -12,13 +12,12 @@ The thesis, sections 4.3 and 4.4, equations 4.27 to 4.58.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from adversary._core import Floats, check_whole, in_threads, seed_sequence
+from adversary._core import Floats, check_whole, diagnose_named, in_threads, seed_sequence
 from adversary.analyst.bounded.bounded_release import BoundedRelease
 from adversary.analyst.bounded.prior import Flat, NormalInverseGamma, as_prior
 from adversary.analyst.bounded.propriety import check_proper, unit_cap
@@ -26,8 +25,6 @@ from adversary.analyst.bounded.propriety import check_proper, unit_cap
 if TYPE_CHECKING:
     import xarray as xr
 
-SMALLEST_ESS = 400.0
-LARGEST_RHAT = 1.01
 NAMES = ("mu", "sigma2", "sample_mean", "sample_variance")
 
 
@@ -82,7 +79,7 @@ def gibbs(
     Returns
     -------
     xarray.DataTree with group "posterior", dims (chain, draw): mu, sigma2, sample_mean, sample_variance in the units of
-    the data; `ess` (bulk) and `r_hat` (rank-normalised) are attributes of every variable.
+    the data; `ess` (the smaller of bulk and tails) and `r_hat` (rank-normalised) are attributes of every variable.
 
     Raises
     ------
@@ -258,8 +255,10 @@ def as_tree(kept: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.
     (low, _), width = release.bounds, release.width
     offset, factor = (low, 0.0, low, 0.0), (width, width**2, width, width**2)
     coords = {name: np.arange(size) for name, size in zip(("chain", "draw"), kept.shape, strict=False)}
+    remedy = "raise draws or thin, or use adv.bounded.posterior"
+    told = diagnose_named({name: kept[..., i] for i, name in enumerate(NAMES)}, remedy)
     variables = {
-        name: (("chain", "draw"), offset[i] + factor[i] * kept[..., i], _diagnosis(kept[..., i]))
+        name: (("chain", "draw"), offset[i] + factor[i] * kept[..., i], {"ess": told.ess[i], "r_hat": told.r_hat[i]})
         for i, name in enumerate(NAMES)
     }
     posterior = xr.Dataset(variables, coords, {**attrs, "bounds": [float(x) for x in release.bounds]})
@@ -267,34 +266,4 @@ def as_tree(kept: Floats, release: BoundedRelease, attrs: dict[str, Any]) -> xr.
     if kept.shape[-1] > len(NAMES):
         moved = (("chain", "draw"), kept[..., len(NAMES)])
         tree["sample_stats"] = xr.DataTree(xr.Dataset({"acceptance_rate": moved}, coords))
-    _warn(posterior)
     return tree
-
-
-def _diagnosis(draws: Floats) -> dict[str, float]:
-    """Bulk effective sample and rank-normalised R-hat (of a single chain, of its halves); NaN where there is none."""
-    from arviz_stats import base
-
-    if not np.isfinite(draws).all() or draws.shape[1] < 8:
-        return {"ess": np.nan, "r_hat": np.nan}
-    halves = draws if len(draws) > 1 else draws[:, draws.shape[1] % 2 :].reshape(2, -1)
-    stats: Any = base.array_stats  # type: ignore[attr-defined]
-    ess = stats.ess(draws, chain_axis=0, draw_axis=1)
-    return {"ess": float(ess), "r_hat": float(stats.rhat(halves, chain_axis=0, draw_axis=1))}
-
-
-def _warn(posterior: xr.Dataset) -> None:
-    def reliable(name: str) -> bool:
-        attrs = posterior[name].attrs
-        return bool(attrs["ess"] >= SMALLEST_ESS and attrs["r_hat"] <= LARGEST_RHAT)
-
-    bad = [name for name in NAMES if not reliable(name)]
-    if bad:
-        figures = ", ".join(
-            f"{x}: ess {posterior[x].attrs['ess']:.0f}, r_hat {posterior[x].attrs['r_hat']:.3f}" for x in bad
-        )
-        warnings.warn(
-            f"results are not reliable ({figures}; ess must reach {SMALLEST_ESS:g} and r_hat stay within "
-            f"{LARGEST_RHAT}): raise draws or thin, or use adv.bounded.posterior",
-            skip_file_prefixes=(os.path.dirname(__file__),),
-        )
