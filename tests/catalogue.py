@@ -215,6 +215,12 @@ STORIES: dict[str, Story] = {
     "one block, others unknown": Story(
         _ONE, adv.Adversary(0.4, beliefs={"block": adv.Others([0.25, 0.5, 0.25])}), {"block": 2, "in": 1}
     ),
+    "one block, sampled": Story(_ONE, adv.Adversary(0.3, known=2, sampling_rate=0.1), {"block": 3}),
+    "two levels, sampled": Story(
+        _two(siblings=3),
+        adv.Adversary(0.4, beliefs={"block": adv.Others([0.5, 0.5]), "tract": adv.Uniform(5)}, sampling_rate=0.3),
+        {"block": 1, "tract": 2, "in": 0},
+    ),
     "one block, two cells": Story(
         adv.Plan([adv.Level("block", DG(0.4))], cells=2), adv.Adversary(0.4, known=(0, 2)), {"block": [1, 2]}
     ),

@@ -15,6 +15,7 @@ from adversary.driver.posteriors import UNRELIABLE, Groups, Prior, Readings, pos
 from adversary.driver.shared_laws import SharedLaws
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
+from adversary.privacy.losses import amplified
 from adversary.reader.conditioned import ExactTotals, exact_totals
 from adversary.reader.path import Adversary, Truth
 from adversary.reader.plans import Plan, observed
@@ -57,9 +58,7 @@ class Case:
             law, risk = readings.law, readings.risk()
         if exact_totals(self.plan) and "invariant_ratio" not in risk:
             risk["invariant_ratio"] = ((), 1.0, {"direction": "exact"})
-        bounds = Bounds(
-            self.plan, reader.records(self.plan), reader.count_shift(self.plan), self.failure, reader.shift, self.totals
-        )
+        bounds = Bounds.of(self.plan, reader, self.failure, self.totals)
         return groups_of(readings, risk, bounds.table(promises, law, readings))
 
     def _recursive(self, prior: Prior, draws: int, seed: int) -> Readings:
@@ -139,7 +138,8 @@ class Bounds:
     `plan` says its `privacy_loss` and its `neighbour_loss`, which is None where it is not known; `moved` is the largest
     number of people by whom a count differs, and `failure` the probability with which a bound that is not certain may
     fail. `alone` is the number of people by whom the hypotheses differ if nobody else changes, and `totals` what is
-    published exactly: who reads a promise for the former forgets the latter.
+    published exactly: who reads a promise for the former forgets the latter. `rate` is the probability that the target
+    was sampled, to a reader who does not know: with losses within a limit b, theirs are within log(1 - q + q e^b).
     """
 
     plan: Any
@@ -148,6 +148,13 @@ class Bounds:
     failure: float
     alone: int = 1
     totals: ExactTotals | None = None
+    rate: float = 1.0
+
+    @classmethod
+    def of(cls, plan: Plan, reader: Adversary, failure: float, totals: ExactTotals | None = None) -> Bounds:
+        """Those of an adversary."""
+        moved = reader.records(plan), reader.count_shift(plan)
+        return cls(plan, *moved, failure, reader.shift, totals, reader.sampling_rate)
 
     def table(self, promises: dict[str, Guarantee], law: BayesFactorLaw, readings: Readings) -> xr.Dataset:
         """The bound group. `law` is that of the log Bayes factor over all releases.
@@ -218,7 +225,7 @@ class Bounds:
     def limit(self, guarantee: Guarantee) -> tuple[float, float]:
         """(failure, largest loss, nats): for certain where there is such a limit."""
         failure = 0.0 if np.isfinite(_loss_bound(guarantee, 0.0)) else self.failure
-        return failure, _loss_bound(guarantee, failure)
+        return failure, float(amplified(_loss_bound(guarantee, failure), self.rate))
 
     def _passed(self, limit: float, failure: float, law: BayesFactorLaw, readings: Readings) -> tuple[float, bool]:
         """(probability of a release that takes this reader beyond a limit, whether it is above the failure)."""

@@ -11,8 +11,8 @@ import xarray as xr
 
 from adversary._core import blocks
 from adversary.driver.both_truths import risk_of, settled_truths, side_by_side
+from adversary.driver.case import Bounds, own_loss
 from adversary.driver.shared_laws import SharedLaws
-from adversary.privacy import Guarantee
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.path import Adversary, Truth, settle_truth
 from adversary.reader.plans import NOT_LEVELS, Plan
@@ -138,7 +138,8 @@ def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, fa
         scaled = scaled_plan(plan, float(FACTORS[i]))
         law = laws.of(scaled, reader, truth, draws=min(laws.draws, COARSE_DRAWS), coarse=True)
         mean[i] = law.posterior_mean()[0]
-        limit[i] = _limit(scaled.privacy_loss(reader.count_shift(plan)), failure)
+        bounds = Bounds.of(scaled, reader, failure)
+        limit[i] = bounds.limit(own_loss(scaled, bounds.moved))[1]
     estimate = {"direction": "estimate"}
     return {
         "budgets": xr.Dataset(
@@ -146,8 +147,3 @@ def of_budgets(laws: SharedLaws, plan: Plan, reader: Adversary, truth: Truth, fa
             {"budget": FACTORS, "rho": ("budget", FACTORS * total)},
         )
     }
-
-
-def _limit(guarantee: Guarantee, failure: float) -> float:
-    certain = guarantee.loss_bound(0.0)
-    return float(certain if np.isfinite(certain) else guarantee.loss_bound(failure))

@@ -98,19 +98,20 @@ def audit_table(
     table = TableCounts.of(frame, names, cells, where)
     states, place = np.unique(table.states(shift=_shifted(levels, reader)), axis=0, return_inverse=True)
     answers: list[dict[str, Any]] = [{}] * len(states)
-    bounds: dict[Any, tuple[float, float, bool]] = {}
+    limits: dict[Any, tuple[float, float, bool]] = {}
     tilted = np.zeros((len(states), len(levels)), dtype=bool)
     for rows, one_plan, believer in _configurations(levels, reader, states):
-        key = believer.records(one_plan), believer.count_shift(one_plan)
-        if key not in bounds:
-            bounds[key] = _limit(one_plan, key, failure, guarantee)
+        bounds = Bounds.of(one_plan, believer, failure)
+        key = bounds.records, bounds.moved
+        if key not in limits:
+            limits[key] = _limit(bounds, guarantee)
         others = np.diff(states[rows, len(levels) + 1 :])
         for i in range(1, len(levels)):
             belief = believer.beliefs.get(names[i])
             tilted[rows, i] = belief is not None and not belief.proper and others[:, i - 1] < few_others(one_plan, i)
         laws = _laws(one_plan, believer, states[rows, len(levels) :], reader.beliefs.get(names[0]) is None, rng)
         for row, law in zip(rows, laws, strict=True):
-            answers[row] = _answer(law, *bounds[key])
+            answers[row] = _answer(law, *limits[key])
     result = table.with_answers([answers[i] for i in place.ravel()], reader.prior)
     concerned = zip(names, tilted[place.ravel()].sum(axis=0), strict=True)
     said = {name: f"few others are there in {count:,} of {len(result):,} cells" for name, count in concerned if count}
@@ -282,13 +283,10 @@ def _laws(plan: Plan, reader: Adversary, states: Integers, knows: bool, rng: Any
     return (laws[i] for i in range(len(states)))
 
 
-def _limit(
-    plan: Plan, moved: tuple[int, int], failure: float, guarantee: Guarantee | None
-) -> tuple[float, float, bool]:
+def _limit(bounds: Bounds, guarantee: Guarantee | None) -> tuple[float, float, bool]:
     """(failure, largest loss, whether the plan keeps the guarantee)."""
-    bounds = Bounds(plan, *moved, failure)
-    promise = own_loss(plan, moved[1]) if guarantee is None else guarantee.group(moved[0])
-    return *bounds.limit(promise), guarantee is None or promise_kept(guarantee, plan)
+    promise = own_loss(bounds.plan, bounds.moved) if guarantee is None else guarantee.group(bounds.records)
+    return *bounds.limit(promise), guarantee is None or promise_kept(guarantee, bounds.plan)
 
 
 def _answer(law: BayesFactorLaw, failure: float, limit: float, kept: bool) -> dict[str, Any]:

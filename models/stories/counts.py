@@ -84,7 +84,8 @@ def hierarchical_counts(plan: Plan, reader: Adversary, upper: Upper = None, indi
     Returns
     -------
     pymc.Model
-        Free: ``in``, ``others[level]``, ``noisy[level]``, ``sibling_sum[level]``; individually
+        Free: ``in``, ``others[level]``, ``noisy[level]``, ``sibling_sum[level]``, and ``sampled`` where the reader does
+        not know whether the target was; individually
         ``sibling_count[level]`` and ``siblings[level]``, dim ``sibling of <level>``, instead of others and sum.
         Deterministic: ``count[level]``. Coordinate ``level`` holds the level names. A belief that excludes some count
         inside adds ``belief[level]``, a potential of minus infinity there, or such a row in its table.
@@ -133,7 +134,10 @@ def latent_counts(plan: Plan, reader: Adversary, upper: Upper, law: Law) -> tupl
     with pm.Model(coords=coords) as model:
         target = pm.Bernoulli("in", p=np.float64(reader.prior))
         out, present = contributions[..., 0], contributions[..., 1]
-        count = Count(out + (present - out) * target, int(contributions.min()), int(contributions.max()))
+        counted = target
+        if reader.sampling_rate < 1.0:
+            counted = target * pm.Bernoulli("sampled", p=np.float64(reader.sampling_rate))
+        count = Count(out + (present - out) * counted, int(contributions.min()), int(contributions.max()))
         lowest = [chain[0].known_count or 0 for chain in chains]
         limit = Limit(upper, count.high + max(lowest))
         for i, level in enumerate(plan.levels):

@@ -161,6 +161,8 @@ def scenarios(draw: Any) -> dict[str, Any]:
         }
         if beliefs:
             one["beliefs"] = beliefs
+        if cells == 1 and draw(st.integers(0, 5)) == 0:
+            one["sampling_rate"] = draw(SHARES)
         if draw(st.integers(0, 5)) == 0:
             attacks = ["characteristics", "participation", "misreport", "unknown attribute"]
             one["attack"] = draw(st.sampled_from(attacks))

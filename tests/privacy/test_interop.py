@@ -44,7 +44,9 @@ def test_a_loss_distribution_is_read_in_either_direction() -> None:
 
 @pytest.mark.parametrize("guarantee", [adv.GaussianDP(0.7), adv.PureDP(1.0), adv.ApproximateDP(0.5, 1e-3)])
 def test_a_guarantee_is_its_profile(guarantee: adv.Guarantee) -> None:
-    found = interop.from_delta(lambda epsilon: float(guarantee.delta(epsilon)))
+    asked: list[float] = []
+    found = interop.from_delta(lambda epsilon: asked.append(epsilon) or float(guarantee.delta(epsilon)))
+    assert min(np.copysign(1.0, asked)) == 1.0  # OpenDP refuses a negative zero
     given, met = guarantee.delta(EPSILONS), found.delta(EPSILONS)
     assert (met >= given * (1 - 1e-9) - 1e-12).all()
     np.testing.assert_allclose(met, given, rtol=1e-4, atol=1e-6)

@@ -201,6 +201,7 @@ Described = Enum("Described", ["GEOMETRIC", "DISCRETE_GAUSSIAN", "EXPONENTIAL", 
         ({"noise_mechanism": Described.DISCRETE_GAUSSIAN, "noise_parameter": 9.0}, adv.DiscreteGaussian(3.0)),
         ({"noise_mechanism": Described.GAUSSIAN, "noise_parameter": 9.0}, adv.Gaussian(3.0)),
         ({"noise_kind": "GAUSSIAN", "noise_std": 3.0}, adv.Gaussian(3.0)),
+        ({"noise_kind": Described.GAUSSIAN, "std_noise": 3.0, "sum": 5.0}, adv.Gaussian(3.0)),
         ({"noise_kind": Described.LAPLACE, "noise_std": 2.0 * math.sqrt(2.0)}, adv.Laplace(2.0)),
     ],
 )

@@ -7,8 +7,9 @@ the value, and suggests the key that was probably meant. What its tables are wri
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from adversary._core import check_probability, check_whole
 from adversary.desk.files.belief_keys import BELIEF, read_beliefs
 from adversary.desk.files.guarantee_keys import GUARANTEE, read_guarantees
 from adversary.desk.files.invariant_keys import INVARIANTS, Published, check_agreement, read_invariants
-from adversary.desk.files.keys import FILES, Key, Keys, read_toml, texts
+from adversary.desk.files.keys import FILES, PRODUCT, Key, Keys, read_toml, texts
 from adversary.desk.files.plan_keys import PLAN, origins, read_plan, sequences
 from adversary.desk.files.profile_keys import PROFILE, read_profile
 from adversary.desk.files.sensitivity_keys import SENSITIVITY, Ranges, read_ranges
@@ -43,6 +44,8 @@ ADVERSARY = {
     "known": Key("any", "how many others of the lowest level are in the cell", None, example="0", live=True),
     "hypotheses": Key("numbers", "counts of the target, [out, in]", None, example="[0, 1]"),
     "beliefs": BELIEFS,
+    "sampling_rate": Key("number", "of a Poisson sample, where the adversary does not know whether the target is in it",
+                         1, example="0.1"),
     "unknown": Key("table", "people the adversary misses, in place of a prior", None, keys=UNKNOWN),
 }  # fmt: skip
 TRUTH = {
@@ -87,21 +90,40 @@ def read_adversary(table: Keys, plan: Plan) -> Adversary:
     known = table.get("known", (int, list), rule, 0 if plan.levels[0].unit in beliefs else ...)
     if table.has("unknown"):
         part = table.table("unknown")
-        make = partial(_all_but, table, part, plan, known, beliefs, attack)
+        make = partial(_all_but, table, part, plan, known, beliefs, attack, _sampling_rate(table))
         return part.build("", make)  # type: ignore[no-any-return]
     prior = table.number("prior")
     pair = table.get("hypotheses", list, "two whole numbers [out, in]", None)
+    rate = _sampling_rate(table)
     counts = tuple(known) if isinstance(known, list) else known
 
     def make_known() -> Adversary:
-        reader = Adversary(prior, counts, beliefs, tuple(pair) if pair else None, attack=attack)
+        reader = Adversary(prior, counts, beliefs, tuple(pair) if pair else None, attack=attack, sampling_rate=rate)
         return _fitting(plan, reader)
 
     return table.build("", make_known)  # type: ignore[no-any-return]
 
 
+def _sampling_rate(table: Keys) -> float:
+    """Of a Poisson sample; one of a fixed size is refused."""
+    given = table.values.get("sampling_rate")
+    if isinstance(given, str | dict) and not re.fullmatch(PRODUCT, str(given)):
+        raise ValueError(
+            f"{table.where('sampling_rate')}: must be the rate of a Poisson sample, a number such as 0.1, got "
+            f"{given!r}; in a sample of fixed size, without replacement, another person takes "
+            "the place of a target who is not drawn, so that what is known of others depends on it: write a model"
+        )
+    return float(table.number("sampling_rate", 1.0))
+
+
 def _all_but(
-    table: Keys, unknown: Keys, plan: Plan, known: int | list[int], beliefs: dict[str, Belief], attack: str
+    table: Keys,
+    unknown: Keys,
+    plan: Plan,
+    known: int | list[int],
+    beliefs: dict[str, Belief],
+    attack: str,
+    rate: float,
 ) -> Adversary:
     """The adversary who misses several people of the lowest unit, all alike to them; the prior follows."""
     for key in ("prior", "hypotheses"):
@@ -125,7 +147,8 @@ def _all_but(
         people = int(check_whole("n", unknown.get("n", int, "a whole number of people"), minimum=1))
         counts = binom(people, float(unknown.number("chance")))
     pmf = count_pmf([float(p) for p in counts] if isinstance(counts, list) else counts)
-    return _fitting(plan, all_but(pmf, known, level=plan.levels[0].unit, beliefs=beliefs))
+    who = all_but(pmf, known, level=plan.levels[0].unit, beliefs=beliefs)
+    return _fitting(plan, replace(who, sampling_rate=rate))
 
 
 def _fitting(plan: Plan, reader: Adversary) -> Adversary:

@@ -50,7 +50,14 @@ def reader(plan: Plan, one: Adversary, name: str) -> str:
     who = f"Adversary “{name}”" if name else "The adversary"
     start = f"starts from a probability of {share(one.prior)} that {MEANINGS[one.attack]}"
     attack = "" if one.attack == "characteristics" else f" (a {one.attack} attack: this is what “in” means)"
-    return f"{who} {start}{attack}; {knows}{believes}. For this adversary {differ}."
+    sample = (
+        ""
+        if one.sampling_rate == 1.0
+        else f" The counts are of a sample: the adversary does not know whether the target was drawn, which has a "
+        f"probability of {share(one.sampling_rate)}. What is known and believed of others is of the sample, and so is "
+        "the truth, in which “in” means drawn and in; guarantees are of its records, and bounds follow from both."
+    )
+    return f"{who} {start}{attack}; {knows}{believes}.{sample} For this adversary {differ}."
 
 
 def _counts(known: Any) -> str:

@@ -16,4 +16,5 @@ from .loss import way_to_loss as way_to_loss
 from .posterior_law import TRUTHS as TRUTHS
 from .posterior_law import PosteriorOf as PosteriorOf
 from .posterior_law import side_of as side_of
+from .sampling import amplified as amplified
 from .sampling import sampled_loss as sampled_loss

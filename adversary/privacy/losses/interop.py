@@ -92,7 +92,7 @@ class _Profile:
     of: Callable[[float], float]
 
     def delta(self, epsilon: ArrayLike) -> Floats:
-        found = [float(check_probability("delta", self.of(float(e)))) for e in np.ravel(epsilon)]
+        found = [float(check_probability("delta", self.of(float(e) + 0.0))) for e in np.ravel(epsilon)]  # OpenDP: no -0
         return np.minimum.accumulate(np.array(found)).reshape(np.shape(epsilon))
 
     @property

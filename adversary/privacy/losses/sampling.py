@@ -56,7 +56,7 @@ def sampled_loss(loss: PrivacyLoss, rate: float, scheme: str = "poisson") -> Lat
     if scheme == "poisson":
         listed = next((one for one in (loss, loss.exact) if isinstance(one, LatticeLoss)), None)
         return _mixed(connected(loss, default_nodes(loss)) if listed is None else listed, q)
-    side = _amplified(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
+    side = amplified(np.linspace(0.0, max(one.reach for one in loss.directions), NODES), q)
     return connected(_Amplified(loss, q), np.concatenate([-side[:0:-1], side]))  # type: ignore[arg-type]
 
 
@@ -64,7 +64,7 @@ def _mixed(law: LatticeLoss, q: float) -> LatticeLoss:
     """Of q P + (1 - q) Q against Q, atom by atom."""
     with np.errstate(divide="ignore"):
         stay, infinite = np.log1p(-q), np.log(law.infinite_q)
-    losses, log_q = _amplified(law.losses, q), law.log_q
+    losses, log_q = amplified(law.losses, q), law.log_q
     log_p = np.logaddexp(np.log(q) + law.log_p, stay + log_q)
     if law.infinite_q and q < 1.0:  # where P has no mass, the mixture has that of Q
         losses = np.append(stay, losses)
@@ -77,12 +77,29 @@ def _mixed(law: LatticeLoss, q: float) -> LatticeLoss:
     return LatticeLoss(*atoms, infinite_p, infinite_q, law.bounded, law.rounded, law.blur + spread)
 
 
-def _amplified(loss: Floats, q: float) -> Floats:
-    """log(1 - q + q e^loss)."""
+def amplified(loss: ArrayLike, rate: float) -> Floats:
+    """log(1 - q + q e^loss): the log ratio for whoever does not know whether the target was sampled.
+
+    Parameters
+    ----------
+    loss : log ratio of a release with the target in the sample to one without, nats, any shape
+    rate : probability q in (0, 1] that the target is sampled, whatever they and everybody else are like
+
+    Returns
+    -------
+    nats, of the shape of `loss`; `loss` itself at rate 1
+
+    >>> round(float(amplified(1.0, 0.1)), 6)
+    0.158568
+    """
+    loss, q = as_array(loss), float(rate)
+    if q == 1.0:
+        return loss
     with np.errstate(over="ignore", divide="ignore"):
         change = q * np.expm1(np.minimum(loss, _LARGE))
         small = np.abs(change) < 0.5
-        return np.where(small, np.log1p(np.where(small, change, 0.0)), np.logaddexp(np.log1p(-q), np.log(q) + loss))
+        far = np.logaddexp(np.log1p(-q), np.log(q) + loss)
+        return np.asarray(np.where(small, np.log1p(np.where(small, change, 0.0)), far))
 
 
 @dataclass(frozen=True)

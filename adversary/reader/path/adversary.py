@@ -13,8 +13,16 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from adversary._core import Floats, check_probability, check_whole, logit, posterior_ratio
-from adversary.privacy.losses import PrivacyLoss, composed
+from adversary._core import (
+    Floats,
+    check_positive,
+    check_probability,
+    check_whole,
+    logit,
+    posterior_after,
+    posterior_ratio,
+)
+from adversary.privacy.losses import PrivacyLoss, amplified, composed, sampled_loss
 from adversary.reader.beliefs import Belief, Known, as_belief
 from adversary.reader.path.recursion import Path, refuse_impossible
 from adversary.reader.plans import Level, Plan, Released, release_arrays
@@ -37,6 +45,11 @@ class Adversary:
     hypotheses : what the target adds to the count if (out, in); (0, 1) unless given
     log_odds : the prior's log-odds; needed only where a reader is so sure that the probability rounds to 0 or 1
     attack : what being in means, one of ATTACKS; the same formulas serve all of them
+    sampling_rate : probability that the target was sampled, where the counts are those of a Poisson sample (everybody
+        is drawn independently of everybody else) and the adversary does not know whether the target is in it; 1 where
+        they know that it is. What is known and believed of others is of the sample too. If BF is the Bayes factor of
+        who knows, this adversary's is 1 - q + q BF, as nothing else in the sample depends on whether the target was
+        drawn. That is so in no sample of a fixed size, where another person takes the place: write a model for those
 
     >>> Adversary(prior=0.5, known=0).hypotheses
     (0, 1)
@@ -48,6 +61,7 @@ class Adversary:
     hypotheses: tuple[int, int] | None = None
     log_odds: float | None = None
     attack: str = "characteristics"
+    sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
         if self.attack not in ATTACKS:
@@ -68,6 +82,10 @@ class Adversary:
         if pair.shape != (2,) or pair[0] == pair[1]:
             raise ValueError(f"hypotheses must be two different contributions (out, in), got {self.hypotheses}")
         object.__setattr__(self, "hypotheses", (int(pair[0]), int(pair[1])))
+        rate = check_positive("sampling_rate", check_probability("sampling_rate", self.sampling_rate))
+        object.__setattr__(self, "sampling_rate", float(rate))
+        if self.sampling_rate < 1.0 and self.hypotheses != (0, 1):
+            raise ValueError(f"sampling_rate is for hypotheses (0, 1), one person drawn or not, got {self.hypotheses}")
 
     @property
     def prior_log_odds(self) -> float:
@@ -76,7 +94,7 @@ class Adversary:
 
     def __reduce__(self) -> tuple[type[Adversary], tuple[Any, ...]]:
         given = (self.prior, self.known, dict(self.beliefs), self.hypotheses, self.log_odds, self.attack)
-        return Adversary, given
+        return Adversary, (*given, self.sampling_rate)
 
     def contributions(self, cell: int = 0) -> tuple[int, int]:
         """What the target adds to a cell if (out, in): in the second cell the other way round."""
@@ -97,6 +115,11 @@ class Adversary:
             raise ValueError(
                 f"a participation attack needs a plan of one cell, got {plan.cells}: somebody who did not respond is "
                 "in no cell; a misreport attack puts the target in another one"
+            )
+        if self.sampling_rate < 1.0 and (plan.cells > 1 or any(level.is_exact for level in plan.levels)):
+            raise ValueError(
+                f"sampling_rate must be 1 with two cells or an exact level, got {self.sampling_rate}: exact counts of "
+                "a sample tell by themselves who may be in it, and a second cell whether the target is"
             )
         if isinstance(self.known, tuple) and len(self.known) != plan.cells:
             raise ValueError(f"known must be one count, or one for each of {plan.cells} cells, got {self.known}")
@@ -173,7 +196,7 @@ class Adversary:
         if "release" in release.coords:
             result = result.assign_coords(release=release["release"])
         if counts or (counts is None and single and self._countable(plan, released)):
-            count = _count_pmfs(plan, self, released, expit(odds))
+            count = _count_pmfs(plan, self, released, expit(odds) * self._sampled(_if_sampled(plan, self, released)))
             result["count"] = count.isel(release=0) if single else count
         return result
 
@@ -199,7 +222,9 @@ class Adversary:
                     "after cannot keep what siblings read one by one have taught of each of them: leave them out, "
                     'release.drop_vars("siblings"), to read their sum, or ask posterior for this release'
                 )
-        odds = float(self.updated(log_bayes_factor(plan, self, released))[0])
+        factor = _if_sampled(plan, self, released)
+        odds = float(self.updated(amplified(factor, self.sampling_rate))[0])
+        rate = float(self._sampled(factor)[0])
         learned: dict[str, Any] = {}
         for cell in range(plan.cells):
             path = self.path(plan, cell)
@@ -207,7 +232,11 @@ class Adversary:
                 if (name := plan.levels[level].unit) in self.beliefs:
                     learned.setdefault(name, []).append(belief)
         beliefs = {name: cells[0] if plan.cells == 1 else tuple(cells) for name, cells in learned.items()}
-        return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack)
+        return Adversary(float(expit(odds)), self.known, beliefs, self.hypotheses, odds, self.attack, rate)
+
+    def _sampled(self, log_factor: Floats) -> Floats:
+        """P(the target was sampled | in, release) from the log Bayes factors of who knows that it was."""
+        return posterior_after(logit(self.sampling_rate), log_factor)
 
     def updated(self, log_factor: Floats) -> Floats:
         """Posterior log-odds after these log Bayes factors; certainty stays, and is refused what it rules out."""
@@ -247,7 +276,8 @@ class Adversary:
             if improper:
                 raise ValueError(f"the belief about {improper[0]!r} is improper: an averaged pair needs proper beliefs")
             parts += path.averaged_losses()
-        return composed(parts)
+        loss = composed(parts)
+        return loss if self.sampling_rate == 1.0 else sampled_loss(loss, self.sampling_rate)
 
     @property
     def shift(self) -> int:
@@ -292,6 +322,8 @@ def _others_moved(chain: tuple[Belief, ...], exact: list[bool], gap: int) -> int
 def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Floats:
     """Log Bayes factor of every release, log P(release | in) - log P(release | out), summed over cells.
 
+    Of an adversary who does not know whether the target was sampled, log(1 - q + q BF).
+
     Parameters
     ----------
     plan : what is published
@@ -308,6 +340,11 @@ def log_bayes_factor(plan: Plan, reader: Adversary, released: Released) -> Float
     >>> log_bayes_factor(plan, Adversary(), release_arrays(plan, plan.observe({"block": 1}))).round(6).tolist()
     [1.0]
     """
+    return amplified(_if_sampled(plan, reader, released), reader.sampling_rate)
+
+
+def _if_sampled(plan: Plan, reader: Adversary, released: Released) -> Floats:
+    """The same for who knows that the target was sampled."""
     parts = [reader.path(plan, cell).log_bayes_factor(released.cell(cell)) for cell in range(plan.cells)]
     with np.errstate(invalid="ignore"):  # one cell may rule out the hypothesis that the other makes certain
         total = np.sum(parts, axis=0)

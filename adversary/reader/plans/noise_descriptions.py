@@ -2,9 +2,12 @@
 
 | library | a row | noise |
 |---|---|---|
-| OpenDP, `summarize()` | "distribution", "scale" | scale s of an "Integer Laplace" is 1 / epsilon |
-| Tumult, noise information | "noise_mechanism", "noise_parameter" | sigma^2 if Gaussian; 1 / epsilon if geometric |
-| PipelineDP, utility analysis | "noise_kind", "noise_std" | the standard deviation |
+| OpenDP, `query.summarize().to_dicts()` | "distribution", "scale" | scale s of an "Integer Laplace" is 1 / epsilon |
+| Tumult, `session._noise_info(query, budget)` | "noise_mechanism", "noise_parameter" | sigma^2, or 1 / epsilon |
+| PipelineDP, `vars` of a `MetricUtility` | "noise_kind", "noise_std" | the standard deviation |
+| PipelineDP, `vars` of a `SumMetrics` | "noise_kind", "std_noise" | the standard deviation |
+
+Read from the sources of OpenDP 0.16, Tumult Analytics 0.21 and PipelineDP (`analysis/metrics.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from adversary.reader.plans.plan import Level
 
 type Made = Callable[[float], Mechanism]
 
+_OF_PIPELINE_DP: dict[str, Made] = {"laplace": lambda std: Laplace(std / math.sqrt(2.0)), "gaussian": Gaussian}
 FORMATS: dict[tuple[str, str], dict[str, Made]] = {
     ("distribution", "scale"): {
         "integer laplace": lambda scale: Geometric(1.0 / scale),
@@ -32,10 +36,8 @@ FORMATS: dict[tuple[str, str], dict[str, Made]] = {
         "laplace": Laplace,
         "gaussian": lambda sigma2: Gaussian(math.sqrt(sigma2)),
     },
-    ("noise_kind", "noise_std"): {
-        "laplace": lambda std: Laplace(std / math.sqrt(2.0)),
-        "gaussian": Gaussian,
-    },
+    ("noise_kind", "noise_std"): _OF_PIPELINE_DP,
+    ("noise_kind", "std_noise"): _OF_PIPELINE_DP,
 }
 """Keys of the kind and of the number in a row, by library; and what the number makes of each kind."""
 
@@ -47,8 +49,8 @@ def levels_of_noise(
 
     Parameters
     ----------
-    rows : as dictionaries, such as `frame.to_dicts()` of a Polars DataFrame: see the table above. An enumeration
-        stands for its name, in any case
+    rows : as dictionaries: see the table above. An enumeration stands for its name, in any case. What is done to the
+        number afterwards is not in a row: OpenDP's `dp.len()` is `clamped` at 0 unless it is asked for signed counts
     names : of the levels; unless given, each row's "column", or "level 1", "level 2", ...
     siblings : of every level but the last; unless given 0, counts of the same people
 

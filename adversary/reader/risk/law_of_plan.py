@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from adversary._core import Floats, as_array, blocks
-from adversary.privacy.losses import GaussianLoss, composed
+from adversary.privacy.losses import GaussianLoss, amplified, composed
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
 from adversary.reader.beliefs import Others, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
-from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, probable
+from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, outer_sum, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
 
 MAX_GRID = 20_000_000
@@ -86,6 +86,8 @@ def bayes_factor_law(
     lowest = own_release(plan, paths[0], truth, 0, 0) if known else None
     known, own = lowest is not None, NOTHING if lowest is None else lowest
     split = _in_two([own, *_other_parts(plan, paths, truth, progress)]) if known else _whole(plan, reader, truth)
+    if known and reader.sampling_rate < 1.0:
+        known, own, split = False, NOTHING, _of_sampled(split, reader.sampling_rate)
     simulated = 0 if split else draws
     how = {"progress": progress, "store": store, "scheduler": scheduler, "workers": workers}
     first, rest = split or (own, _simulated_rest(plan, reader, truth, draws, rng, whole=not known, **how))
@@ -285,6 +287,14 @@ def _evidence_part(path: Path, truth: Truth, cell: int, progress: bool) -> Discr
     return DiscretePart(evidence[keep], weight[keep])
 
 
+def _of_sampled(split: tuple[Part, DiscretePart] | None, rate: float) -> tuple[Part, DiscretePart] | None:
+    """The same for an adversary who does not know whether the target was sampled; None if not listed, or too many."""
+    if split is None or not isinstance(split[0], DiscretePart) or split[0].values.size * split[1].values.size > _HALF:
+        return None
+    values, weights = outer_sum(split[0], split[1])
+    return NOTHING, DiscretePart(amplified(values, rate), weights)
+
+
 def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscretePart] | None:
     """Every release at once, where the lowest one cannot be told from the rest; None if too many."""
     found = listed(plan, truth, MAX_GRID // 20)
@@ -299,7 +309,8 @@ def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
     """What tells one reader's stored blocks from another's, the same in every process."""
     chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
     siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
-    told = (plan, chains, reader.prior_log_odds, reader.hypotheses, truth.counts.tolist(), truth.target, siblings)
+    who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)
+    told = (plan, chains, *who, truth.counts.tolist(), truth.target, siblings)
     content = BytesIO()
     _Fingerprint(content).dump(told)
     return hashlib.sha256(content.getvalue()).hexdigest()

@@ -47,12 +47,13 @@ def same_law(one: Adversary, other: Adversary) -> bool:
 
     Returns
     -------
-    True if `known`, `beliefs` and `hypotheses` are equal
+    True if `known`, `beliefs`, `hypotheses` and `sampling_rate` are equal
 
     >>> same_law(Adversary(prior=0.1), Adversary(prior=0.5)), same_law(Adversary(known=0), Adversary(known=1))
     (True, False)
     """
-    return (one.known, one.beliefs, one.hypotheses) == (other.known, other.beliefs, other.hypotheses)
+    parts = ((who.known, who.beliefs, who.hypotheses, who.sampling_rate) for who in (one, other))
+    return next(parts) == next(parts)
 
 
 def total_rho(plan: Plan) -> float:
