@@ -381,12 +381,12 @@ epsilons.rename_axis(columns="epsilon with failure 0.05").round(6)
 #
 # ### The same in PyMC
 #
-# `models.postprocessed` is the same adversary as a model one can change. Its draws run the algorithm on drawn noise;
-# its density is the exact likelihood. The adversary here is not sure of the block group's count.
+# `models.hierarchical_counts` is the same adversary as a model one can change. Its draws run the algorithm on drawn
+# noise; its density is the exact likelihood. The adversary here is not sure of the block group's count.
 
 # %%
 unsure = adv.Adversary(0.5, known=0, beliefs={"block group": adv.Uniform(upper=10)})
-model = models.postprocessed(published, unsure)
+model = models.hierarchical_counts(published, unsure)
 release = published.observe({"block": [0, 1, 1, 2], "block group": [0, 1, 4, 4]})
 both = xr.Dataset(
     {

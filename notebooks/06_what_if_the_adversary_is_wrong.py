@@ -217,7 +217,7 @@ print("spread:", {side: round(float(spread.sel(truth=side)), 4) for side in ("in
 # shows few people, as this adversary expects; in the *loud* one 14, where the prior rate has mean 2.
 
 # %%
-model = models.uncertain_rates(plan, base)
+model = models.hierarchical_counts(plan, base, rates=True)
 quiet = plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})
 loud = plan.observe({"block": 2, "block group": 14}, sibling_sum={"block": 16})
 told = ("posterior", "mcse", "r_hat", "ess", "divergences", "status")

@@ -90,17 +90,14 @@ class Case:
 
     def _modelled(self, release: xr.Dataset) -> tuple[Any, dict[str, Any]]:
         """The PyMC model of plan and reader, and the releases as it names them."""
-        from adversary.models.stories import hierarchical_counts, postprocessed
+        from adversary.models.stories import hierarchical_counts
 
         cells = range(self.plan.cells)
         upper = largest_total(self.plan, self.reader, release)
         apart = "siblings" in release and any(
             belief.each is not None for cell in cells for belief in self.reader.level_beliefs(self.plan, cell)
         )
-        if self.plan.postprocessing is not None:
-            model = postprocessed(self.plan, self.reader, upper=upper)
-        else:
-            model = hierarchical_counts(self.plan, self.reader, upper=upper, individually=apart)
+        model = hierarchical_counts(self.plan, self.reader, upper=upper, individually=apart)
         data = observed(release) | observed(release, individually=apart)
         return model, {name: value for name, value in data.items() if name in model.named_vars}
 

@@ -1,17 +1,9 @@
-from .attack_models import all_but as all_but
-from .attack_models import misreport as misreport
-from .attack_models import participation as participation
-from .attack_models import unknown_attribute as unknown_attribute
 from .counts import hierarchical_counts as hierarchical_counts
 from .counts import membership as membership
 from .free_cells import FreeCellsRV as FreeCellsRV
 from .free_cells import free_bounds as free_bounds
 from .histogram_model import noisy_histograms as noisy_histograms
 from .invariant_table import invariants as invariants
-from .postprocessed_counts import postprocessed as postprocessed
-from .sequences import sequential as sequential
-from .sequences import unique_target as unique_target
 from .tabulated import TabulatedRV as TabulatedRV
-from .unknown_rates import uncertain_rates as uncertain_rates
 from .world_models import actual_world as actual_world
 from .world_models import counterfactual_world as counterfactual_world

@@ -40,7 +40,6 @@ from tests.catalogue import STORIES
 DG = adv.DiscreteGaussian.from_rho
 ONE = adv.Plan([adv.Level("block", DG(0.4))])
 ONE_OF_TWO_CELLS = adv.Plan([adv.Level("block", DG(0.4))], cells=2)
-NOISES = [DG(0.3), adv.Geometric(0.8), adv.Laplace(1.5)]
 SIMULATIONS = 3000
 
 
@@ -57,10 +56,6 @@ def nested(name: str) -> pm.Model:
     return models.hierarchical_counts(story.plan, story.reader, upper=9)
 
 
-ADJUSTED = [name for name, story in STORIES.items() if story.plan.postprocessing is not None]
-NESTED = [name for name in STORIES if name not in ADJUSTED]
-
-
 PEOPLE = xr.DataArray([0.2, 0.5, 0.3], dims="rest")
 RECORD = xr.DataArray([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dims=("rest", "record"))
 ANSWERS = xr.DataArray(np.arange(18).reshape(3, 3, 2) % 5, dims=("rest", "record", "query"))
@@ -72,30 +67,23 @@ SHARES = np.array([[0.3, 0.1, 0.1], [0.1, 0.1, 0.3]])
 CASES: dict[str, Callable[[], pm.Model]] = {
     "membership": lambda: models.membership(ONE, adv.Adversary(0.3, known=2)),
     "membership, others unknown": lambda: models.membership(ONE, adv.Adversary(0.3, beliefs={"block": poisson(2.0)})),
-    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in NESTED},  # type: ignore[misc]
-    **{
-        f"postprocessed, {name}": lambda story=STORIES[name]: models.postprocessed(story.plan, story.reader, upper=9)  # type: ignore[misc]
-        for name in ADJUSTED
-    },
+    **{f"hierarchical_counts, {name}": lambda name=name: nested(name) for name in STORIES},  # type: ignore[misc]
     "hierarchical_counts, siblings one by one": lambda: models.hierarchical_counts(
         adv.Plan([adv.Level("block", DG(0.4), siblings=2), adv.Level("tract", DG(0.6))]),
         reader(Each([0.5, 0.3, 0.2])),
         individually=True,
     ),
-    "participation": lambda: models.participation(ONE, 0.8, 3),
-    "misreport": lambda: models.misreport(ONE_OF_TWO_CELLS, 0.7, (2, 1)),
-    "unknown_attribute": lambda: models.unknown_attribute(ONE_OF_TWO_CELLS, 0.2, (0, 4)),
-    "all_but": lambda: models.all_but(ONE, [0.1, 0.2, 0.3, 0.4], known=1),
-    "unique_target": lambda: models.unique_target(NOISES, 0.3),
-    "sequential": lambda: models.sequential(NOISES, 2, 0.6),
-    "postprocessed, least squares": lambda: models.postprocessed(
+    "membership, all but three": lambda: models.membership(
+        ONE, adv.attacks.all_but([0.1, 0.2, 0.3, 0.4], 1, level="block")
+    ),
+    "hierarchical_counts, least squares": lambda: models.hierarchical_counts(
         levels(postprocessing=LeastSquares()), reader(adv.Uniform(5))
     ),
-    "postprocessed, projected": lambda: models.postprocessed(
+    "hierarchical_counts, projected": lambda: models.hierarchical_counts(
         adv.Plan([adv.Level("block", DG(0.9), siblings=1), adv.Level("tract", DG(0.9))], postprocessing=NonNegative()),
         reader(adv.Uniform(4)),
     ),
-    "postprocessed, clamped": lambda: models.postprocessed(
+    "hierarchical_counts, clamped": lambda: models.hierarchical_counts(
         adv.Plan([adv.Level("block", clamped(DG(0.4)))]), adv.Adversary(0.4, known=1)
     ),
     "actual_world": lambda: models.actual_world(*WORLD),
@@ -112,7 +100,9 @@ CASES: dict[str, Callable[[], pm.Model]] = {
 """Models whose latents are all discrete, by the name of the function that builds them."""
 
 SAMPLED: dict[str, Callable[[], pm.Model]] = {
-    "uncertain_rates": lambda: models.uncertain_rates(levels(), reader(BetaBinomial(4, 2.0, 3.0))),
+    "hierarchical_counts, unknown rates": lambda: models.hierarchical_counts(
+        levels(), reader(BetaBinomial(4, 2.0, 3.0)), rates=True
+    ),
     "bounded": lambda: models.bounded(BoundedRelease(0.3, 0.1, n=10, epsilon=(0.5, 0.5))),
     "regression": lambda: models.regression(
         RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
@@ -165,7 +155,7 @@ def test_the_exact_reader_is_calibrated(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("belief", [GammaPoisson(2.0, 1.0), BetaBinomial(4, 2.0, 3.0)], ids=["poisson", "binomial"])
 def test_the_exact_reader_of_unknown_rates_is_calibrated(belief: Any) -> None:
-    model = models.uncertain_rates(levels(), reader(belief))
+    model = models.hierarchical_counts(levels(), reader(belief), rates=True)
     posterior = posterior_of(levels(), reader(belief))
     tree = calibrate(model, variables=["in"], simulations=SIMULATIONS, posterior=posterior, rng=22, progress=False)
     assert list(tree) == ["prior_sbc"]
@@ -174,7 +164,7 @@ def test_the_exact_reader_of_unknown_rates_is_calibrated(belief: Any) -> None:
 
 @pytest.mark.slow
 def test_draws_of_continuous_latents_are_calibrated() -> None:
-    tree = calibrate(SAMPLED["uncertain_rates"](), simulations=400, rng=23, progress=False)
+    tree = calibrate(SAMPLED["hierarchical_counts, unknown rates"](), simulations=400, rng=23, progress=False)
     assert tree.attrs["engine"] == "importance"
     assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}
     assert overall(tree) > 1e-3
@@ -183,7 +173,7 @@ def test_draws_of_continuous_latents_are_calibrated() -> None:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_draws_of_an_unknown_rate_of_poisson_counts_are_calibrated() -> None:
-    model = models.uncertain_rates(levels(), reader(GammaPoisson(2.0, 1.0)), upper=25)
+    model = models.hierarchical_counts(levels(), reader(GammaPoisson(2.0, 1.0)), upper=25, rates=True)
     tree = calibrate(model, simulations=1000, rng=24, progress=False)
     assert tree.attrs["engine"] == "importance"
     assert set(tree["prior_sbc"].data_vars) == {"in", "rate[tract]", "others[tract]"}

@@ -17,7 +17,6 @@ import adversary as adv
 from adversary import models
 from adversary.models.enumeration.enumerate import compile_enumerator
 from adversary.models.fitting import fit_many
-from adversary.models.stories.sequences import repeated_plan
 from adversary.reader.path import attacks
 from tests.oracles import attacks as zoo
 from tests.oracles.attacks import World
@@ -32,6 +31,8 @@ BOTH = adv.Plan([adv.Level("block", LOW)], cells=2)
 TRACT = adv.Plan([adv.Level("block", LOW, siblings=2), adv.Level("tract", HIGH)])
 TRACT_ONE = adv.Plan([adv.Level("block", LOW, siblings=1), adv.Level("tract", HIGH)])
 SEVERAL = (LOW, GEO, HIGH)
+REPEATED = adv.Plan([*(adv.Level(f"release {i}", noise, siblings=0) for i, noise in enumerate(SEVERAL[:2], 1)),
+                     adv.Level("release 3", HIGH)])  # fmt: skip
 
 EACH = [0.5, 0.3, 0.2]
 PMF = [0.1, 0.4, 0.0, 0.3, 0.2]
@@ -88,62 +89,55 @@ ZOO: dict[str, Beast] = {
         (BLOCK, adv.Adversary(0.3, 2)),
     ),
     "participation": Beast(
-        lambda: models.participation(TWICE, 0.9, 3),
+        lambda: models.hierarchical_counts(TWICE, attacks.participation(0.9, 3)),
         record(0.9, [3], [LOW, GEO]),
         LEVELS,
         [(3, 3), (4, 2), (2, 5)],
         (TWICE, attacks.participation(0.9, 3)),
     ),
     "misreport": Beast(
-        lambda: models.misreport(BLOCK, 0.6, 1),
+        lambda: models.hierarchical_counts(BLOCK, attacks.misreport(0.6, 1)),
         record(0.6, [1], [LOW]),
         ONE,
         [(0,), (2,)],
         (BLOCK, attacks.misreport(0.6, 1)),
     ),
     "misreport, both cells": Beast(
-        lambda: models.misreport(BOTH, 0.6, (1, 3)),
+        lambda: models.hierarchical_counts(BOTH, attacks.misreport(0.6, (1, 3))),
         record(0.6, [1, 3], [LOW]),
         CELLS,
         [(1, 4), (2, 3), (0, 2)],
         (BOTH, attacks.misreport(0.6, (1, 3))),
-        {"noisy[block]": ("cell",), "record": ("cell",), "count": ("cell",)},
+        {"noisy[block]": ("cell",), "count[block]": ("cell",)},
     ),
     "unknown attribute": Beast(
-        lambda: models.unknown_attribute(BLOCK, 0.2),
+        lambda: models.hierarchical_counts(BLOCK, attacks.unknown_attribute(0.2)),
         record(0.2, [0], [LOW]),
         ONE,
         [(0,), (1,), (-2,)],
         (BLOCK, attacks.unknown_attribute(0.2)),
     ),
     "unknown attribute, both cells": Beast(
-        lambda: models.unknown_attribute(BOTH, 0.2, 2),
+        lambda: models.hierarchical_counts(BOTH, attacks.unknown_attribute(0.2, 2)),
         record(0.2, [2, 2], [LOW]),
         CELLS,
         [(3, 2), (2, 3), (1, 1)],
         (BOTH, attacks.unknown_attribute(0.2, 2)),
-        {"noisy[block]": ("cell",), "record": ("cell",), "count": ("cell",)},
+        {"noisy[block]": ("cell",), "count[block]": ("cell",)},
     ),
     "all but four": Beast(
-        lambda: models.all_but(BLOCK, PMF, 1),
+        lambda: models.hierarchical_counts(BLOCK, attacks.all_but(PMF, 1, level="block")),
         lambda: zoo.missing_people(PMF, 1, NOISE[LOW]),
         ONE,
         [(0,), (1,), (3,), (5,)],
         (BLOCK, attacks.all_but(PMF, 1, level="block")),
     ),
-    "unique target": Beast(
-        lambda: models.unique_target(SEVERAL, 0.2),
-        record(0.2, [0], SEVERAL),
-        {f"noisy[level {i}]": () for i in (1, 2, 3)},
-        [(1, 0, 2), (0, 0, 0), (-1, 3, 1)],
-        (repeated_plan("level", SEVERAL), adv.Adversary(0.2)),
-    ),
     "sequence": Beast(
-        lambda: models.sequential(SEVERAL, 4, 0.7),
+        lambda: models.hierarchical_counts(REPEATED, adv.Adversary(0.7, 4)),
         record(0.7, [4], SEVERAL),
         {f"noisy[release {i}]": () for i in (1, 2, 3)},
         [(5, 4, 4), (3, 6, 5)],
-        (repeated_plan("release", SEVERAL), adv.Adversary(0.7, 4)),
+        (REPEATED, adv.Adversary(0.7, 4)),
     ),
     "siblings each, as a sum": Beast(
         lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)})),
@@ -171,7 +165,7 @@ ZOO: dict[str, Beast] = {
         proper=False,
     ),
     "siblings each, flat, individually": Beast(
-        lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()}), 10, True),
+        lambda: models.hierarchical_counts(TRACT, adv.Adversary(0.3, 1, {"tract": adv.Each()}), 10, individually=True),
         tract(0.3, 1, [dict.fromkeys(range(6), 1.0)] * 2),
         APART,
         SEPARATE,
@@ -206,7 +200,7 @@ def adjusted(
     plan = adv.Plan([adv.Level("block", LOW, siblings=len(laws)), adv.Level("tract", top)], postprocessing=rule)
     reader = adv.Adversary(0.3, 1, {"tract": belief})
     return Beast(
-        lambda: models.postprocessed(plan, reader),
+        lambda: models.hierarchical_counts(plan, reader),
         lambda: zoo.consistent(zoo.two_levels(0.3, 1, one_each(laws), NOISE[LOW], NOISE[top]), algorithm),
         ADJUSTED,
         [(min(own, 1 + total), 1 + total) for own, total in SEEN],
@@ -225,7 +219,7 @@ def coarser(
     plan = adv.Plan([adv.Level("block", LOW, siblings=d), adv.Level("tract", HIGH)], postprocessing=change)
     reader = adv.Adversary(0.3, beliefs={"tract": adv.Each(EACH)})
     return Beast(
-        lambda: models.postprocessed(plan, reader),
+        lambda: models.hierarchical_counts(plan, reader),
         lambda: zoo.changed(tract(0.3, 0, [zoo.listed(EACH)] * d)(), same),
         released,
         releases,
@@ -367,7 +361,6 @@ def called_by(make: Callable[[], pm.Model]) -> str:
 
 
 ELSEWHERE = {
-    "uncertain_rates",
     "actual_world",
     "counterfactual_world",
     "bounded",
@@ -413,7 +406,7 @@ def test_the_actual_world_can_be_sampled_with_default_steps() -> None:
 @pytest.mark.parametrize("name", ["gamma-Poisson", "beta-binomial"])
 def test_fits_with_an_unknown_rate_agree_within_four_standard_errors(name: str) -> None:
     belief, high, laws = RATES[name]
-    model = models.uncertain_rates(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": belief}), upper=high)
+    model = models.hierarchical_counts(TRACT_ONE, adv.Adversary(0.4, 1, {"tract": belief}), upper=high, rates=True)
     given = dict(zip(SUMS, np.array(FEW[:3]).T, strict=True))
     found = fit_many(model, given, rng=4, progress=False).estimate
     exact = [zoo.posterior(tract_sum(0.4, 1, laws)(), release) for release in FEW[:3]]
@@ -444,7 +437,7 @@ def rate_grid(belief: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 def test_an_unknown_rate_integrated_out_gives_the_exact_posterior(name: str) -> None:
     belief, high, laws = RATES[name]
     reader = adv.Adversary(0.4, 1, {"tract": belief})
-    model = models.uncertain_rates(TRACT_ONE, reader)
+    model = models.hierarchical_counts(TRACT_ONE, reader, rates=True)
     rate, log_weight = rate_grid(belief)
     at_rate = pm.do(model, {"rate[tract]": rate[0]})
     names = ("rate[tract]", *SUMS)
@@ -461,7 +454,7 @@ def test_an_unknown_rate_integrated_out_gives_the_exact_posterior(name: str) -> 
 
 def test_a_rate_has_a_gradient_and_only_the_rate_is_continuous() -> None:
     reader = adv.Adversary(0.4, 1, {"tract": GAMMA})
-    model = models.uncertain_rates(TRACT_ONE, reader)
+    model = models.hierarchical_counts(TRACT_ONE, reader, rates=True)
     assert [v.name for v in model.continuous_value_vars] == ["rate[tract]_log__"]
     assert model.logp().dtype == "float64"
     given = pm.observe(model, {"noisy[block]": 1, "noisy[tract]": 3, "sibling_sum[block]": 1})
@@ -475,7 +468,7 @@ def test_a_rate_has_a_gradient_and_only_the_rate_is_continuous() -> None:
 @pytest.mark.parametrize("base", [adv.Gaussian(1.3), adv.Laplace(0.8)])
 def test_clamped_continuous_noise_keeps_its_atom_and_its_density(base: adv.Mechanism) -> None:
     plan = adv.Plan([adv.Level("block", base)], postprocessing=adv.postprocessing.clamped)
-    model = models.postprocessed(plan, adv.Adversary(0.3, 1))
+    model = models.hierarchical_counts(plan, adv.Adversary(0.3, 1))
     assert model["noisy[block]"].dtype == "float64"
     for noisy in (0.0, 0.7, 3.1):
         weights = [
@@ -494,6 +487,6 @@ def test_the_published_toy_algorithm_gives_the_exact_posteriors() -> None:
     rho = 2.56 * 165 / 4099 * 3945 / 4097
     levels = [adv.Level("block", DG(rho), siblings=27), adv.Level("group", adv.Exact())]
     plan = adv.Plan(levels, postprocessing=adv.postprocessing.LeastSquares())
-    model = models.postprocessed(plan, adv.Adversary(0.5, beliefs={"group": adv.Point(1)}))
+    model = models.hierarchical_counts(plan, adv.Adversary(0.5, beliefs={"group": adv.Point(1)}))
     result = adv.enumerate_posterior(model, {"noisy[block]": np.array([0, 1]), "noisy[group]": np.array([1, 1])})
     assert result.posterior.values == pytest.approx([0.410784, 0.590282], abs=1e-6)

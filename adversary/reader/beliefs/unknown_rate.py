@@ -1,7 +1,7 @@
 """Beliefs about others whose rate is itself unknown: the rate integrated out, exactly.
 
 The reader does not know how common a trait is. With a conjugate prior on its rate the count of others has a closed law;
-`models.uncertain_rates` writes the same belief with the rate as a latent of its own.
+`models.hierarchical_counts(..., rates=True)` writes the same belief with the rate as a latent of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-r"""Counts published after post-processing: made to add up to their parent's, or clamped and rounded one by one.
+r"""Counts made to add up to their parent's after the noise.
 
 .. math::
-   \text{in} &\sim \text{Bernoulli}(p), \qquad X_1 = m + \text{in}, \qquad X_2 \mid X_1 \sim \text{belief} \\
    t_2 &= \max(0, X_2 + \text{noise}) \\
    t_1 &= f(X_1 + \text{noise}, \text{the siblings' noisy counts}, t_2)
 
@@ -26,58 +25,34 @@ from pytensor.tensor.variable import TensorVariable
 from adversary._core import Floats
 from adversary.models.noise import float64, own_log_prob, released
 from adversary.privacy.mechanisms import Mechanism
-from adversary.reader.path import Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import Postprocessing
 
-from .belief_priors import Upper, believed
-from .counts import hierarchical_counts, latent_counts
 
-
-def postprocessed(plan: Plan, reader: Adversary, upper: Upper = None) -> pm.Model:
-    """A plan whose numbers are changed after the noise, as the reader sees what is published.
+def released_adjusted(plan: Plan, rule: Postprocessing) -> None:
+    """What is published of the counts of the model in context: t2, then t1.
 
     Parameters
     ----------
-    plan : Plan
-        With a `Postprocessing` (`LeastSquares`, `NonNegative`), or with levels that are `clamped` or `rounded`.
-    reader : Adversary
-        Prior, hypotheses, beliefs; those about rates through their tables.
-    upper : int or mapping of level name to int, optional
-        As in `hierarchical_counts`.
-
-    Returns
-    -------
-    pymc.Model
-        Free: ``in``, ``others[level]``, and the published ``noisy[level]``: t1 at the lower level, t2 at the upper.
-        Deterministic: ``count[level]``. Draws run the algorithm itself on drawn noises; the density is
-        `Postprocessing.log_prob`. With clamped or rounded levels, the model of `hierarchical_counts`; several siblings
-        of such a level have no sum to release and are read individually, under an `Each` belief.
+    plan : of two levels
+    rule : its algorithm; draws run it on drawn noise, the density is `Postprocessing.log_prob`
     """
-    if plan.postprocessing is None:
-        if not any(level.mechanism.steps for level in plan.levels):
-            raise ValueError(
-                "postprocessed needs a plan with postprocessing, or with clamped or rounded levels: for releases as "
-                "they are use hierarchical_counts"
-            )
-        apart = any(level.siblings and plan.sibling_noise(i) is None for i, level in enumerate(plan.levels))
-        return hierarchical_counts(plan, reader, upper, individually=apart)
-    model, ((lower, own, _), (higher, total, _)) = latent_counts(plan, reader, upper, believed)
-    law = _Adjusted(plan.postprocessing, lower.mechanism, lower.siblings or 0)
-    with model:
-        parent = released(f"noisy[{higher.name}]", higher.mechanism, total)
-        pm.CustomDist(
-            f"noisy[{lower.name}]",
-            float64(own),
-            float64(total - own),
-            float64(parent),
-            logp=law.logp,
-            random=law.random,
-            signature="(),(),()->()",
-            dtype="int64",
-            class_name=type(plan.postprocessing).__name__,
-        )
-    return model
+    lower, higher = plan.levels
+    model = pm.modelcontext(None)
+    own, total = (model[f"count[{level.name}]"] for level in plan.levels)
+    parent = released(f"noisy[{higher.name}]", higher.mechanism, total)
+    law = _Adjusted(rule, lower.mechanism, lower.siblings or 0)
+    pm.CustomDist(
+        f"noisy[{lower.name}]",
+        float64(own),
+        float64(total - own),
+        float64(parent),
+        logp=law.logp,
+        random=law.random,
+        signature="(),(),()->()",
+        dtype="int64",
+        class_name=type(rule).__name__,
+    )
 
 
 @dataclass(frozen=True, eq=False)

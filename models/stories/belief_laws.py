@@ -1,0 +1,306 @@
+"""From a belief to the law of other people's counts in a PyMC model: PyMC's own where it has one, otherwise a table.
+
+Counts of other people are the latents, never the totals: a flat law of the others on {0, ..., U} tends to the improper
+flat law of the total as U grows, whatever lies inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.tensor.variable import TensorVariable
+
+from adversary._core import check_whole
+from adversary.reader.beliefs import Belief, BetaBinomial, GammaPoisson, Others, Uniform
+
+from .tabulated import Tabulated
+
+LARGEST_TABLE = 20_000_000
+"""Entries of a belief's table beyond which the model is refused."""
+
+Upper = int | Mapping[str, int] | None
+Dims = tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Count:
+    """A count in the graph, the range it can take, and its dims."""
+
+    value: TensorVariable
+    low: int
+    high: int
+    dims: Dims = None
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.value + other.value, self.low + other.low, self.high + other.high, other.dims)
+
+    def total(self) -> Count:
+        """Over its first dim."""
+        size = len(pm.modelcontext(None).coords[(self.dims or ())[0]])
+        return Count(self.value.sum(axis=0), size * self.low, size * self.high, (self.dims or ())[1:] or None)
+
+    def named(self, name: str) -> Count:
+        """The count as a variable of the model."""
+        return replace(self, value=pm.Deterministic(name, self.value, dims=self.dims))
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Where unbounded laws of the others are cut; `largest` is the largest possible count at the lowest level."""
+
+    upper: Upper
+    largest: int
+
+    def width(self, level: str) -> int:
+        """Largest number of others at a level; ValueError where nobody gave a limit."""
+        total = self.upper.get(level) if isinstance(self.upper, Mapping) else self.upper
+        if total is None:
+            raise ValueError(
+                f"the belief about level {level!r} is improper: give upper, the largest total to consider, for "
+                f"instance hierarchical_counts(plan, reader, upper={self.largest + 60})"
+            )
+        total = int(check_whole("upper", total))
+        if total < self.largest:
+            raise ValueError(f"upper at level {level!r} must be at least known + 1 = {self.largest}, got {total}")
+        return total - self.largest
+
+    def at_least(self, level: str, high: int) -> int:
+        """`high`, or as far as the limit where there is one."""
+        given = self.upper is not None and (not isinstance(self.upper, Mapping) or level in self.upper)
+        return max(high, self.width(level)) if given else high
+
+
+@dataclass(frozen=True)
+class OthersOfLevel:
+    """Everybody outside the target's unit at one level, given the count inside.
+
+    Parameters
+    ----------
+    level : the level
+    name : of the variable
+    beliefs : one per cell
+    inside : the count inside
+    limit : where unbounded laws are cut
+    dims : of the count, ("cell",) with two cells
+    rates : whether unknown rates are latents
+    """
+
+    level: str
+    name: str
+    beliefs: Sequence[Belief]
+    inside: Count
+    limit: Limit
+    dims: Dims
+    rates: bool = False
+
+    def counted(self) -> Count:
+        """Their count: a latent, or where the adversary is certain none."""
+        if all(belief.known_count is not None or belief.known_total is not None for belief in self.beliefs):
+            return _settled(self)
+        alike = len({type(belief) for belief in self.beliefs}) == 1
+        if self.rates and not alike and any(has_rate(belief) for belief in self.beliefs):
+            raise ValueError(f"level {self.level!r}: give both cells the same kind of belief, got {self.beliefs}")
+        first = self.beliefs[0]
+        if self.rates and has_rate(first):
+            return given_rate(first, self)
+        return count_law(first, self) if alike else tabulated(self)
+
+    @property
+    def each(self) -> bool:
+        """Whether the beliefs are about every sibling of the unit below."""
+        about = [belief.each is not None for belief in self.beliefs]
+        if any(about) and not all(about):
+            raise ValueError(f"level {self.level!r}: siblings are read one by one in every cell or in none")
+        return all(about)
+
+    def siblings(self, below: str) -> Count:
+        """One count for each sibling of the unit below."""
+        each, dims = [belief.each for belief in self.beliefs], (f"sibling of {below}", *(self.dims or ()))
+        pm.modelcontext(None).add_coord(dims[0], range(each[0].count))
+        laws = [Uniform() if one.law is None else one.one for one in each]
+        one = replace(self, name=f"sibling_count[{below}]", beliefs=laws, inside=_NOBODY, dims=dims)
+        return one.counted()
+
+    def fields(self, *names: str) -> list[NDArray[np.float64]]:
+        """Parameters of the beliefs, each one number or one per cell."""
+        return [_per_cell([getattr(belief, name) for belief in self.beliefs]) for name in names]
+
+    def drawn(self, law: Any, high: int, *parameters: Any, **named: Any) -> Count:
+        """A count with one of PyMC's laws, which has no value above `high`."""
+        return Count(law(self.name, *parameters, **named, dims=self.dims), 0, high, self.dims)
+
+    def cut(self, law: TensorVariable) -> Count:
+        """A count with a law of PyMC's that has no largest value, cut where less than 1e-18 is left."""
+        high = self.limit.at_least(self.level, max(_last(belief) for belief in self.beliefs))
+        return self.drawn(pm.Truncated, high, law, upper=np.float64(high))
+
+
+_NOBODY = Count(pt.constant(np.int64(0)), 0, 0)
+
+
+def _per_cell(values: Sequence[Any]) -> NDArray[np.float64]:
+    return np.array(values[0] if len(values) == 1 else values, dtype=np.float64)
+
+
+def _last(belief: Belief) -> int:
+    """Largest count outside that is worth a look."""
+    bulk = belief.window(0)
+    assert bulk is not None
+    return bulk[1]
+
+
+@singledispatch
+def count_law(belief: Belief, others: OthersOfLevel) -> Count:
+    """The others under beliefs of one kind: an implementation for each kind that PyMC has a law for.
+
+    Parameters
+    ----------
+    belief : of the first cell; those of all cells, of the same kind, are in `others`
+    others : everybody outside the target's unit at one level
+    """
+    del belief
+    return tabulated(others)
+
+
+@count_law.register
+def _(belief: Uniform, others: OthersOfLevel) -> Count:
+    if all(one.flat for one in others.beliefs):
+        width = others.limit.width(others.level)
+        return others.drawn(pm.DiscreteUniform, width, np.int64(0), np.int64(width))
+    if any(one.flat for one in others.beliefs):
+        return tabulated(others)
+    (upper,) = others.fields("upper")
+    high = int(upper.max()) - others.inside.low
+    if high < 0:
+        raise _excluded(others)
+    rest = upper.astype(np.int64) - others.inside.value
+    return others.drawn(pm.DiscreteUniform, high, np.int64(0), rest)
+
+
+@count_law.register
+def _(belief: GammaPoisson, others: OthersOfLevel) -> Count:
+    shape, rate, exposure = others.fields("shape", "rate", "exposure")
+    return others.cut(pm.NegativeBinomial.dist(n=shape, p=rate / (rate + exposure)))
+
+
+@count_law.register
+def _(belief: BetaBinomial, others: OthersOfLevel) -> Count:
+    n, alpha, beta = others.fields("n", "alpha", "beta")
+    return others.drawn(pm.BetaBinomial, int(n.max()), n=n.astype(np.int64), alpha=alpha, beta=beta)
+
+
+@count_law.register
+def _(belief: Others, others: OthersOfLevel) -> Count:
+    laws = [one.law for one in others.beliefs if isinstance(one, Others)]
+    if all(isinstance(law, np.ndarray) for law in laws):
+        size = max(law.size for law in laws)
+        table = [np.append(law, np.zeros(size - law.size)) for law in laws]
+        return others.drawn(pm.Categorical, size - 1, p=_per_cell(table))
+    names = {getattr(getattr(law, "dist", None), "name", "") for law in laws}
+    build = _SCIPY.get(names.pop()) if len(names) == 1 else None
+    if build is None:
+        return tabulated(others)
+    given = [law.dist._parse_args(*law.args, **law.kwds)[:2] for law in laws]
+    if any(np.any(np.asarray(shift)) for _, shift in given):
+        return tabulated(others)
+    return build(others, *(_per_cell(column) for column in zip(*(values for values, _ in given), strict=True)))
+
+
+def _binomial(others: OthersOfLevel, n: Any, p: Any) -> Count:
+    return others.drawn(pm.Binomial, int(n.max()), n=n.astype(np.int64), p=p)
+
+
+_SCIPY: dict[str, Callable[..., Count]] = {
+    "poisson": lambda others, mu: others.cut(pm.Poisson.dist(mu)),
+    "binom": _binomial,
+    "nbinom": lambda others, n, p: others.cut(pm.NegativeBinomial.dist(n=n, p=p)),
+    "geom": lambda others, p: others.cut(pm.Geometric.dist(p)),
+}
+"""PyMC's law for a law of scipy's, by its name."""
+
+
+@singledispatch
+def given_rate(belief: Belief, others: OthersOfLevel) -> Count:
+    """The others given their rate, a latent of its own: one implementation for each kind of belief that has a rate.
+
+    Parameters
+    ----------
+    belief : of the first cell; those of all cells, of the same kind, are in `others`
+    others : everybody outside the target's unit at one level
+    """
+    raise TypeError(f"{belief!r} has no rate")
+
+
+def has_rate(belief: Belief) -> bool:
+    """Whether a belief is about an unknown rate."""
+    return given_rate.dispatch(type(belief)) is not given_rate.dispatch(object)
+
+
+@given_rate.register
+def _(belief: GammaPoisson, others: OthersOfLevel) -> Count:
+    shape, rate, exposure = others.fields("shape", "rate", "exposure")
+    each = pm.Gamma(f"rate[{others.level}]", alpha=shape, beta=rate, dims=others.dims)
+    return others.cut(pm.Poisson.dist(mu=each * exposure))
+
+
+@given_rate.register
+def _(belief: BetaBinomial, others: OthersOfLevel) -> Count:
+    n, alpha, beta = others.fields("n", "alpha", "beta")
+    return _binomial(others, n, pm.Beta(f"rate[{others.level}]", alpha=alpha, beta=beta, dims=others.dims))
+
+
+def _settled(others: OthersOfLevel) -> Count:
+    """No latent: the adversary is sure of the others (`Known`) or of the total (`Point`)."""
+    beliefs, inside = others.beliefs, others.inside
+    sure = np.array([belief.known_total is not None for belief in beliefs])
+    number = np.array([b.known_count if b.known_total is None else b.known_total for b in beliefs])
+    low, high = (np.where(sure, number - end, number) for end in (inside.high, inside.low))
+    if others.dims is None:
+        sure, number = sure[0], number[0]
+    count = pt.switch(sure, number - inside.value, number) if sure.any() else pt.as_tensor_variable(number)
+    if low.min() < 0:
+        pm.Potential(f"belief[{others.level}]", pt.switch(count >= 0, np.float64(0), np.float64(-np.inf)))
+    return Count(count, int(low.min()), int(high.max()), others.dims)
+
+
+def tabulated(others: OthersOfLevel) -> Count:
+    """Any belief, through its log probabilities: a row for every count inside, or one row where that is irrelevant."""
+    level, beliefs, inside, dims = others.level, others.beliefs, others.inside, others.dims
+    alike = all(belief.independent for belief in beliefs)
+    rows = np.arange(inside.low, (inside.low if alike else inside.high) + 1)
+    windows = np.array([_window(others, belief, rows) for belief in beliefs])
+    start, stop = max(0, int(windows[:, 0].min())), int(windows[:, 1].max()) + 1
+    if len(beliefs) * rows.size * (stop - start) > LARGEST_TABLE:
+        raise ValueError(f"level {level!r}: a table of {rows.size} counts inside by {stop - start} others is too large")
+    totals = rows[:, None] + np.arange(start, stop)
+    table = np.stack([np.asarray(belief.log_prob(totals, rows[:, None]), np.float64) for belief in beliefs])
+    possible = totals[np.isfinite(table).any(axis=0)]
+    if possible.size == 0:
+        raise _excluded(others)
+    cell: Any = rows.size * np.arange(len(beliefs)) if len(beliefs) > 1 else 0
+    row = cell if alike else inside.value - inside.low + cell
+    count = Tabulated(others.name, table.reshape(-1, stop - start), row, start=start, dims=dims)
+    return Count(count, start, stop - 1, dims)
+
+
+def _excluded(others: OthersOfLevel) -> ValueError:
+    ends = f"{others.inside.low} to {others.inside.high}"
+    return ValueError(f"the belief about level {others.level!r} excludes every count inside, {ends}")
+
+
+def _window(others: OthersOfLevel, belief: Belief, rows: NDArray[np.int64]) -> tuple[int, int]:
+    """Smallest and largest number of others to tabulate, over all counts inside."""
+    ends = [belief.window(int(k)) for k in rows]
+    if any(end is None for end in ends):
+        return 0, others.limit.width(others.level)
+    lower = np.array([belief.support(int(k))[0] for k in rows]) - rows
+    upper = int((np.array(ends)[:, 1] - rows).max())
+    endless = belief.support(int(rows[0]))[1] is None
+    return int(lower.min()), others.limit.at_least(others.level, upper) if endless else upper
