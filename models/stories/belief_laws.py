@@ -174,14 +174,10 @@ def _(belief: Uniform, others: OthersOfLevel) -> Count:
     if all(one.flat for one in others.beliefs):
         width = others.limit.width(others.level)
         return others.drawn(pm.DiscreteUniform, width, np.int64(0), np.int64(width))
-    if any(one.flat for one in others.beliefs):
-        return tabulated(others)
-    (upper,) = others.fields("upper")
-    high = int(upper.max()) - others.inside.low
-    if high < 0:
-        raise _excluded(others)
+    if any(one.flat for one in others.beliefs) or (upper := others.fields("upper")[0]).min() < others.inside.high:
+        return tabulated(others)  # a count inside that is not possible has no law of the others
     rest = upper.astype(np.int64) - others.inside.value
-    return others.drawn(pm.DiscreteUniform, high, np.int64(0), rest)
+    return others.drawn(pm.DiscreteUniform, int(upper.max()) - others.inside.low, np.int64(0), rest)
 
 
 @count_law.register
@@ -283,16 +279,12 @@ def tabulated(others: OthersOfLevel) -> Count:
     table = np.stack([np.asarray(belief.log_prob(totals, rows[:, None]), np.float64) for belief in beliefs])
     possible = totals[np.isfinite(table).any(axis=0)]
     if possible.size == 0:
-        raise _excluded(others)
+        ends = f"{inside.low} to {inside.high}"
+        raise ValueError(f"the belief about level {level!r} excludes every count inside, {ends}")
     cell: Any = rows.size * np.arange(len(beliefs)) if len(beliefs) > 1 else 0
     row = cell if alike else inside.value - inside.low + cell
     count = Tabulated(others.name, table.reshape(-1, stop - start), row, start=start, dims=dims)
     return Count(count, start, stop - 1, dims)
-
-
-def _excluded(others: OthersOfLevel) -> ValueError:
-    ends = f"{others.inside.low} to {others.inside.high}"
-    return ValueError(f"the belief about level {others.level!r} excludes every count inside, {ends}")
 
 
 def _window(others: OthersOfLevel, belief: Belief, rows: NDArray[np.int64]) -> tuple[int, int]:
