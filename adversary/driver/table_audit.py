@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from adversary._core import Integers, check_probability, solve_decreasing
+from adversary._core import Integers, check_probability, listed, solve_decreasing
 from adversary.driver.case import Bounds, own_loss, promise_kept, within
 from adversary.privacy import Guarantee
 from adversary.reader.beliefs import Uniform
@@ -114,8 +114,9 @@ def audit_table(
             answers[row] = _answer(law, *limits[key])
     result = table.with_answers([answers[i] for i in place.ravel()], reader.prior)
     concerned = zip(names, tilted[place.ravel()].sum(axis=0), strict=True)
-    said = {name: f"few others are there in {count:,} of {len(result):,} cells" for name, count in concerned if count}
-    result.attrs["cautions"] = [tilt_warning(one_plan, name, small) for name, small in said.items()]
+    few = {name: int(count) for name, count in concerned if count}
+    said = f"few others are there in {listed([f'{one:,}' for one in few.values()])} of {len(result):,} cells"
+    result.attrs["cautions"] = [tilt_warning(one_plan, listed([*few]), said)] if few else []
     return result
 
 
@@ -176,6 +177,7 @@ class TableCounts:
             if first.setdefault(key, row) != row:
                 said = ", ".join(f"{name} {part!r}" for name, part in zip([*names, "cell"], key, strict=False))
                 raise ValueError(f"{where(row)}: must be another unit than {where(first[key])}, got {said} again")
+        _check_order(keys, names)
         if not long:
             return cls(units, tuple(map(str, counted)), counts, tuple(names))
         places = {key: i for i, key in enumerate(dict.fromkeys(key[:-1] for key in keys))}
@@ -232,6 +234,19 @@ class TableCounts:
         columns |= {name: [answer[name] for answer in answers] for name in answers[0]}
         found = pd.DataFrame(columns)
         return found.sort_values("posterior_mean", ascending=False, kind="stable", ignore_index=True)
+
+
+def _check_order(keys: Sequence[Sequence[str]], names: Sequence[str]) -> None:
+    """ValueError where a unit lies in several of the next level, which hold nothing else: they stand the wrong way."""
+    for i, (lower, upper) in enumerate(pairwise(names)):
+        pairs = {(key[i], key[i + 1]) for key in keys}
+        inside, above = ({pair[side] for pair in pairs} for side in (0, 1))
+        if len(inside) < len(above) == len(pairs):
+            raise ValueError(
+                f"levels must stand lowest first: every {upper} holds one {lower} only, and {len(above)} of them share "
+                f"{len(inside)}; got {','.join(names)}, did you mean "
+                f"{','.join([*names[:i], upper, lower, *names[i + 2 :]])}?"
+            )
 
 
 def whole_column(column: Any, name: str, where: Callable[[int], str]) -> Integers:

@@ -236,7 +236,7 @@ def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
         ([GRANVILLE, "--truth", "block group=1.5"], "must be a whole number, or one per cell, got 1.5"),
         ([GRANVILLE, "--truth", "block group=NaN"], "must be a whole number, or one per cell, got nan"),
         ([GRANVILLE, "--truth", "blok group=1"], "did you mean 'block group'"),
-        ([DARE, "--truth", "block=2"], "outside the reader's belief"),
+        ([DARE, "--truth", "block=2"], "outside the adversary's belief"),
         ([GRANVILLE, "--truth", "block group=0"], "cannot be smaller"),
         ([GRANVILLE, "--engine", "magic"], "engine must be one of"),
         ([GRANVILLE, "--draws", "0"], "draws must be at least 1"),

@@ -37,6 +37,7 @@ def test_a_bad_table_is_one_line(text: str, words: str, tmp_path: Path) -> None:
     ("options", "words"),
     [
         (("--rho", "0.1,0.2,0.3", "--levels", "a,b"), "--rho must be one number, or one for each of 2 levels, got 3"),
+        (("--rho", "0,1", "--levels", "a,b"), "--rho must be positive, such as 0.1, or 0.1,0.2 for two levels, got"),
         (("--rho", "0.1", "--epsilon", "1", "--levels", "a"), "--rho or --epsilon must be given, and not both"),
     ],
 )

@@ -50,7 +50,7 @@ BAD = {
     "prior of the wrong type": ('prior = "1/2"', "prior = true", ["adversary.prior", "number", "True"]),
     "prior that is no fraction": ('prior = "1/2"', 'prior = "one half"', ["adversary.prior", "fraction", "one half"]),
     "division by zero": ('prior = "1/2"', 'prior = "1/0"', ["adversary.prior", "fraction", "1/0"]),
-    "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", "missing"]),
+    "missing prior": ('prior = "1/2"\n', "", ["adversary.prior", "required", "missing", 'prior = "1/2"']),
     "fractional known": ("known = 0", "known = 0.5", ["adversary.known", "whole number", "0.5"]),
     "negative known": ("known = 0", "known = -1", ["known", "at least 0", "-1"]),
     "fractional count": ("tract = 4", "tract = 4.5", ["truth.tract", "whole number", "4.5"]),
@@ -69,9 +69,9 @@ BAD = {
     "siblings missing": ("siblings = 3\n", "", ["block", "siblings is required", "0 if it holds the same people"]),
     "siblings at the top": ("rho = 0.2", "rho = 0.2\nsiblings = 1", ["tract", "top", "siblings"]),
     "negative siblings": ("siblings = 3", "siblings = -3", ["siblings", "at least 0", "-3"]),
-    "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ["upper level 'tract'", "belief"]),
+    "upper belief missing": ('[adversary.beliefs]\ntract = "uniform"\n', "", ['tract = "uniform"', "lowest first"]),
     "truth outside the belief": ('"uniform"', "{ upper = 2 }", ["tract", "4", "outside the adversary's belief"]),
-    "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "outside the adversary's belief"]),
+    "truth outside what is known": ("known = 0", "known = 2", ["block", "1", "2 others are known there"]),
     "tract smaller than its block": ("tract = 4", "tract = 0", ["tract", "cannot be smaller", "0 < 1"]),
     "belief without mass": ('"uniform"', "{ probabilities = [0.0, 0.0] }", ["beliefs.tract", "mass"]),
     "belief that does not add up": ('"uniform"', "{ probabilities = [0.5, 0.2] }", ["beliefs.tract", "sum to one"]),
@@ -81,7 +81,7 @@ BAD = {
     "unknown parameter of a law": ('"uniform"', '{ law = "poisson", lam = 2 }', ["beliefs.tract", "lam"]),
     "belief of the wrong type": ('"uniform"', "7", ["beliefs.tract", "table", "7"]),
     "misspelt belief": ('"uniform"', '"uniformm"', ["beliefs.tract", "uniform", "uniformm"]),
-    "known missing": ("known = 0\n", "", ["adversary.known", "required", "how many others of 'block'"]),
+    "known missing": ("known = 0\n", "", ["adversary.known", "required", "how many others", "known = 0"]),
     "no base": ("rho = 0.2", 'noise = "random rounding"', ["plan.level[2]", "takes base"]),
     "half a base": ("rho = 0.2", 'noise = "random rounding"\nbase = 2.5', ["base", "whole number", "2.5"]),
     "no threshold": ("rho = 0.2", 'rho = 0.2\nsuppress = "few"', ["suppress", "such as 5", "few"]),
@@ -93,14 +93,41 @@ BAD = {
     "unknown definition": ("zCDP =", "zcdp =", ["guarantee.zcdp", "unknown key", "did you mean 'zCDP'"]),
     "title of the wrong type": ('title = "two levels"', "title = 3", ["title", "text", "3"]),
     "neighbours nobody knows": ('"unbounded"', '"close"', ["neighbours", "bounded", "close"]),
-    "missing neighbours": ('neighbours = "unbounded"\n', "", ["neighbours", "required"]),
+    "missing neighbours": ('neighbours = "unbounded"\n', "", ["neighbours", "required", "a record is added"]),
     "three cells": ("cells = 1", "cells = 3", ["cells", "1 or 2", "3"]),
     "negative epsilon": ('zCDP = "sum of levels"', '"pure DP" = -1', ["guarantee.pure DP", "non-negative", "-1"]),
     "infinite promise": ('zCDP = "sum of levels"', "zCDP = inf", ["guarantee.zCDP", "finite", "inf"]),
     "delta missing": (
         'zCDP = "sum of levels"', '"approximate DP" = { epsilon = 1 }', ["guarantee.approximate DP.delta", "missing"],
     ),
-    "malformed TOML": ("[plan]", "[plan", ["not a TOML file", "line"]),
+    "percentage as a prior": ('prior = "1/2"', "prior = 50", ["adversary", "prior", "50 % is 0.5"]),
+    "percentage in words": ('prior = "1/2"', 'prior = "50 %"', ["adversary.prior", "write 50 % as 0.5"]),
+    "epsilon of the default noise": (
+        "rho = 0.2", "epsilon = 1", ["takes one of rho, sigma, got epsilon", 'noise = "geometric"'],
+    ),
+    "noise written otherwise": (
+        "rho = 0.2", 'rho = 0.2\nnoise = "discrete_gaussian"', ["did you mean 'discrete gaussian'?"],
+    ),
+    "levels from the top": (
+        'name = "block"\nrho = "1/10"\nsiblings = 3\n[[plan.level]]\nname = "tract"\nrho = 0.2',
+        'name = "tract"\nrho = 0.2\n[[plan.level]]\nname = "block"\nrho = "1/10"\nsiblings = 3',
+        ["level 'tract'", "lowest first"],
+    ),
+    "guarantee without a definition": (
+        'zCDP = "sum of levels"', "epsilon = 1", ["guarantee.epsilon", 'write "pure DP" = 1.0'],
+    ),
+    "guarantee without its delta": (
+        'zCDP = "sum of levels"', '"approximate DP" = 1', ["such as { epsilon = 1.0, delta = 1e-6 }, got 1"],
+    ),
+    "no truth": ("[truth]\nblock = 1\ntract = 4\n", "", ["[truth]", "the true counts"]),
+    "level without a true count": ("tract = 4\n", "", ["truth.tract", "required"]),
+    "belief of a file that is not there": (
+        '"uniform"', '{ counts = "2010.csv", column = "renters" }', ["tract.counts", "CSV file", "2010.csv"],
+    ),
+    "one bracket for a level": ("[[plan.level]]", "[plan.level]", ["not a TOML file", "two brackets"]),
+    "word without quotes": ('tract = "uniform"', "tract = uniform", ["line 24", "'tract = uniform'", "double quotes"]),
+    "decimal comma": ("rho = 0.2", "rho = 0,2", ["line 14", "'rho = 0,2'", "a point"]),
+    "malformed TOML": ("[plan]", "[plan", ["not a TOML file", "line 6", "'[plan'"]),
 }  # fmt: skip
 
 

@@ -112,6 +112,11 @@ BLOCKS = {"block": ["a", "b"], "tract": ["t", "t"], "renters": [1, 2]}
         ({"block": ["a", "a"]}, "row 1: must be another unit than row 0, got block 'a', tract 't' again"),
         ({"tract": ["t", None]}, "row 1: column 'tract': must name a unit, got nothing: block 'b' has no parent"),
         ({"tract": None}, "column 'tract' is missing; there are block, renters"),
+        (
+            {"block": ["t", "t"], "tract": ["a", "b"]},
+            "levels must stand lowest first: every tract holds one block only, and 2 of them share 1; got block,tract, "
+            "did you mean tract,block?",
+        ),
         ({"renters": None}, "the table is empty: it must have a row for each unit, and a column of counts at least"),
     ],
 )

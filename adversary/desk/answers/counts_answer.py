@@ -28,6 +28,8 @@ def shares(text: str, number: Callable[[str, str], float], option: str, levels: 
     given = [number(option, one) for one in text.split(",")]
     if len(given) not in (1, len(levels)):
         raise ValueError(f"{option} must be one number, or one for each of {len(levels)} levels, got {len(given)}")
+    if min(given) <= 0.0:
+        raise ValueError(f"{option} must be positive, such as 0.1, or 0.1,0.2 for two levels, got {text}")
     return [given[0] / len(levels)] * len(levels) if len(given) == 1 else given
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from adversary._core import meant
 from adversary.desk.files.keys import Key, Keys, load_counts
 from adversary.driver import whole_column
 from adversary.privacy.mechanisms import MOST_VALUES
@@ -87,7 +88,7 @@ def read_belief(parent: Keys, name: str) -> Belief:
     if parent.values[name] == "uniform":
         parent.has(name)
         return Uniform()
-    if isinstance(parent.values[name], str):
+    if not isinstance(parent.values[name], dict):
         raise ValueError(f'a belief is "uniform" or a table such as {{ upper = 10 }}, got {parent.values[name]!r}')
     table = parent.table(name)
     if "law" not in table.values:
@@ -132,7 +133,12 @@ def _seen(table: Keys) -> Any:
     """The shares of the counts in a column of a CSV file, beside this file unless its path says otherwise."""
     path = table.file.parent / table.get("counts", str, "the path of a CSV file")
     column = table.get("column", str, "the name of its column of counts")
-    frame, where = load_counts(path)
+    try:
+        frame, where = load_counts(path)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{table.where('counts')}: must be a CSV file, by its path from this file's: no {path}"
+        ) from None
     if column not in frame.columns:
         raise ValueError(f"{path}: column {column!r} is missing; there are {', '.join(frame.columns)}")
     return law_of_counts(whole_column(frame[column], column, lambda row: f"{path}: {where(row)}"))
@@ -152,7 +158,7 @@ def _law(table: Keys) -> Any:
     """A frozen law of `scipy.stats`."""
     law = table.get("law", str, f"one of {(*LAWS, *RATES)}")
     if law not in LAWS:
-        raise ValueError(f"law must be one of {(*LAWS, *RATES)}, got {law!r}")
+        raise ValueError(f"law must be one of {(*LAWS, *RATES)}, got {law!r}{meant(law, (*LAWS, *RATES))}")
     import scipy.stats
 
     parameters = {key: float(table.measure(key)) for key in table.values if key != "law"}

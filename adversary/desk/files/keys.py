@@ -48,7 +48,7 @@ _STRING = re.compile(
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}")
 PRODUCT = r"\s*\d+(\.\d+)?(\s*/\s*\d+)?(\s*\*\s*\d+(\.\d+)?(\s*/\s*\d+)?)*\s*"
 """Of fractions, as a regular expression."""
-_NUMBER = 'a number, or a product of fractions such as "64/25 * 165/4099"'
+_NUMBER = 'a number such as 0.5, or a product of fractions such as "64/25 * 165/4099"'
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -81,11 +81,24 @@ def read_toml(file: Path) -> dict[str, Any]:
         text = given.decode("utf-8")
         document = None if _nested(_STRING.sub("s", text)) else tomllib.loads(text)
     except ValueError as error:
-        raise ValueError(f"{file}: not a TOML file: {error}") from None
+        raise ValueError(f"{file}: not a TOML file: {error}{_line(given, str(error))}") from None
     if document is None:
         raise ValueError(f"{file}: must be nested at most {DEEPEST} deep, brackets and keys, got more")
     _check_values(document, file)
     return document
+
+
+def _line(given: bytes, error: str) -> str:
+    """The line that an error is about, and what is mostly wrong with it."""
+    place = re.search(r"at line (\d+)", error)
+    if place is None:
+        return ""
+    line = given.decode("utf-8").split("\n")[int(place[1]) - 1].strip()[:80]
+    brackets = "twice" in error or "overwrite" in error
+    rule = (
+        "each level is a [[plan.level]], in two brackets" if brackets else "words have double quotes, numbers a point"
+    )
+    return f": {line!r}; {rule}"
 
 
 def _nested(text: str) -> bool:
@@ -189,12 +202,18 @@ class Keys:
         """The value of a key, of one of these kinds; required unless there is a default."""
         if not self.has(key):
             if default is ...:
-                raise ValueError(f"{self.where(key)}: is required ({rule}), and missing")
+                raise ValueError(f"{self.where(key)}: is required ({self._about(key) or rule}), and missing")
             return default
         value = self.values[key]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise ValueError(f"{self.where(key)}: must be {rule}, got {value!r}")
         return value
+
+    def _about(self, key: str) -> str:
+        """What a key says, and an example of it, where it is declared."""
+        one = self.declared.get(key, Key("any", ""))
+        example = one.example if isinstance(one.example, str) else ""
+        return f"{one.about}; for instance {key} = {example}" if example else one.about
 
     def text(self, key: str) -> str:
         """A text that may be shown as it is, empty where there is none; lines and tabs become spaces."""
@@ -279,7 +298,8 @@ class Keys:
             return value
         if not re.fullmatch(PRODUCT, value):
             raise ValueError(
-                f'{self.where(key)}: must be a number or a product of fractions, "64/25 * 165/4099", got {value!r}'
+                f"{self.where(key)}: must be {_NUMBER}, got {value!r}"
+                + ("; write 50 % as 0.5" if value.rstrip().endswith("%") else "")
             )
         try:
             product = Fraction(1)
@@ -293,15 +313,15 @@ class Keys:
     def table(self, key: str) -> Keys:
         """The table under a key."""
         declared = self.declared[key].keys if key in self.declared and self.declared[key].kind == "table" else None
-        return Keys(self.get(key, dict, "a table"), self.file, f"{self.key + '.' if self.key else ''}{key}", declared)
+        example = str(self.declared[key].example) if key in self.declared else ""
+        rule = f"a table such as {example}" if example.startswith("{") else "a table"
+        return Keys(self.get(key, dict, rule), self.file, f"{self.key + '.' if self.key else ''}{key}", declared)
 
     def one_or_many(self, one: str, many: str, read: Callable[[Keys], Any]) -> Any:
         """What `read` makes of a table, or of each of several named ones, by name; the file has either."""
         if self.has(one) == self.has(many):
-            what = "both are" if self.has(one) else "neither is"
-            raise ValueError(
-                f"{self.file}: give either a table {one!r} or a table of named ones {many!r}: {what} there"
-            )
+            what = "both are there" if self.has(one) else f"neither is there ({self._about(one)})"
+            raise ValueError(f"{self.file}: give either a table [{one}] or several by name, [{many}.NAME]: {what}")
         if one in self.values:
             return read(self.table(one))
         named, inner = self.table(many), self.declared[one].keys if self.declared[one].kind == "table" else None
@@ -323,7 +343,10 @@ class Keys:
         for key in self.values:
             if key not in known:
                 others = () if self.key else FILES  # a file may be of another kind
+                parts = {name: one.about.removeprefix("its ").split(" and ") for name, one in self.declared.items()}
+                owners = [f'"{name}" = {self.declared[name].example}' for name, its in parts.items() if key in its]
                 hint = meant(key, sorted({*known, *others})) or f"; known here: {sorted(known)}"
+                hint = f"; write {' or '.join(owners)}" if owners else hint
                 raise ValueError(f"{self.where(key)}: unknown key, got {key!r}{hint}")
 
     def build(self, key: str, make: Callable[[], Any]) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from adversary._core import check_whole
+from adversary._core import check_whole, meant
 from adversary.desk.files.keys import Key, Keys, load_counts
 from adversary.privacy.mechanisms import Mechanism, kinds, listable
 from adversary.reader.plans import Level, Plan
@@ -174,12 +174,15 @@ def read_noise(table: Keys, neighbours: str) -> Mechanism:
     """The noise of a table with the one parameter that fixes it."""
     noise = table.get("noise", str, f"one of {tuple(NOISES)}", "discrete gaussian")
     if noise not in NOISES:
-        raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}")
+        raise ValueError(f"noise must be one of {tuple(NOISES)}, got {noise!r}{meant(noise, NOISES)}")
     law = NOISES[noise]
     given = [key for key in PARAMETERS if table.has(key)]
     wanted = law.parameters
     if len(given) != (1 if wanted else 0) or (given and given[0] not in wanted):
-        raise ValueError(f"{noise} noise takes {' or '.join(wanted) or 'no parameter'}, got {given or 'nothing'}")
+        others = [f'noise = "{name}"' for name, one in NOISES.items() if len(given) == 1 and given[0] in one.parameters]
+        hint = f"; {given[0]} is for {', '.join(others)}" if others and not {*given} & {*wanted} else ""
+        takes = f"one of {', '.join(wanted)}" if len(wanted) > 1 else "".join(wanted) or "no parameter"
+        raise ValueError(f"{noise} noise takes {takes}, got {', '.join(given) or 'nothing'}{hint}")
     sensitivity = table.measure("sensitivity", 1)
     if not given:
         return law()

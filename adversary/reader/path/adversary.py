@@ -156,7 +156,10 @@ class Adversary:
             return Known(0)
         if lowest:
             return Known(self.known if isinstance(self.known, int) else self.known[cell])
-        raise ValueError(f"beliefs: upper level {name!r} needs one, for instance Uniform() or Point(total)")
+        raise ValueError(
+            f'beliefs: upper level {name!r} needs one, such as Uniform() (in a file: {name} = "uniform"); levels stand '
+            "lowest first"
+        )
 
     def path(self, plan: Plan, cell: int = 0, *, exact_only: bool = False) -> Path:
         """The recursion that answers for this reader in one cell of a plan."""

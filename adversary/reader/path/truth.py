@@ -85,7 +85,8 @@ def settle_truth(plan: Plan, reader: Adversary, truth: Mapping[str, Any]) -> Tru
     if not held:
         supports = [lowest.support(k) for k in sorted(reader.contributions(0))]
         raise ValueError(
-            f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the adversary's belief: "
+            f"truth of level {plan.names[0]!r} is {counts[0, 0]}, outside the adversary's belief"
+            f"{'' if lowest.known_count is None else f' ({lowest.known_count} others are known there)'}: "
             f"possible from {supports[0][0]} to {supports[1][1] if supports[1][1] is not None else 'any number'}"
         )
     if named is None and len(held) > 1:

@@ -125,7 +125,8 @@ class Plan:
             if level.siblings is None:
                 raise ValueError(
                     f"level {level.name!r}: siblings is required below the top level {self.levels[-1].name!r} "
-                    "(the number of other units of the same parent; 0 if it holds the same people)"
+                    "(the number of other units of the same parent; 0 if it holds the same people; levels stand lowest "
+                    "first)"
                 )
         if self.levels[-1].siblings is not None:
             raise ValueError(f"level {self.levels[-1].name!r} is the top: siblings must be left out")

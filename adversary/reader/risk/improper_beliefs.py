@@ -74,10 +74,9 @@ def tilt_warning(plan: Plan, name: str, small: str) -> str:
     small : what is small there, a clause
     """
     return (
-        f"The belief about the {name} is uniform without an upper end, and {small}. "
-        "Such a belief is not neutral about the target. A total is never below what lies inside it, so “in” rules out "
-        "the smallest total that “out” still allows; a release that points to a small total then counts as evidence "
-        f"for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average is tilted. With a large "
-        "total the tilt fades; with a belief that has an end and adds up to one it is made good elsewhere. Read these "
-        "averages as those of this particular belief, not as what any careful neighbour would conclude."
+        f"The belief about the {name} is uniform without an upper end, and {small}. A total is never below what lies "
+        "inside it, so “in” rules out the smallest total that “out” still allows: a release that points to a small "
+        f"total counts as evidence for “out”, whatever the {plan.levels[0].unit}'s own count shows, and the average "
+        "leans towards “out”. The larger the total, the less; a belief with an end, which sums to one, leans nowhere "
+        "on average. Take these averages as those of this particular belief."
     )
