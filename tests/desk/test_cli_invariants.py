@@ -190,7 +190,7 @@ def test_a_guarantee_the_plan_violates_is_not_blamed_on_the_total(tmp_path: Path
         ('features = ["district"]', 'features = ["a", "b"]', "must be 1 different names"),
         ('features = ["district"]', 'reading = "best"', "must be one of ('worst', 'literal'), got 'best'"),
         ("mu = 40", "mu = -40", "law"),
-        ("n = 46", "n = 20", "outside the reader's belief"),
+        ("n = 46", "n = 20", "outside the adversary's belief"),
         ("[invariants]", "[invariant]", "did you mean 'invariants'?"),
     ],
 )

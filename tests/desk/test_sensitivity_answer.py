@@ -120,7 +120,7 @@ def test_a_belief_that_leaves_one_truth_is_said_to(tmp_path: Path) -> None:
     scenario = small(tmp_path, "[sensitivity.beliefs.few]\ntract = { upper = 1 }\n")
     (section,) = sensitivity_answer.document(scenario, sensitivity_answer.solve(scenario)).sections
     assert "only one truth is possible" in section.notes[0]
-    assert "outside the reader's belief" in section.notes[1]
+    assert "outside the adversary's belief" in section.notes[1]
 
 
 def test_a_flat_belief_about_each_sibling_is_warned_about(tmp_path: Path) -> None:

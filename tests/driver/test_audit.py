@@ -470,7 +470,7 @@ def test_stored_draws_of_another_reader_are_never_taken(tmp_path: Path) -> None:
         ({"guarantee": 1.0}, TypeError, r"guarantee must be a Guarantee.*got 1\.0"),
         ({"plan": {}}, ValueError, "plan must not be an empty mapping"),
         ({"truth": {"a": {"block": 1}, "b": {"tract": 1}}}, ValueError, "unknown level 'tract'"),
-        ({"truth": {"block": 7}}, ValueError, "'block' is 7, outside the reader's belief"),
+        ({"truth": {"block": 7}}, ValueError, "'block' is 7, outside the adversary's belief"),
     ],
 )
 def test_bad_input_is_refused_with_name_rule_and_value(options: dict[str, Any], kind: Any, message: str) -> None:
