@@ -108,11 +108,8 @@ def from_fits(fits: Any, release: xr.Dataset, weight: xr.DataArray, prior: Prior
     start = float(expit(prior.log_odds))
     posterior = posterior_dataset(start, found["posterior"].values, found["complement"].values)
     posterior = posterior.assign(found.drop_vars(["posterior", "complement"]))
-    groups = {"posterior": fits.draws, "prior": fits.prior}
-    if fits.stats is not None:
-        groups["sample_stats"] = fits.stats
     simulated = 0 if weight.attrs["direction"] == "exact" else draws
-    return Readings(release, weight, posterior, prior, target, simulated, fits.method, groups, fits.advice)
+    return Readings(release, weight, posterior, prior, target, simulated, fits.method, fits.groups, fits.advice)
 
 
 def groups_of(readings: Readings, risk: xr.Dataset, bound: xr.Dataset) -> Groups:

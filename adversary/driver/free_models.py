@@ -78,8 +78,8 @@ def audit_model(
     Returns
     -------
     DataTree with groups `release` (the released variables and `weight`), `exact` or `estimate` (posterior, log_odds and
-    ratio per release; estimates with mcse, ess, k_hat and status), `risk`, `bound`, and `posterior` and `prior` draws
-    where there are any: as `audit` returns them.
+    ratio per release; estimates with mcse, ess, k_hat and status), `risk`, `bound`, and draws, where
+    there are any, in the groups of ArviZ: as `audit` returns them.
 
     Raises
     ------

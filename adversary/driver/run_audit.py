@@ -113,10 +113,10 @@ def audit(
     (`naive_loss_bound`): no bound, since nobody can change alone; `naive_outside` is how often releases pass it. Where
     posteriors are sampled: `estimate` instead of `exact`, with `mcse`, `r_hat`, `ess`, `divergences` (with continuous
     latents also `k_hat`, of their weights under the prior) and `status` of
-    every fit; `posterior` and `prior` draws of the latents (and `sample_stats`) that open in ArviZ; in `risk`, `status`
-    "ok", or "unreliable" and NaN for every average where the fits of some releases (`unreliable_mass`) failed, with the
-    `reason` among its attributes. What to know before these averages are believed is in the attribute `warnings`, a
-    list as JSON.
+    every fit; draws in the groups of ArviZ, as `models.fit` has them, with dim release (`isel(release=0)` is one fit);
+    in `risk`, `status` "ok", or "unreliable" and NaN for every average where the fits of some releases
+    (`unreliable_mass`) failed, with the `reason` among its attributes. What to know before these averages are believed
+    is in the attribute `warnings`, a list as JSON.
 
     Raises
     ------

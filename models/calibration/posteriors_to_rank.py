@@ -191,12 +191,12 @@ def fitted(
     rng: Any,
     sampling: Sampling | None = None,
 ) -> Posterior:
-    """Draws from the posterior of a model with continuous latents too: of its prior, weighed, or of NUTS.
+    """Draws of all latents after a release, continuous ones too: of the prior, weighed, or of NUTS.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
-    variables : latents and deterministics to draw
+    variables : deterministics to compute beside the latents
     support : values of discrete latents without a finite support of their own
     released : names of the released variables
     rng : seed
@@ -209,7 +209,7 @@ def fitted(
     prior_seed, fit_seed = seed_sequence(rng).spawn(2)
     fitter = Fitter.of(model, tuple(released), None, support, (), prior_seed, sampling)
     given = condition(model, tuple(released), continuous=True)
-    extra = [name for name in variables if name not in fitter.prior.latents]
+    extra = [name for name in variables if name not in fitter.prior.latents]  # latents are always drawn
     derive = derived(given, extra) if extra else None
 
     def posterior(observed: Arrays) -> dict[str, Any]:

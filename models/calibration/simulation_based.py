@@ -4,8 +4,9 @@ r"""Simulation-based calibration: when a model draws truth and release, its post
    (s, y) \sim p(s, y), \qquad u = P(v < v(s) \mid y) + V \, P(v = v(s) \mid y), \qquad V \sim \text{Uniform}(0, 1)
 
 u is uniform for every quantity v when the posterior is that of p. A posterior that ignored the release would pass for
-any v of the latents alone, so v is also :math:`\log p(y \mid v)`, which looks at the release. Where the posterior is
-enumerated there are no draws and no ranks: u comes from exact probabilities, for all simulations at once.
+any v of the latents alone, so v is also :math:`\log p(y \mid v)`, which looks at the release; of draws
+:math:`\log p(y \mid s)`, given all latents. Where the posterior is enumerated there are no draws and no ranks: u comes
+from exact probabilities, for all simulations at once.
 
 References
 ----------
@@ -31,11 +32,13 @@ from pymc.vartypes import discrete_types
 
 from adversary._core import NAME, Sampling, blocks, check_whole
 from adversary.models.enumeration import latent_names, released_names, wanted_names
+from adversary.models.fitting import Groups
 from adversary.models.importance import PriorPredictive
 
 from .posteriors_to_rank import (
     Enumerated,
     Posterior,
+    Sample,
     as_law,
     fitted,
     likelihoods,
@@ -80,8 +83,9 @@ def calibrate(
         enumerated where its latents are discrete, otherwise 400 draws of each
     support : values of discrete latents without a finite support of their own, as in `enumerate_posterior`
     released : names of the released variables; those called noisy, sibling_sum or siblings unless given
-    likelihood : whether to look at log p(y | variable) too; the model is then enumerated, whatever `posterior` is, and
-        must have discrete latents only (with continuous ones this is left out)
+    likelihood : whether to look at the likelihood too. A model with discrete latents only is then enumerated, whatever
+        `posterior` is, for log p(y | variable); with continuous ones it is log p(y | latents), called "latents", where
+        the posterior has draws of every latent
     sampling : lengths, where posteriors are drawn
     rng : seed
     progress : show a bar on long work
@@ -89,7 +93,7 @@ def calibrate(
     Returns
     -------
     DataTree with group ``prior_sbc``, one array u per variable, dims (chain = 1, draw = simulation[, the variable's
-    own]), as `az.plot_ecdf_pit` takes it; and ``likelihood_sbc``, the same for the log likelihood of each variable.
+    own]), as `az.plot_ecdf_pit` takes it; and ``likelihood_sbc``, the same for the log likelihoods.
     Attributes: engine, seed, simulations, acceptance (share of the draws kept, see `PriorPredictive`), versions.
 
     Examples
@@ -113,7 +117,8 @@ def calibrate(
     engine = "given" if posterior is not None else "enumeration" if discrete else "importance"
     if engine == "importance":
         posterior = fitted(model, names, support, given, seeds.spawn(1)[0], sampling)
-    prior = PriorPredictive.of(model, dict.fromkeys([*names, *given]))
+    wide = None if discrete or not likelihood else Groups.of(model, given)
+    prior = PriorPredictive.of(model, dict.fromkeys([*names, *given, *latent_names(model, given)]))
     block = _FITS if engine == "importance" else blocks.BLOCK
     sizes = [min(block, simulations - start) for start in range(0, simulations, block)]
     work = list(zip(sizes, seeds.spawn(len(sizes)), strict=True))
@@ -122,7 +127,7 @@ def calibrate(
         generator = np.random.default_rng(seed)
         worlds, share = prior.draw(size, generator)
         shares.append(share)
-        parts.append(_placed(worlds, names, {name: worlds[name] for name in given}, exact, posterior, generator))
+        parts.append(_placed(worlds, names, {name: worlds[name] for name in given}, exact, wide, posterior, generator))
     groups = [group for group in _GROUPS if group in parts[0] and (likelihood or group == "prior_sbc")]
     attrs = {
         "engine": engine,
@@ -132,7 +137,7 @@ def calibrate(
         "released": json.dumps(given),
         "versions": json.dumps({name: version(name) for name in (NAME, "pymc", "pytensor", "numpy")}),
     }
-    joined = {group: {v: np.concatenate([part[group][v] for part in parts]) for v in names} for group in groups}
+    joined = {g: {v: np.concatenate([part[g][v] for part in parts]) for v in parts[0][g]} for g in groups}
     tree = {group: _labelled(model, arrays) for group, arrays in joined.items()}
     return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **tree})
 
@@ -203,6 +208,7 @@ def _placed(
     names: Sequence[str],
     observed: Arrays,
     exact: Enumerated | None,
+    wide: Groups | None,
     posterior: Posterior | None,
     rng: np.random.Generator,
 ) -> dict[str, dict[str, Floats]]:
@@ -221,7 +227,20 @@ def _placed(
             law = replace(laws[name], values=log_p(laws[name].values))
             truth = log_p(worlds[name][..., None])[..., 0]
             placed["likelihood_sbc"][name] = law.place(truth, rng.random(truth.shape))
+    elif wide is not None and all(name in given and not isinstance(given[name], tuple) for name in wide.latents):
+        drawn = Sample(
+            _log_likelihood(wide, {n: np.moveaxis(np.asarray(given[n]), 1, 0) for n in wide.latents}, observed)
+        )
+        truth = _log_likelihood(wide, {n: worlds[n][None] for n in wide.latents}, observed)[:, 0]
+        placed["likelihood_sbc"] = {"latents": drawn.place(truth, rng.random(truth.shape))}
     return placed
+
+
+def _log_likelihood(groups: Groups, latents: Arrays, released: Arrays) -> Floats:
+    """log p(y | latents) of draws (draw, simulation, *shape), (simulation, draw)."""
+    terms = groups.log_densities(latents, released, ("draw", "simulation"), False)[1]
+    parts = [one.values.reshape(*one.shape[:2], -1).sum(axis=-1) for one in terms.values()]
+    return np.sum(parts, axis=0).T
 
 
 def _labelled(model: pm.Model, arrays: Mapping[str, Floats]) -> xr.Dataset:

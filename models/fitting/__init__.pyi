@@ -1,3 +1,4 @@
+from .arviz_groups import Groups as Groups
 from .exact_gibbs import ExactGibbs as ExactGibbs
 from .exact_gibbs import published_gibbs_law as published_gibbs_law
 from .fit_release import fit as fit

@@ -7,36 +7,21 @@ perfect; otherwise the discrete latents are summed out, the continuous ones samp
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from pytensor.tensor.variable import TensorVariable
 
 from adversary._core import Sampling, blocks
-from adversary.models.enumeration import (
-    NUMPY_MODE,
-    Conditioned,
-    Slot,
-    condition,
-    derived,
-    summed,
-    target_of,
-    vectorized,
-    wanted_names,
-)
+from adversary.models.enumeration import Slot, target_of
 
+from .arviz_groups import Groups, attributes
 from .fitter import Fit, Fitter
-from .many_fits import labelled
 
 Arrays = dict[str, NDArray[Any]]
 
-TIED = 1e-9
-_CHAIN_DRAW = ("chain", "draw")
+CHAIN_DRAW = ("chain", "draw")
 
 
 def fit(
@@ -57,7 +42,8 @@ def fit(
     model : pymc.Model with its release left free
     observed : one release, by the names of the model's variables: see `adversary.observed`
     target : binary latent or Deterministic; "in" unless given, where the model has it. It needs none
-    variables : names of latents and deterministics to draw; every latent unless given
+    variables : names of latents and deterministics to draw; unless given every one that does not read the release (a
+        deterministic of more than 20 million numbers over all draws only when named)
     sampling : number and length of the chains
     support : values of latents without a finite support of their own
     rng : seed
@@ -65,10 +51,12 @@ def fit(
 
     Returns
     -------
-    DataTree with groups `posterior` and `prior` (`variables`), `sample_stats` (diverging, energy, lp, and `probability`
-    = P(target = 1 | continuous latents, release)), `log_prior` (a variable per latent and potential), `log_likelihood`
-    (a variable per released or observed one), `observed_data`, and `exact` or `estimate`: `posterior` = P(target = 1 |
-    release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`, `divergences`, `k_hat` (see `Fit`) and `status`.
+    DataTree with groups `posterior` and `prior` (`variables`), `posterior_predictive` and `prior_predictive` (a release
+    of every draw), `sample_stats` (diverging, energy, lp, and `probability` = P(target = 1 | continuous latents,
+    release); without NUTS the energy is -lp), `log_prior` (a variable per latent and potential), `log_likelihood` (of
+    every element released or observed), `observed_data` (release and side data), `constant_data`, and `exact` or
+    `estimate`: `posterior` = P(target = 1 | release), `prior`, and in `estimate` its `mcse`, `r_hat`, `ess`,
+    `divergences`, `k_hat` (see `Fit`) and `status`. Attributes: engine, seed, sampling, versions.
     Without a target what would be said of it is left out. A fit that fails is run once more, four times as long; one
     that fails again is "unreliable" and has no `posterior`. What is called prior is given the side data observed in the
     model.
@@ -90,38 +78,32 @@ def fit(
     """
     sampling = sampling or Sampling()
     prior_seed, fit_seed, draw_seed = blocks.seed_sequence(rng).spawn(3)
-    unknown = [rv for rv in model.free_RVs if rv.name not in observed]
-    target, names = target_of(model, target), wanted_names(model, observed, variables or [rv.name for rv in unknown])
+    target, groups = target_of(model, target), Groups.of(model, tuple(observed))
     fitter = Fitter.of(model, tuple(observed), target, support, (), prior_seed, sampling, "always")
-    given, row = condition(model, tuple(observed), continuous=True), _row(fitter.prior.terms.slots, observed)
+    row = _row(fitter.prior.terms.slots, observed)
     (one,) = fitter.fits({name: value[None] for name, value in row.items()}, [fit_seed], sampling.draws, progress)
     if not fitter.prior.values and not one.passed:
         raise ValueError(f"the release has probability zero, or no density, in every state of the latents: {row}")
-    prior = fitter.prior.prior_draws(sampling.chains * sampling.draws, np.random.default_rng(draw_seed))
-    sizes = (sampling.chains, sampling.draws)
+    generator, sizes = np.random.default_rng(draw_seed), (sampling.chains, sampling.draws)
+    prior = fitter.prior.prior_draws(sampling.chains * sampling.draws, generator)
     prior = {name: value.reshape(*sizes, *value.shape[1:]) for name, value in prior.items()}
-    values = dict(zip(fitter.prior.terms.given.continuous, one.values, strict=True))
-    told = {"diverging": np.zeros(sizes, dtype=bool)}
-    if one.trace is not None:
-        told = {"diverging": one.trace.diverging, "energy": one.trace.energy}
+    sampled = bool(fitter.prior.values)
+    found, lp = groups.all_of(one.latents, prior, row, CHAIN_DRAW, variables, generator)
+    if one.trace is None:
+        told = {"diverging": np.zeros(sizes, dtype=bool), "energy": -lp, "lp": lp}
+    else:
+        told = {"diverging": one.trace.diverging, "energy": one.trace.energy, "lp": lp}
     if target is not None:
         told["probability"] = one.chance
-    found = _Found(given, row, one.latents, values, told, prior)
     before = None if target is None else fitter.prior.before()[0]
-    log_prior, log_likelihood = found.terms()
-    lp = sum(term.reshape(*sizes, -1).sum(axis=-1) for term in (*log_prior.values(), *log_likelihood.values()))
-    groups = {
-        "posterior": labelled(found.given, found.chosen(found.latents, names), _CHAIN_DRAW),
-        "prior": labelled(found.given, found.chosen(found.prior, names), _CHAIN_DRAW),
-        "sample_stats": xr.Dataset({n: (_CHAIN_DRAW, v) for n, v in {**told, "lp": lp}.items()}),
-        "log_prior": _untied(given, log_prior),
-        "log_likelihood": _untied(given, log_likelihood),
-        "observed_data": labelled(given, row, ()),
-        "estimate" if fitter.prior.values else "exact": _summary(one, before, bool(fitter.prior.values)),
-    }
+    found["sample_stats"] = xr.Dataset({name: (CHAIN_DRAW, value) for name, value in told.items()})
+    found["estimate" if sampled else "exact"] = _summary(one, before, sampled)
     axes = {"chain": np.arange(sizes[0]), "draw": np.arange(sizes[1])}
-    groups = {name: group.assign_coords(axes) if "chain" in group.dims else group for name, group in groups.items()}
-    return xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    found = {name: group.assign_coords(axes) if "chain" in group.dims else group for name, group in found.items()}
+    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    engine = "enumeration" if not sampled else "importance" if one.trace is None else "nutpie"
+    tree.attrs |= attributes(engine, sampling, rng)
+    return tree
 
 
 def _summary(one: Fit, before: float | None, sampled: bool) -> xr.Dataset:
@@ -136,56 +118,6 @@ def _summary(one: Fit, before: float | None, sampled: bool) -> xr.Dataset:
     return xr.Dataset({name: value for name, value in found.items() if value == value or name == "posterior"})
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Draws of one release: latents (chain, draw, *shape) on their own scale, `values` on the sampler's."""
-
-    given: Conditioned
-    row: Arrays
-    latents: Arrays
-    values: Arrays
-    told: Arrays
-    prior: Arrays
-
-    def chosen(self, draws: Arrays, names: Sequence[str]) -> Arrays:
-        """Latents and deterministics of these names, from draws (chain, draw, *shape) of every latent."""
-        extra = [name for name in names if name not in draws]
-        latents = [draws[name] for name in (*self.given.latents, *self.given.continuous)]
-        sizes = latents[0].shape[:2]
-        found = derived(self.given, extra)(*(v.reshape(-1, *v.shape[2:]) for v in latents)) if extra else []
-        values = [np.broadcast_to(v, (sizes[0] * sizes[1], *v.shape[1:])) for v in found]
-        worked_out = {n: v.reshape(*sizes, *v.shape[1:]) for n, v in zip(extra, values, strict=True)}
-        return {name: (draws | worked_out)[name] for name in names}
-
-    def terms(self) -> tuple[Arrays, Arrays]:
-        """Log densities at every draw: of latents and potentials (chain, draw), and of every element of what was
-        observed (chain, draw, *shape)."""
-        model, given = self.given.model, self.given
-        values = model.replace_rvs_by_values(model.potentials)
-        told = [p for p, v in zip(model.potentials, values, strict=True) if given.uses_release(v)]
-        untold = [p for p in model.potentials if p not in told]
-        return self._at_draws([*model.free_RVs, *untold], True), self._at_draws([*model.observed_RVs, *told], False)
-
-    def _at_draws(self, variables: Sequence[TensorVariable], in_all: bool) -> Arrays:
-        if not variables:
-            return {}
-        given, shape = self.given, self.told["diverging"].shape
-        drawn = {v: self.latents[n].astype(v.dtype) for n, v in given.latents.items()}
-        drawn |= {v: self.values[n] for n, v in given.continuous.items()}
-        inputs = {v: array.reshape(-1, *array.shape[2:]) for v, array in drawn.items()}
-        places = {v: pt.tensor(dtype=v.dtype, shape=(None, *array.shape[1:])) for v, array in inputs.items()}
-        for name, variable in given.released.items():
-            inputs[variable] = np.asarray(self.row[name], variable.dtype)[None]
-            places[variable] = pt.tensor(dtype=variable.dtype, shape=inputs[variable].shape)
-        graphs = [given.model.logp(vars=[one], sum=False, jacobian=False)[0] for one in variables]
-        graphs = [summed([graph]) for graph in graphs] if in_all else graphs
-        outputs = vectorized(graphs, places)
-        evaluate = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")
-        size, found = shape[0] * shape[1], evaluate(*inputs.values())
-        terms = [np.broadcast_to(one, (size, *one.shape[1:])).reshape(*shape, *one.shape[1:]) for one in found]
-        return {one.name: term for one, term in zip(variables, terms, strict=True)}
-
-
 def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
     """The release as the model's variables hold it; ValueError for several releases."""
     row = {}
@@ -195,11 +127,3 @@ def _row(slots: Sequence[Slot], observed: Mapping[str, ArrayLike]) -> Arrays:
             raise ValueError(f"fit takes one release, got {batch.shape[1]} of {slot.name}; adversary.audit takes many")
         row[slot.name] = batch[0, 0]
     return row
-
-
-def _untied(given: Conditioned, terms: Arrays) -> xr.Dataset:
-    """Labelled terms, spread by a billionth of a nat: ArviZ's power-scaling refuses tails of equal values, which the
-    terms of discrete latents always have."""
-    rng = np.random.default_rng(0)
-    spread = {n: term + rng.uniform(-TIED, TIED, term.shape) for n, term in terms.items()}
-    return labelled(replace(given, latents={}), spread, _CHAIN_DRAW) if spread else xr.Dataset()

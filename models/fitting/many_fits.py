@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from adversary._core import KEPT, PerThread, Sampling
 from adversary._core import blocks as runner
-from adversary.models.enumeration import Conditioned, condition
 
+from .arviz_groups import Groups
 from .fitter import Fit, Fitter
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,7 @@ BLOCK = 256
 SUMMARY = ("posterior", "complement", "mcse", "r_hat", "ess", "divergences", "k_hat", "explained", "passed")
 """What every fit is summed up in, one number each."""
 STATS = ("diverging", "energy")
+AXES = ("chain", "draw", "release")
 SUMMED = "all latents summed out"
 WEIGHED = "draws of the prior, weighed by each release"
 SAMPLED = "discrete latents summed out, continuous ones sampled by nutpie"
@@ -48,9 +49,9 @@ class Fits:
     estimate : per release `posterior` = P(target = 1) and `complement` = P(target = 0), both NaN where `status` is not
         "ok"; `mcse`, `ess` (smallest), `k_hat` and `explained` as `Fit` has them; where NUTS ran also `r_hat` (largest)
         and `divergences` (number)
-    draws : of every latent, dims (chain, draw, release)
-    stats : which draws diverged and their energies, same dims; None where NUTS did not run in every release
-    prior : draws of every latent before the release, dims (chain, draw)
+    groups : for ArviZ: `posterior`, `posterior_predictive`, `sample_stats`, `log_prior` and `log_likelihood` with dims
+        (chain, draw, release), `prior` and `prior_predictive` (chain, draw), `observed_data` and `constant_data`. Side
+        data have no likelihood here. Without NUTS the energy is -lp
     before : (P(target = 1) before the release, its Monte Carlo standard error)
     settled : the same given the releases that are published exactly
     method : what made the draws
@@ -58,9 +59,7 @@ class Fits:
     """
 
     estimate: xr.Dataset
-    draws: xr.Dataset
-    stats: xr.Dataset | None
-    prior: xr.Dataset
+    groups: dict[str, xr.Dataset]
     before: tuple[float, float]
     settled: tuple[float, float]
     method: str
@@ -104,7 +103,7 @@ def fit_many(
 
     Returns
     -------
-    Fits : estimates per release, draws with dims (chain, draw, release), and the prior.
+    Fits : estimates per release, and groups of draws.
 
     Raises
     ------
@@ -140,22 +139,47 @@ def fit_many(
     before = prior.before()
     after = prior.before({name: released[name] for name in settled}) if settled else before
     sampled = ~np.isnan(found["divergences"])
-    given = condition(model, tuple(observed), continuous=True)
     traces = {name: np.moveaxis(found[name,], 0, 2) for name in prior.latents}
     stats = {name: np.moveaxis(found[name], 0, 2) for name in STATS}
-    stats["diverging"] = stats["diverging"] == 1
-    first = prior.prior_draws(sampling.chains * kept(sampling), np.random.default_rng(draw_seed))
+    generator = np.random.default_rng(draw_seed)
+    first = prior.prior_draws(sampling.chains * kept(sampling), generator)
     first = {name: value.reshape(sampling.chains, -1, *value.shape[1:]) for name, value in first.items()}
-    axes = ("chain", "draw", "release")
     return Fits(
         _estimate(found),
-        labelled(given, traces, axes),
-        labelled(given, stats, axes) if sampled.all() else None,
-        labelled(given, first, axes[:2]),
+        _groups(Groups.of(model, tuple(observed)), traces, first, released, stats, generator),
         before,
         after,
         _method(prior, int(sampled.sum()), size),
     )
+
+
+def _groups(
+    groups: Groups, traces: Arrays, first: Arrays, released: Arrays, stats: Arrays, rng: np.random.Generator
+) -> dict[str, xr.Dataset]:
+    """What ArviZ reads, dim release last but for the variables' own; missing where a fit has no draws."""
+    every = np.arange(next(iter(stats.values())).shape[2])
+    lost = [np.isnan(v).any(axis=(0, 1, *range(3, v.ndim))) for v in traces.values()]
+    drawn = every[~np.any(lost, axis=0)]
+    if not drawn.size:
+        return {}
+    traces = {name: value[:, :, drawn] for name, value in traces.items()}
+    found, lp = groups.all_of(traces, first, {n: v[drawn] for n, v in released.items()}, AXES, None, rng)
+    weighed = np.isnan(stats["energy"][:, :, drawn])
+    told = {
+        "diverging": stats["diverging"][:, :, drawn] == 1,
+        "energy": np.where(weighed, -lp, stats["energy"][:, :, drawn]),
+        "lp": lp,
+    }
+    axes = found["posterior"].coords
+    found["sample_stats"] = xr.Dataset({n: (AXES, v) for n, v in told.items()}).assign_coords(
+        chain=axes["chain"], draw=axes["draw"]
+    )
+    if drawn.size == every.size:
+        return found
+    by_release = {n: g for n, g in found.items() if "release" in g.dims}
+    return found | {
+        n: g.assign_coords(release=drawn).reindex(release=every).drop_vars("release") for n, g in by_release.items()
+    }
 
 
 def _method(prior: Any, sampled: int, size: int) -> str:
@@ -220,18 +244,3 @@ def _estimate(found: Mapping[Any, NDArray[Any]]) -> xr.Dataset:
         values = {name: value for name, value in values.items() if name not in ("r_hat", "divergences")}
     result = xr.Dataset({name: ("release", value) for name, value in values.items()})
     return result.assign(status=("release", np.where(passed, "ok", "unreliable")))
-
-
-def labelled(given: Conditioned, values: Mapping[str, NDArray[Any]], leading: tuple[str, ...]) -> xr.Dataset:
-    """Arrays (*leading, *shape) of latents with the model's own dims and coordinates; whole numbers as int64."""
-    variables: dict[str, Any] = {}
-    coords: dict[str, Any] = {}
-    for name, array in values.items():
-        own = array.ndim - len(leading)
-        named = list(given.model.named_vars_to_dims.get(name) or ())
-        dims = named if len(named) == own else [f"{name}_dim_{i}" for i in range(own)]
-        coords |= {d: list(given.model.coords[d]) for d in dims if given.model.coords.get(d) is not None}
-        variables[name] = ((*leading, *dims), array.astype(np.int64) if name in given.latents else array)
-    sizes = next(iter(values.values())).shape
-    axes = {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in ("chain", "draw")}
-    return xr.Dataset(variables, coords={**axes, **coords})

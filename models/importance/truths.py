@@ -14,8 +14,10 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.distributions.distribution import Discrete
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from adversary.models.enumeration import summed
@@ -81,29 +83,54 @@ def releases_under(
 
 
 def releases_given(
-    model: pm.Model, latents: Mapping[str, NDArray[Any]], released: Sequence[str], size: int, rng: np.random.Generator
+    model: pm.Model,
+    latents: Mapping[str, NDArray[Any]],
+    released: Sequence[str],
+    size: int | None,
+    rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
-    """Releases of draws of all latents, each of a draw taken at random.
+    """Releases of draws of all latents, one of each, or each of a draw taken at random.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
     latents : draws (draw, *shape) of every latent, by name
     released : names of the released variables
-    size : number of releases
+    size : number of releases, of draws at random; None for one of every draw, in their order
     rng : generator
 
     Returns
     -------
     dict of released variable to array (release, *shape).
     """
-    place = pm.DiscreteUniform.dist(np.int64(0), np.int64(len(next(iter(latents.values()))) - 1))
+    number = len(next(iter(latents.values())))
+    place = pm.DiscreteUniform.dist(np.int64(0), np.int64(number - 1)) if size else _InOrder.dist([np.int64(number)])
     held = {
         model[name]: pt.constant(value.astype(model[name].dtype), dtype=model[name].dtype)[place]
         for name, value in latents.items()
     }
     graphs = _replaced({name: model[name] for name in released}, held)
-    return PriorPredictive.of(model, (), graphs).draw(size, rng)[0]
+    return PriorPredictive.of(model, (), graphs).draw(size or number, rng)[0]
+
+
+class _InOrderRV(RandomVariable):
+    """0, 1, 2, ... below a number where many are drawn at once, one at random otherwise: which draw a release is of."""
+
+    name = "in_order"
+    signature = "()->()"
+    dtype = "int64"
+
+    @classmethod
+    def rng_fn(cls, rng: np.random.Generator, number: Any, size: Any = None) -> NDArray[np.int64]:
+        if size is None or len(size) == 0:
+            return np.asarray(rng.integers(number), dtype=np.int64)
+        return np.asarray(np.arange(np.prod(size)).reshape(tuple(size)) % number, dtype=np.int64)
+
+
+class _InOrder(Discrete):
+    """The same as a law."""
+
+    rv_op = _InOrderRV()
 
 
 def _named(

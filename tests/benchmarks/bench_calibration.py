@@ -39,12 +39,20 @@ def model() -> pm.Model:
     return models.hierarchical_counts(PLAN, READER)
 
 
-def twin_seconds(mode: Any) -> float:
+def continuous() -> pm.Model:
+    """An unknown rate behind counts of six years."""
+    with pm.Model() as one:
+        rate = pm.Gamma("rate", 4.0, 2.0)
+        models.noise.released("noisy", adv.Gaussian(2.0), rate * np.linspace(0.8, 1.3, 6))
+    return one
+
+
+def twin_seconds(mode: Any, ready: pm.Model, target: str = "in") -> float:
     """Seconds of one of simuk's simulations, its prior draws included."""
     simuk = pytest.importorskip("simuk", reason="simuk is missing: uv run --group dev")
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    released = {v.name: v for v in model().free_RVs if v.name.startswith(("noisy", "sibling_sum"))}
-    observed = pm.observe(model(), {name: np.int64(0) for name in released})
+    released = [v for v in ready.free_RVs if v.name.startswith(("noisy", "sibling_sum"))]
+    observed = pm.observe(ready, {v.name: np.zeros(v.shape.eval(), v.dtype) for v in released})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence, and of what simuk does with xarray
         start = perf_counter()
@@ -57,7 +65,7 @@ def twin_seconds(mode: Any) -> float:
         )
         check.run_simulations()
         seconds = perf_counter() - start
-    assert check.simulations["prior_sbc"]["in"].sizes["draw"] == FEW
+    assert check.simulations["prior_sbc"][target].sizes["draw"] == FEW
     return seconds / FEW
 
 
@@ -67,7 +75,7 @@ def test_simulations_per_second() -> None:
     for simulations in (1000, 20_000):
         options: dict[str, Any] = {"simulations": simulations, "rng": 1, "progress": False}
         rows.append((simulations, median_seconds(lambda options=options: calibrate(ready, **options), 3)))
-    twins = {"NumPy": twin_seconds(NUMPY_MODE), "Numba": twin_seconds("NUMBA")}
+    twins = {"NumPy": twin_seconds(NUMPY_MODE, ready), "Numba": twin_seconds("NUMBA", ready)}
     theirs = min(twins.values())
     print(f"\nsimuk: {', '.join(f'{seconds:.2f} s a simulation in {mode}' for mode, seconds in twins.items())}")
     for simulations, seconds in rows:
@@ -80,6 +88,16 @@ def test_simulations_per_second() -> None:
     p_values = " ".join(f"{float(uniformity(tree)['overall']):.3f}" for tree in trees)
     print(f"   tests of uniformity: {1e3 * seconds:.1f} ms; overall p-values of ten fresh seeds: {p_values}")
     assert theirs * rows[0][0] / rows[0][1] > 20
+
+
+def test_simulations_per_second_with_a_continuous_latent() -> None:
+    ready, simulations = continuous(), 1000
+    seconds = median_seconds(lambda: calibrate(ready, simulations=simulations, rng=1, progress=False), 1)
+    theirs = min(twin_seconds(mode, ready, "rate") for mode in (NUMPY_MODE, "NUMBA"))
+    print(
+        f"\nweighed draws, likelihood included: {1e3 * seconds / simulations:.1f} ms a simulation, simuk {theirs:.2f} s"
+    )
+    assert theirs * simulations / seconds > 10
 
 
 def test_prior_draws() -> None:

@@ -102,9 +102,7 @@ def _drawn_once(drawn: list[Figure], figure: kit.Figure) -> str:
 DRAWN: dict[str, Callable[[], Figure]] = {
     **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
     **{f"sweeps, {name}": draw for name, draw in test_sensitivity_figures.DRAWN.items()},
-    **{
-        f"audit, {draw.__name__}, {name}": partial(test_figures.drawn, draw, name) for draw, name in test_figures.CASES
-    },
+    **{f"audit, {draw.__name__}, {name}": partial(test_figures.drawn, draw, name) for draw, name in test_figures.CASES},
     "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),
     "spine, risk alone": lambda: spine_figures.risk(table()),
     "spine, shrinkage": lambda: spine_figures.shrinkage(table()),

@@ -15,7 +15,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from scipy.stats import poisson
+from scipy.stats import norm, poisson
 
 import adversary as adv
 from adversary import models
@@ -203,7 +203,59 @@ def test_a_reader_who_is_told_the_wrong_scale_is_not_calibrated(scale: float) ->
     told = adv.Plan([adv.Level("block", adv.DiscreteGaussian(scale * DG(0.4).sigma))])
     model = models.membership(ONE, adv.Adversary(0.5))
     wrong = Enumerated.of(models.membership(told, adv.Adversary(0.5)))
-    assert overall(calibrate(model, simulations=20_000, posterior=wrong, rng=6, progress=False)) < 1e-6
+    tree = calibrate(model, simulations=20_000, posterior=wrong, rng=6, progress=False)
+    assert uniformity(tree)["adjusted"].sel(quantity="log p(y | in)").max() < 1e-6
+
+
+def survey(scale: float) -> pm.Model:
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0.0, 1.0)
+        pm.Normal("noisy", mean, scale, shape=3)
+    return model
+
+
+def after_survey(scale: float) -> Callable[[Any], dict[str, Any]]:
+    """Draws of the mean of `survey` after releases, from its conjugate law."""
+
+    def posterior(observed: Any) -> dict[str, Any]:
+        rng, precision = np.random.default_rng(9), 1.0 + 3.0 / scale**2
+        centre = observed["noisy"].sum(axis=1) / scale**2 / precision
+        return {"mean": rng.normal(centre[:, None], precision**-0.5, (centre.size, 400))}
+
+    return posterior
+
+
+def test_the_likelihood_of_continuous_latents_finds_a_wrong_scale() -> None:
+    options: dict[str, Any] = {"simulations": 2000, "rng": 1, "progress": False}
+    right = calibrate(survey(1.0), posterior=after_survey(1.0), **options)
+    assert set(right["likelihood_sbc"].data_vars) == {"latents"}
+    assert overall(right) > 1e-3
+    wrong = uniformity(calibrate(survey(1.0), posterior=after_survey(1.5), **options))["adjusted"]
+    assert wrong.sel(quantity="log p(y | latents)").max() < 1e-6
+
+
+@pytest.mark.slow
+def test_simuk_ranks_the_same_truths_at_the_same_places() -> None:
+    """Its prior draws and releases, its fits by NUTS; ours of the same releases, and the exact cdf."""
+    simuk = pytest.importorskip("simuk")
+    sampling = {"draws": 500, "tune": 300, "chains": 2, "cores": 1, "nuts_sampler": "pymc"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check = simuk.SBC(
+            pm.observe(survey(1.0), {"noisy": np.zeros(3)}),
+            num_simulations=5, seed=4, progress_bar=False, sample_kwargs=sampling,
+        )  # fmt: skip
+        check.run_simulations()
+        order = np.random.default_rng(4).choice(5, size=5, replace=False)
+        released = check._get_prior_predictive_samples()[1].isel(sample=order)["noisy"]
+    releases = {"noisy": released.transpose("sample", ...).values}
+    truth = check.ref_params["mean"].values
+    draws = posteriors_to_rank.fitted(survey(1.0), ["mean"], None, ["noisy"], 1)(releases)["mean"]
+    ours = as_law("mean", draws, truth.shape).place(truth, np.full(5, 0.5))
+    exact = norm(releases["noisy"].sum(axis=1) / 4.0, 0.5).cdf(truth)
+    theirs = check.simulations["prior_sbc"]["mean"].values.ravel() / 1000
+    np.testing.assert_allclose(ours, exact, atol=5 * np.sqrt(0.25 / 400))
+    np.testing.assert_allclose(theirs, exact, atol=5 * np.sqrt(0.25 / 200))  # half of its draws count, or fewer
 
 
 @pytest.mark.slow

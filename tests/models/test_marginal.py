@@ -313,7 +313,7 @@ def test_a_fit_too_short_to_judge_is_tried_again_and_then_given_up(
     )
     assert set(many.estimate["status"].values.tolist()) == {"unreliable"}
     assert np.isnan(many.estimate["posterior"]).all()
-    assert not np.isnan(many.draws["rate"]).any()  # left for whoever wants to look
+    assert not np.isnan(many.groups["posterior"]["rate"]).any()  # left for whoever wants to look
 
 
 def test_an_interrupted_run_goes_on_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,239 @@
+"""Draws of a model as the groups that ArviZ knows: what was drawn, what it predicts, and its log densities.
+
+Densities are taken on the latents' own scale, without the Jacobian of the sampler's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+import xarray as xr
+from numpy.typing import NDArray
+from pymc.backends.arviz import find_constants, find_observations
+from pymc.model.transform.conditioning import remove_value_transforms
+from pytensor.tensor.variable import TensorVariable
+
+from adversary._core import NAME, Sampling, seed_sequence
+from adversary.models.enumeration import NUMPY_MODE, Conditioned, condition, derived, summed, vectorized, wanted_names
+from adversary.models.importance import releases_given
+
+Arrays = Mapping[str, NDArray[Any]]
+
+TIED = 1e-9
+LARGEST = 20_000_000
+"""Numbers of a deterministic, or of the terms of side data, beyond which they are left out of a tree."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A model and its released variables, for draws (*leading, *shape) of every latent.
+
+    Parameters
+    ----------
+    source : the model with its release left free
+    given : the same with its release as an input, latents on their own scale
+    """
+
+    source: pm.Model
+    given: Conditioned
+
+    @classmethod
+    def of(cls, model: pm.Model, released: Sequence[str]) -> Groups:
+        return cls(model, condition(remove_value_transforms(model), tuple(released), continuous=True))
+
+    def names(self, variables: Sequence[str] | None, draws: int) -> list[str]:
+        """Latents and deterministics to show: those asked for, or all that do not read the release and are not huge."""
+        released = tuple(self.given.released)
+        if variables is not None:
+            return wanted_names(self.source, released, variables)
+        model = self.given.model
+        graphs = model.replace_rvs_by_values(model.deterministics)
+        made = [v.name for v, g in zip(model.deterministics, graphs, strict=True) if not self.given.uses_release(g)]
+        sizes = {name: int(np.prod([n or 1 for n in self.source[name].type.shape])) for name in made}
+        return [*self.latents, *(name for name in made if sizes[name] * draws <= LARGEST)]
+
+    @property
+    def latents(self) -> list[str]:
+        """Their names, in the order of the model."""
+        return [rv.name for rv in self.source.free_RVs if rv.name not in self.given.released]
+
+    def all_of(
+        self,
+        latents: Arrays,
+        prior: Arrays,
+        released: Arrays,
+        leading: tuple[str, ...],
+        variables: Sequence[str] | None,
+        rng: np.random.Generator,
+    ) -> tuple[dict[str, xr.Dataset], NDArray[np.float64]]:
+        """Every group of draws of one release or, the last of the leading dims, of many; and their log densities.
+
+        Parameters
+        ----------
+        latents : draws (*leading, *shape) after the release
+        prior : draws (chain, draw, *shape) before it
+        released : (*shape) or (release, *shape)
+        leading : ("chain", "draw"), or these and "release"
+        variables : names of the latents and deterministics to show
+        rng : generator
+        """
+        many = leading[2:]
+        sizes = next(iter(latents.values())).shape[: len(leading)]
+        names = self.names(variables, int(np.prod(sizes)))
+        found = {"posterior": self.chosen(latents, names, leading), "prior": self.chosen(prior, names, leading[:2])}
+        found["posterior_predictive"] = self.predicted(latents, leading, rng)
+        found["prior_predictive"] = self.predicted(prior, leading[:2], rng)
+        found["log_prior"], found["log_likelihood"] = self.log_densities(latents, released, leading, not many)
+        terms = [*found["log_prior"].values(), *found["log_likelihood"].values()]
+        lp = sum((term.values.reshape(*sizes, -1).sum(axis=-1) for term in terms), start=np.zeros(sizes))
+        return found | self.data(released, many), lp
+
+    def chosen(self, latents: Arrays, names: Sequence[str], leading: tuple[str, ...]) -> xr.Dataset:
+        """Draws of these variables, of draws of every latent."""
+        extra, given = [name for name in names if name not in latents], self.given
+        found = dict(latents)
+        if extra:
+            values = (given.latents | given.continuous).items()
+            flat = [self._flat(latents[name], leading).astype(value.dtype) for name, value in values]
+            sizes = next(iter(latents.values())).shape[: len(leading)]
+            for name, value in zip(extra, derived(given, extra)(*flat), strict=True):
+                full = np.broadcast_to(value, (len(flat[0]), *value.shape[1:]))
+                found[name] = full.reshape(*sizes, *value.shape[1:])
+        return labelled(given, {name: found[name] for name in names}, leading)
+
+    def predicted(self, latents: Arrays, leading: tuple[str, ...], rng: np.random.Generator) -> xr.Dataset:
+        """One release, and new side data, of every draw; nothing of a fit that failed, which has no draws."""
+        if any(value.dtype.kind == "f" and np.isnan(value).any() for value in latents.values()):
+            return xr.Dataset()
+        names = [*self.given.released, *(rv.name for rv in self.source.observed_RVs)]
+        names = [name for name in names if name in {rv.name for rv in self.source.basic_RVs}]
+        flat = {name: self._flat(value, leading) for name, value in latents.items()}
+        sizes = next(iter(latents.values())).shape[: len(leading)]
+        drawn = releases_given(self.source, flat, names, None, rng)
+        return labelled(
+            self.given, {name: value.reshape(*sizes, *value.shape[1:]) for name, value in drawn.items()}, leading
+        )
+
+    def log_densities(
+        self, latents: Arrays, released: Arrays, leading: tuple[str, ...], side: bool = True
+    ) -> tuple[xr.Dataset, xr.Dataset]:
+        """Log prior, a term for every latent and potential, and log likelihood, one for every element observed.
+
+        Parameters
+        ----------
+        latents : draws (*leading, *shape)
+        released : of all draws, (*shape), or (release, *shape) where that is the last of the leading dims
+        leading : dims of the draws
+        side : whether side data have terms
+        """
+        model, given = self.given.model, self.given
+        potentials = model.replace_rvs_by_values(model.potentials)
+        told = [p for p, v in zip(model.potentials, potentials, strict=True) if given.uses_release(v)]
+        observed = [rv for rv in model.observed_RVs if rv.name in given.released]
+        draws = int(np.prod(next(iter(latents.values())).shape[: len(leading)]))
+        others = [rv for rv in model.observed_RVs if rv.name not in given.released]
+        if side and draws * sum(model.rvs_to_values[rv].eval().size for rv in others) <= LARGEST:
+            observed += others
+        before = [*model.free_RVs, *(p for p in model.potentials if p not in told)]
+        return (
+            self._terms(before, latents, released, leading, True),
+            self._terms([*observed, *told], latents, released, leading, False),
+        )
+
+    def data(self, released: Arrays, leading: tuple[str, ...] = ()) -> dict[str, xr.Dataset]:
+        """Groups `observed_data`, the release and the side data, and `constant_data`."""
+        side = {n: np.asarray(v) for n, v in find_observations(self.source).items() if n not in released}
+        fixed = {n: np.asarray(v) for n, v in find_constants(self.source).items()}
+        named = {n: np.asarray(v) for n, v in released.items()}
+        observed = xr.merge([labelled(self.given, named, leading), labelled(self.given, side, ())])
+        return {"observed_data": observed, "constant_data": labelled(self.given, fixed, ())}
+
+    @staticmethod
+    def _flat(value: NDArray[Any], leading: tuple[str, ...]) -> NDArray[Any]:
+        return value.reshape(-1, *value.shape[len(leading) :])
+
+    def _terms(
+        self, variables: Sequence[Any], latents: Arrays, released: Arrays, leading: tuple[str, ...], in_all: bool
+    ) -> xr.Dataset:
+        """Log densities at every draw, the elements of a variable apart or added up."""
+        if not variables:
+            return xr.Dataset()
+        given, sizes = self.given, next(iter(latents.values())).shape[: len(leading)]
+        size = int(np.prod(sizes))
+        inputs: dict[Any, NDArray[Any]] = {}
+        for name, value in (given.latents | given.continuous).items():
+            inputs[value] = self._flat(latents[name], leading).astype(value.dtype)
+        for name, value in given.released.items():
+            batch = np.asarray(released[name], value.dtype)
+            batch = batch if batch.ndim > value.ndim else batch[None]
+            inputs[value] = np.tile(batch, (size // len(batch), *[1] * value.ndim)) if len(batch) > 1 else batch
+        places = {v: pt.tensor(dtype=v.dtype, shape=(None, *v.type.shape)) for v in inputs}
+        for value in given.released.values():
+            if len(inputs[value]) == 1:
+                places[value] = pt.tensor(dtype=value.dtype, shape=(1, *value.type.shape))
+        graphs: list[TensorVariable] = [given.model.logp(vars=[one], sum=False, jacobian=False)[0] for one in variables]
+        outputs = vectorized([summed([graph]) for graph in graphs] if in_all else graphs, places)
+        found = pytensor.function(list(places.values()), outputs, mode=NUMPY_MODE, on_unused_input="ignore")(
+            *inputs.values()
+        )
+        rng, terms = np.random.default_rng(0), {}
+        for one, term in zip(variables, found, strict=True):
+            full = np.array(np.broadcast_to(term, (size, *term.shape[1:])))
+            terms[one.name] = _untied(full, rng).reshape(*sizes, *term.shape[1:])
+        return labelled(given, terms, leading, whole=False)
+
+
+def _untied(terms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Terms (draw, *shape) whose largest or smallest value fills the tail, spread there by a billionth of a nat.
+
+    ArviZ's power-scaling refuses a tail of equal values, which terms of discrete latents often have.
+    """
+    tail = int(min(0.2 * len(terms), 3.0 * np.sqrt(len(terms))))
+    for end in (terms.max(axis=0), terms.min(axis=0)):
+        tied = np.abs(terms - end) < TIED
+        tied &= tied.sum(axis=0) >= tail
+        terms = terms + np.where(tied, rng.uniform(-TIED, TIED, terms.shape), 0.0)
+    return terms
+
+
+def attributes(engine: str, sampling: Sampling, seed: Any) -> dict[str, Any]:
+    """What was done, in values that NetCDF can hold."""
+    packages = (NAME, "numpy", "scipy", "xarray", "pymc", "pytensor", "nutpie", "arviz")
+    return {
+        "engine": engine,
+        "seed": str(seed_sequence(seed).entropy if seed is None or np.isscalar(seed) else "given as a generator"),
+        "sampling": repr(sampling),
+        "versions": json.dumps({name: version(name) for name in packages}),
+    }
+
+
+def labelled(given: Conditioned, values: Arrays, leading: tuple[str, ...], whole: bool = True) -> xr.Dataset:
+    """Arrays (*leading, *shape) of a model's variables with its own dims and coordinates.
+
+    Parameters
+    ----------
+    given : the model
+    values : by name
+    leading : dims of the draws
+    whole : whether discrete latents become int64
+    """
+    variables: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
+    for name, array in values.items():
+        own = array.ndim - len(leading)
+        named = list(given.model.named_vars_to_dims.get(name) or ())
+        dims = named if len(named) == own else [f"{name}_dim_{i}" for i in range(own)]
+        coords |= {d: list(given.model.coords[d]) for d in dims if given.model.coords.get(d) is not None}
+        variables[name] = ((*leading, *dims), array.astype(np.int64) if whole and name in given.latents else array)
+    if values:
+        sizes = next(iter(values.values())).shape
+        coords |= {d: np.arange(n) for d, n in zip(leading, sizes, strict=False) if d in ("chain", "draw")}
+    return xr.Dataset(variables, coords=coords)
