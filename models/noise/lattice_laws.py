@@ -23,6 +23,8 @@ from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
+from .compiled_draws import discrete_gaussian, draws_of
+
 _CROSSOVER = np.float64(1 / (2 * np.pi))  # sigma^2 at which both sides of Poisson summation converge equally fast
 _TERMS = np.arange(1, 5)  # the first neglected term is about exp(-25 pi)
 _ATOMS = np.arange(90)  # atoms of a tail sum: enough for sigma^2 <= 100, or beyond half a variance from the centre
@@ -133,6 +135,9 @@ class DiscreteGaussianRV(RandomVariable):
         return flat.reshape(shape)
 
 
+draws_of(DiscreteGaussianRV)(discrete_gaussian)
+
+
 class DiscreteGaussian(Discrete):
     r"""Discrete Gaussian: :math:`P(k) \propto \exp(-(k - \mu)^2 / (2 \sigma^2))` on the integers.
 
@@ -204,6 +209,14 @@ class TwoSidedGeometricRV(RandomVariable):
         return np.asarray(np.where(above, floor + distance, floor + 1 - distance), dtype=np.int64)
 
 
+@draws_of(TwoSidedGeometricRV)
+def _two_sided_geometric(rng: Any, mu: float, epsilon: float) -> int:
+    floor = np.floor(mu)
+    odds_above = np.exp(-epsilon * (1.0 - 2.0 * (mu - floor)))
+    distance = rng.geometric(-np.expm1(-epsilon))
+    return int(floor + distance if rng.random() < odds_above / (1.0 + odds_above) else floor + 1 - distance)
+
+
 def _log_sides(mu: TensorVariable, epsilon: TensorVariable) -> TensorVariable:
     """Log of (1 - q) times the normaliser, q = exp(-epsilon): the two geometric tails next to mu."""
     shift = mu - pt.floor(mu)
@@ -272,6 +285,11 @@ class ExactRV(RandomVariable):
     def rng_fn(cls, rng: np.random.Generator, value: Any, size: Any = None) -> NDArray[np.int64]:
         del rng
         return np.array(np.broadcast_to(value, np.shape(value) if size is None else tuple(size)), dtype=np.int64)
+
+
+@draws_of(ExactRV)
+def _exact(rng: Any, value: float) -> int:
+    return int(value)
 
 
 class Exact(Discrete):

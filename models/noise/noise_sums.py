@@ -25,6 +25,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import gammaln
 
+from .compiled_draws import discrete_gaussian, draws_of
 from .lattice_laws import draw_discrete_gaussian, float64, on_lattice
 
 
@@ -92,6 +93,14 @@ class DiscreteGaussianSumRV(RandomVariable):
         return np.asarray(np.rint(mu) + noise.sum(axis=-1), dtype=np.int64)
 
 
+@draws_of(DiscreteGaussianSumRV)
+def _discrete_gaussian_sum(rng: Any, mu: float, rho: float, log_h: Any) -> int:
+    total = int(np.rint(mu))
+    for _ in range(log_h.shape[-1]):
+        total += discrete_gaussian(rng, 0.0, 0.5 / rho)
+    return total
+
+
 class DiscreteGaussianSum(Discrete):
     r"""A whole number plus the sum of d independent discrete Gaussians, pmf h.
 
@@ -145,6 +154,12 @@ class GeometricSumRV(RandomVariable):
     def rng_fn(cls, rng: np.random.Generator, mu: Any, epsilon: Any, log_b: Any, size: Any = None) -> NDArray[np.int64]:
         up, down = rng.negative_binomial(np.shape(log_b)[-1], -np.expm1(-epsilon), size=(2, *_shape(mu, size)))
         return np.asarray(np.rint(mu) + up - down, dtype=np.int64)
+
+
+@draws_of(GeometricSumRV)
+def _geometric_sum(rng: Any, mu: float, epsilon: float, log_b: Any) -> int:
+    count, stop = log_b.shape[-1], -np.expm1(-epsilon)
+    return int(np.rint(mu) + rng.negative_binomial(count, stop) - rng.negative_binomial(count, stop))
 
 
 class GeometricSum(Discrete):
@@ -203,6 +218,12 @@ class LaplaceSumRV(RandomVariable):
     def rng_fn(cls, rng: np.random.Generator, mu: Any, b: Any, log_c: Any, size: Any = None) -> NDArray[np.float64]:
         up, down = rng.gamma(np.shape(log_c)[-1], b, size=(2, *_shape(mu, size)))
         return np.asarray(mu + up - down, dtype=np.float64)
+
+
+@draws_of(LaplaceSumRV)
+def _laplace_sum(rng: Any, mu: float, b: float, log_c: Any) -> float:
+    count = log_c.shape[-1]
+    return float(mu + rng.gamma(count, b) - rng.gamma(count, b))
 
 
 class LaplaceSum(Continuous):

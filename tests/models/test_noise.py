@@ -13,6 +13,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 import scipy.stats as st
+from pymc.pytensorf import compile as compile_random
 
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
@@ -236,3 +237,31 @@ def test_two_invariants_of_one_count_stay_two_variables() -> None:
     point = {"value": np.array(1), "a": np.array(1), "b": np.array(1)}
     assert model.compile_logp()(point) == pytest.approx(np.log(0.5))
     assert model.compile_logp()({**point, "b": np.array(0)}) == -np.inf
+
+
+@pytest.mark.slow
+def test_draws_in_numba_have_the_same_laws_and_do_not_fall_back_to_python() -> None:
+    """PyTensor warns where they would, and warnings are errors."""
+    size = 20_000
+    laws = {
+        "narrow": noise.DiscreteGaussian.dist(0.3, sigma2=0.02, size=size),
+        "wide": noise.DiscreteGaussian.dist(-1.5, sigma2=9.0, size=size),
+        "geometric": noise.Geometric.dist(0.3, 0.8, size=size),
+        "exact": noise.Exact.dist(4, size=size),
+        "sum": noise.DiscreteGaussianSum.dist(2, rho=0.3, count=3, size=size),
+        "geometric sum": noise.GeometricSum.dist(2, epsilon=0.7, count=3, size=size),
+        "uniform": pm.DiscreteUniform.dist(2, 5, size=size),
+        "beta binomial": pm.BetaBinomial.dist(n=6, alpha=1.3, beta=2.0, size=size),
+    }
+    laplace = noise.LaplaceSum.dist(2.0, b=1.2, count=3, size=size)
+    *drawn, continuous = compile_random([], [*laws.values(), laplace], mode="NUMBA")()
+    for (name, law), draws in zip(laws.items(), drawn, strict=True):
+        values, counts = np.unique(draws, return_counts=True)
+        expected = size * np.exp(pm.logp(law, pt.as_tensor(values)[:, None]).eval()[:, 0])
+        often = expected >= 5
+        rest = [counts[~often].sum(), size - expected[often].sum()]
+        errors = (counts[often] - expected[often]) ** 2 / expected[often]
+        assert errors.sum() < st.chi2(often.sum()).isf(1e-6), name
+        assert abs(rest[0] - rest[1]) < 5 * np.sqrt(rest[1] + 1) + 5, name
+    assert continuous.mean() == pytest.approx(2.0, abs=5 * np.sqrt(6 * 1.44 / size))
+    assert continuous.var() == pytest.approx(6 * 1.44, rel=0.1)

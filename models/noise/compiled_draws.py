@@ -1,0 +1,59 @@
+"""Draws of our laws for PyTensor's Numba mode, which would otherwise fall back to Python with a warning.
+
+Two of PyMC's own that it has none for are among them. In plain NumPy mode `rng_fn` of each law draws, from another
+stream of numbers with the same law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from pymc.distributions.discrete import DiscreteUniformRV
+from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
+from pytensor.tensor.random.basic import BetaBinomialRV
+
+
+def draws_of(law: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the function of (generator, parameters) that draws one value of a law in Numba mode.
+
+    Parameters
+    ----------
+    law : a RandomVariable operation
+    """
+
+    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+        compiled: Callable[..., Any] = draw if hasattr(draw, "py_func") else numba_njit(draw)
+        numba_core_rv_funcify.register(law)(lambda op, node: compiled)
+        return compiled
+
+    return register
+
+
+@numba_njit  # type: ignore[untyped-decorator]
+def discrete_gaussian(rng: Any, mu: float, sigma2: float) -> int:
+    """By rejection, as `draw_discrete_gaussian`."""
+    centre = np.rint(mu)
+    shift, width = mu - centre, np.floor(np.sqrt(sigma2)) + 1.0
+    bound = -(shift**2) / (2.0 * sigma2)
+    for sign in (-1.0, 1.0):
+        peak = shift + sign * sigma2 / width
+        for y in (np.floor(peak), np.ceil(peak)):
+            bound = max(bound, -((y - shift) ** 2) / (2.0 * sigma2) + abs(y) / width)
+    stop = -np.expm1(-1.0 / width)
+    while True:
+        y = float(rng.geometric(stop)) - float(rng.geometric(stop))
+        if np.log(rng.random()) < -((y - shift) ** 2) / (2.0 * sigma2) + abs(y) / width - bound:
+            return int(centre + y)
+
+
+@draws_of(DiscreteUniformRV)
+def _discrete_uniform(rng: Any, lower: float, upper: float) -> int:
+    return int(rng.integers(int(lower), int(upper) + 1))
+
+
+@draws_of(BetaBinomialRV)
+def _beta_binomial(rng: Any, n: float, alpha: float, beta: float) -> int:
+    return int(rng.binomial(int(n), rng.beta(alpha, beta)))
