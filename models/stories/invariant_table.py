@@ -66,6 +66,13 @@ def invariants(
         Free: ``free_cells``, of the unknown records, all rows and columns but the last; ``noisy``, dims (row, column);
         ``in`` if there is a target. Deterministic: ``table``, known records included, dims (row, column).
 
+    Raises
+    ------
+    ValueError
+        A table that its margins settle, a target outside it, released fractions of whole noise.
+    TypeError
+        A mechanism of neither kind.
+
     Notes
     -----
     Too large to enumerate, sample it with ``pm.sample(step=MarginGibbs())``: a step that changes one free cell at a

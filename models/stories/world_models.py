@@ -28,24 +28,37 @@ from adversary.models.noise import released
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.counterfactual import labelled_array, probabilities, selected
 
-from .tabulated import Tabulated
-
 
 def actual_world(prior_rest: Any, prior_record: Any, mechanism: Mechanism, answers: Any) -> pm.Model:
     """The release is made from the target's own record.
 
     Parameters
     ----------
-    prior_rest : pi(d), dim (rest); 1.0 if everyone else's records are known
-    prior_record : pi(r | d), dims ([rest,] record)
-    mechanism : noise of each answer
-    answers : whole numbers a(d, r), dims ([rest,] record); further dims of a DataArray (queries, cells) carry
-        independent noises and become dims of the release
+    prior_rest : array_like (rest,)
+        pi(d); 1.0 if everyone else's records are known.
+    prior_record : array_like ([rest,] record)
+        pi(r | d).
+    mechanism : Mechanism
+        Noise of each answer.
+    answers : array_like of int ([rest,] record)
+        a(d, r); further dims of a DataArray (queries, cells) carry independent noises and become dims of the release.
 
     Returns
     -------
     pymc.Model
         Free: ``rest`` and ``record``, as positions 0, 1, ...; ``noisy``. Deterministic: ``answer``.
+
+    Raises
+    ------
+    ValueError
+        Priors that are no probabilities, answers that are not whole, labels that do not agree.
+
+    Examples
+    --------
+    >>> from adversary import DiscreteGaussian, enumerate_posterior
+    >>> model = actual_world(1.0, [0.7, 0.3], DiscreteGaussian(1.0), [0, 1])
+    >>> enumerate_posterior(model, {"noisy": 1}, "record").probability.values.round(4).tolist()
+    [0.586, 0.414]
     """
     story = _Story.of(prior_rest, prior_record, answers)
     with pm.Model(coords=story.coords) as model:
@@ -61,14 +74,29 @@ def counterfactual_world(
 
     Parameters
     ----------
-    prior_rest, prior_record, mechanism, answers : as in `actual_world`
-    default : label (or position) of a fixed record to use instead of a copy
-    dropped : answers without the target's record to use instead, dims ([rest]) and those of the queries
+    prior_rest, prior_record, mechanism, answers
+        As in `actual_world`.
+    default : optional
+        Label (or position) of a fixed record to use instead of a copy.
+    dropped : array_like of int ([rest]), optional
+        Answers without the target's record to use instead, with the dims of the queries.
 
     Returns
     -------
     pymc.Model
         As in `actual_world`, and where it is drawn the free ``copy``.
+
+    Raises
+    ------
+    ValueError
+        As in `actual_world`; `default` and `dropped` together.
+
+    Examples
+    --------
+    >>> from adversary import DiscreteGaussian, enumerate_posterior
+    >>> model = counterfactual_world(1.0, [0.7, 0.3], DiscreteGaussian(1.0), [0, 1])
+    >>> enumerate_posterior(model, {"noisy": 1}, "record").probability.values.round(4).tolist()
+    [0.7, 0.3]
     """
     if default is not None and dropped is not None:
         raise ValueError("give default or dropped, not both: each says what the counterfactual world holds")
@@ -76,7 +104,7 @@ def counterfactual_world(
     with pm.Model(coords=story.coords) as model:
         rest, _ = story.people()
         if default is None and dropped is None:
-            copy = Tabulated("copy", story.log_record, row=rest)
+            copy = pm.Categorical("copy", p=_looked_up(story.record, rest))
             story.publish(mechanism, _looked_up(story.answers.values, rest, copy))
         else:
             fixed = selected(story.answers, default) if dropped is None else story.without(dropped)
@@ -92,10 +120,10 @@ def _looked_up(table: Any, *positions: TensorVariable) -> TensorVariable:
 
 @dataclass(frozen=True)
 class _Story:
-    """Log priors (rest,) and (rest, record), and whole answers (rest, record, ...)."""
+    """Priors (rest,) and (rest, record), and whole answers (rest, record, ...)."""
 
-    log_rest: Any
-    log_record: Any
+    rest: Any
+    record: Any
     answers: xr.DataArray
 
     @classmethod
@@ -108,9 +136,8 @@ class _Story:
         rest, record, values = xr.align(rest, record, values, join="exact", copy=False)
         everybody = xr.zeros_like(rest) + xr.zeros_like(record)
         table = (everybody + values).transpose("rest", "record", ...)
-        with np.errstate(divide="ignore"):
-            logs = np.log(rest.values), np.log((everybody + record).transpose("rest", "record").values)
-        return cls(*logs, table.copy(data=check_whole("answers", table.values)))
+        given = (everybody + record).transpose("rest", "record").values
+        return cls(rest.values, given, table.copy(data=check_whole("answers", table.values)))
 
     @property
     def queries(self) -> tuple[Any, ...]:
@@ -122,8 +149,8 @@ class _Story:
         return {str(dim): self.answers[dim].values for dim in self.queries}
 
     def people(self) -> tuple[TensorVariable, TensorVariable]:
-        rest = Tabulated("rest", self.log_rest)
-        return rest, Tabulated("record", self.log_record, row=rest)
+        rest = pm.Categorical("rest", p=self.rest)
+        return rest, pm.Categorical("record", p=_looked_up(self.record, rest))
 
     def without(self, dropped: Any) -> xr.DataArray:
         """Answers without the record, dims (rest, ...)."""

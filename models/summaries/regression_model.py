@@ -103,6 +103,12 @@ def regression(
     ------
     ValueError
         More than 200 records, an unknown region, parameters of the covariate not positive.
+
+    Examples
+    --------
+    >>> told = RegressionRelease([1.5, 1.1, 1.5, 1.0, 1.1], [1.5, 1.1, 0.9, 0.7], n=3, epsilon=1.0)
+    >>> sorted(rv.name for rv in regression(told).free_RVs)
+    ['intercept', 'noisy[moments]', 'noisy[sums]', 'quantile', 'slope', 'x', 'y']
     """
     if release.n > LARGEST_N:
         raise ValueError(f"every record is a latent: n must be at most {LARGEST_N}, got {release.n}; use gibbs")

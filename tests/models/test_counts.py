@@ -15,6 +15,7 @@ from adversary.models import hierarchical_counts, membership
 from adversary.models.enumeration.enumerate import enumerate_posterior
 from adversary.privacy import mechanisms
 from adversary.reader.beliefs.belief import Others, Point, Uniform
+from adversary.reader.beliefs.unknown_rate import BetaBinomial, GammaPoisson
 from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
 from adversary.reader.plans.release import observed
@@ -233,3 +234,27 @@ def test_bad_bounds_are_refused_with_the_remedy() -> None:
         hierarchical_counts(TWO, Adversary(0.5, 4, {"block group": Uniform(3)}))
     with pytest.raises(ValueError, match="use hierarchical_counts"):
         membership(TWO, reader)
+
+
+@pytest.mark.parametrize(
+    ("belief", "law"),
+    [
+        (Uniform(), "DiscreteUniform"),
+        (Uniform(9), "DiscreteUniform"),
+        (st.poisson(3.0), "TruncatedPoisson"),
+        (st.nbinom(2, 0.4), "TruncatedNegativeBinomial"),
+        (st.binom(5, 0.3), "Binomial(5, 0.3)"),
+        (Others([0.2, 0.8]), "Categorical"),
+        (BetaBinomial(4, 1.0, 2.0), "BetaBinomial(4, 1, 2)"),
+        (GammaPoisson(2.0, 1.0), "TruncatedNegativeBinomial"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_a_model_says_its_laws_with_the_names_of_pymc(belief: Any, law: str) -> None:
+    model = hierarchical_counts(TWO, Adversary(0.25, 2, {"block group": belief}), upper=20)
+    told = {
+        line.split("~")[0].strip(): line.split("~")[1].strip() for line in model.str_repr().split("\n") if "~" in line
+    }
+    assert told["others[block group]"].startswith(law)
+    assert told["in"] == "Bernoulli(0.25)"
+    assert "others[block group]" in pm.model_to_mermaid(model)
