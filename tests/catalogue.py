@@ -315,8 +315,8 @@ STORIES: dict[str, Story] = {
     ),
 }
 
-SMALLEST = 5e-324
-"""The smallest positive double."""
+SMALLEST, LARGEST = 5e-324, 1e250
+"""The smallest positive double, and one whose square is none while ten of it are."""
 
 EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
     "pure, 1e-10": adv.PureDP(1e-10),
@@ -344,10 +344,19 @@ EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
     "zCDP, smallest": adv.ZeroConcentratedDP(SMALLEST),
     "zCDP, denormal": adv.ZeroConcentratedDP(1e-310),
     "zCDP, 1e-160": adv.ZeroConcentratedDP(1e-160),
+    "zCDP, 1e5": adv.ZeroConcentratedDP(1e5),
+    "zCDP, largest": adv.ZeroConcentratedDP(LARGEST),
+    "zCDP, largest double": adv.ZeroConcentratedDP(1.7976931348623157e308),
     "renyi, smallest gamma": RenyiDP(2.0, SMALLEST),
+    "renyi, largest gamma": RenyiDP(2.0, LARGEST),
+    "renyi, high order, largest gamma": RenyiDP(1e300, LARGEST),
+    "pure, largest": adv.PureDP(LARGEST),
+    "approximate, largest": adv.ApproximateDP(LARGEST, 1e-6),
+    "probabilistic, largest": adv.ProbabilisticDP(LARGEST, 1e-6),
     "renyi, order next to 1, smallest gamma": RenyiDP(1.0 + 2.0**-52, SMALLEST),
     "renyi, high order, smallest gamma": RenyiDP(1e300, SMALLEST),
     "gaussian, smallest": adv.GaussianDP(SMALLEST),
+    "gaussian, largest": adv.GaussianDP(LARGEST),
 }
 """The ends of what definitions are asked about, those of zCDP above."""
 

@@ -266,6 +266,10 @@ def test_a_prior_of_nobody_overflows_in_no_threshold(tmp_path: Path) -> None:
     check(("scenario", text + "[sensitivity]\nprior = [0.1, 0]\n"), PICKS - 2, tmp_path)
 
 
+def test_a_bound_that_may_always_fail_is_explained(tmp_path: Path) -> None:
+    assert check(("scenario", "failure = 1\n" + SCENARIO), PICKS - 3, tmp_path)
+
+
 # what used to fail or to take half a minute -> the file
 ANSWERED_NOW = {
     "a reader who is sure of what a release rules out": SCENARIO.replace("prior = 0.5", "prior = 1")

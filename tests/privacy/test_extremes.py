@@ -131,6 +131,23 @@ def test_epsilon_keeps_the_delta_it_was_asked_for_or_names_the_resolution(g: adv
     assert np.all(kept <= asked * (1.0 + 1e-9) + 1e-16 * (asked == 0.0))
 
 
+@over({**GUARANTEES, **EXTREME_GUARANTEES})
+def test_a_guarantee_for_two_people_or_twice_is_no_stronger_or_refused_by_its_field(g: adv.Guarantee) -> None:
+    for ask in (lambda: g.group(2), lambda: 2 * g, lambda: g + g, lambda: g + adv.ZeroConcentratedDP(1.0)):
+        try:
+            more = ask()
+        except (ValueError, TypeError) as error:
+            assert any(words in str(error) for words in ("must be", "do not compose", "does not compose")), error
+        else:
+            assert np.all(more.delta(NATS) >= g.delta(NATS) * (1.0 - 1e-9))
+
+
+@over(EVERY_LOSS)
+def test_whether_a_loss_keeps_a_guarantee_is_told(g: Any) -> None:
+    for promised in (*GUARANTEES.values(), *EXTREME_GUARANTEES.values()):
+        assert promised.is_satisfied_by(g) in (True, False)
+
+
 @over(EVERY_LOSS)
 def test_tails_of_a_loss_are_falling_probabilities(g: Any) -> None:
     for tail in g.tail(EPSILONS):

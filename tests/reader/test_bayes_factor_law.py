@@ -419,6 +419,11 @@ def test_either_part_may_be_listed_for_tails_and_ties() -> None:
             assert law.sf(edge)[0] == pytest.approx(weights[values > edge].sum(), abs=1e-14)
 
 
+def test_no_probability_exceeds_one_by_the_rounding_of_weights() -> None:
+    part = DiscretePart(np.array([0.0, 1.0]), np.array([0.5, 0.5 + 2.0**-52]))
+    assert BayesFactorLaw(0.5, 1, part, part, 0, 0.5, False).sf(-1.0).tolist() == [1.0]
+
+
 def _narrow_tract(counts: tuple[int, int, int], **held: Any) -> tuple[adv.Plan, adv.Adversary, Truth]:
     plan = adv.Plan(
         [

@@ -99,7 +99,8 @@ def _of_scenario(scenario: Scenario, options: dict[str, Any], failure: float | N
         tree = audit(*what, guarantee=scenario.guarantee, invariants=scenario.margins, failure=chance, rng=SEED)
     subjects = explain_answer.of_scenario(scenario, tree, chance)
     said = failure is not None or "failure" in scenario.document
-    title, asked = scenario.title or scenario.path.name, ExplainRequest(**options, failure=chance if said else None)
+    told = min(chance, explain_answer.BELOW_ONE) if said else None
+    title, asked = scenario.title or scenario.path.name, ExplainRequest(**options, failure=told)
     warnings = [] if tree is None else audit_words.warnings(tree)
     found = explain_answer.solve(subjects, asked)
     return explain_answer.document(title, found, explain_answer.notes(scenario, tree), warnings)

@@ -40,7 +40,7 @@ FOR = {"lay": "For the person in the data", "regulator": "For a regulator", "tec
 ON_THE_PAGE = ("lay", "technical")
 """Audiences whose texts the report has."""
 
-_BELOW_ONE = 1.0 - 2.0**-53
+BELOW_ONE = 1.0 - 2.0**-53
 """The largest failure a text can speak of."""
 
 
@@ -172,7 +172,7 @@ def of_profiles(file: ProfileFile, *, releases: int | None, others: bool) -> lis
                         made,
                         ("budget", *OF_GUARANTEES) if made.guarantee is not None else ("budget",),
                         uses=frozenset({"failure", "releases"}),
-                        failure=min(file.failure, _BELOW_ONE),
+                        failure=min(file.failure, BELOW_ONE),
                     )
                 )
     return found
@@ -276,7 +276,7 @@ NAMES = {"priors": "prior"}
 
 def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:
     """What the report explains: each subject with its title and, for each audience, the paragraphs."""
-    failure = min(float(tree.attrs.get("failure", scenario.failure)), _BELOW_ONE)
+    failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
     asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
     return [
         {

@@ -110,7 +110,7 @@ def direct_loss_bound(rho: float, failure: float) -> float:
     if f == 0.0:
         return float("inf")
     return solve_decreasing(
-        lambda e: float(np.logaddexp(0.0, -e) - (e - r) ** 2 / (4.0 * r) - np.log(f)), r, 2.0 * r + 1.0
+        lambda e: float(np.logaddexp(0.0, -e) - (e - r) / r * (e - r) / 4.0 - np.log(f)), r, 2.0 * r + 1.0
     )
 
 

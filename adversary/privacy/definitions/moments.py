@@ -7,6 +7,7 @@ Mironov 2017; Bun and Steinke 2016; Dong, Roth and Su 2022. Profiles: Canonne, K
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -231,7 +232,7 @@ class RenyiDP(MomentBound):
         order = float(-1.0 / np.expm1(log_share))
         if n == 1 or order <= 1.0:
             return self if n == 1 else NoPrivacy()
-        return RenyiDP(order, float(self.gamma * (a - 1.0) * np.expm1(-log_share)))
+        return RenyiDP(order, float(self.gamma) * (a - 1.0) * float(np.expm1(-log_share)))
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
         slack = 1e-14 / min(self.alpha - 1.0, 1.0)
@@ -298,7 +299,7 @@ class ZeroConcentratedDP(MomentBound):
         if rho == 0.0:
             return np.full_like(epsilon, -np.inf)
         epsilon = np.minimum(epsilon, rho + 80.0 * np.sqrt(rho))  # beyond, it is 0: the bound falls as its square
-        centre = np.log(np.maximum(epsilon - rho, 0.0) / (2.0 * rho) + 1.0 / np.sqrt(2.0 * rho))
+        centre = np.log(np.maximum(epsilon - rho, 0.0) / rho / 2.0 + np.sqrt(0.5) / np.sqrt(rho))
         gap = np.exp(centre[..., None] + np.linspace(-16.0, 8.0, 481))  # alpha - 1, on a log grid about the minimum
 
         def value(a: Any) -> Any:
@@ -325,8 +326,9 @@ class ZeroConcentratedDP(MomentBound):
         target = float(check_probability("delta", delta))
         if target == 0.0 or target == 1.0 or self.rho == 0.0:
             return self.loss_bound(0.0) if target == 0.0 else 0.0
-        epsilon = float(self.rho + 2.0 * np.sqrt(self.rho * -np.log(target)))
-        if target < 0.25 and epsilon + np.log1p(-2.0 * self.rho / (epsilon + self.rho)) >= 0.0:
+        rho, spread = float(self.rho), float(np.sqrt(self.rho) * np.sqrt(-np.log(target)))
+        epsilon = rho + 2.0 * spread
+        if target < 0.25 and epsilon + np.log(spread / (rho + spread)) >= 0.0:
             return epsilon
         return min(epsilon, float(Guarantee.pbdp_epsilon(self, target)))
 
@@ -340,11 +342,10 @@ class ZeroConcentratedDP(MomentBound):
         """Checks the definition itself: the profile implied by zCDP is above every mechanism's for a while."""
         scaled = np.geomspace(1e-3, 10.0, 60) / np.sqrt(max(float(self.rho), 1e-300))
         gaps = np.unique(np.concatenate([scaled, np.geomspace(1e-4, 1.0, 30), np.arange(1, 9)]))
-        gaps = gaps[gaps < 1e12]
         return all(
             side.renyi(1.0 + a) <= self.rho * (1.0 + a) * (1 + TOLERANCE) + 1e-14 / a
             for side in loss.directions
-            for a in gaps
+            for a in gaps[gaps < 1e12].tolist()
         )
 
 
@@ -372,14 +373,14 @@ class GaussianDP(Attained):
 
     @property
     def implied_rho(self) -> float:
-        return self.mu**2 / 2
+        return self.mu * self.mu / 2
 
     def scaled(self, factor: float) -> GaussianDP:
         return GaussianDP(self.mu * float(np.sqrt(factor)))
 
     def plus(self, other: Guarantee) -> GaussianDP | None:
         """The squares add up."""
-        return GaussianDP(float(np.hypot(self.mu, other.mu))) if isinstance(other, GaussianDP) else None
+        return GaussianDP(math.hypot(self.mu, other.mu)) if isinstance(other, GaussianDP) else None
 
     def multiple(self, times: int) -> GaussianDP:
         return GaussianDP(float(np.sqrt(times) * self.mu))
@@ -395,6 +396,6 @@ class GaussianDP(Attained):
         return GaussianDP(int(check_whole("size", size, minimum=1)) * self.mu)
 
     def is_satisfied_by(self, loss: PrivacyLoss) -> bool:
-        e = self.mu**2 / 2 + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
+        e = self.implied_rho + max(self.mu, 1e-12) * np.linspace(-8.0, 8.0, 641)
         kept = as_array(self.delta(e)) * (1 + 1e-7) + 1e-14
         return all(bool(np.all(as_array(side.bracket.delta(e)[0]) <= kept)) for side in loss.directions)

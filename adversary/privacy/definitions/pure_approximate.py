@@ -66,7 +66,7 @@ class PureDP(Guarantee):
 
     @property
     def implied_rho(self) -> float:
-        return self.epsilon0**2 / 2
+        return self.epsilon0 * self.epsilon0 / 2
 
     def scaled(self, factor: float) -> PureDP:
         return PureDP(self.epsilon0 * float(np.sqrt(factor)))
@@ -75,7 +75,9 @@ class PureDP(Guarantee):
     def delta(self, epsilon: ArrayLike) -> Any:
         e = check_number("epsilon", epsilon)
         # the profile of randomised response, the worst mechanism: (e^e0 - e^e) / (1 + e^e0)
-        inside = -np.expm1(np.minimum(e, self.epsilon0) - self.epsilon0) / (1.0 + np.exp(-self.epsilon0))
+        with np.errstate(over="ignore"):
+            gap = np.minimum(e, self.epsilon0) - self.epsilon0
+        inside = -np.expm1(gap) / (1.0 + np.exp(-self.epsilon0))
         return scalar_or_array(np.where(e >= -self.epsilon0, inside, -np.expm1(np.minimum(e, 0.0))))
 
     @labelled

@@ -26,8 +26,9 @@ _ZOOM = np.linspace(-1.0, 1.0, 17)
 _AT_ONCE = 160
 """Places tried in one go where levels are few: beyond it arithmetic costs more than the calls that are saved."""
 
-_LEAST_RHO = 1e-30
-"""A smaller rho is answered as this one: power - level is below 1e-15."""
+_LEAST_RHO, _MOST_RHO = 1e-30, 1e300
+"""A smaller rho is answered as the first: power - level is below 1e-15. With a larger than the second every test with a
+level that a double holds has power 1, as with the second."""
 
 
 def log_odds_of_one_order(log_level: Floats, log_rest: Floats, gap: Floats, gamma: Floats) -> Floats:
@@ -44,7 +45,7 @@ def log_odds_of_every_order(log_level: Floats, log_rest: Floats, rho: float) -> 
     the order most used up at the power found so far and solves for its own bound (Newton's method on an envelope),
     then looks closer about that order as well as at all: spacings end at 1e-4, and errors at 1e-9 of power - level.
     """
-    level, rest, rho = log_level[:, None], log_rest[:, None], max(rho, _LEAST_RHO)
+    level, rest, rho = log_level[:, None], log_rest[:, None], min(max(rho, _LEAST_RHO), _MOST_RHO)
     top = 4.0 + 4.0 * np.sqrt((1.0 - level - rest) / rho)
     widest = np.log(top / _FIRST_GAP) / 32.0
     every = np.concatenate([np.full_like(top, _LIMIT_GAP), _FIRST_GAP * np.exp(widest * np.arange(33.0))], axis=-1)
@@ -66,7 +67,9 @@ def share_used(log_odds: Floats, log_level: Floats, log_rest: Floats, gap: Float
     D_alpha <= gamma says sum q (r^alpha - 1) <= e^((alpha - 1) gamma) - 1, with r the likelihood ratio; both sides
     over alpha (alpha - 1), where they have limits at alpha = 1, and over e^((alpha - 1) gamma), so nothing overflows.
     """
-    log_power, log_miss, scale = log_expit(log_odds), log_expit(-log_odds), gap * gamma
+    log_power, log_miss = log_expit(log_odds), log_expit(-log_odds)
+    with np.errstate(over="ignore"):
+        scale = gap * gamma
     up, down = log_level - log_power, log_rest - log_miss
     ratios = np.stack([up, down, -up, -down])
     weights = np.stack(np.broadcast_arrays(log_power, log_miss, log_level, log_rest))

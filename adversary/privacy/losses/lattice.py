@@ -76,7 +76,7 @@ class LatticeLoss(PrivacyLoss):
         sizes = {np.shape(x) for x in (self.losses, self.log_p, self.log_q)}
         if len(sizes) != 1:
             raise ValueError(f"losses, log_p and log_q must have one length, got {sorted(sizes)}")
-        if not np.all(np.diff(self.losses) > 0.0):  # NaN included
+        if not np.all(self.losses[1:] > self.losses[:-1]):  # NaN included
             raise ValueError("losses must rise: sort them and merge equal ones, or use from_probs")
         for name, log_mass, infinite in (("p", self.log_p, self.infinite_p), ("q", self.log_q, self.infinite_q)):
             total = float(np.exp(log_mass).sum()) + infinite
@@ -165,11 +165,12 @@ class LatticeLoss(PrivacyLoss):
         """A margin for rounding: of the masses, and of the losses, which moves delta by e^epsilon Q(L >= epsilon)."""
 
         def delta(epsilon: ArrayLike) -> tuple[Any, Any]:
-            e, value = as_array(epsilon), as_array(self.delta(epsilon))
+            e, value = np.clip(as_array(epsilon), -1e300, 1e300), as_array(self.delta(epsilon))
             moved = self.blur * (1.0 + np.abs(e))
             with np.errstate(over="ignore", invalid="ignore"):
                 slope = np.exp(e + np.log(np.maximum(as_array(self.tail(e - moved)[1]), 1e-300)))
-            margin = MARGIN * value + np.where(np.isfinite(slope), np.minimum(moved * slope, 1.0), 0.0)
+                shifted = np.minimum(moved * slope, 1.0)
+            margin = MARGIN * value + np.where(np.isfinite(slope), shifted, 0.0)
             return scalar_or_array(np.maximum(value - margin, 0.0)), scalar_or_array(np.minimum(value + margin, 1.0))
 
         def power(level: ArrayLike) -> tuple[Any, Any]:

@@ -107,7 +107,8 @@ class BayesFactorLaw:
     def sf(self, threshold: ArrayLike) -> Floats:
         """P(log Bayes factor > threshold), for every threshold; an infinite factor is not above an infinite one."""
         outer, inner = replace(self, draws=0)._by_size
-        return np.array([weighed(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)])
+        found = [weighed(outer.weights, inner.sf(_gap(float(z), outer.values))) for z in np.ravel(threshold)]
+        return np.minimum(found, 1.0)  # weights add up to one within rounding
 
     def _mass(self, low: float, high: float = np.inf) -> tuple[float, float]:
         """(P(low < log Bayes factor <= high), standard error): over the part of fewer values, unless simulated."""
