@@ -131,19 +131,21 @@ class Path:
         message = above.log_likelihood(released.noisy, total)
         if step + 2 < len(self.steps):
             message = message + self._transition(step + 1, total, released, windows[1:])
-        if above.belief.independent and self._is_by_distance(step, x, released):
-            return log_correlation(self._by_distance(step, x, total, released), message)
+        table = self._by_distance(step, x, total, released) if above.belief.independent else None
+        if table is not None:
+            return log_correlation(table, message)
         return log_sum_exp(self.kernel(step, x, total, released) + message[:, None, :])
 
-    def _is_by_distance(self, step: int, x: Floats, released: Released) -> bool:
-        """Whether what is released of the others depends on total - count alone, for counts one after another."""
-        link = self.steps[step].link if step >= 0 else None
-        other = isinstance(link, AdjustedLink) or (link is not None and link.believes(released))
-        return not other and bool((np.diff(x, axis=1) == 1.0).all())
+    def _by_distance(self, step: int, x: Floats, total: Floats, released: Released) -> Floats | None:
+        """What `kernel` has for every total - count, from the smallest, (release, distance).
 
-    def _by_distance(self, step: int, x: Floats, total: Floats, released: Released) -> Floats:
-        """What `kernel` has for every total - count, from the smallest: (release, distance)."""
+        None where counts are not one after another, or what is released of the others depends on more than that.
+        """
         link, belief = self.steps[step].link if step >= 0 else None, self.steps[step + 1].belief
+        if isinstance(link, AdjustedLink) or (link is not None and link.believes(released)):
+            return None
+        if not (np.diff(x, axis=1) == 1.0).all():
+            return None
         apart = total[:, :1] - x[:, -1:] + np.arange(x.shape[1] + total.shape[1] - 1)
         table = np.zeros(apart.shape) if link is None else link.log_likelihood(released, 0.0 * x[:, :1], apart)[:, 0]
         return table + belief.log_prob(apart, 0.0) if belief.independent else table
@@ -154,10 +156,10 @@ class Path:
         if link is not None and link.believes(released):
             return link.log_likelihood(released, x, total)
         belief = self.steps[step + 1].belief
-        if not self._is_by_distance(step, x, released):
+        table = self._by_distance(step, x, total, released)
+        if table is None:
             kernel = as_array(belief.log_prob(total[:, None, :], x[:, :, None]))
             return kernel if link is None else kernel + link.log_likelihood(released, x, total)
-        table = self._by_distance(step, x, total, released)
         kernel = sliding_window_view(table, total.shape[1], axis=1)[:, ::-1]
         return kernel if belief.independent else kernel + belief.log_prob(total[:, None, :], x[:, :, None])
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ class Coarsened(Mechanism):
     """A mechanism each of whose releases is put through a non-decreasing function.
 
     To add one: a frozen dataclass with a field `mechanism`, and `image`, `first`, `last`, `step`, `is_continuous`,
-    `support`, `scaled`, `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is
+    `variance` and `reach`. Integer noise inside is added up exactly; continuous noise inside is
     integrated over intervals, and where a release is a single point of it (inside the ends of `Clamped`), "log
     probability" is a log density. A release that cannot occur has log probability -inf.
     """
@@ -102,6 +102,12 @@ class Coarsened(Mechanism):
     @property
     def calibration(self) -> tuple[float, int]:
         return self.mechanism.calibration
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, mechanism=self.mechanism.scaled(factor))  # type: ignore[type-var]
+
+    def support(self, value: int) -> Integers:
+        return np.unique(self.image(self.mechanism.support(value)))
 
     def sample(self, value: ArrayLike, rng: np.random.Generator, size: Any = None) -> Any:
         return scalar_or_array(self.image(np.asarray(self.mechanism.sample(value, rng, size))))
@@ -209,12 +215,6 @@ class Clamped(Coarsened):
     def _ends(self) -> tuple[float, float]:
         return -np.inf if self.lower is None else self.lower, np.inf if self.upper is None else self.upper
 
-    def scaled(self, factor: float) -> Clamped:
-        return replace(self, mechanism=self.mechanism.scaled(factor))
-
-    def support(self, value: int) -> Integers:
-        return np.unique(self.image(self.mechanism.support(value)))
-
     @property
     def variance(self) -> float:
         return self.mechanism.variance
@@ -287,12 +287,9 @@ class Rounded(Coarsened):
         down = ties_go_down(np.where(np.isfinite(index), index, 0.0), self.ties) | ~np.isfinite(index)
         return np.where(down, edge, np.nextafter(edge, -np.inf))
 
-    def scaled(self, factor: float) -> Rounded:
-        return replace(self, mechanism=self.mechanism.scaled(factor))
-
     def support(self, value: int) -> Integers:
         if not self.mechanism.is_continuous:
-            return np.unique(self.image(self.mechanism.support(value)))
+            return Coarsened.support(self, value)
         low, high = (int(self.image(end)) for end in _hull(self.mechanism, float(check_whole("value", value))))
         return np.arange(low, high + 1, self.base)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adversary._core import TAIL_NATS, Floats, Integers, check_whole
+from adversary._core import TAIL_NATS, Floats, check_whole
 from adversary.privacy.mechanisms import Mechanism
 from adversary.reader.postprocessing.coarsening import Coarsened, check_mechanism
 
@@ -65,12 +65,6 @@ class Suppressed(Coarsened):
     def last(self, release: Floats) -> Floats:
         edge = np.nextafter(self.below, -np.inf) if self.is_continuous else self.below - 1.0
         return np.where(release < self.below - 1, -np.inf, np.where(release < self.below, edge, release))
-
-    def scaled(self, factor: float) -> Suppressed:
-        return replace(self, mechanism=self.mechanism.scaled(factor))
-
-    def support(self, value: int) -> Integers:
-        return np.unique(self.image(self.mechanism.support(value)))
 
     @property
     def variance(self) -> float:
