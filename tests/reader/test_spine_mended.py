@@ -121,6 +121,29 @@ def test_a_law_with_a_long_end_under_a_total_that_calls_for_more() -> None:
     agrees(found, enumerated(tree, released, rho, alone([1, 2], oracle.poisson(1.0)), 160))
 
 
+@pytest.mark.parametrize(
+    "law",
+    [scipy.stats.poisson(5000), scipy.stats.binom(9000, 0.5), scipy.stats.nbinom(400, 0.08)],
+    ids=["poisson", "binomial", "negative binomial"],
+)
+def test_a_law_of_crowded_leaves_is_followed_where_its_mass_is(law: Any) -> None:
+    mean = int(law.mean())
+    released, rho = [2 * mean + 30, mean + 20, NAN], [0.5, 0.001, 0.0]
+    found = spine.posterior(spine.Tree.of({"r": None, "a": "r", "b": "r"}), released, rho, spine.Pmf(law))
+    k = np.arange(mean - 2500, mean + 2500)
+    log_w = law.logpmf(k) - 0.001 * (k - released[1]) ** 2
+    log_w = (log_w[:, None] + law.logpmf(k)) - 0.5 * (k[:, None] + k - released[0]) ** 2
+    weight = np.exp(log_w - log_w.max())
+    exact = [(weight * x).sum() / weight.sum() for x in (k[:, None] + k, k[:, None], k)]
+    assert found.mean.values == pytest.approx(exact, rel=1e-10)
+    assert found.status == "ok"
+
+
+def test_a_law_that_would_be_cut_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"zipf.*lies on more counts than can be listed, .*: 65,536 at most"):
+        spine.Pmf(scipy.stats.zipf(3.0))
+
+
 def test_a_message_about_a_top_that_nothing_measures() -> None:
     """Its numbers end somewhere: tilted further up than they were made, what is beyond would have no bound."""
     tree = spine.Tree.of({"r": None, "g": "r", "h": "r", "a": "g", "b": "g", "c": "h", "d": "h"})

@@ -19,6 +19,9 @@ from numpy.typing import ArrayLike
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
 from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law, law_edges
 
+FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
+"""How faint, and how far beside its bulk, a law is followed count by count, and the most counts that are listed."""
+
 
 class Belief(ABC):
     """Law of a level's total given the count inside.
@@ -311,7 +314,23 @@ class Others(Independent):
 
     def bulk(self) -> tuple[int, int]:
         low, high = self.outside()
-        return self._edges if high is None or high - low > 4096 else (low, high)
+        short = high is not None and (isinstance(self.law, np.ndarray) or high - low <= BESIDE)
+        return (low, high) if high is not None and short else self._edges
+
+    def followed(self) -> tuple[int, Floats]:
+        """First count, and log probabilities from it on: of all but 2e-18 of the mass, and `BESIDE` counts either side.
+
+        A law without an end is followed to its last count above exp(-700). ValueError for a law too long to list.
+        """
+        (low, high), (first, last) = self.outside(), self.bulk()
+        start, end = max(low, first - BESIDE), last + BESIDE if high is None else min(high, last + BESIDE)
+        if end - start >= MOST_LISTED:
+            raise ValueError(
+                f"the mass of {self!r} lies on more counts than can be listed, {end - start + 1:,}: "
+                f"{MOST_LISTED:,} at most"
+            )
+        log_p = self.log_pmf(np.arange(start, end + 1, dtype=np.float64))
+        return start, log_p if high is not None else log_p[: int(np.flatnonzero(log_p > -FAINT_NATS)[-1]) + 1]
 
     def describe(self, level: str, inside: str) -> str:
         return f"{others_of(level, inside)} follow {describe_law(self.law)}"

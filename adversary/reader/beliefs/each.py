@@ -11,14 +11,11 @@ from scipy.special import gammaln
 
 from adversary._core import Floats, check_whole
 from adversary.privacy.losses.contour import powered
-from adversary.reader.beliefs.belief import Independent, Others
+from adversary.reader.beliefs.belief import BESIDE, Independent, Others
 from adversary.reader.beliefs.elicited import describe_law
 
-FAINT_NATS = 700.0
-"""A law without an end is followed until a count is less probable than exp(-700), or this far beyond its bulk:"""
-LONGEST = 4096
 _MOST_PRODUCTS = 4e9
-"""Of a convolution of longer laws; seconds."""
+"""Of a convolution of long laws; seconds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,12 +111,8 @@ class Each(Independent):
     @cached_property
     def _total(self) -> tuple[int, Floats]:
         """First total and log probabilities of the total, by positive convolutions."""
-        (low, high), (first, last) = self.one.outside(), self.one.bulk()
-        start, end = max(low, first - LONGEST), last + LONGEST if high is None else min(high, last + LONGEST)
-        log_p = self.one.log_pmf(np.arange(start, end + 1, dtype=np.float64))
-        if high is None:
-            log_p = log_p[: int(np.flatnonzero(log_p > -FAINT_NATS)[-1]) + 1]
-        if log_p.size > LONGEST + 1 and (self.count * log_p.size) ** 2 > _MOST_PRODUCTS:
+        start, log_p = self.one.followed()
+        if log_p.size > BESIDE + 1 and (self.count * log_p.size) ** 2 > _MOST_PRODUCTS:
             raise ValueError(
                 f"each of {self.count} units follows a law over {log_p.size} counts, too many to add up: believe in "
                 "their total instead, as Others(law) does"

@@ -20,9 +20,6 @@ from adversary._core import Floats, Integers, check_non_negative, check_positive
 from adversary.reader.beliefs import Others
 from adversary.reader.spine.tree import Tree
 
-FAINT_NATS = 700.0
-"""A law without an end is followed until a count is less probable than exp(-700), or for this many counts:"""
-LONGEST = 4096
 MEANS = np.geomspace(0.003, 40.0, 11)
 """Grid of the default prior's rate, people per leaf."""
 
@@ -120,19 +117,16 @@ class Pmf(LeafPrior):
 
     Parameters
     ----------
-    law : a pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ law, which is followed until a count is
-        less probable than exp(-700), for 4096 counts at most
+    law : a pmf over 0, 1, 2, ..., or a frozen discrete `scipy.stats` or PreliZ law, which is followed where its mass
+        is; one whose mass lies on more than 65,536 counts is refused by a ValueError
     """
 
     law: Any
     pmf: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        law = Others(self.law)
-        low, high = law.outside()
-        end = min(low + LONGEST, high if high is not None else max(low + LONGEST, law.bulk()[1]))
-        log_p = law.log_pmf(np.arange(end + 1, dtype=np.float64))
-        pmf = np.exp(log_p[: int(np.flatnonzero(log_p > -FAINT_NATS)[-1]) + 1])
+        first, log_p = Others(self.law).followed()
+        pmf = np.concatenate([np.zeros(first), np.exp(log_p)])
         object.__setattr__(self, "pmf", pmf)
 
     def laws(self, leaves: int) -> LeafLaws:
