@@ -55,10 +55,11 @@ def level_from_profile(guarantee: Profile, power: ArrayLike) -> Any:
     positive, negative = guarantee.delta, guarantee.swapped.delta
 
     def bound(e: Floats) -> Floats:
-        size = np.exp(-np.abs(e))
-        above = size * (r[..., None] - as_array(positive(np.abs(e))))
-        below = 1.0 - as_array(negative(np.abs(e))) - (1.0 - r[..., None]) / size
-        return -np.where(e >= 0, above, below)
+        e, power = np.broadcast_arrays(e, r[..., None])
+        value, ahead = np.empty(e.shape), e >= 0.0  # each profile where it is needed: it may be long to add up
+        value[ahead] = np.exp(-e[ahead]) * (power[ahead] - as_array(positive(e[ahead])))
+        value[~ahead] = 1.0 - as_array(negative(-e[~ahead])) - (1.0 - power[~ahead]) * np.exp(-e[~ahead])
+        return -value
 
     return scalar_or_array(np.clip(-smallest(bound, LOSSES), 0.0, r))
 

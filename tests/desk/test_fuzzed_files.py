@@ -185,6 +185,16 @@ REFUSED = {
         .replace("state = 9\n", "state = 9\n[truth.siblings]\nblock = [2]\n"),
         ["clamped from above", "Each"],
     ),
+    "non-negative counts of two siblings beside broad noise": (
+        SCENARIO.replace(FIRST, 'name = "block"\nsigma = 1e-6')
+        .replace('"tract"\nrho = 0.5\nsiblings = 2', '"tract"\nrho = 1e-6\nsensitivity = 3\nsuppress = 0')
+        .replace('[[plan.level]]\nname = "state"\nnoise = "exact"\n', "")
+        .replace("[plan]", '[plan]\npostprocessing = { kind = "nonnegative" }')
+        .replace("{ upper = 9 }", '"uniform"')
+        .replace("state = 9\n", "")
+        .replace('state = "uniform"\n', ""),
+        ["vectors of siblings' noisy counts are too many to list", "narrower noise"],
+    ),
     "many categories": (
         SCENARIO.replace(FIRST, 'name = "block"\nnoise = "randomized response"\nepsilon = 1\ncategories = 1000000000'),
         ["plan.level[1].categories", "at most 1,000", "1,000,000,000"],
@@ -278,6 +288,9 @@ ANSWERED_NOW = {
     .replace("known = 3", "known = 2"),
     "odds without end": SCENARIO.replace(FIRST, 'name = "block"\nnoise = "laplace"\nscale = 1e-10').replace(
         "0.5\nknown", "0\nknown"
+    ),
+    "a law whose tails are added up, beside exact totals": SCENARIO.replace(
+        'state = "uniform"', 'state = { law = "zipf", a = 4.458951298096283 }'
     ),
     "sharp noise beside continuous noise": SCENARIO.replace(FIRST, 'name = "block"\nrho = 1e5').replace(
         'name = "tract"\nrho = 0.5', 'name = "tract"\nnoise = "gaussian"\nsigma = 20'

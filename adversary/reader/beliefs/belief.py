@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adversary._core import Floats, as_array, check_whole, scalar_or_array
-from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, is_law, law_edges
+from adversary.reader.beliefs.elicited import PrelizLaw, as_law, describe_law, has_own_tail, is_law, law_edges
 
 FAINT_NATS, BESIDE, MOST_LISTED = 700.0, 4096, 1 << 16
 """How faint, and how far beside its bulk, a law is followed count by count, and the most counts that are listed."""
@@ -351,8 +351,9 @@ class Others(Independent):
     @cached_property
     def _edges(self) -> tuple[int, int]:
         """Counts with at most LAW_MASS below and above (a law's own quantiles fail that far out)."""
-        low, high = self.law.support()
-        return law_edges(int(self.law.ppf(0.5)), (low, high), self.law.cdf, self.law.sf)
+        law = self.law
+        sf = law.sf if has_own_tail(law) else lambda count: count * law.pmf(count)  # at least a falling power's tail
+        return law_edges(int(law.ppf(0.5)), law.support(), law.cdf, sf)
 
 
 def others_of(level: str, inside: str) -> str:

@@ -113,6 +113,14 @@ def is_law(value: Any) -> bool:
     return all(callable(getattr(value, name, None)) for name in _SCIPY)
 
 
+def has_own_tail(law: Any) -> bool:
+    """Whether a law knows its tails: scipy adds up all counts from 0 on for others, to 1e-16 at best."""
+    from scipy.stats import rv_discrete
+
+    kind = type(getattr(law, "dist", law))
+    return not issubclass(kind, rv_discrete) or kind._sf is not rv_discrete._sf or kind._cdf is not rv_discrete._cdf
+
+
 def describe_law(law: Any) -> str:
     """A law of a count in words: by name with its parameters, or, of a pmf, by its length and mean.
 

@@ -160,6 +160,7 @@ class NonNegative(Postprocessing):
         d, noise = check_siblings(siblings), check_noise(mechanism)
         given = (check_whole("release", release), check_parent(parent), check_whole("own", own))
         cases = np.broadcast_arrays(*given, check_whole("others", others))
+        self._check_work(noise, d, np.unique(cases[3]))  # before so many cases are sorted
         each, inverse = np.unique(np.stack([case.ravel() for case in cases]), axis=1, return_inverse=True)
         self._check_work(noise, d, each[3])
         result = np.full((1 if self.exact(d) else PARTS, each.shape[1]), -np.inf)
