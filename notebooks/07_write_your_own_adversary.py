@@ -21,8 +21,6 @@
 # simulation.
 
 # %%
-import warnings
-
 import arviz as az
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,7 +34,6 @@ from adversary import models
 
 released = models.noise.released
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
-warnings.filterwarnings("ignore", message="Numba will use object mode")  # draws of noise are made by NumPy
 audited = {}
 
 # %% [markdown]

@@ -1,3 +1,4 @@
+from .compiled_draws import draws_of as draws_of
 from .lattice_laws import DiscreteGaussian as DiscreteGaussian
 from .lattice_laws import Exact as Exact
 from .lattice_laws import Geometric as Geometric

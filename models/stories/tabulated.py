@@ -12,7 +12,7 @@ from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from adversary.models.noise import float64
+from adversary.models.noise import draws_of, float64
 
 
 class TabulatedRV(RandomVariable):
@@ -35,6 +35,15 @@ class TabulatedRV(RandomVariable):
         cumulative = np.cumsum(np.exp(weights - top), axis=-1)
         draws = (cumulative <= rng.random((*shape, 1)) * cumulative[..., -1:]).sum(axis=-1)
         return np.asarray(start + draws, dtype=np.int64)
+
+
+@draws_of(TabulatedRV)
+def _tabulated(rng: Any, log_table: Any, row: int, start: int) -> int:
+    weights = log_table[row] - log_table[row].max()
+    if not np.isfinite(log_table[row].max()):
+        raise ValueError("a count was drawn that the next belief rules out: this model has no prior to draw from")
+    cumulative = np.cumsum(np.exp(weights))
+    return int(start + np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
 
 class Tabulated(Discrete):

@@ -10,6 +10,9 @@ import numpy as np
 import pymc as pm
 import pytest
 import scipy.stats as st
+from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 
 from adversary.models import hierarchical_counts, membership
 from adversary.models.enumeration.enumerate import enumerate_posterior
@@ -20,7 +23,7 @@ from adversary.reader.path.adversary import Adversary
 from adversary.reader.plans.plan import Level, Plan
 from adversary.reader.plans.release import observed
 from adversary.reader.postprocessing import suppressed
-from tests.catalogue import CELL_KEY
+from tests.catalogue import CELL_KEY, STORIES
 
 RHO = tuple(
     2.56 * level * query
@@ -234,6 +237,15 @@ def test_bad_bounds_are_refused_with_the_remedy() -> None:
         hierarchical_counts(TWO, Adversary(0.5, 4, {"block group": Uniform(3)}))
     with pytest.raises(ValueError, match="use hierarchical_counts"):
         membership(TWO, reader)
+
+
+def test_every_law_of_a_story_is_drawn_by_compiled_code() -> None:
+    """But for a post-processing, whose algorithm is the agency's own: otherwise Numba mode would warn."""
+    for name, story in STORIES.items():
+        model = hierarchical_counts(story.plan, story.reader, upper=20)
+        for node in (rv.owner for rv in model.basic_RVs):
+            if not isinstance(node.op, CustomDistRV | SymbolicRandomVariable):
+                assert numba_core_rv_funcify.dispatch(type(node.op)) is not numba_core_rv_funcify.dispatch(object), name
 
 
 @pytest.mark.parametrize(

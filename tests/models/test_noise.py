@@ -17,6 +17,7 @@ from pymc.pytensorf import compile as compile_random
 
 from adversary.models import noise
 from adversary.models.enumeration.batched_graphs import NUMPY_MODE
+from adversary.models.stories.tabulated import Tabulated
 from adversary.privacy import mechanisms
 from adversary.reader.postprocessing import clamped, suppressed
 from tests.catalogue import CELL_KEY
@@ -253,6 +254,7 @@ def test_draws_in_numba_have_the_same_laws_and_do_not_fall_back_to_python() -> N
         "uniform": pm.DiscreteUniform.dist(2, 5, size=size),
         "beta binomial": pm.BetaBinomial.dist(n=6, alpha=1.3, beta=2.0, size=size),
     }
+    laws["table"] = Tabulated.dist(np.log([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), 1, start=4, size=size)
     laplace = noise.LaplaceSum.dist(2.0, b=1.2, count=3, size=size)
     *drawn, continuous = compile_random([], [*laws.values(), laplace], mode="NUMBA")()
     for (name, law), draws in zip(laws.items(), drawn, strict=True):
