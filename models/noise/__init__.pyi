@@ -12,4 +12,4 @@ from .release_law import law as law
 from .release_law import own_log_prob as own_log_prob
 from .release_law import released as released
 from .release_law import released_loss as released_loss
-from .table_noise import released_together as released_together
+from .release_law import released_together as released_together

@@ -21,6 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from adversary.privacy import mechanisms
 from adversary.privacy.definitions import NoPrivacy
+from adversary.privacy.invariants import VectorNoise
 from adversary.privacy.losses import PrivacyLoss, composed
 
 from .lattice_laws import DiscreteGaussian, Exact, Geometric, float64
@@ -203,18 +204,59 @@ def _(mechanism: mechanisms.RandomizedResponse, value: Any, count: int) -> Law:
     return partial(pm.Categorical, p=pt.constant(table)[row])
 
 
+@dataclass(frozen=True)
+class _OfTable:
+    """A noise with one density for all cells of a table (..., rows, columns)."""
+
+    noise: VectorNoise
+
+    def log_prob(self, release: Any, table: Any) -> Any:
+        return self.noise.log_prob(*(x.reshape(*x.shape[:-2], -1) for x in (release, table)))
+
+
+def released_together(name: str, noise: VectorNoise, table: Any, **kwargs: Any) -> TensorVariable:
+    """The noisy table as a variable of the model in context, for a noise with one joint density of all cells.
+
+    Parameters
+    ----------
+    name : name of the variable
+    noise : of the whole table
+    table : true table, tensor (rows, columns)
+    **kwargs : passed to `pm.CustomDist`: `dims`, `observed`
+
+    Returns
+    -------
+    TensorVariable, (rows, columns), float64. Its log density has no gradient.
+    """
+
+    def logp(release: TensorVariable, true: TensorVariable) -> TensorVariable:
+        return OwnLogProb(_OfTable(noise), 2)(release, true)
+
+    def random(true: Any, rng: np.random.Generator | None = None, size: Any = None) -> Any:
+        shape = np.shape(true) if size is None else (*size, *np.shape(true)[-2:])
+        cells = np.broadcast_to(true, shape).reshape(*shape[:-2], -1)
+        return np.asarray(noise.sample(cells, np.random.default_rng(rng))).reshape(shape)
+
+    kind = type(noise).__name__
+    options: dict[str, Any] = {"signature": "(r,c)->(r,c)", "dtype": "float64", "class_name": kind, **kwargs}
+    return pm.CustomDist(name, float64(table), logp=logp, random=random, **options)
+
+
 class OwnLogProb(Op):
-    """`law.log_prob(*inputs)` in a PyTensor graph, in NumPy. It broadcasts, and so is its own batch version."""
+    """`law.log_prob(*inputs)` in a PyTensor graph, in NumPy; one number for all that the last `core` dims hold.
 
-    __props__ = ("law",)
+    It broadcasts over the others, and so is its own batch version.
+    """
 
-    def __init__(self, law: Any) -> None:
-        self.law = law
+    __props__ = ("law", "core")
+
+    def __init__(self, law: Any, core: int = 0) -> None:
+        self.law, self.core = law, core
 
     def make_node(self, *inputs: TensorVariable) -> Apply:
         rank = max(x.ndim for x in inputs)
         padded = [pt.shape_padleft(x, rank - x.ndim) if x.ndim < rank else x for x in inputs]
-        shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank))
+        shape = tuple(1 if all(x.type.shape[k] == 1 for x in padded) else None for k in range(rank - self.core))
         return Apply(self, padded, [pt.tensor(dtype="float64", shape=shape)])  # an axis known to broadcast stays known
 
     def perform(self, node: Apply, inputs: Sequence[Any], outputs: Any) -> None:

@@ -79,8 +79,6 @@ class Statistics:
 
 Law = Callable[..., Any]
 
-_ONE, _TWO = np.float64(1.0), np.float64(2.0)
-
 
 def bounded(
     release: BoundedRelease,
