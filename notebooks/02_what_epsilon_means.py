@@ -33,7 +33,7 @@ import xarray as xr
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.figures import epsilon_ladder, trade_off_curves
+from adversary.desk.figures import epsilon_ladder, guarantee_figures
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
 
@@ -96,7 +96,7 @@ summary = {
     for name, one in kinds.items()
 }
 display(pd.DataFrame(summary).T.round(4))
-trade_off_curves.trade_off(kinds)
+guarantee_figures.trade_off(kinds)
 
 # %% [markdown]
 # ## Epsilon and delta: a curve, not a number
@@ -108,7 +108,7 @@ trade_off_curves.trade_off(kinds)
 
 # %%
 rho = 2.63
-release = adv.census.pl94_loss()
+release = adv.census.pl94().loss
 tight = adv.ZeroConcentratedDP(rho)
 epsilons = [adv.definitions.simple_epsilon(rho, 1e-10), tight.epsilon(1e-10), release.epsilon(1e-10)]
 assert [np.ceil(100 * e) for e in epsilons] == [1820, 1744, 1675]

@@ -32,7 +32,7 @@ import xarray as xr
 from IPython.display import display
 
 import adversary as adv
-from adversary.desk.figures import trade_off_curves
+from adversary.desk.figures import guarantee_figures
 from adversary.privacy import decisions
 
 plt.rcParams.update({"figure.figsize": (7.5, 3.6), "axes.spines.top": False, "axes.spines.right": False})
@@ -275,7 +275,7 @@ print(f"recall {hits / trials:.3f}, false alarms {false_alarms / trials:.3f}")
 for kind, bound in proved.items():
     print(f"{kind}: epsilon is at least {bound.epsilon:.3f}, with 95 % confidence")
 attack = {"the attack": (float(best["level"].sel(beta=1)), float(best["recall"].sel(beta=1)))}
-trade_off_curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
+guarantee_figures.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(2.0)}, attack)
 
 # %% [markdown]
 # ## A census release
@@ -285,5 +285,5 @@ trade_off_curves.trade_off({"Laplace noise": laplace, "any pure DP": adv.PureDP(
 
 # %%
 release = {name: adv.census.scenario(letter).loss for name, letter in {"block (A)": "A", "race (C)": "C"}.items()}
-release["whole record"] = adv.census.pl94_loss()
+release["whole record"] = adv.census.pl94().loss
 draw(release, 0.5, "The whole record is found with more precision than the block or the race")

@@ -39,7 +39,7 @@ from IPython.display import display
 
 import adversary as adv
 from adversary.desk.answers import exact_adversaries
-from adversary.desk.figures import exact_figures, trade_off_curves
+from adversary.desk.figures import exact_figures, guarantee_figures
 from adversary.desk.files.table_file import load_table_file
 
 data = next(folder for folder in (Path("data"), Path("../data")) if folder.is_dir())
@@ -89,7 +89,7 @@ with warnings.catch_warnings(record=True) as said:
     gone = guarantee.given(adv.invariants.Margins([[0, 3]]))
 print(gone, "-", said[0].message)
 assert gone == adv.NoPrivacy()
-trade_off_curves.trade_off({"one record": guarantee, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
+guarantee_figures.trade_off({"one record": guarantee, "two records": beside, "pure DP at 2 epsilon": adv.PureDP(2.0)})
 
 # %% [markdown]
 # ## A district of 45 people
@@ -168,7 +168,7 @@ for name, one in {"within a state": census, "across states": states}.items():
     tight, simple = one.epsilon(1e-10), adv.definitions.simple_epsilon(one.rho, 1e-10)
     print(f"{name}: rho = {one.rho:.2f}, epsilon at 1e-10 {tight:.2f} (by the simple formula {simple:.5f})")
 assert abs(states.rho - 10.24) < 1e-12
-trade_off_curves.trade_off({"within a state": census, "across states": states})
+guarantee_figures.trade_off({"within a state": census, "across states": states})
 
 # %% [markdown]
 # ## Several exact margins

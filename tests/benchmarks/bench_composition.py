@@ -141,17 +141,17 @@ def test_profile_of_few_coarse_scales() -> None:
 def test_the_redistricting_release() -> None:
     """142 counts, 38 scales, no usable lattice: a bracket."""
     epsilon = epsilons(2.63)
-    build = median_seconds(adv.census.pl94_loss, 10)
-    delta = median_seconds(lambda: adv.census.pl94_loss().bracket.delta(epsilon), 10)
-    power = median_seconds(lambda: adv.census.pl94_loss().bracket.power(LEVELS), 10)
+    build = median_seconds(lambda: adv.census.pl94().loss, 10)
+    delta = median_seconds(lambda: adv.census.pl94().loss.bracket.delta(epsilon), 10)
+    power = median_seconds(lambda: adv.census.pl94().loss.bracket.power(LEVELS), 10)
 
     def both() -> None:
-        loss = adv.census.pl94_loss()
+        loss = adv.census.pl94().loss
         loss.bracket.delta(epsilon)
         loss.bracket.power(LEVELS)
 
     together = median_seconds(both, 10)
-    loss = adv.census.pl94_loss()
+    loss = adv.census.pl94().loss
     bounds, gap = loss.bracket.delta(epsilon), loss.bracket.power(LEVELS)
     print(f"\nfull 2020 redistricting release: {1e3 * build:.1f} ms to build, {1e3 * delta:.1f} ms with delta at 42")
     print(f"   epsilons, {1e3 * power:.1f} ms with power at three levels, {1e3 * together:.1f} ms with both; widest")

@@ -20,7 +20,7 @@ from adversary.desk.kit import style
 from adversary.desk.kit.style import plain_log_axis, styled
 from adversary.nmf.runs import block_results
 from tests.commands import run
-from tests.desk import test_figures, test_sensitivity_figures, test_trade_off_curves
+from tests.desk import test_figures, test_sensitivity_figures, test_guarantee_figures
 from tests.desk.test_spine_figures import table
 
 DATA = Path(__file__).parents[2] / "data"
@@ -100,7 +100,7 @@ def _drawn_once(drawn: list[Figure], figure: kit.Figure) -> str:
 
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    **{f"curves, {name}": draw for name, draw in test_trade_off_curves.DRAWN.items()},
+    **{f"curves, {name}": draw for name, draw in test_guarantee_figures.DRAWN.items()},
     **{f"sweeps, {name}": draw for name, draw in test_sensitivity_figures.DRAWN.items()},
     **{f"audit, {draw.__name__}, {name}": partial(test_figures.drawn, draw, name) for draw, name in test_figures.CASES},
     "spine, risk": lambda: spine_figures.risk(table(), block_results.path_guarantee(table()).ratio(0.1), 1.25, 0.05),

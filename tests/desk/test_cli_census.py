@@ -66,7 +66,7 @@ def test_the_records_agree_with_the_library(name: str) -> None:
 
 def test_beliefs_are_those_of_the_exact_composition(tmp_path: Path) -> None:
     path = allocation(tmp_path, "state,county", "1/2,1/4")
-    answer, loss = answered("dhc", path, "--prior", "1/10", "--failure", "0.1"), census.dhc_loss(path)
+    answer, loss = answered("dhc", path, "--prior", "1/10", "--failure", "0.1"), census.dhc(path).loss
     assert (answer["attributes"]["failure"], number(answer, "loss_bound")) == (0.1, loss.loss_bound(0.1))
     assert tuple(numbers(answer, "posterior", prior=0.1)) == loss.posterior_bounds(0.1, 0.1)
     assert tuple(numbers(answer, "ratio", group="any_prior")) == loss.ratio_bounds(failure=0.1)

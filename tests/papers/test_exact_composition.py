@@ -163,7 +163,7 @@ PATH_DELTA = (
 
 @pytest.fixture(scope="module")
 def path() -> Any:
-    return census.dhc_loss(DATA / "census2020_dhc_path_1.csv")
+    return census.dhc(DATA / "census2020_dhc_path_1.csv").loss
 
 
 def path_epsilon() -> Any:
@@ -201,7 +201,7 @@ def test_whole_trade_off_of_the_path_is_bracketed(path: Any) -> None:
 
 @pytest.fixture(scope="module")
 def release() -> Any:
-    return census.pl94_loss()
+    return census.pl94().loss
 
 
 def test_release_power(release: Any) -> None:

@@ -21,6 +21,7 @@ import scipy.stats
 import xarray as xr
 
 import adversary as adv
+from adversary.policy.census.allocation import DETAILED, PERSONS
 from tests.oracles import paths
 
 RHO = {level: float(rho) for level, rho in adv.census.DETAILED_RHO.items()}
@@ -95,11 +96,11 @@ def test_c02_allocations_are_exact_fractions() -> None:
     assert set(adv.census.DETAILED_RHO) == set(expected)
     for level, rho in adv.census.DETAILED_RHO.items():
         assert isinstance(rho, Fraction)
-        assert rho == adv.census.GLOBAL_RHO * adv.census.LEVEL_SHARE[level] * adv.census.DETAILED_SHARE[level]
+        assert rho == PERSONS.rho * PERSONS.level_share[level] * PERSONS.query_share[DETAILED][level]
         assert float(rho) == pytest.approx(expected[level], abs=1e-7)
         assert round(float(rho), 4) == printed[level]
-    assert sum(adv.census.LEVEL_SHARE.values()) == 1
-    assert Fraction(256, 100) == adv.census.GLOBAL_RHO
+    assert sum(PERSONS.level_share.values()) == 1
+    assert Fraction(256, 100) == PERSONS.rho
 
 
 def test_c02_the_data_file_says_the_same() -> None:
@@ -109,8 +110,8 @@ def test_c02_the_data_file_says_the_same() -> None:
     assert set(rows) == set(adv.census.DETAILED_RHO)
     for level, row in rows.items():
         assert Fraction(row["rho"]) == adv.census.DETAILED_RHO[level]
-        assert Fraction(row["level_share"]) == adv.census.LEVEL_SHARE[level]
-        assert Fraction(row["query_share"]) == adv.census.DETAILED_SHARE[level]
+        assert Fraction(row["level_share"]) == PERSONS.level_share[level]
+        assert Fraction(row["query_share"]) == PERSONS.query_share[DETAILED][level]
 
 
 # One block

@@ -96,7 +96,7 @@ def test_nothing_hidden_costs_nothing() -> None:
     assert nothing.rho == 0
     assert nothing.queries == ()
     assert nothing.concern == "nothing"
-    assert census.scenario_rho(hide_within="block") == 0
+    assert census.custom_scenario(hide_within="block").rho == 0
     assert nothing.loss.delta(0.0) == 0.0
     assert nothing.table.size == 0
 
@@ -145,7 +145,7 @@ def test_rho_is_in_proportion_to_the_changed_cells() -> None:
     assert census.scenario("B", cells=1).rho == census.scenario("B").rho / 2
     assert census.scenario("B", cells=4).rho == 2 * census.scenario("B").rho
     assert census.scenario("B", cells=4).published_rho is None
-    assert census.scenario_rho("tract", cells={"detailed": 2}) == census.scenario("B").rho
+    assert census.custom_scenario("tract", cells={"detailed": 2}).rho == census.scenario("B").rho
 
 
 def test_changed_cells_may_differ_by_query_and_level() -> None:
@@ -226,4 +226,4 @@ def test_a_bad_allocation_is_refused_by_row_and_column(tmp_path: Path, text: str
 def test_dhc_counts_cells_of_every_entry_with_budget() -> None:
     assert census.dhc(DHC, cells=1).rho == census.dhc(DHC).rho / 2
     with pytest.raises(ValueError, match="cells must be at least 1, got 0"):
-        census.dhc_loss(DHC, cells=0)
+        census.dhc(DHC, cells=0)

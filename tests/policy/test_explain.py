@@ -22,8 +22,8 @@ from adversary.policy.budget.release_budget import allocate
 from adversary.policy.budget.risk_bounds import absolute_risk_bound
 from adversary.policy.budget.risk_profile import RiskProfile
 from adversary.policy.budget.verdict_on_guarantee import verdict
-from adversary.policy.explain.explanation import AUDIENCES, explain, explanations
-from adversary.policy.explain.outcomes import worth
+from adversary.policy.explain.budget_facts import worth
+from adversary.policy.explain.explanation import AUDIENCES, explain
 from adversary.privacy.definitions.concentrated_bounds import published_loss_bound
 from adversary.privacy.guarantee import Guarantee
 
@@ -48,6 +48,11 @@ guarantees = st.one_of(
 )
 failures = st.floats(1e-3, 0.3)
 starts = st.floats(1e-6, 1.0 - 1e-6)
+
+
+def explanations(subject: Any, **options: Any) -> dict[str, str]:
+    """The text for every audience, by its name."""
+    return {audience: explain(subject, audience, **options) for audience in AUDIENCES}
 
 
 def read(text: str) -> float:

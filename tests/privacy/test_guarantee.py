@@ -456,7 +456,7 @@ def test_the_wrong_kind_of_object_is_refused_with_the_way_to_the_right_one(call:
         call()
 
 
-@pytest.mark.parametrize("loss", [adv.census.pl94_loss(), adv.DiscreteGaussian(0.01).privacy_loss()])
+@pytest.mark.parametrize("loss", [adv.census.pl94().loss, adv.DiscreteGaussian(0.01).privacy_loss()])
 def test_below_the_least_double_the_moments_still_bound_the_loss(loss: Any) -> None:
     deltas = np.array([1e-230, 1e-239, 1e-241, 1e-300, 1e-307])
     for found in (loss.epsilon(deltas), loss.pbdp_epsilon(deltas), loss.loss_bound(deltas)):

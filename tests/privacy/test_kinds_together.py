@@ -65,8 +65,8 @@ def test_cdf_at_a_quantile_reaches_its_share(seed: int) -> None:
 
 
 def test_kullback_leibler_divergences_add_up() -> None:
-    assert adv.census.pl94_loss().renyi(1.0) == pytest.approx(2.63, rel=1e-14)
-    assert adv.frameworks.kl_divergence(adv.census.pl94_loss()) == pytest.approx(2.63, rel=1e-14)
+    assert adv.census.pl94().loss.renyi(1.0) == pytest.approx(2.63, rel=1e-14)
+    assert adv.frameworks.kl_divergence(adv.census.pl94().loss) == pytest.approx(2.63, rel=1e-14)
     one = adv.Laplace(1.0).privacy_loss()
     assert one.renyi(1.0) == pytest.approx(1.0 + np.exp(-1.0) - 1.0, rel=1e-12)
     assert (2 * one).renyi(1.0) == pytest.approx(2 * np.exp(-1.0), rel=1e-12)
@@ -102,7 +102,7 @@ def test_deltas_below_the_grid_are_answered_from_the_moments() -> None:
 def test_labels_are_kept_everywhere(name: str) -> None:
     x = xr.DataArray([0.1, 0.5], dims="x", coords={"x": ["a", "b"]})
     more = {
-        "census": adv.census.pl94_loss(),
+        "census": adv.census.pl94().loss,
         "mixed": KINDS["gaussian"] + KINDS["geometric"],
         "rounded": 2 * KINDS["laplace"],
     }
@@ -118,7 +118,7 @@ def test_labels_are_kept_everywhere(name: str) -> None:
 def test_census_path_has_a_posterior_law() -> None:
     """140 noises are Gaussian to 1e-6, and prior-averaged posteriors return to the prior."""
     loss, shadow = (
-        adv.census.dhc_loss(DATA / "census2020_dhc_path_1.csv"),
+        adv.census.dhc(DATA / "census2020_dhc_path_1.csv").loss,
         adv.GaussianDP(np.sqrt(2 * 4.9622)).worst_pair,
     )
     for prior in (0.01, 0.5):

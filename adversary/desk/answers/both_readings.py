@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import xarray as xr
 
 from adversary._core import PERCENT, interval, percent
+from adversary.desk.files import RegressionFile, ReleaseFile
 from adversary.desk.kit import Card, Column, Document, Section, Table, tabulate
 
 READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bounds"}
@@ -16,32 +16,7 @@ READINGS = {"constrained": "using the bounds", "unconstrained": "ignoring the bo
 LISTED = ("parameters", "predictive", "fit", "release", "prior")
 
 
-class File(Protocol):
-    """What a file says of any release."""
-
-    @property
-    def path(self) -> Path:
-        """Where it is."""
-
-    @property
-    def constrained(self) -> bool:
-        """Whether the posterior that is asked for uses the bounds."""
-
-    @property
-    def prob(self) -> float:
-        """Probability of an interval."""
-
-    @property
-    def title(self) -> str:
-        """Words, which may be empty; so are the next two."""
-
-    @property
-    def description(self) -> str:
-        """What it is about."""
-
-    @property
-    def source(self) -> str:
-        """Where its numbers are from."""
+File = ReleaseFile | RegressionFile
 
 
 def both[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[str, str]]:
@@ -68,7 +43,7 @@ def both[P](file: File, read: Callable[[str], P]) -> tuple[dict[str, P], dict[st
 
 def tree_of(file: File, groups: Mapping[str, xr.Dataset], refused: Mapping[str, str], **more: Any) -> xr.DataTree:
     """The numbers of an answer, with what the file says as attributes; `main` is the posterior that was asked for."""
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items() if group})
+    tree = xr.DataTree.from_dict({name: group for name, group in groups.items() if group})
     tree.attrs.update(
         title=file.title or file.path.name, source=file.source, prob=file.prob,
         main="constrained" if file.constrained else "unconstrained",

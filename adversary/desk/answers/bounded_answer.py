@@ -6,13 +6,14 @@ Every number is from the quadrature; draws are there for ArviZ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import as_array, exactly, percent
 from adversary.analyst.bounded import UNSURE, Flat
+from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
 from adversary.desk.files import HYPERPARAMETERS, PRIORS, ReleaseFile
@@ -117,7 +118,7 @@ def document(
         tree, {name: PARAMETERS[name] for name in ("mu", "sigma")}, known,
         "means and standard deviations that no such data can have",
     )  # fmt: skip
-    marginals, joint, predictive = figures(file, posteriors)
+    marginals, joint, predictive = drawn(file, posteriors)
     card = Card(
         f"The mean{whose} is {mean} with probability {prob}.",
         numbers=[(f"mean, {prob} interval", mean), (f"standard deviation, {prob} interval", deviation)],
@@ -181,30 +182,25 @@ def _unsure(tree: xr.DataTree) -> list[str]:
     ]
 
 
-def figures(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
+def drawn(file: ReleaseFile, posteriors: Mapping[str, Posterior]) -> list[Figure]:
     """Marginals, joint density and predictive density: drawn when they are asked for."""
-
-    def drawn(name: str, *more: Any) -> Any:
-        from adversary.desk.figures import bounded_posterior
-
-        named = {READINGS[reading]: one for reading, one in posteriors.items()}
-        return getattr(bounded_posterior, name)(named, *more, quantity=file.quantity, unit=file.unit)
-
+    named = {READINGS[reading]: one for reading, one in posteriors.items()}
+    words = {"quantity": file.quantity, "unit": file.unit}
     return [
         Figure(
             "marginals",
-            lambda: drawn("marginals", file.prob),
+            lambda: figures.bounded_posterior.marginals(named, file.prob, **words),
             f"Densities of both; shaded: shortest {percent(file.prob)} interval; grey: impossible.",
         ),
         Figure(
             "joint",
-            lambda: drawn("joint"),
+            lambda: figures.bounded_posterior.joint(named, **words),
             "Mean and standard deviation together: regions with 50 % and 95 % of each posterior, the largest standard "
             "deviation that the bounds allow, and the published values (cross).",
         ),
         Figure(
             "predictive",
-            lambda: drawn("predictive"),
+            lambda: figures.bounded_posterior.predictive(named, **words),
             "Density of one more value; grey: values outside the bounds.",
         ),
     ]

@@ -99,7 +99,7 @@ def solve(
     found["tests"] = xr.Dataset({"power": ("level", np.asarray(done.pop("power")), above)}, {"level": list(levels)})
     found["epsilon"] = xr.Dataset(epsilons, {"delta": list(deltas)})
     found["summary"] = xr.Dataset({name: ((), x, above) for name, x in done.items() if x is not None})
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    tree = xr.DataTree.from_dict(found)
     given = {"definition": guarantee.definition, **parameters, "pbdp_delta": float(failure)}
     tree.attrs.update(given, failure=found["beliefs"].attrs["failure"])
     return tree

@@ -85,7 +85,7 @@ def solve(
     }
     done = {name: jobs[name]() for name in blocks.track(list(jobs), f"composing {len(made.queries)} queries")}
     found = {"scenarios": prices([made]), "queries": _queries(made), **done, **done.pop("beliefs")}
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in found.items()})
+    tree = xr.DataTree.from_dict(found)
     tree.attrs.update(concern=made.concern, rho=str(made.rho), failure=found["beliefs"].attrs["failure"])
     return tree
 

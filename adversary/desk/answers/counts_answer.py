@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import failure_of, figure_of, outward, share, uncrossed
+from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.driver import audit_table
 from adversary.policy.budget import RiskProfile, split_rho
@@ -65,9 +66,7 @@ def solve(
         "median": float(risk.median()),
         "bound": float(found["bound"].max()),
     }
-    tree = xr.DataTree.from_dict(
-        {"cells": xr.DataTree(xr.Dataset(columns)), "summary": xr.DataTree(xr.Dataset(summary))}
-    )
+    tree = xr.DataTree.from_dict({"cells": xr.Dataset(columns), "summary": xr.Dataset(summary)})
     told = {name: repr(noise) for name, noise in noises.items()}
     tree.attrs.update(levels=names, noise=str(told), failure=failure, seed=seed)
     if cautions := found.attrs["cautions"]:
@@ -99,7 +98,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
         ],
         figure=Figure(
             "risk_of_cells",
-            lambda: _drawn(found["posterior_mean"].values, prior, bound),
+            lambda: figures.audit_figures.risk_of_cells(found["posterior_mean"].values, prior, bound),
             f"Posterior probability of one person, averaged over the noise, in {every}, the largest first.",
         ),
         sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them.",
@@ -129,7 +128,7 @@ def solve_plan(
     """
     found = split_rho(frame, levels, profile, cells=cells, where=where, **how)
     found["loss"].attrs["direction"], found["allowed"].attrs["direction"] = "upper", "lower"
-    tree = xr.DataTree.from_dict({"plan": xr.DataTree(found)})
+    tree = xr.DataTree.from_dict({"plan": found})
     tree.attrs.update(profile=profile.words, **how)
     return tree
 
@@ -182,9 +181,3 @@ def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
     return tabulate(
         found.assign(mcse=errors), columns, name=name, called={"row": dict.fromkeys(range(found.sizes["row"]), "")}
     )
-
-
-def _drawn(risk: Any, prior: float, bound: float) -> Any:
-    from adversary.desk.figures import audit_figures
-
-    return audit_figures.risk_of_cells(risk, prior, bound)

@@ -87,7 +87,7 @@ def solve(file: ProfileFile, recommended: Recommended) -> xr.DataTree:
         groups["releases"] = _joined(curves)
     if file.utility is not None:
         groups["utility"] = _utility(file, file.utility)
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree = xr.DataTree.from_dict(groups)
     given = {
         name: getattr(file, name) for name in ("source", "statistic", "round_down", "failure", "delta", "releases")
     }

@@ -6,13 +6,13 @@ Every number is of the same draws.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import as_array, percent
 from adversary.analyst.regression import MOMENTS, SUMS, feasible_coefficients, feasible_sums
+from adversary.desk import figures
 from adversary.desk.answers import both_readings
 from adversary.desk.answers.both_readings import READINGS, shown, side_by_side
 from adversary.desk.files import RegressionFile
@@ -117,7 +117,7 @@ def document(
     gain = both_readings.gain(
         tree, {"slope": "slope"}, "both variables are bounded", "sums and lines that no such data can have"
     )
-    lines, marginals = figures(file, draws)
+    lines, marginals = drawn(file, draws)
     verdict = f"The {line} is {slope} with probability {prob}."
     numbers = [(f"{COEFFICIENTS[name]}, {prob} interval", shown(tree, name)) for name in COEFFICIENTS]
     card = Card(
@@ -149,24 +149,18 @@ def _published(file: RegressionFile) -> list[str]:
     return [f"Published of {release.n:,} pairs, {ranges}: sums ({spent}).", f"Prior: {prior}."]
 
 
-def figures(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
+def drawn(file: RegressionFile, draws: Mapping[str, xr.Dataset]) -> list[Figure]:
     """The line and the marginals: drawn when they are asked for."""
-
-    def drawn(name: str, *more: Any, **words: str) -> Any:
-        from adversary.desk.figures import regression_figures
-
-        return getattr(regression_figures, name)({READINGS[one]: draws[one] for one in draws}, *more, **words)
-
-    prob = percent(file.prob)
+    named, prob = {READINGS[one]: draws[one] for one in draws}, percent(file.prob)
     return [
         Figure(
             "lines",
-            lambda: drawn("lines", file.release, file.prob, x=file.x, y=file.y),
+            lambda: figures.regression_figures.lines(named, file.release, file.prob, x=file.x, y=file.y),
             f"The regression line: median, and the band that holds each height with probability {prob}.",
         ),
         Figure(
             "marginals",
-            lambda: drawn("marginals", file.prob),
+            lambda: figures.regression_figures.marginals(named, file.prob),
             f"Densities of the parameters; shaded: shortest {prob} interval.",
         ),
     ]

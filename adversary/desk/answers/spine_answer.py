@@ -130,7 +130,7 @@ def gather(
         for name in names
     }
     groups |= {} if errors is None else {"errors": errors}
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree = xr.DataTree.from_dict(groups)
     given = {name: int(value) if isinstance(value, bool) else value for name, value in about.items()}
     plain = {
         name: value if isinstance(value, str | int | float) else json.dumps(value) for name, value in given.items()

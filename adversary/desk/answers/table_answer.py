@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import figure_of, outward, percent
+from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import MOST_RECORDS, TableFile
 from adversary.desk.kit import Column, Figure, Section, Table, tabulate
@@ -159,14 +160,14 @@ def findings(file: TableFile, found: Mapping[str, xr.Dataset]) -> Iterator[str]:
 def sections(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Section]:
     """The groups of `solve`."""
     finding, *more = findings(file, found)
-    drawn = figures(file, found)
+    pictures = drawn(file, found)
     tables = [_cells(file, found["table"]), *([_bounds(found)] if "moved" in found else [])]
-    made = [Section("What the margins and the noisy table reveal", finding, more, tables, drawn[:1])]
+    made = [Section("What the margins and the noisy table reveal", finding, more, tables, pictures[:1])]
     if "costs" in found:
         costs = found["costs"].isel(adjacency=0)
         own, usual = float(costs["own"].sel(mechanism="gaussian")), float(costs["naive"].sel(baseline="gaussian"))
         said = f"Gaussian noise made for the margins is {percent(1.0 - own / usual)} shorter than the usual."
-        made.append(Section("What the noise costs", said, tables=[_lengths(costs)], figures=drawn[1:]))
+        made.append(Section("What the noise costs", said, tables=[_lengths(costs)], figures=pictures[1:]))
     return made
 
 
@@ -201,25 +202,17 @@ def _lengths(costs: xr.Dataset) -> Table:
     return table
 
 
-def figures(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
+def drawn(file: TableFile, found: Mapping[str, xr.Dataset]) -> list[Figure]:
     """Beliefs about the table, if they are reliable, and the cost of noise, if there is one to compare."""
 
     def table() -> Any:
-        from adversary.desk.figures import exact_figures
-
         if found["table"].attrs["status"] == UNRELIABLE:
             raise ValueError("the walk over tables did not converge")
-        return exact_figures.table_beliefs(found["table"], file.invariants.features)
+        return figures.exact_figures.table_beliefs(found["table"], file.invariants.features)
 
     def noise() -> Any:
-        from adversary.desk.figures import exact_figures
-
-        return exact_figures.noise_costs(found["costs"].isel(adjacency=0))
+        return figures.exact_figures.noise_costs(found["costs"].isel(adjacency=0))
 
     beliefs = "Probability that an unknown record is in each cell, before and after each step."
-    drawn = [Figure("table", table, beliefs)]
-    if "costs" in found:
-        drawn.append(
-            Figure("noise", noise, "Expected length of the noise made for the margins, and of the usual kinds.")
-        )
-    return drawn
+    lengths = "Expected length of the noise made for the margins, and of the usual kinds."
+    return [Figure("table", table, beliefs), *[Figure("noise", noise, lengths)] * ("costs" in found)]

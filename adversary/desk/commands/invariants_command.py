@@ -85,7 +85,7 @@ def _table(path: Path, changes: list[str] | None, failure: float | None) -> Docu
     totals, pairs = table_answer.totals_of(file), table_answer.guarantees(file)
     found = table_answer.solve(file)
     groups = exact_guarantees.solve(file.invariants, totals, pairs, table_answer.repeated(file)) | found
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(seed=table_answer.SEED, **{key: found["table"].attrs[key] for key in ("engine", "status")})
     return _document(file, tree, totals, pairs, groups, table_answer.sections(file, found), file.made_for)
 

@@ -117,7 +117,7 @@ def _contents(found: dict[str, Any]) -> Document:
         "queries": xr.Dataset({name: ("row", np.array(values)) for name, values in columns.items()}),
         "problems": xr.Dataset({"problem": ("place", np.array(problems, dtype=str))}),
     }
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree = xr.DataTree.from_dict(groups)
     tree.attrs = {name: found[name] for name in ("directory", "product", "bytes", "files")}
     tree.attrs["synthetic"] = int(found["synthetic"])
     heads = {

@@ -95,7 +95,7 @@ def examine() -> xr.DataTree:
             {"cache": list(places)},
         ),
     }
-    tree = xr.DataTree.from_dict({name: xr.DataTree(group) for name, group in groups.items()})
+    tree = xr.DataTree.from_dict(groups)
     tree.attrs["version"] = __version__
     return tree
 

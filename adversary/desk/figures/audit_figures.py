@@ -18,8 +18,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import expit
 
 from adversary._core import Floats, logit, outward, percent, posterior_ratio, share
+from adversary.desk.figures.guarantee_figures import trade_off
 from adversary.desk.figures.tornado import fan
-from adversary.desk.figures.trade_off_curves import trade_off
 from adversary.desk.files import Scenario
 from adversary.desk.kit import (
     BLUE,

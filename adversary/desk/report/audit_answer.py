@@ -10,6 +10,7 @@ from typing import Any
 import xarray as xr
 
 from adversary._core import PERCENT, outward_percent, percent, share
+from adversary.desk import figures
 from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
@@ -146,7 +147,12 @@ def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tr
         " ".join(verdict),
         status,
         numbers,
-        Figure("beliefs", lambda: _beliefs(part), "Before and after the release, and the bound.", finding),
+        Figure(
+            "beliefs",
+            lambda: figures.audit_figures.belief_ranges(part),
+            "Before and after the release, and the bound.",
+            finding,
+        ),
         _sense(one),
     )
 
@@ -155,12 +161,6 @@ def worst_status(tree: xr.DataTree) -> str:
     """Of all guarantees, adversaries and truths."""
     statuses = {str(status) for status in tree["bound"].to_dataset()["status"].values.ravel()} - {""}
     return max(statuses, key=RANK.index)
-
-
-def _beliefs(part: xr.DataTree) -> Any:
-    from adversary.desk.figures import audit_figures
-
-    return audit_figures.belief_ranges(part)
 
 
 def _sense(scenario: Scenario) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import xarray as xr
 
 from adversary._core import figure_of, share
+from adversary.desk import figures
 from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
@@ -80,11 +81,10 @@ def document(audits: Audits, tree: xr.DataTree) -> Document:
     highest = found["posterior_mean"].max(["truth", "adversary"])
     said = ", ".join(f"{share(float(highest.sel(file=name)))} ({name})" for name in audits)
     ratios = ", ".join(f"{figure_of(float(found['ratio_mean'].sel(file=name).max()))} ({name})" for name in audits)
+    first = {name: audit_words.cases(*one)[0][2] for name, one in audits.items()}
     drawn = [
-        Figure(
-            f"beliefs {name}", partial(_drawn, audit_words.cases(*one)[0][2]), f"{name}: before and after the release."
-        )
-        for name, one in audits.items()
+        Figure(f"beliefs {name}", partial(_beliefs, part), f"{name}: before and after the release.")
+        for name, part in first.items()
     ]
     tables = [_table(found, name) for name in TABLES]
     published = [method_sections.levels(scenario) for scenario, _ in audits.values()]
@@ -121,7 +121,5 @@ def _table(found: xr.Dataset, name: str) -> Table:
     return tabulate(made, columns, name=name, called={"quantity": words}, missing="–")
 
 
-def _drawn(tree: xr.DataTree) -> Any:
-    from adversary.desk.figures import audit_figures
-
-    return audit_figures.belief_ranges(tree)
+def _beliefs(tree: xr.DataTree) -> Any:
+    return figures.audit_figures.belief_ranges(tree)

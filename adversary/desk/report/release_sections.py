@@ -9,8 +9,9 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import listed, share
+from adversary.desk import figures
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Figure, Section, tabulate
+from adversary.desk.kit import Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import of_reader, readers_of
 from adversary.desk.report.cells import AVERAGES, RULED_OUT, both_targets
 
@@ -23,12 +24,11 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     columns = {"count": "count", "adversary": "adversary", "releases": ("releases", "count"), **AVERAGES}
     found = both_targets(every, every).assign(there=every["possible"].fillna(0).any("target"))
     table = tabulate(found, columns, name="repeated releases", called=dict.fromkeys(AVERAGES, RULED_OUT), where="there")
-    often = ", ".join(f"{level} ({number} releases)" for level, number in _runs(tree).items())
+    runs = _runs(every)
+    often = ", ".join(f"{level} ({number} releases)" for level, number in runs.items())
 
     def draw(level: str) -> Any:
-        from adversary.desk.figures import audit_figures
-
-        return audit_figures.repeated(tree, level, next(iter(readers_of(scenario))))
+        return figures.audit_figures.repeated(tree, level, next(iter(readers_of(scenario))))
 
     drawn = [
         Figure(
@@ -36,7 +36,7 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
             partial(draw, level),
             f"Posterior after 1, 2, ... releases of the {level}: expected, and in nine releases of ten.",
         )
-        for level in _runs(tree)
+        for level in runs
     ]
     return Section(
         "Repeated releases",
@@ -47,14 +47,23 @@ def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     )
 
 
-def _runs(tree: xr.DataTree) -> dict[str, int]:
+def _runs(every: xr.Dataset) -> dict[str, int]:
     """How often each count is published."""
-    mean = tree["repeated"].to_dataset()["posterior_mean"]
+    mean = every["posterior_mean"]
     known = {str(level): mean.sel(count=level).dropna("releases", how="all") for level in mean["count"].values}
     return {level: int(one["releases"].max()) for level, one in known.items()}
 
 
 READ = {"one": "the cell's own query", "all": "all queries of the unit"}
+PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
+
+
+def _side_by_side(every: xr.Dataset, name: str, head: str, called: dict[str, str], own: str) -> Table:
+    """Averages under both truths of several readings of a release, that of the audit marked."""
+    columns = {"adversary": "adversary", "published": head, **AVERAGES}
+    words: dict[str, Any] = {"published": called, **dict.fromkeys(AVERAGES, RULED_OUT)}
+    found = both_targets(every, every)
+    return tabulate(found, columns, name=name, called=words, marked={"published": called[own]})
 
 
 def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -62,21 +71,14 @@ def queries(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "queries" not in tree.children:
         return None
     every = tree["queries"].to_dataset().sel(published=list(READ))
-    columns = {"adversary": "adversary", "published": "read", **AVERAGES}
-    called: dict[str, Any] = {"published": READ, **dict.fromkeys(AVERAGES, RULED_OUT)}
-    marked = {"published": READ["all"]}
-    table = tabulate(both_targets(every, every), columns, name="queries", called=called, marked=marked)
     units = listed([level for level in dict.fromkeys(one.query_of for one in scenario.plan.levels) if level])
     return Section(
         "One query and all",
         f"Several queries of the {units} count the target. All numbers of this audit are of an adversary who reads "
         "every one of them; to read only the cell's own count understates what is published.",
         ["Such an adversary knows everybody else there, so that the log Bayes factors of the queries add up."],
-        [table],
+        [_side_by_side(every, "queries", "read", READ, "all")],
     )
-
-
-PUBLISHED = {"cell": "the cell's raw release alone", "published": "as published", "raw": "everything raw: the bound"}
 
 
 def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
@@ -84,10 +86,6 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     if "postprocessing" not in tree.children:
         return None
     every = tree["postprocessing"].to_dataset().sel(published=list(PUBLISHED))
-    columns = {"adversary": "adversary", "published": "release", **AVERAGES}
-    called: dict[str, Any] = {"published": PUBLISHED, **dict.fromkeys(AVERAGES, RULED_OUT)}
-    marked = {"published": PUBLISHED["published"]}
-    table = tabulate(both_targets(every, every), columns, name="post-processing", called=called, marked=marked)
     said = [_told(name, of_reader(every, name)) for name in readers_of(scenario)]
     bound = (
         "What is computed from a release reveals no more than the release: for an adversary with correct beliefs, the "
@@ -95,6 +93,7 @@ def postprocessing(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     )
     if scenario.plan.postprocessing is not None:
         bound += " It can reveal more than the raw release of the same cell, because the siblings' releases enter it."
+    table = _side_by_side(every, "post-processing", "release", PUBLISHED, "published")
     return Section("Post-processing", " ".join(filter(None, said)), [bound], [table])
 
 

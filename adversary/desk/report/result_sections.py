@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import figure_of, outward, percent, share
+from adversary.desk import figures
 from adversary.desk.answers import exact_adversaries, sensitivity_answer
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Figure, Section, Table, audit_words, tabulate
@@ -78,7 +79,7 @@ def results(name: str, scenario: Scenario, tree: xr.DataTree) -> Section:
         finding(scenario, tree),
         paragraphs=[descriptions.truth(scenario, target), *descriptions.processing(scenario)],
         tables=[averages(name, scenario, tree)],
-        figures=list(figures(scenario, tree)),
+        figures=list(drawn(scenario, tree)),
         notes=list(_notes(scenario, tree)),
         parts=[one for one in parts if one is not None],
     )
@@ -187,8 +188,12 @@ def both_truths(scenario: Scenario, tree: xr.DataTree) -> Section | None:
     ]
     told = " Tests use the exact counts too, which no guarantee limits." * ("invariant_ratio" in tree["risk"].data_vars)
     caption = TESTS + told
-    drawn = [Figure("tests", lambda: _figures().tests(scenario, tree), caption)] if "tests" in tree.children else []
-    return Section("Both truths, and tests of “in” against “out”", said, lines, [table], drawn)
+    curves = (
+        [Figure("tests", lambda: figures.audit_figures.tests(scenario, tree), caption)]
+        if "tests" in tree.children
+        else []
+    )
+    return Section("Both truths, and tests of “in” against “out”", said, lines, [table], curves)
 
 
 TESTS = (
@@ -197,36 +202,30 @@ TESTS = (
 )
 
 
-def figures(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
+def drawn(scenario: Scenario, tree: xr.DataTree) -> Iterator[Figure]:
     """The figures of one truth; none of an adversary whose averages are unreliable."""
     if unreliable(tree["risk"].to_dataset()):
         return
     lowest = scenario.plan.levels[0].unit
     yield Figure(
         "posterior_by_release",
-        lambda: _figures().posterior_by_release(scenario, tree),
+        lambda: figures.audit_figures.posterior_by_release(scenario, tree),
         f"Average posterior at each released count of the {lowest}. Bars: how probable each count is.",
     )
     if "priors" in tree.children:
         yield Figure(
             "ratio_by_prior",
-            lambda: _figures().ratio_by_prior(scenario, tree),
+            lambda: figures.audit_figures.ratio_by_prior(scenario, tree),
             "Posterior over prior at other priors. Solid: average over releases; dotted: 19 releases in 20 are below; "
             "dashed: bounds, rounded outward. Dots: the adversaries of this scenario.",
         )
     if "budgets" in tree.children:
         yield Figure(
             "risk_by_budget",
-            lambda: _figures().risk_by_budget(scenario, tree),
+            lambda: figures.audit_figures.risk_by_budget(scenario, tree),
             "Expected posterior if the budget of every level were multiplied by one tenth to ten. Dashed: bound of the "
             "plan's own loss. Dots: as planned.",
         )
-
-
-def _figures() -> Any:
-    from adversary.desk.figures import audit_figures
-
-    return audit_figures
 
 
 DIAGNOSTICS = {

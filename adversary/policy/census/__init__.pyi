@@ -10,17 +10,11 @@ from .allocation import query_name as query_name
 from .allocation import rho_star as rho_star
 from .concerns import ATTRIBUTES as ATTRIBUTES
 from .concerns import DETAILED_RHO as DETAILED_RHO
-from .concerns import DETAILED_SHARE as DETAILED_SHARE
-from .concerns import GLOBAL_RHO as GLOBAL_RHO
-from .concerns import LEVEL_SHARE as LEVEL_SHARE
 from .concerns import SCENARIOS as SCENARIOS
 from .concerns import Cells as Cells
 from .concerns import CensusScenario as CensusScenario
 from .concerns import CountedQuery as CountedQuery
 from .concerns import custom_scenario as custom_scenario
 from .concerns import dhc as dhc
-from .concerns import dhc_loss as dhc_loss
 from .concerns import pl94 as pl94
-from .concerns import pl94_loss as pl94_loss
 from .concerns import scenario as scenario
-from .concerns import scenario_rho as scenario_rho

@@ -35,15 +35,6 @@ from adversary.policy.census.allocation import (
 from adversary.privacy.losses import PrivacyLoss, composed
 from adversary.privacy.mechanisms import DiscreteGaussian
 
-GLOBAL_RHO = PERSONS.rho
-"""zCDP of the 2020 redistricting persons tables, 2.56."""
-
-LEVEL_SHARE = PERSONS.level_share
-"""Share of the persons' rho by geographic level (the block group is the "optimized" one); they sum to one."""
-
-DETAILED_SHARE = PERSONS.query_share[DETAILED]
-"""Share of the detailed histogram in its level's rho."""
-
 DETAILED_RHO: Mapping[str, Fraction] = MappingProxyType(
     {level: PERSONS.exact[level, DETAILED] for level in PERSONS.levels}
 )
@@ -193,6 +184,17 @@ def custom_scenario(
     levels : where the attributes' queries are counted, all six by default
     cells : changed cells of a query, 2 for bounded neighbours; or by query or (level, query), the narrower key first
         and 2 for the rest, where 0 says that the query does not change
+
+    Returns
+    -------
+    CensusScenario; its rho is exact (Kifer et al. 2022, section 8).
+
+    Raises
+    ------
+    ValueError : an unknown level, attribute or query, or a bad number of cells
+
+    >>> round(float(custom_scenario(hide_within="county").rho), 10)
+    1.3798772038
     """
     hidden = "block" if hide_within is None else level_name(hide_within)
     finer = LEVELS[: LEVELS.index(hidden)]
@@ -205,35 +207,6 @@ def custom_scenario(
         " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:]))) or "nothing",
         _counted(lambda level, query: level in finer or (level in where and bool(parts & query_key(query))), cells),
     )
-
-
-def scenario_rho(
-    hide_within: str | None = None,
-    attributes: str | Iterable[str] = (),
-    levels: str | Iterable[str] | None = None,
-    cells: Cells = 2,
-) -> Fraction:
-    """rho of `custom_scenario`: the sum of (cells / 2) rho_star over the counted queries.
-
-    Parameters
-    ----------
-    hide_within : the area within which the location is hidden; None where it is not
-    attributes : hidden attributes, keys of `ATTRIBUTES`
-    levels : levels at which the attributes' queries are counted, all six by default
-    cells : changed cells of a query, as in `custom_scenario`
-
-    Returns
-    -------
-    Fraction, exact (Kifer et al. 2022, section 8).
-
-    Raises
-    ------
-    ValueError : an unknown level, attribute or query, or a bad number of cells
-
-    >>> round(float(scenario_rho(hide_within="county")), 10)
-    1.3798772038
-    """
-    return custom_scenario(hide_within, attributes, levels, cells).rho
 
 
 def pl94(cells: Cells = 2) -> CensusScenario:
@@ -256,20 +229,6 @@ def pl94(cells: Cells = 2) -> CensusScenario:
     """
     everything = _counted(lambda level, query: True, cells)
     return CensusScenario("PL 94-171", "everything", everything, Fraction("2.63") if cells == 2 else None)
-
-
-def pl94_loss(cells: Cells = 2) -> PrivacyLoss:
-    """Privacy loss of the whole 2020 redistricting release: with two cells, 142 discrete Gaussians of 71 variances.
-
-    Parameters
-    ----------
-    cells : changed cells of a query; as in `custom_scenario`
-
-    Returns
-    -------
-    PrivacyLoss of `pl94(cells)`, the same in both directions.
-    """
-    return pl94(cells).loss
 
 
 def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
@@ -296,24 +255,6 @@ def dhc(path: str | PathLike[str], cells: int = 2) -> CensusScenario:
         if rho > 0
     )
     return CensusScenario("DHC", "everything on one geographic path", counted)
-
-
-def dhc_loss(path: str | PathLike[str], cells: int = 2) -> PrivacyLoss:
-    """Privacy loss of an allocation file: for every entry v > 0, `cells` counts moved by one with sigma^2 = 1 / v.
-
-    Parameters
-    ----------
-    path, cells : as in `dhc`
-
-    Returns
-    -------
-    PrivacyLoss of all queries together.
-
-    Raises
-    ------
-    OSError, ValueError : as of `dhc`
-    """
-    return dhc(path, cells).loss
 
 
 def _several(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -8,13 +8,43 @@ that is planned: that is a verdict's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
-from adversary._core import PERCENT, exactly, holding, in_100, outward, percentage, points
-from adversary.policy.budget import BOUNDED, SEARCH, Recommendation, ReleaseBudget, limits_of
-from adversary.policy.explain.guarantee_facts import DIGITS, belief
-from adversary.policy.explain.outcomes import Rise, kept_by, rises, unrounded, worth
+import numpy as np
+
+from adversary._core import (
+    PERCENT,
+    decimals_for,
+    exactly,
+    holding,
+    in_100,
+    in_percent,
+    outward,
+    percentage,
+    points,
+    tidy,
+)
+from adversary.policy.budget import (
+    BOUNDED,
+    SEARCH,
+    Recommendation,
+    ReleaseBudget,
+    absolute_risk_bound,
+    allocate,
+    equivalent_epsilon,
+    limits_of,
+)
+from adversary.policy.explain.guarantee_facts import DIGITS, PRIORS, belief
 from adversary.privacy.losses import PrivacyLoss
+
+SAME = 1e-12
+"""What is reached and what is tolerated count as equal within this relative difference: they were solved for."""
+
+CLOSER = 3
+"""Decimals to add, at most, so that what is reached and what is tolerated do not cross."""
+
 
 METHODS = {"closed": "a closed form", "certified search": "a certified search", SEARCH: "a search without certificate"}
 FORMULAS = {
@@ -91,3 +121,100 @@ def of_release_budget(made: ReleaseBudget, audience: str, priors: Sequence[float
         digits = min(DIGITS[audience], 3)
         facts |= {"alone": points(one.difference, digits), "all": points(every.difference, digits)}
     return facts
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How far an epsilon lets one adversary rise, and what is tolerated of them.
+
+    `start` is p q, `reached` an upper bound on the posterior, `tolerated` p q r*(p, q), 1 at most; `asked` says whether
+    the profile is about this adversary.
+    """
+
+    inclusion: float
+    value: float
+    start: float
+    reached: float
+    tolerated: float
+    asked: bool = True
+
+    @classmethod
+    def of(cls, found: Recommendation, inclusion: float, value: float, epsilon: float) -> Rise:
+        """Of the adversary with these priors, at this epsilon."""
+        start = inclusion * value
+        ratio = float(found.profile(inclusion, value))
+        most = min(1.0, start * ratio)
+        high = float(absolute_risk_bound(inclusion, value, epsilon, statistic=found.statistic))
+        reached = most if abs(high - most) <= SAME * most else high
+        return cls(inclusion, value, start, reached, most, bool(np.isfinite(ratio)))
+
+    @property
+    def limited(self) -> bool:
+        """Whether anything above 0 and below 1 is ruled out."""
+        return self.tolerated < 1.0
+
+    def up_to(self, digits: int) -> str:
+        """What is tolerated, times 100, rounded down."""
+        return in_percent(self.tolerated, False, decimals_for(self.tolerated, digits=digits + 2))
+
+    def ends(self, digits: int, unit: str, most: str) -> str:
+        """ "up to so much", and what was tolerated; `most` says that it is what was tolerated."""
+        least = decimals_for(self.reached - self.start, digits=digits)
+        for decimals in range(least, least + CLOSER + 1):
+            up = in_percent(self.reached, True, decimals)
+            down = in_percent(self.tolerated, False, max(decimals, decimals_for(self.tolerated, digits=digits + 1)))
+            if self.reached > self.tolerated or _number(up) <= _number(down):
+                break
+        if self.reached > self.tolerated:  # by a search that missed this adversary
+            return f"{up}{unit}, beyond the {down}{unit} that {most}"
+        if self.reached < self.tolerated and _number(up) <= _number(down):
+            return f"{up}{unit}" if not self.limited else f"{up}{unit}, and up to {down}{unit} {most}"
+        places = decimals_for(self.tolerated, digits=4)
+        if (shown := in_percent(self.tolerated, True, places)) == in_percent(self.tolerated, False, places):
+            return f"{shown}{unit}, which is what {most}"
+        nearest = (100 * Decimal(repr(self.tolerated))).quantize(Decimal(1).scaleb(-places))
+        return f"what {most}, about {tidy(nearest)}{unit}"
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def rises(found: Recommendation, priors: Sequence[float] | None, epsilon: float | None = None) -> list[Rise]:
+    """The adversary who binds, where there is one, and adversaries with the priors asked for whom the profile is about.
+
+    Where values are in question the priors are of the value, for adversaries as sure of inclusion as the profile has
+    them; otherwise they are of inclusion.
+    """
+    (p0, p1), (q0, q1) = found.profile.domain
+    about_values = found.profile.about_values
+    asked = [(p1, prior) if about_values else (prior, 1.0) for prior in (PRIORS if priors is None else priors)]
+    pairs = [(p, q) for p, q in asked if p0 <= p <= p1 and q0 <= q <= q1 and p * q > 0.0]
+    binding = [(found.inclusion, found.value)] if found.attained else []
+    at = found.epsilon if epsilon is None else epsilon
+    every = [Rise.of(found, p, q, at) for p, q in dict.fromkeys([*binding, *pairs])]
+    return [one for one in every if one.tolerated < 1.0 or one.start < 1.0]
+
+
+def unrounded(found: Recommendation) -> Recommendation:
+    """The recommendation without its rounding, where that leaves nothing of it."""
+    return replace(found, round_down=None) if found.status == BOUNDED and found.epsilon == 0.0 else found
+
+
+def kept_by(made: ReleaseBudget) -> ReleaseBudget:
+    """The same of a release budget."""
+    if made.status != BOUNDED or made.parameter > 0.0:
+        return made
+    each = made.delta_each if made.definition == "approximate DP" else 0.0
+    return allocate(
+        made.recommended, made.definition, failure=made.failure, delta=made.delta, releases=made.releases,
+        composition=made.composition, delta_each=each,
+    )  # fmt: skip
+
+
+def worth(made: ReleaseBudget) -> float:
+    """Epsilon that all releases of a bounded guarantee amount to."""
+    found = made.recommended
+    assert made.total is not None
+    values = found.statistic == "any" and found.profile.about_values
+    return min(found.loss, equivalent_epsilon(made.total, made.failure, values=values, two=made.two))

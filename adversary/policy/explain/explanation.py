@@ -32,7 +32,6 @@ from adversary.policy.explain import (
     audit_facts,
     budget_facts,
     guarantee_facts,
-    outcomes,
 )
 from adversary.policy.explain.guarantee_facts import paragraphs
 from adversary.privacy import Guarantee
@@ -113,7 +112,7 @@ class _Options:
             facts = budget_facts.of_release_budget(made, self.audience, self.priors)
             yield from paragraphs(self.audience, "release budget", facts)
             return
-        one = outcomes.kept_by(made)
+        one = budget_facts.kept_by(made)
         if one.guarantee is None:
             raise ValueError(f"there is no guarantee to explain, the release budget is {made.status}")
         told = replace(self, failure=made.failure or None) if self.failure is None else self
@@ -177,13 +176,6 @@ def explain(
     return "\n\n".join(options.texts(subject, topic, releases))
 
 
-def explanations(subject: Any, **options: Any) -> dict[str, str]:
-    """The text of `explain` for every audience, by its name; options as there."""
-    if isinstance(subject, RiskProfile):
-        subject = recommend_epsilon(subject, statistic=options.get("statistic", "any"))
-    return {audience: explain(subject, audience, **options) for audience in AUDIENCES}
-
-
 def _fitting(topic: str | None, topics: Sequence[str], subject: str) -> str | None:
     if topic is not None and topic not in topics:
         raise ValueError(f"topic of {subject} must be one of {', '.join(map(repr, topics))}, got {topic!r}")
@@ -194,7 +186,7 @@ def _recommended(found: Recommendation) -> Guarantee:
     """The pure DP that is recommended."""
     if found.status != BOUNDED:
         raise ValueError(f"there is no recommended guarantee to explain, the recommendation is {found.status}")
-    return PureDP(outcomes.unrounded(found).epsilon)
+    return PureDP(budget_facts.unrounded(found).epsilon)
 
 
 def _audited(tree: xr.DataTree) -> xr.DataTree:

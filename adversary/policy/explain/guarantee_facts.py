@@ -44,7 +44,6 @@ from adversary.policy.budget import (
     stricter,
     usual_limit,
 )
-from adversary.policy.explain.guarantee_names import of_the_release, stands_for, wider
 from adversary.privacy import Guarantee
 from adversary.privacy.definitions import NoPrivacy, PureDP
 from adversary.privacy.losses import PrivacyLoss
@@ -225,3 +224,23 @@ def of_verdict(found: Verdict) -> dict[str, Any]:
         "share": percentage(found.failure, True), "failure": exactly(found.failure), "profile": str(found.profile),
         "words": found.words, "compared": bool(np.isfinite(found.allowed) and np.isfinite(found.loss)),
     }  # fmt: skip
+
+
+def of_the_release(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about the release itself, not about what is computed from it."""
+    return guarantee.after_postprocessing is not guarantee
+
+
+def stands_for(guarantee: Guarantee) -> str:
+    """A sentence that says what is guaranteed, or that the numbers are those of the noise."""
+    if isinstance(guarantee, PrivacyLoss):
+        return "This is what the noise of a release delivers, its own privacy loss, worked out for one pair of data."
+    if guarantee.vacuous:
+        return "The release keeps no privacy definition."
+    return f"The release keeps {guarantee.describe()}."
+
+
+def wider(guarantee: Guarantee) -> str:
+    """Which parameters let a belief move further."""
+    names = " or ".join(guarantee.budget)
+    return f"A larger {names} lets it move further." if names else "Less noise lets it move further."

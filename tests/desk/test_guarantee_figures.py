@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 import adversary as adv
-from adversary.desk.figures import epsilon_ladder, trade_off_curves
+from adversary.desk.figures import epsilon_ladder, guarantee_figures
 
 RHO = 2.63
 LAPLACE, GAUSSIAN = adv.Laplace(0.5).privacy_loss(), adv.Gaussian(1.0).privacy_loss()
@@ -33,9 +33,9 @@ TESTS: dict[str, tuple[Any, Any]] = {
 PRIORS = (0.5, 0.2, 0.001)
 
 DRAWN: dict[str, Callable[[], Figure]] = {
-    "trade-off of one": lambda: trade_off_curves.trade_off(adv.PureDP(0.1)),
-    "trade-off of every kind": lambda: trade_off_curves.trade_off(EVERY),
-    "trade-off with tests": lambda: trade_off_curves.trade_off(
+    "trade-off of one": lambda: guarantee_figures.trade_off(adv.PureDP(0.1)),
+    "trade-off of every kind": lambda: guarantee_figures.trade_off(EVERY),
+    "trade-off with tests": lambda: guarantee_figures.trade_off(
         {"own loss": BLOCK, "zCDP": adv.ZeroConcentratedDP(0.0992)}, TESTS
     ),
     "ladder of a rho": lambda: epsilon_ladder(RHO),
@@ -82,7 +82,7 @@ def test_the_title_of_a_trade_off_states_the_power_at_five_percent() -> None:
     assert adv.PureDP(0.1).power(0.05) == pytest.approx(0.0552585, abs=1e-7)
     assert "5 %" in drawn("trade-off of one").get_suptitle().replace("\u00a0", " ")
     assert "5.53\u00a0%" in drawn("trade-off of one").get_suptitle()
-    title = trade_off_curves.trade_off(
+    title = guarantee_figures.trade_off(
         {"weak": adv.GaussianDP(1.0), "zCDP": adv.ZeroConcentratedDP(RHO)}
     ).get_suptitle()
     assert "26.0\u00a0% (weak) to 94.7\u00a0% (zCDP)" in title
@@ -111,7 +111,7 @@ def test_what_tests_achieve_stands_as_dots_under_the_curves() -> None:
 
 
 def test_a_test_better_than_a_guarantee_allows_is_the_finding() -> None:
-    title = trade_off_curves.trade_off(
+    title = guarantee_figures.trade_off(
         {"pure": adv.PureDP(1.0)}, {"fine": (0.1, 0.2), "cheat": (0.1, 0.5)}
     ).get_suptitle()
     assert "Cheat detects 50\u00a0% with 10\u00a0% false alarms" in title
@@ -171,7 +171,7 @@ def test_the_certified_interval_of_a_rounded_loss_is_drawn() -> None:
 def test_names_are_never_read_as_formulas() -> None:
     name = "$\\frac$ <b>"
     for figure in (
-        trade_off_curves.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
+        guarantee_figures.trade_off({name: GAUSSIAN}, {name: (0.1, 0.1)}),
         epsilon_ladder(guarantees={name: GAUSSIAN}),
     ):
         figure.draw_without_rendering()
@@ -180,14 +180,14 @@ def test_names_are_never_read_as_formulas() -> None:
 @pytest.mark.parametrize(
     ("draw", "error", "message"),
     [
-        (lambda: trade_off_curves.trade_off({}), ValueError, "guarantees must hold at least one"),
+        (lambda: guarantee_figures.trade_off({}), ValueError, "guarantees must hold at least one"),
         (
-            lambda: trade_off_curves.trade_off({"x": 1.0}),
+            lambda: guarantee_figures.trade_off({"x": 1.0}),
             TypeError,
             "guarantees must be guarantees or losses, got float as 'x'",
         ),
-        (lambda: trade_off_curves.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
-        (lambda: trade_off_curves.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
+        (lambda: guarantee_figures.trade_off(BLOCK, {"t": (0.1, 1.2)}), ValueError, "power must be in"),
+        (lambda: guarantee_figures.trade_off(BLOCK, {"t": (-0.1, 0.2)}), ValueError, "level must be in"),
         (lambda: epsilon_ladder(), ValueError, "rho or guarantees must be given"),
         (lambda: epsilon_ladder(-1.0), ValueError, "rho must be positive"),
         (
