@@ -11,7 +11,6 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import adversary as adv
-from adversary.desk.answers import profile_verdict
 from adversary.desk.commands import cli
 from adversary.desk.files.scenario import Scenario
 from adversary.desk.kit import to_markdown
@@ -82,7 +81,7 @@ def stands(scenario: Scenario, name: str | None = None) -> dict[str, float]:
 
 
 def judged(scenario: Scenario) -> xr.Dataset:
-    return profile_verdict.verdicts(scenario, audited(scenario))
+    return profile_section.verdicts(scenario, audited(scenario))
 
 
 def status_of(found: xr.Dataset) -> dict[str, str]:
@@ -307,7 +306,7 @@ def test_readers_whose_beliefs_of_others_hang_on_the_target_are_told_apart(tmp_p
 
 @pytest.mark.parametrize("neighbours", ["unbounded", "bounded"])
 def test_a_reader_of_two_cells_is_not_tied_by_that(neighbours: str, tmp_path: Path) -> None:
-    assert profile_verdict.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
+    assert profile_section.tied(block(tmp_path, EVERYBODY, neighbours)) == {}
 
 
 def test_a_reader_who_holds_it_impossible_has_no_ratio(tmp_path: Path) -> None:
@@ -351,13 +350,13 @@ def test_a_scenario_without_a_profile_is_as_it_was(tmp_path: Path) -> None:
     plain = adv.load_scenario(written(tmp_path, CLINIC.replace(PROFILE, "")))
     tree = audited(plain)
     assert plain.profile is None
-    assert profile_verdict.judged(plain, tree) is tree
+    assert profile_section.judged(plain, tree) is tree
     assert not {"profile", "tolerated"} & set(tree.children)
     assert profile_section.section(plain, tree) is None
     assert profile_section.of_readers(plain, tree) is None
     assert "risk profile" not in read(plain)
     with pytest.raises(ValueError, match="profile: is needed"):
-        profile_verdict.verdicts(plain, tree)
+        profile_section.verdicts(plain, tree)
     for name in set(tree.children) - {"release"}:
         xr.testing.assert_equal(tree[name].to_dataset(), audited(shipped())[name].to_dataset())
 

@@ -172,12 +172,10 @@ def plan_document(counts: Path, tree: xr.DataTree) -> Document:
 
 def _table(found: xr.Dataset, names: Sequence[str], name: str) -> Table:
     columns = {
-        "row": "", **{f"level_{one}": one for one in names}, "cell": "cell", "count": ("count", "count"),
+        "row": None, **{f"level_{one}": one for one in names}, "cell": "cell", "count": ("count", "count"),
         "target": "person", "posterior_mean": ("posterior", "probability"), "ratio_mean": ("ratio", "number"),
         "posterior_high": ("95 % of releases at most", "probability"), "prob_correct": ("P(correct)", "probability"),
         "bound": ("bound", "% at most"), "status": ("status", "status"),
     }  # fmt: skip
     errors = found["mcse"].expand_dims(measure=["posterior_mean"])
-    return tabulate(
-        found.assign(mcse=errors), columns, name=name, called={"row": dict.fromkeys(range(found.sizes["row"]), "")}
-    )
+    return tabulate(found.assign(mcse=errors), columns, name=name)

@@ -17,7 +17,7 @@ import xarray as xr
 from adversary._core import between, blocks, figure_of, outward, percent, share, shown_epsilon
 from adversary.desk import figures
 from adversary.desk.files import ProfileFile, Utility
-from adversary.desk.kit import Card, Column, Document, Figure, Section, Table
+from adversary.desk.kit import Card, Column, Document, Figure, Section, tabulate
 from adversary.policy.budget import (
     BOUNDED,
     FORMS,
@@ -225,25 +225,24 @@ def _place(prior: float) -> str:
 def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section:
     """What every profile allows, and who needs the smallest epsilon."""
     found, named = tree["recommended"].to_dataset(), "" not in recommended
-    columns = [Column("profile")] * named + [
-        Column("epsilon", "at least"),
-        Column("inclusion", "probability"),
-        Column("value", "probability"),
-        Column("tolerated ratio", "at most"),
-        Column("ratio at most", "at most"),
-        Column("posterior at most", "% at most"),
-        Column("method"),
-    ]
-    note = "Inclusion, value: priors of the adversary who needs the smallest epsilon."
-    table = Table(columns, name="recommended", notes=[note])
-    for name, one in recommended.items():
-        row = found.sel(profile=name)
-        tolerated, ratio, posterior = (float(row[key]) for key in ("tolerated", "ratio", "posterior"))
-        if abs(ratio - tolerated) <= SAME * tolerated:
-            ratio, posterior = tolerated, min(1.0, one.inclusion * one.value * tolerated)
-        place = _place(one.inclusion) or None, _place(one.value) or None
-        epsilon = STATUS.get(one.status) or one.epsilon
-        table.add(*[name] * named, epsilon, *place, *map(_known, (tolerated, ratio, posterior)), _method(one))
+    tolerated, ratio = found["tolerated"], found["ratio"]
+    same = np.abs(ratio - tolerated) <= SAME * tolerated
+    start = found["inclusion"] * found["value"]
+    shown = found.assign(
+        epsilon=_stated(found["status"], found["epsilon"]),
+        ratio=ratio.where(~same, tolerated),
+        posterior=found["posterior"].where(~same, np.minimum(1.0, start * tolerated)),
+        method=("profile", [_method(one) for one in recommended.values()]),
+    )
+    columns = {
+        "profile": Column("profile"), "epsilon": Column("epsilon", "at least"),
+        "inclusion": Column("inclusion", "probability"), "value": Column("value", "probability"),
+        "tolerated": Column("tolerated ratio", "at most"), "ratio": Column("ratio at most", "at most"),
+        "posterior": Column("posterior at most", "% at most"), "method": Column("method"),
+    }  # fmt: skip
+    limits = {key: {0.0: _place(0.0)} for key in ("inclusion", "value")}
+    table = tabulate(shown, columns, name="recommended", called=limits)
+    table.notes = ["Inclusion, value: priors of the adversary who needs the smallest epsilon."]
     if any(_positive(one) and one.epsilon < one.loss for one in recommended.values()):
         table.notes.append("The last two bounds are at the epsilon rounded down.")
     drawn = [name for name, one in recommended.items() if _positive(one)]
@@ -262,8 +261,10 @@ def _recommended_section(recommended: Recommended, tree: xr.DataTree) -> Section
     )
 
 
-def _known(x: float) -> float | None:
-    return None if np.isnan(x) else x
+def _stated(status: xr.DataArray, parameter: xr.DataArray) -> xr.DataArray:
+    """Parameters, and in the place of one that there is not why."""
+    words = [STATUS.get(str(one)) or x for one, x in np.broadcast(status.values, parameter.values)]
+    return parameter.copy(data=np.reshape(np.array(words, dtype=object), parameter.shape))
 
 
 def _without(names: Iterable[str], drawn: list[str]) -> str:
@@ -278,38 +279,34 @@ def _method(one: Recommendation) -> str:
     return f"{one.method}, {between(*one.bracket)}"
 
 
-def _parameter(row: xr.Dataset) -> float | str:
-    """A parameter, or why there is none."""
-    return STATUS.get(str(row["status"].values)) or float(row["parameter"])
-
-
 def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
     """Every definition and composition of a single profile; those that differ from epsilon, a column each, of many."""
     several = _count(file) > 1
     each = f", for each of {file.releases} releases" if several else ""
+    shown = forms.assign(parameter=_stated(forms["status"], forms["parameter"]))
     names, ways = (forms[key].isel(profile=0).values for key in ("definition", "composition"))
+    columns: Mapping[str, Column | None]
     if file.named:
-        shown = [i for i in np.flatnonzero(ways == "exact") if names[i] in SHORT or (several and names[i] == "pure DP")]
-        sure = [not forms["failure"].isel(form=i).fillna(1.0).any() for i in shown]
+        some = [i for i in np.flatnonzero(ways == "exact") if names[i] in SHORT or (several and names[i] == "pure DP")]
+        sure = [not forms["failure"].isel(form=i).fillna(1.0).any() for i in some]
         units = forms["unit"].isel(profile=0).values
-        heads = [f"{names[i]}: {units[i]}{', certain' * one}" for i, one in zip(shown, sure, strict=True)]
-        table = Table(["profile", *(Column(head, "at least") for head in heads)], name="definitions")
-        for name in forms["profile"].values:
-            table.add(str(name), *(_parameter(forms.sel(profile=name).isel(form=i)) for i in shown))
+        heads = {f"{names[i]}: {units[i]}{', certain' * one}": i for i, one in zip(some, sure, strict=True)}
+        columns = {"profile": Column("profile"), **{head: Column(head, "at least") for head in heads}}
+        found = xr.Dataset({head: shown["parameter"].isel(form=i, drop=True) for head, i in heads.items()})
+        table = tabulate(found, columns, name="definitions")
         table.notes.append(f"Failure probability {percent(file.failure)}, except where certain.")
     else:
-        columns = [*map(Column, ("definition or noise", "composition", "parameter")), Column("at most", "at least")]
-        columns += [Column("failure probability", "probability"), *[Column("delta of each", "at least")] * several]
-        table = Table(columns, name="definitions")
-        for i in range(len(names)):
-            row = forms.isel(profile=0, form=i)
-            words = (str(row[key].values) for key in ("definition", "composition", "unit"))
-            delta = [_known(float(row["delta_each"]))] * several
-            table.add(*words, _parameter(row), _known(float(row["failure"])), *delta)
+        columns = {
+            "form": None, "definition": Column("definition or noise"), "composition": Column("composition"),
+            "unit": Column("parameter"), "parameter": Column("at most", "at least"),
+            "failure": Column("failure probability", "probability"),
+            **({"delta_each": Column("delta of each", "at least")} if several else {}),
+        }  # fmt: skip
+        table = tabulate(shown.isel(profile=0), columns, name="definitions")
     together = ", of all releases together" * several
     table.notes.append(f"delta of approximate DP: {Column('', 'parameter').shown(file.delta)}{together}.")
-    first = forms.isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0]))
-    rho, which = _parameter(first), f" of {first['profile'].values}" * file.named
+    rho = shown["parameter"].isel(profile=0, form=int(np.flatnonzero(names == "zCDP")[0])).item()
+    which = f" of {forms['profile'].values[0]}" * file.named
     said = rho if isinstance(rho, str) else f"rho = {outward(rho, False)}"
     finding = f"In zCDP the tolerance{which} allows {said}{each}."
     return Section(f"The same in other definitions{each}", finding, tables=[table])
@@ -317,15 +314,11 @@ def _definitions(file: ProfileFile, forms: xr.Dataset) -> Section:
 
 def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
     """What each of several releases may spend, by their number; of many profiles, for all releases."""
-    label = "profile" if file.named else "releases"
     ways = [str(way) for way in curves["composition"].values]
-    head = Column(label, "text" if file.named else "count")
-    table = Table([head, *(Column(f"epsilon, {way}", "at least") for way in ways)], name="releases")
-    rows = curves.isel(releases=-1) if file.named else curves.isel(profile=0)
-    for one in rows[label].values:
-        table.add(
-            one if file.named else int(one), *(_parameter(rows.sel({label: one, "composition": w})) for w in ways)
-        )
+    rows = curves.isel(releases=-1, drop=True) if file.named else curves.isel(profile=0, drop=True)
+    columns = {"profile": Column("profile"), "releases": Column("releases", "count")}
+    columns |= {way: Column(f"epsilon, {way}", "at least") for way in ways}
+    table = tabulate(_stated(rows["status"], rows["parameter"]).to_dataset("composition"), columns, name="releases")
     asked, chance = curves.attrs, curves.attrs["failure"]
     delta = f", delta {Column('', 'parameter').shown(asked['delta'])} of all releases together"
     what = f"{asked['definition']}{delta if asked['delta'] and chance else ''}"
@@ -349,18 +342,22 @@ def _release_section(file: ProfileFile, curves: xr.Dataset) -> Section:
 
 def _accuracy_section(file: ProfileFile, recommended: Recommended, utility: xr.Dataset) -> Section:
     """Error of the noise, and how often the published rate is on the wrong side of its target."""
-    asked, named = utility.attrs, file.named
+    asked = utility.attrs
     other = bool((utility["parameter"] != utility["epsilon"]).any())
-    wrong = [(d, side) for d in utility["deviation"].values for side in utility["side"].values]
-    columns = [Column("profile")] * named + [Column(str(utility["parameter"].attrs["units"]), "at least")] * other
-    columns += [Column("RMSE", "number"), Column("exact", "probability")]
-    columns += [Column(f"{_per_thousand(float(d))} {side}", "chance") for d, side in wrong]
-    table = Table(columns, name="accuracy")
-    for name, one in recommended.items():
-        row = utility.sel(profile=name)
-        found = [row["rmse"], row["prob_exact"], *(row["switch"].sel(deviation=d, side=side) for d, side in wrong)]
-        parameter = STATUS.get(one.status) or _known(float(row["parameter"]))
-        table.add(*[name] * named, *[parameter] * other, *(_known(float(x)) for x in found))
+    wrong = {
+        f"{_per_thousand(float(d))} {side}": utility["switch"].sel(deviation=d, side=side, drop=True)
+        for d in utility["deviation"].values
+        for side in utility["side"].values
+    }
+    status = xr.DataArray([one.status for one in recommended.values()], dims="profile")
+    shown = utility.assign(wrong | {"parameter": _stated(status, utility["parameter"])})
+    unit = Column(str(utility["parameter"].attrs["units"]), "at least")
+    columns = {
+        "profile": Column("profile"), **({"parameter": unit} if other else {}),
+        "rmse": Column("RMSE", "number"), "prob_exact": Column("exact", "probability"),
+        **{head: Column(head, "chance") for head in wrong},
+    }  # fmt: skip
+    table = tabulate(shown, columns, name="accuracy")
     noisy = (utility["rmse"] > 0.0) & np.isfinite(utility["epsilon"]) & (utility["epsilon"] > 0.0)
     drawn = [str(name) for name in utility["profile"].values[noisy.values]]
     errors = utility["rmse"].sel(profile=drawn)

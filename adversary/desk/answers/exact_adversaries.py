@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from adversary._core import Floats, listed, logit, outward, share
+from adversary.desk import figures
 from adversary.desk.answers import exact_guarantees
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, audit_words, of_reader, readers_of, tabulate
@@ -220,21 +220,15 @@ def sections(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Datas
     if not found:
         return [Section(title, lines[0], lines[1:])]
     tables = [_steps(found["adversaries"], prefix), _limits(found["limits"], prefix)]
-    return [Section(title, lines[0], lines[1:], tables, figures(scenario, tree, found, prefix), [NOTE])]
+    return [Section(title, lines[0], lines[1:], tables, _drawn(scenario, tree, found["limits"], prefix), [NOTE])]
 
 
-def figures(scenario: Scenario, tree: xr.DataTree, found: Mapping[str, xr.Dataset], prefix: str = "") -> list[Figure]:
+def _drawn(scenario: Scenario, tree: xr.DataTree, limits: xr.Dataset, prefix: str) -> list[Figure]:
     """How far releases move the odds; nothing where every adversary is sure before, or samplers failed."""
     moved = moves(scenario, tree)
     if not moved or audit_words.unreliable(tree["risk"].to_dataset()):
         return []
-
-    def draw() -> Any:
-        from adversary.desk.figures import exact_figures
-
-        return exact_figures.odds_moved(found["limits"], moved)
-
-    return [Figure(_file(prefix, "odds"), draw, CAPTION)]
+    return [Figure(_file(prefix, "odds"), lambda: figures.exact_figures.odds_moved(limits, moved), CAPTION)]
 
 
 def _steps(people: xr.Dataset, prefix: str) -> Table:

@@ -14,8 +14,10 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import figure_of, share
+from adversary.desk import figures
+from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Column, Document, Figure, Measured, Section, Table
+from adversary.desk.kit import Document, Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import readers_of, truths, warnings
 from adversary.driver import TRUTHS, base_and_sweeps, group_name, sweep_groups
 from adversary.reader.risk import cautions
@@ -24,15 +26,9 @@ SMOOTH = {"prior": "priors", "rho": "budgets, every level with the same factor"}
 """Inputs of which a fan is drawn."""
 DRAWS = 4096
 """Simulated releases, where laws are simulated."""
+RISKS = ("posterior_mean", "ratio_mean", "possible", "mcse")
 MOVED = 0.005
 """A change of an expected posterior below this is called small."""
-COLUMNS = [
-    Column("input"),
-    Column("value"),
-    Column("expected posterior, in", "probability"),
-    Column("expected posterior, out", "probability"),
-    Column("expected ratio, in", "number"),
-]
 
 
 def solve(scenario: Scenario) -> xr.DataTree:
@@ -86,38 +82,41 @@ def section(scenario: Scenario, tree: xr.DataTree) -> Section | None:
 def _section(scenario: Scenario, tree: xr.DataTree, truth: str = "") -> Section:
     base, found = tree["base"].to_dataset(), tree["extremes"].to_dataset()
     swept = {str(dim): tree[group_name(str(dim))].to_dataset() for dim in found["input"].values}
-    table = Table(list(COLUMNS), name=f"sensitivity {truth}".strip())
-    for dim, value, risk in _rows(base, swept):
-        table.add(*_named(dim, value), *_cells(risk), marked=not dim)
     who = next(iter(readers_of(scenario)))
     whose = f" Inputs are those of adversary {who}." if who else ""
     swing = (found["posterior_mean"].sel(end="high") - found["posterior_mean"].sel(end="low")).max("truth")
     first = str(swing.idxmax("input").item())
     return Section(
         f"Sensitivity{': ' * bool(truth)}{truth}",
-        f"Of the inputs, the {_input(first)} moves the expected posterior most: by up to "
+        f"Of the inputs, the {figures.INPUTS.get(first, first)} moves the expected posterior most: by up to "
         f"{figure_of(100.0 * float(swing.max()))} percentage points.",
         [f"One input changes at a time, all others as they are; the target is truly in, or truly out.{whose}"],
-        [table],
+        [_table(base, swept, truth)],
         list(_figures(base, found, swept, truth)),
         [*_sibling_lines(swept), *_belief_lines(base, swept)],
     )
 
 
-def _rows(base: xr.Dataset, swept: dict[str, xr.Dataset]) -> Iterator[tuple[str, Any, xr.Dataset]]:
-    """(input, value, risk by truth), first everything as it is."""
-    yield "", None, base
-    for dim, one in swept.items():
-        for value in one[dim].values:
-            yield dim, value, one.sel({dim: value})
+def _table(base: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Table:
+    """Averages under both truths: everything as it is, then each input at each of its values."""
+    rows = [("", None, base)]
+    rows += [(dim, value, one.sel({dim: value})) for dim, one in swept.items() for value in one[dim].values]
+    each = [one[[name for name in RISKS if name in one]].reset_coords(drop=True) for _, _, one in rows]
+    risk = xr.concat(each, "row", join="outer").rename(truth="target")
+    risk = risk.where(risk["possible"].astype(bool))
+    names = [_named(dim, value) for dim, value, _ in rows]
+    found = both_targets(risk, risk).assign(
+        {key: ("row", [one[i] for one in names]) for i, key in enumerate(("input", "value"))}
+    )
+    columns = {"row": None, "input": "input", "value": "value", **AVERAGES}
+    words, name = dict.fromkeys(AVERAGES, RULED_OUT), f"sensitivity {truth}".strip()
+    return tabulate(found, columns, name=name, called=words, marked={"input": names[0][0]})
 
 
 def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], truth: str) -> Iterator[Figure]:
-    from adversary.desk.figures import tornado
-
     yield Figure(
         f"tornado {truth}".strip(),
-        partial(tornado.tornado, found),
+        lambda: figures.tornado.tornado(found),
         "How far the expected posterior moves as one input goes over its values, all others as they are. Ends are "
         "labelled with the input's value there.",
     )
@@ -126,9 +125,13 @@ def _figures(base: xr.Dataset, found: xr.Dataset, swept: dict[str, xr.Dataset], 
             own = float(base.attrs[f"base_{dim}"])
             yield Figure(
                 f"fan_{dim} {truth}".strip(),
-                partial(tornado.fan, _with_own(base, swept[dim], dim, own), dim, own=own),
+                partial(_fan, _with_own(base, swept[dim], dim, own), dim, own),
                 f"Posteriors at other {what}.",
             )
+
+
+def _fan(swept: xr.Dataset, dim: str, own: float) -> Any:
+    return figures.tornado.fan(swept, dim, own=own)
 
 
 def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.Dataset:
@@ -141,30 +144,9 @@ def _with_own(base: xr.Dataset, swept: xr.Dataset, dim: str, own: float) -> xr.D
     return xr.concat([kept, base[names].expand_dims({dim: [own]})], dim)
 
 
-def _input(dim: str) -> str:
-    from adversary.desk.figures import INPUTS
-
-    return INPUTS.get(dim, dim)
-
-
 def _named(dim: str, value: Any) -> tuple[str, str]:
     """An input and its value in words."""
-    if not dim:
-        return "as it is", ""
-    from adversary.desk.figures import input_value
-
-    return _input(dim), input_value(dim, str(value))
-
-
-def _cells(risk: xr.Dataset) -> list[Measured | str]:
-    def at(measure: str, truth: str) -> Measured | str:
-        one = risk.sel(truth=truth)
-        if not bool(one["possible"]):
-            return "ruled out"
-        error = float(np.nan_to_num(one["mcse"].sel(measure=measure))) if "mcse" in one else 0.0
-        return Measured(float(one[measure]), error)
-
-    return [at("posterior_mean", "in"), at("posterior_mean", "out"), at("ratio_mean", "in")]
+    return (figures.INPUTS.get(dim, dim), figures.input_value(dim, str(value))) if dim else ("as it is", "")
 
 
 def _sibling_lines(swept: dict[str, xr.Dataset]) -> Iterator[str]:

@@ -15,10 +15,7 @@ import xarray as xr
 from adversary._core import alone, has_blocks, remove_empty
 from adversary.desk.commands.options import (
     SEED,
-    Form,
-    Json,
-    Out,
-    Quiet,
+    Output,
     Scheduler,
     Truths,
     Workers,
@@ -26,9 +23,10 @@ from adversary.desk.commands.options import (
     extras,
     one_line_errors,
     read_scenario,
+    with_output,
 )
 from adversary.desk.files import Scenario
-from adversary.desk.kit import DATA, PAGE, Document, check_directory, check_form, deliver
+from adversary.desk.kit import DATA, PAGE, Document, check_directory
 from adversary.desk.report import audit_answer, comparison
 from adversary.driver import ENGINES
 from adversary.reader.risk import DRAWS
@@ -36,8 +34,10 @@ from adversary.reader.risk import DRAWS
 RESUME = "the same command goes on from the finished blocks"
 
 
+@with_output
 def audit_command(
     scenario: Annotated[Path, typer.Argument(help="Scenario file (TOML).", metavar="SCENARIO.toml")],
+    output: Output,
     engine: Annotated[str, typer.Option(help=f"How to compute: {', '.join(ENGINES)}.")] = "exact",
     draws: Annotated[
         int | None,
@@ -46,10 +46,6 @@ def audit_command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = SEED,
-    out: Out = None,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
     truth: Truths = None,
     failure: Annotated[
         float | None, typer.Option(help="Failure probability of bounds that are not certain; else the file's.")
@@ -62,27 +58,22 @@ def audit_command(
     ] = False,
 ) -> None:
     """What the scenario's adversaries learn, averaged over releases, and what the guarantees allow them."""
+    out = output.folder
     with one_line_errors(scenario, interrupted="" if out is None else f"{RESUME} in {out / '.blocks'}"):
-        shown = check_form("json" if as_json else form)
         read = read_scenario(scenario, truth)
         chance = read.failure if failure is None else failure
-        how: dict[str, Any] = {
-            "engine": engine,
-            "draws": draws,
-            "rng": seed,
-            "scheduler": scheduler,
-            "workers": workers,
-        }
+        how: dict[str, Any] = {"engine": engine, "draws": draws, "rng": seed}
+        how |= {"scheduler": scheduler, "workers": workers}
 
         def run(store: Path | None) -> xr.DataTree:
             with extras():
                 return audit_answer.solve(read, failure=chance, whole=store is not None, store=store, **how)
 
-        def show(tree: xr.DataTree, folder: Path | None) -> None:
-            deliver(audit_answer.document(read, tree), shown, folder, quiet=quiet)
+        def show(tree: xr.DataTree) -> None:
+            output.deliver(audit_answer.document(read, tree))
 
         if out is None:
-            show(tree := run(None), None)
+            show(tree := run(None))
         else:
             tree = _reported(read, out, run, show, [engine, draws, seed, chance], force)
     if check and audit_answer.broken(tree):
@@ -110,7 +101,7 @@ def _reported(
     scenario: Scenario,
     out: Path,
     run: Callable[[Path], xr.DataTree],
-    show: Callable[[xr.DataTree, Path], None],
+    show: Callable[[xr.DataTree], None],
     how: list[Any],
     force: bool,
 ) -> xr.DataTree:
@@ -123,7 +114,7 @@ def _reported(
     try:
         with alone(check_directory(out)):
             tree = run(store)
-            show(tree, out)
+            show(tree)
             shutil.rmtree(store, ignore_errors=True)
     except Exception as error:
         if has_blocks(store):

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -119,29 +119,59 @@ def whole(option: str, text: str) -> int:
         raise ValueError(f"{option} must be a whole number, got {text!r}") from None
 
 
+class Output(NamedTuple):
+    """Where an answer goes: a directory, if any, and the screen, in one of `FORMS` or not at all."""
+
+    folder: Path | None
+    form: str
+    quiet: bool
+
+    def deliver(self, document: Document) -> None:
+        """Write and print it."""
+        deliver(document, self.form, self.folder, quiet=self.quiet)
+
+
+def with_output(function: Callable[..., None]) -> Callable[..., None]:
+    """A command out of a function of its own options and an `Output`: with --out, --format and so on.
+
+    The common options are checked before anything is computed; one that the function has itself is its own.
+    """
+    own = [one for one in signature(function, eval_str=True).parameters.values() if one.name != "output"]
+    common = signature(_common, eval_str=True).parameters.values()
+    names = {one.name for one in own}
+    every = [*own, *(one for one in common if one.name not in names)]
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        out, as_json, form, quiet = (given.pop(one.name) for one in common)
+        with one_line_errors():
+            chosen = check_form("json" if as_json else form)
+        if "out" in names:
+            given["out"] = out
+        function(**given, output=Output(out, chosen, quiet))
+
+    command.__signature__ = Signature(sorted(every, key=lambda one: one.default is not Parameter.empty))  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in every}
+    return command
+
+
 def answering(file: str = "") -> Callable[[Callable[..., Document]], Callable[..., None]]:
-    """A command out of a function of its own options that returns its document: with --out, --format and so on.
+    """A command out of a function of its own options that returns its document, as of `with_output`.
 
     Errors are one line, as of `one_line_errors`, begin with the file that the argument `file` names, and leave nothing
-    in the directory. The common options are checked before anything is computed.
+    in the directory.
     """
 
     def made(function: Callable[..., Document]) -> Callable[..., None]:
-        own, common = (signature(one, eval_str=True).parameters.values() for one in (function, _common))
-
         @wraps(function)
-        def command(**given: Any) -> None:
-            out, as_json, form, quiet = (given.pop(one.name) for one in common)
-            with one_line_errors(given.get(file)), directory(out) as folder:
-                chosen = check_form("json" if as_json else form)
+        def command(output: Output, **given: Any) -> None:
+            with one_line_errors(given.get(file)), directory(output.folder):
                 answer = function(**given)
-                deliver(answer, chosen, folder, quiet=quiet)
+                output.deliver(answer)
             if answer.code:
                 raise typer.Exit(answer.code)
 
-        command.__signature__ = Signature([*own, *common])  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in (*own, *common)}
-        return command
+        return with_output(command)
 
     return made
 

@@ -14,21 +14,20 @@ import typer
 from adversary._core import check_positive, check_probability
 from adversary.desk.answers import spine_answer
 from adversary.desk.commands.options import (
-    Form,
-    Json,
-    Quiet,
+    Output,
     Scheduler,
     Workers,
     extras,
     number,
     one_line_errors,
     several,
+    with_output,
 )
-from adversary.desk.kit import check_form, deliver
 from adversary.desk.report import spine_page
 from adversary.nmf.runs import FORMS, Question, leaf_prior, run
 
 
+@with_output
 def spine_command(
     directory: Annotated[Path, typer.Argument(help="Noisy Measurement File, a directory.", metavar="NMF_DIR")],
     query: Annotated[str, typer.Option(help='A query of the file, such as TOTAL or "HISPANIC*CENRACE".')],
@@ -36,6 +35,7 @@ def spine_command(
         Path,
         typer.Option(help="Directory for Parquet files, report.html, data.nc, tables and figures.", metavar="DIR"),
     ],
+    output: Output,
     cell: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,16 +86,12 @@ def spine_command(
     workers: Workers = None,
     scheduler: Scheduler = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in a DIR that has results of the same work.")] = False,
-    as_json: Json = False,
-    form: Form = "text",
-    quiet: Quiet = False,
 ) -> None:
     """The exact posterior of every count of a geographic spine, and what it reveals about one person by block.
 
     Parquet files by county, and one page, with its numbers and tables, for all cells.
     """
     with one_line_errors(interrupted="go on with --resume"), _ended_as_interrupted():
-        shown = check_form("json" if as_json else form)
         question = Question(
             str(directory), query, _cells(cell), leaf_prior(leaves), number("--prior", prior), _known(known),
             number("--mistaken", mistaken), level=level, product=product, root=root, state=state, county=county,
@@ -106,7 +102,7 @@ def spine_command(
         with extras():
             made = run(question, out, resume=resume, scheduler=scheduler, workers=workers, progress=True)
         found = spine_answer.solve(question, made, thresholds.tolist(), chance)
-        deliver(spine_page.document(*found), shown, out, quiet=quiet)
+        output.deliver(spine_page.document(*found))
 
 
 @contextmanager

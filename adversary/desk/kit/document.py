@@ -268,7 +268,7 @@ class Document:
 
 def tabulate(
     data: xr.Dataset,
-    columns: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Sequence[str] | None],
     *,
     name: str,
     called: Mapping[str, Mapping[Any, str]] | None = None,
@@ -283,7 +283,8 @@ def tabulate(
     ----------
     data : arrays over these dimensions or some of them; of intervals also over "side" or "end"; "mcse" over "measure"
         has the standard errors of the arrays it names
-    columns : by dimension or array, left out where it is not there, or a dimension whose only label is "", or called ""
+    columns : by dimension or array, left out where it is not there, or a dimension whose only label is "", or called
+        ""; None for a dimension that has rows and no column
     name : of the table, as are `more`
     called : words for labels, by dimension or array; under None that for a number which is NaN
     where : array that is true where there is a row; everywhere if not given
@@ -297,10 +298,10 @@ def tabulate(
     columns = {key: column for key, column in columns.items() if key in data.variables or key in data.dims}
     dims = [key for key in columns if key in data.dims]
     cells = {key: _cells(data, key, dims, (called or {}).get(key, {}), missing) for key in columns}
-    shown = [key for key in columns if key not in dims or set(cells[key]) != {""}]
-    table = Table([columns[key] for key in shown], name=name, **more)
+    heads = {key: head for key, head in columns.items() if head and (key not in dims or set(cells[key]) != {""})}
+    table = Table(list(heads.values()), name=name, **more)
     there = _flat(data, data[where], dims) if where else None
-    for i, row in enumerate(zip(*(cells[key] for key in shown), strict=True)):
+    for i, row in enumerate(zip(*(cells[key] for key in heads), strict=True)):
         if there is None or there[i]:
             table.add(*row, marked=bool(marked) and all(cells[key][i] == one for key, one in (marked or {}).items()))
     return table

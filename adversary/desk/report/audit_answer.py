@@ -11,7 +11,6 @@ import xarray as xr
 
 from adversary._core import PERCENT, outward_percent, percent, share
 from adversary.desk import figures
-from adversary.desk.answers import profile_verdict
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Document, Figure, Section, audit_words
 from adversary.desk.kit.audit_words import cases, of_reader, readers_of
@@ -57,7 +56,7 @@ def solve(scenario: Scenario, *, failure: float | None = None, whole: bool = Tru
         **how,
     )
     tree.attrs |= {"title": title(scenario), "scenario": fingerprint(scenario), "not_applicable": json.dumps(refused)}
-    return profile_verdict.judged(scenario, tree)
+    return profile_section.judged(scenario, tree)
 
 
 def fingerprint(scenario: Scenario) -> str:
@@ -89,7 +88,8 @@ def document(scenario: Scenario, tree: xr.DataTree, *, words: bool = True) -> Do
     more = profile_section.section(scenario, tree), method_sections.other_meanings(*every[0][1:])
     sections += [*filter(None, more), *method_sections.method(scenario, tree)]
     if words:
-        sections.append(_words(scenario, tree))
+        said, notes = explain_answer.page(scenario, tree), explain_answer.notes(scenario)
+        sections.append(Section("In words", parts=said, notes=notes, on_screen=False))
     return Document(
         title(scenario),
         tree,
@@ -109,22 +109,13 @@ def _sweeps(tree: xr.DataTree) -> list[str]:
     return [node.path.strip("/") for node in tree["sensitivity"].subtree if node.data_vars]
 
 
-def _words(scenario: Scenario, tree: xr.DataTree) -> Section:
-    parts = [
-        Section(f"{one['title']}. {text['audience']}", paragraphs=text["paragraphs"], folded=True)
-        for one in explain_answer.page(scenario, tree)
-        for text in one["texts"]
-    ]
-    return Section("In words", parts=parts, notes=explain_answer.notes(scenario), on_screen=False)
-
-
 def _card(every: list[tuple[str, Scenario, xr.DataTree]], scenario: Scenario, tree: xr.DataTree) -> Card:
     """The verdict, and three numbers about the adversary who learns most under the first truth."""
     worst = worst_status(tree)
     verdict = [UNLIMITED if result_sections.is_unlimited(tree["bound"].to_dataset()) else VERDICTS[worst]]
     status = worst
     if scenario.profile is not None:
-        found = profile_verdict.verdicts(scenario, tree)
+        found = profile_section.verdicts(scenario, tree)
         verdict.append(profile_section.said(found))
         status = "violated" if worst == "holds" and found.attrs["status"] == "broken" else worst
     _, one, part = every[0]

@@ -10,11 +10,10 @@ import xarray as xr
 
 from adversary._core import figure_of, share
 from adversary.desk import figures
-from adversary.desk.answers import profile_verdict
+from adversary.desk.answers.cells import group, joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, audit_words, tabulate
 from adversary.desk.report import audit_answer, method_sections, profile_section, result_sections
-from adversary.desk.report.cells import group, joined
 
 TABLES = {
     "probabilities": ("probability", {
@@ -68,7 +67,7 @@ def _verdict(scenario: Scenario, tree: xr.DataTree) -> str:
     said = audit_answer.VERDICTS[audit_answer.worst_status(tree)]
     if scenario.profile is None:
         return said
-    return f"{said} {profile_section.said(profile_verdict.verdicts(scenario, tree))}"
+    return f"{said} {profile_section.said(profile_section.verdicts(scenario, tree))}"
 
 
 def document(audits: Audits, tree: xr.DataTree) -> Document:

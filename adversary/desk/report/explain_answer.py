@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary.desk.answers import profile_verdict
 from adversary.desk.files import ProfileFile, Scenario
 from adversary.desk.kit import Document, Section, audit_words
-from adversary.desk.report import descriptions
+from adversary.desk.report import descriptions, profile_section
 from adversary.driver import OWN
 from adversary.policy.budget import (
     BOUNDED,
@@ -192,9 +191,9 @@ def _promises(file: ProfileFile, best: Recommendation, releases: int | None, oth
 def notes(scenario: Scenario, tree: xr.DataTree | None = None) -> list[str]:
     """What texts about a scenario leave to be said: neighbours, adversaries that are not covered, the truth assumed."""
     found = [REPLACED] if scenario.neighbours == "bounded" else []
-    if names := profile_verdict.tied(scenario):
+    if names := profile_section.tied(scenario):
         found.append(
-            f"{profile_verdict.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
+            f"{profile_section.depends(names)} The limits told here are not about such beliefs: for them a guarantee "
             f"has to stretch over up to {max(names.values())} people, as it does where the audit is told."
         )
         if scenario.profile is not None:
@@ -274,17 +273,12 @@ NAMES = {"priors": "prior"}
 """Options that go by another name on the command line."""
 
 
-def page(scenario: Scenario, tree: xr.DataTree) -> list[dict[str, Any]]:
-    """What the report explains: each subject with its title and, for each audience, the paragraphs."""
+def page(scenario: Scenario, tree: xr.DataTree) -> list[Section]:
+    """What the report explains: a folded section for each subject and audience."""
     failure = min(float(tree.attrs.get("failure", scenario.failure)), BELOW_ONE)
     asked = ExplainRequest(failure=failure if "failure" in scenario.document or failure != USUAL else None)
     return [
-        {
-            "title": one.title,
-            "texts": [
-                {"audience": FOR[audience], "paragraphs": asked.text(one, audience).split("\n\n")}
-                for audience in ON_THE_PAGE
-            ],
-        }
+        Section(f"{one.title}. {FOR[audience]}", paragraphs=asked.text(one, audience).split("\n\n"), folded=True)
         for one in of_scenario(scenario, tree, failure)
+        for audience in ON_THE_PAGE
     ]

@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 
 from adversary._core import figure_of, listed
+from adversary.desk.answers.cells import joined
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Column, Section, Table, tabulate
 from adversary.desk.kit.audit_words import readers_of
 from adversary.desk.report import descriptions
-from adversary.desk.report.cells import joined
 from adversary.driver import UNRELIABLE
 from adversary.privacy.mechanisms import Exact
 from adversary.reader.path import MEANINGS

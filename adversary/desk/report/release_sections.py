@@ -10,10 +10,10 @@ import xarray as xr
 
 from adversary._core import listed, share
 from adversary.desk import figures
+from adversary.desk.answers.cells import AVERAGES, RULED_OUT, both_targets
 from adversary.desk.files import Scenario
 from adversary.desk.kit import Figure, Section, Table, tabulate
 from adversary.desk.kit.audit_words import of_reader, readers_of
-from adversary.desk.report.cells import AVERAGES, RULED_OUT, both_targets
 
 
 def repeated(scenario: Scenario, tree: xr.DataTree) -> Section | None:
