@@ -41,7 +41,6 @@ def risk(
     bounds: tuple[float, float] | None = None,
     threshold: float | None = None,
     failure: float = 0.0,
-    unit: str = "block",
 ) -> Figure:
     """The ratio of posterior to prior over all blocks: how they are spread, and the share beyond any ratio.
 
@@ -52,12 +51,11 @@ def risk(
     bounds : least and largest ratio that the guarantee allows, dashed
     threshold : a ratio to read a share off at
     failure : with which the bounds may fail
-    unit : what a leaf is called
     """
     everywhere = blocks(table, "ratio")
     ratio = everywhere[everywhere > 0]
     if not ratio.size:
-        raise ValueError(f"no {unit} has a proven ratio" + " above zero" * bool(everywhere.size))
+        raise ValueError("no block has a proven ratio" + " above zero" * bool(everywhere.size))
     inside = everywhere[column(table, "protected")] if "protected" in table else everywhere
     figure = Figure(figsize=(11.0, 4.8), layout="constrained")
     spread, beyond = figure.subplots(1, 2, sharex=True)
@@ -69,7 +67,7 @@ def risk(
         *([x for x in (least, most) if 0 < x < np.inf]),
     ]
     low, high = 0.93 * min(reach), 1.07 * max(reach)
-    spread.set(xscale="log", xlim=(low, high), ylabel=f"{unit}s", xlabel="posterior over prior")
+    spread.set(xscale="log", xlim=(low, high), ylabel="blocks", xlabel="posterior over prior")
     spread.hist(ratio, np.geomspace(low, high, BINS + 1), color=BLUE, alpha=0.75, lw=0, gid="blocks")
     spread.yaxis.set_major_locator(MaxNLocator(integer=True))
     at = np.sort(ratio)
@@ -78,7 +76,7 @@ def risk(
     beyond.set(
         yscale="log",
         ylim=(0.7 / everywhere.size, 1.4),
-        ylabel=f"share of {unit}s at or above",
+        ylabel="share of blocks at or above",
         xlabel="posterior over prior",
     )
     for ax in (spread, beyond):
@@ -92,21 +90,21 @@ def risk(
                     xycoords=("data", "axes fraction"), textcoords="offset points", rotation=90, fontsize=9,
                     ha="right" if side < 0 else "left", va="top",
                 )  # fmt: skip
-    said = f"{percent(float((inside > most).mean()))} of {unit}s above the bound" if bounds and inside.size else ""
+    said = f"{percent(float((inside > most).mean()))} of blocks above the bound" if bounds and inside.size else ""
     if threshold is not None:
         check_positive("threshold", threshold)
         over = float((everywhere >= threshold).mean())
         if over > 0:
             beyond.plot([threshold], [over], "o", color=ORANGE, ms=7, mec="white", zorder=5, gid="threshold")
-        said = f"{percent(over)} of {unit}s at {threshold:g} or more{', ' * bool(said)}{said}"
+        said = f"{percent(over)} of blocks at {threshold:g} or more{', ' * bool(said)}{said}"
     plain_log_axis(spread, "x", lambda x: f"{x:g}")
     plain_log_axis(beyond, "y", percent)
     panel_title(spread, "grey: an adversary who learns nothing")
     panel_title(beyond, f"bounds may fail with probability {percent(failure)}" if failure and bounds else "")
     if not said:
         half, rare = (figure_of(float(x)) for x in np.quantile(everywhere, (0.5, 0.99)))
-        said = f"half of all {unit}s above {half}, one in a hundred above {rare}"
-    title(figure, f"A person's presence, {unit} by {unit}: {said}")
+        said = f"half of all blocks above {half}, one in a hundred above {rare}"
+    title(figure, f"A person's presence, block by block: {said}")
     return figure
 
 
@@ -177,7 +175,8 @@ def _round_ticks(low: float, high: float, width: float) -> list[float]:
 def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = None) -> Figure:
     """The blocks with the largest ratios: the ratio, and the count with its interval and the noisy one.
 
-    `table` has `geocode`, `ratio`, `noisy`, `mean` and `hdi_lower` and `hdi_upper`, or `sd`.
+    `table` has `geocode`, and `name` where blocks have one, `ratio`, `noisy`, `mean`, `hdi_lower` and `hdi_upper`, or
+    `sd`.
     """
     rows = worst_rows(table, count)
     ratio, noisy, mean = (column(table, name)[rows].astype(np.float64) for name in ("ratio", "noisy", "mean"))
@@ -186,6 +185,8 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     else:
         sd = column(table, "sd")[rows].astype(np.float64)
         low, high = np.maximum(mean - sd, 0.0), mean + sd
+    codes = column(table, "geocode")[rows].tolist()
+    names = column(table, "name")[rows].tolist() if "name" in table else codes
     y = np.arange(rows.size)
     figure = Figure(figsize=(11.0, 1.5 + 0.3 * rows.size), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -194,7 +195,8 @@ def worst(table: Columns, count: int = 15, bounds: tuple[float, float] | None = 
     left.plot(ratio, y, "o", color=BLUE, ms=6, gid="ratio")
     if bounds and np.isfinite(bounds[1]):
         left.axvline(bounds[1], color=INK, lw=1.4, ls=BOUND, gid="largest")
-    left.set(yticks=y, yticklabels=column(table, "geocode")[rows].tolist(), xlabel="posterior over prior")
+    left.set(yticks=y, xlabel="posterior over prior")
+    left.set_yticklabels([name or code for name, code in zip(names, codes, strict=True)])
     left.set_ylim(rows.size - 0.4, -0.6)
     right.hlines(y, low, high, color=BLUE, lw=2.0, gid="interval")
     right.plot(mean, y, "o", color=BLUE, ms=6, gid="mean", label="posterior mean and interval")
