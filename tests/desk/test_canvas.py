@@ -20,7 +20,7 @@ from adversary.desk.kit import style
 from adversary.desk.kit.style import plain_log_axis, styled
 from adversary.nmf.runs import block_results
 from tests.commands import run
-from tests.desk import test_figures, test_sensitivity_figures, test_guarantee_figures
+from tests.desk import test_figures, test_guarantee_figures, test_sensitivity_figures
 from tests.desk.test_spine_figures import table
 
 DATA = Path(__file__).parents[2] / "data"
