@@ -24,6 +24,7 @@
 
 # %%
 import logging
+import re
 from pathlib import Path
 
 import arviz as az
@@ -31,6 +32,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import preliz as pz
+import pymc as pm
 from IPython.display import display
 
 import adversary as adv
@@ -215,9 +217,12 @@ print("spread:", {side: round(float(spread.sel(truth=side)), 4) for side in ("in
 # The gamma-Poisson adversary as a PyMC model has the unknown rate as a continuous latent. Its discrete latents are
 # summed out, the rate is sampled with nutpie, and the discrete ones are drawn back. In the *quiet* release the county
 # shows few people, as this adversary expects; in the *loud* one 14, where the prior rate has mean 2.
+#
+# The model tells its story with PyMC's laws. Its graph is text for Mermaid, with brackets in names taken out.
 
 # %%
 model = models.hierarchical_counts(plan, base, rates=True)
+print(model.str_repr(), re.sub(r"(\w+)\[([\w ]+)\]", r"\1_\2", pm.model_to_mermaid(model)), sep="\n\n")
 quiet = plan.observe({"block": 2, "block group": 1}, sibling_sum={"block": -1})
 loud = plan.observe({"block": 2, "block group": 14}, sibling_sum={"block": 16})
 told = ("posterior", "mcse", "r_hat", "ess", "divergences", "status")

@@ -309,3 +309,24 @@ def test_an_undefined_density_is_refused() -> None:
         pm.Potential("nan", pm.math.log(x - np.float64(1)))
     with pytest.raises(ValueError, match=r"log density is nan at \{'in': 0\}"):
         enumerate_posterior(model, {})
+
+
+@pytest.mark.parametrize(
+    ("law", "pmf"),
+    [
+        (lambda: pm.DiscreteUniform("others", 0, 60), st.randint(0, 61)),
+        (lambda: pm.Poisson("others", 3), st.poisson(3)),
+        (lambda: pm.Binomial("others", 10, 0.25), st.binom(10, 0.25)),
+    ],
+    ids=["uniform", "poisson", "binomial"],
+)
+def test_plain_python_numbers_are_read_in_double_precision(law: Any, pmf: Any) -> None:
+    """PyTensor reads them as float32 and int8, and takes logs so."""
+    added = mechanisms.DiscreteGaussian(2.0)
+    with pm.Model() as model:
+        noise.released("noisy", added, pm.Bernoulli("in", 0.5) + law())
+    counts = np.arange(80)
+    weights = [float(pmf.pmf(counts) @ np.exp(added.log_prob(4, counts + k))) for k in (0, 1)]
+    found = enumerate_posterior(model, {"noisy": 4})
+    assert found["posterior"].item() == pytest.approx(weights[1] / sum(weights), abs=1e-12)
+    assert found["log_evidence"].item() == pytest.approx(np.log(np.mean(weights)), abs=1e-12)
