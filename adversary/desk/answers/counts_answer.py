@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from adversary._core import failure_of, figure_of, outward, share, uncrossed
+from adversary._core import failure_of, figure_of, outward, outward_percent, share, uncrossed
 from adversary.desk import figures
 from adversary.desk.kit import Card, Column, Document, Figure, Section, Table, tabulate
 from adversary.driver import audit_table
@@ -94,7 +94,7 @@ def document(title: str, tree: xr.DataTree) -> Document:
             ("before the release", share(prior)),
             ("after it, on average: worst cell", share(worst)),
             ("median cell", share(float(summary["median"]))),
-            ("at most, by the plan's privacy loss", share(bound)),
+            ("at most, by the plan's privacy loss", f"{outward_percent(bound, True)} %"),
         ],
         figure=Figure(
             "risk_of_cells",
@@ -104,7 +104,11 @@ def document(title: str, tree: xr.DataTree) -> Document:
         sentence="Each adversary knows everybody else in the cell; every total above is equally likely to them.",
     )
     sections = [
-        Section("The cells of the largest risk", said, tables=[_table(found.isel(row=slice(WORST)), names, "worst")]),
+        Section(
+            "The cells of the largest risk",
+            f"Largest posterior first, of {every}.",
+            tables=[_table(found.isel(row=slice(WORST)), names, "worst")],
+        ),
         Section("Every cell", every + ".", tables=[_table(found, names, "cells")], folded=True, on_screen=False),
     ]
     noise = [("noise", str(tree.attrs["noise"])), ("seed", str(tree.attrs["seed"]))]
