@@ -26,8 +26,8 @@ FRESH = 16
 """Steps after which the exponential is worked out anew, so that its rounding does not add up."""
 LEAST = 1e-300
 """Of a tail that is not empty, however small: one that underflows would be taken for none, and bound nothing."""
-LONGEST = 1 << 24
-"""Steps after which a walk gives up: its tail is then unbounded."""
+LONGEST = 1 << 20
+"""Steps after which a walk gives up, its tail large: two windows of so many counts are more than can be combined."""
 
 
 @inner

@@ -59,15 +59,18 @@ def given_moments(L, v, t):
 
 
 @inner
-def leaf_moments(L, v, t, mode):
-    """Mean and variance of a leaf in tilt t, and its mode; from the mode in another tilt, -1 where none is known."""
+def leaf_moments(L, v, t):
+    """Mean and variance of a leaf in tilt t.
+
+    From the top that the measurement asks for: at 0 there may be another, of a prior that falls steeply at first, from
+    which the law would rise beyond what a double holds.
+    """
     if L.units[v].given_size > 0:
-        mean, variance = given_moments(L, v, t)
-        return mean, variance, mode
-    mode = mode_of(L, v, t, mode if mode >= 0 else first_guess(L, v, t))
+        return given_moments(L, v, t)
+    mode = mode_of(L, v, t, first_guess(L, v, t))
     _, _, total, first, second, _ = walk(L, v, t, mode, ROUGH, np.zeros(0))
     mean = first / total
-    return mode + mean, max(second / total - mean * mean, 0.0), mode
+    return mode + mean, max(second / total - mean * mean, 0.0)
 
 
 @compiled
@@ -154,7 +157,6 @@ def saddle(L, blend):
     n = L.units.size
     least = domains(L)
     theta = np.zeros(n)
-    modes = np.full(n, -1)
     line, fall = np.zeros(n), np.zeros(n)
     sums, falls = np.zeros(n), np.zeros(n)
     at, before, longest = np.zeros(n), np.zeros(n), np.full(n, STEP)
@@ -174,7 +176,7 @@ def saddle(L, blend):
                 line[v], fall[v] = float(unit.low), 0.0
             elif unit.children == 0:
                 if not abs(t - at[v]) < SAME:
-                    mean, variance, modes[v] = leaf_moments(L, v, t, modes[v])
+                    mean, variance = leaf_moments(L, v, t)
                     line[v], fall[v], at[v] = mean + variance * t, variance, t
             else:
                 x, slope, curvature = line_of(L, v, t, theta[v], at[v], blend)
