@@ -84,7 +84,7 @@ pd.DataFrame(
 # ## The posterior of every count
 #
 # Leaf counts have a prior; every other count is a sum. `posterior` combines all measurements exactly: there is no
-# sampling, and what was left out of the sums is proven to be less than `dropped`.
+# sampling, and what was left out of the sums is proven to be less than `truncation_bound`.
 #
 # The prior, that of `posterior` if none is given, says that each block group has a rate of its own, which nobody knows:
 # negative binomial counts, a grid of eleven rates, integrated exactly. `fit_rate_prior` could learn the weights of the
@@ -96,9 +96,9 @@ pd.DataFrame(
 prior = spine.SharedRate()
 found = spine.posterior(tree, released, rho, prior)
 print(found)
-print("proven bound on everything left out:", found.dropped, "-", found.status)
+print("proven bound on everything left out:", found.truncation_bound, "-", found.status)
 assert found.status == "ok"
-assert found.dropped < 1e-10
+assert found.truncation_bound < 1e-10
 
 sums = np.zeros(len(tree))
 np.add.at(sums, tree.parent[1:], found.mean.values[1:])
@@ -322,8 +322,8 @@ folder.cleanup()
 # ## In short
 #
 # - `adv.spine.posterior(tree, released, rho)` is the law of every count at once; `.membership(prior)` what one
-#   adversary in each block learns, who does not know the others unless `known` is given; `.dropped` what was left out,
-#   proven.
+#   adversary in each block learns, who does not know the others unless `known` is given; `.truncation_bound` what was
+#   left out, proven.
 # - Leave the sums to the measurements: a rate per block group, not a flat prior.
 # - The bound is for adversaries whose belief about everybody else is right. Look at `known` before you look at a map.
 # - `adversary spine` does this county by county, on many cores, and goes on where it was interrupted.

@@ -74,7 +74,7 @@ def test_a_state_on_one_core(blocks: int, prior: str) -> None:
     settled = np.bincount(members["status"].values, minlength=len(spine.STATUS))
     window = found.solutions[0].messages.windows["size"].mean()
     print(f"\n{blocks:,} blocks, {prior}: {seconds:.2f} s, {1e6 * seconds / len(case[0]):.1f} us per unit, "
-          f"{window:.1f} entries, dropped {found.dropped:.1e}, largest proven error of a log Bayes factor "
+          f"{window:.1f} entries, dropped {found.truncation_bound:.1e}, largest proven error of a log Bayes factor "
           f"{float(members['error'].max()):.1e}; {dict(zip(spine.STATUS, settled.tolist(), strict=True))}")  # fmt: skip
     error = float(np.sqrt(((found.mean.values - case[1])[case[0].leaves] ** 2).mean()))
     print(f"   root mean square error of blocks {error:.3f}, as published {np.sqrt(0.5 / RHO[-1]):.3f}")

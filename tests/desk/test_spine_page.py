@@ -35,7 +35,7 @@ def words(document: Document) -> str:
 
 
 def test_it_says_what_was_read_guaranteed_and_found() -> None:
-    document = made(dropped=county()[-1].dropped)
+    document = made(truncation_bound=county()[-1].truncation_bound)
     text, answer = words(document), document.as_json()
     ratio = block_results.blocks(table(), "ratio")
     assert "# Every block: TOTAL" in text
@@ -59,7 +59,7 @@ def test_shares_above_thresholds_are_those_of_the_blocks() -> None:
 
 
 def test_it_warns_of_what_is_made_up_and_of_what_is_not_proven() -> None:
-    warnings = made({**table(), "dropped": np.full(table()["geocode"].size, 1e-3)}, synthetic=True).warnings
+    warnings = made({**table(), "truncation_bound": np.full(table()["geocode"].size, 1e-3)}, synthetic=True).warnings
     assert "This population is synthetic." in warnings[0]
     assert "proven to be below 1.0e-03 only" in warnings[1]
 

@@ -62,13 +62,13 @@ def test_pieces_are_the_whole_tree_to_the_bound_of_the_ledger(done: Any, asked: 
     sets, members = whole.hdi(), whole.membership(0.2).set_coords("status")
     found = rows(done)
     assert len(found) == 2 * len(read.tree)
-    assert float(np.max(done.above.dropped)) < 1e-12
+    assert float(np.max(done.above.truncation_bound)) < 1e-12
     np.testing.assert_allclose(done.above.log_evidence, whole.log_evidence, atol=1e-11)
     leaves = read.tree.leaves.tolist()
     for i, cell in enumerate(read.cells.tolist()):
         for v, name in enumerate(read.tree.names.tolist()):
-            row, near = found[name, cell], 1e-11 + 100 * float(np.max(whole.dropped))
-            assert row["dropped"] < 1e-12
+            row, near = found[name, cell], 1e-11 + 100 * float(np.max(whole.truncation_bound))
+            assert row["truncation_bound"] < 1e-12
             assert row["level"] == read.tree.levels[read.tree.level[v]]
             assert row["noisy"] == (None if np.isnan(read.published[v, i]) else read.published[v, i])
             assert row["variance"] == (0.5 / read.rho[v, i] if read.rho[v, i] > 0 else None)
@@ -284,6 +284,13 @@ def test_cells_keep_their_evidence_in_whatever_order_they_are_asked_for(done: An
     assert list(told[0]) == [8, 1]
     assert told[0] == pytest.approx(told[1], abs=1e-9)
     assert abs(told[0][1] - told[0][8]) > 1e-3
+
+
+def test_a_file_without_a_column_of_results_is_refused(done: Any, tmp_path: Path) -> None:
+    old = pq.read_table(done.files[0]).rename_columns({"truncation_bound": "dropped"})
+    pq.write_table(old, tmp_path / "part.parquet")
+    with pytest.raises(ValueError, match="column truncation_bound is absent: it is of another version"):
+        of_cell([tmp_path / "part.parquet"], 0)
 
 
 def test_a_row_group_has_one_cell(done: Any, asked: Question) -> None:

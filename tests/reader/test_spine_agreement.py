@@ -51,7 +51,7 @@ def test_a_tree_in_pieces_is_the_whole(prior, top):
         part = spine.posterior(TREE.subtree(name), released[at], rho[at], prior, outside=upper.downward_message(name))
         assert part.mean.values == pytest.approx(whole.mean.values[at], abs=1e-12)
         assert part.sd.values == pytest.approx(whole.sd.values[at], abs=1e-12)
-        assert part.dropped < 1e-12
+        assert part.truncation_bound < 1e-12
         ours = part.membership(known=1)
         theirs = every.sel(unit=ours["unit"])
         assert ours["log_bayes_factor"].values == pytest.approx(theirs["log_bayes_factor"].values, abs=1e-12)

@@ -100,7 +100,7 @@ def test_rates_so_far_apart_that_no_summit_keeps_the_others(means: Any, shape: A
     found = spine.posterior(tree, released, rho, spine.SharedRate(means, shape=shape))
     weights = [-np.log(len(means))] * len(means)
     agrees(found, enumerated(tree, released, rho, [([1], weights, [oracle.poisson(m) for m in means])], 150))
-    assert found.dropped < 1e-12
+    assert found.truncation_bound < 1e-12
 
 
 def test_an_exact_total_far_from_what_its_parts_were_observed_at() -> None:
@@ -164,7 +164,7 @@ def test_releases_far_from_one_another_have_an_answer() -> None:
     released, rho = [16, -20, 10, 5], [0.0019, 1 / 800, 1 / 800, 1 / 800]
     found = spine.posterior(tree, released, rho)
     assert found.status == "ok"
-    assert found.dropped < 1e-9
+    assert found.truncation_bound < 1e-9
     assert float(found.mean[0]) == pytest.approx(float(found.mean[1:].sum()), rel=1e-9)
     some = spine.posterior(tree, released, rho, spine.NegativeBinomial(0.5, 5.0))
     truth = enumerated(tree, released, rho, [([1, 2, 3], [0.0], [oracle.negative_binomial(0.5, 5.0)])], 80)
@@ -267,10 +267,10 @@ def test_a_message_bounds_what_it_leaves_out() -> None:
         rough = spine.upward_message(tree, released, rho, spine.Flat(), tau=tau)
         start = rough.lowest - fine.lowest
         kept = fine.values[start : start + rough.values.size].sum()
-        assert (fine.values.sum() - kept) / kept <= rough.dropped < 20 * tau
-        assert {spine.upward_message(tree, released, rho, spine.Flat(), tau=tau).dropped for _ in range(5)} == {
-            rough.dropped
-        }
+        assert (fine.values.sum() - kept) / kept <= rough.truncation_bound < 20 * tau
+        assert {
+            spine.upward_message(tree, released, rho, spine.Flat(), tau=tau).truncation_bound for _ in range(5)
+        } == {rough.truncation_bound}
 
 
 @pytest.mark.parametrize("prior", [spine.Flat(), spine.Poisson(1.0), spine.NegativeBinomial(0.5, 2.0)])
@@ -294,7 +294,7 @@ def test_pieces_agree_with_the_whole_or_are_unresolved(prior: Any) -> None:
         members = part.membership(known=0)
         for found, units in ((upper, np.arange(3)), (part, at["g"])):
             words.append(found.status)
-            assert (found.status == "unresolved") == (not found.dropped <= 1e-6)
+            assert (found.status == "unresolved") == (not found.truncation_bound <= 1e-6)
             if found.status == "unresolved":
                 assert found.mean.isnull().all()
                 assert found.hdi()["mass"].isnull().all()

@@ -105,7 +105,7 @@ def test_p6_many_empty_blocks(n, mean, empty, first, theta):
     assert found.pmf("sum").sel(count=0).item() == pytest.approx(empty, rel=1e-9)
     assert bayes_factor(found) == pytest.approx(np.full(n, first), **CLOSE)
     assert found.solutions[0].theta[0] == pytest.approx(theta, abs=2e-4)
-    assert found.dropped < 1e-15
+    assert found.truncation_bound < 1e-15
 
 
 def test_p7_large_counts_are_least_squares():
@@ -181,7 +181,7 @@ def test_p13_p14_the_ledger(theta, a, b, kept, root):
     for name, released in (("a", 2), ("b", -1)):
         w = np.exp(-RHO1 * (released - x) ** 2 - theta * x)
         tables[name] = spine.Message(0, w[:7] / w[:7].sum(), theta, 0.0, w[7:].sum() / w[:7].sum())
-    assert [tables[name].dropped for name in "ab"] == pytest.approx([a, b], rel=1e-8)
+    assert [tables[name].truncation_bound for name in "ab"] == pytest.approx([a, b], rel=1e-8)
     like = Likelihood(np.array([1, np.nan, np.nan]), np.array([RHO2, 0, 0]), np.zeros(3), {})
     made, _ = layout(S, like, spine.Flat(), tables, None)
     messages, log_scale, _ = upward(made, np.array([theta, 0.0, 0.0]), 0.0, 0)

@@ -145,6 +145,7 @@ EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "blocks": 0}
 
 def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str, xr.Dataset]:
     found, bound = cell.found, cell.found.promised
+    left_out = np.nan if found.truncation_bound is None else found.truncation_bound
     below, above = found.beyond(prior)
     spread = np.quantile(found.ratios, QUANTILES) if found.ratios.size else np.full(len(QUANTILES), np.nan)
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
@@ -168,7 +169,7 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
             {
                 "label": cell.label, "leaves": found.leaves, "answered": found.ratios.size,
                 "unprotected": found.unprotected, "log_evidence": cell.log_evidence,
-                "dropped": ((), np.nan if found.dropped is None else found.dropped, {"direction": "upper"}),
+                "truncation_bound": ((), left_out, {"direction": "upper"}),
             }
         ),
         "risk": xr.Dataset(

@@ -173,15 +173,15 @@ class _Page:
     def warnings_of(self, i: int) -> Iterator[str]:
         """What to know before the numbers of a cell are believed."""
         one, found = self.of("cells", i), self.of("statuses", i)["blocks"].to_series()
-        dropped, tolerance = float(one["dropped"]), float(self.about.get("tolerance", np.inf))
+        bound, tolerance = float(one["truncation_bound"]), float(self.about.get("tolerance", np.inf))
         if self.about.get("queries") == "all" and (limit := self.misstated(i)) > MISSTATED:
             yield (
                 "Estimates from all queries do not use that the other cells are not negative. An adversary who does "
                 f"can differ from these probabilities by up to {outward_percent(limit, True, 2)} points, and most "
                 "where cells hold few people."
             )
-        if dropped > tolerance:
-            yield f"What was left out is proven to be below {dropped:.1e} only, not the {tolerance:.1e} asked for."
+        if bound > tolerance:
+            yield f"What was left out is proven to be below {bound:.1e} only, not the {tolerance:.1e} asked for."
         if unprotected := int(one["unprotected"]):
             yield (
                 f"No noise protects {_blocks(unprotected)}: counts that are published exactly settle whether one more "
@@ -342,7 +342,7 @@ class _Page:
         cells = {
             "leaves": ("blocks", "count"), "answered": ("with an answer", "count"),
             "unprotected": ("not protected", "count"), "log_evidence": ("log evidence", "parameter"),
-            "dropped": ("mass left out", "at most"),
+            "truncation_bound": ("mass left out", "at most"),
         }  # fmt: skip
         some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
         fixed = self.table("levels", known, "exact", data=some, where="some", title="What is known exactly")
@@ -368,12 +368,13 @@ class _Page:
         yield "The adversary", f"prior {share(self.prior)}; knows {self.known}"
         if prior := str(self.about.get("leaf_prior", "")):
             yield "Prior of the blocks' counts", described_prior(prior)
-        dropped, tolerance = float(self.data["cells"]["dropped"].max()), float(self.about.get("tolerance", np.inf))
-        if np.isfinite(dropped):
-            state = "within" if dropped <= tolerance else "beyond"
+        bound = float(self.data["cells"]["truncation_bound"].max())
+        tolerance = float(self.about.get("tolerance", np.inf))
+        if np.isfinite(bound):
+            state = "within" if bound <= tolerance else "beyond"
             yield (
                 "Mass left out",
-                f"counts off their windows have a probability of {dropped:.1e} at most, {state} the tolerance of "
+                f"counts off their windows have a probability of {bound:.1e} at most, {state} the tolerance of "
                 f"{tolerance:.1e}; it bounds the error of every probability above",
             )
         yield "Versions", f"adversary {__version__}"

@@ -103,11 +103,13 @@ UNITS, MESSAGES, ABOVE = "units", "messages", "above.parquet"
 """What a run writes into its directory."""
 TAUS = (1e-34, 1e-80, 1e-280)
 """Share of mass that one trim of a county's message may drop: at first, and where the ledger is then too large."""
-MESSAGE = ("lowest", "tilt", "log_scale", "dropped", "bounds")
+MESSAGE = ("lowest", "tilt", "log_scale", "truncation_bound", "bounds")
 """Numbers of a message, beside its values."""
 WORTHWHILE = 50_000
 """Units times cells from which on workers are started, for more than one piece: two seconds of work, at least."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
+LAYOUT = 2
+"""Of the files of a run: those of another layout are not gone on with."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +278,7 @@ def _run(question: Question, found: Measurements, others: Floats | None, target:
     inputs = _digest(found, others)
 
     def go(function: Any, items: Any, stage: str, **more: Any) -> Any:
-        work = {"inputs": inputs, "parameters": question.parameters | {"stage": stage}}
+        work = {"layout": LAYOUT, "inputs": inputs, "parameters": question.parameters | {"stage": stage}}
         return write_blocks(function, items, target / stage, work=work, versions=VERSIONS, **how, **more)
 
     inside = {str(tree.names[node]): _piece(found, others, str(tree.names[node])) for node in roots}
@@ -291,7 +293,7 @@ def _run(question: Question, found: Measurements, others: Floats | None, target:
             )  # fmt: skip
             above, told = _across(question, upper, raised.files)
             damaged += raised.damaged
-            if np.max(above.dropped) <= question.tolerance:
+            if np.max(above.truncation_bound) <= question.tolerance:
                 break
         inside = {name: replace(piece, **told(name)) for name, piece in inside.items()}
         save_bytes(target / ABOVE, told(None))
@@ -372,8 +374,8 @@ def _messages(path: Path) -> tuple[spine.Message, ...]:
     found = arrays_of(path)
     every = zip(*(found[name].tolist() for name in MESSAGE), strict=True)
     return tuple(
-        spine.Message(lowest, found[f"values_{i}"], tilt, scale, dropped, tuple(bounds))
-        for i, (lowest, tilt, scale, dropped, bounds) in enumerate(every)
+        spine.Message(lowest, found[f"values_{i}"], tilt, scale, truncation, tuple(bounds))
+        for i, (lowest, tilt, scale, truncation, bounds) in enumerate(every)
     )
 
 

@@ -36,7 +36,7 @@ POINTS = 20_000
 KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
         "known", "tail", "one_query_posterior", "one_query_ratio")  # fmt: skip
 """Columns of the worst blocks."""
-NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "dropped")
+NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "truncation_bound")
 """Columns that are read."""
 
 
@@ -93,7 +93,7 @@ class Findings:
     levels : by name, from the top down
     worst : the blocks with the largest ratios by column, the largest first
     promised : the weakest promise of the protected blocks
-    leaves, dropped : number of blocks, and the largest bound on what was left out (None if it was not kept)
+    leaves, truncation_bound : number of blocks, and the largest bound on what was left out (None if it was not kept)
     mistaken : the blocks whose readers the release contradicts most, by column; they are in none of the others
     """
 
@@ -105,7 +105,7 @@ class Findings:
     levels: dict[str, LevelFindings] = field(default_factory=dict)
     worst: dict[str, Any] = field(default_factory=dict)
     leaves: int = 0
-    dropped: float | None = None
+    truncation_bound: float | None = None
     mistaken: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -128,7 +128,7 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
 
     Parameters
     ----------
-    tables : with the columns `NEEDED`, `sd` and `dropped` where there are any
+    tables : with the columns `NEEDED`, `sd` and `truncation_bound` where there are any
     failure : with which the promise may fail
     """
     found = Findings(PathGuarantee(np.inf, 1, failure))
@@ -148,9 +148,9 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
         levels_of(table, found.levels)
         worst.append(_largest(table))
         wrong.append(_most_mistaken(table))
-        if "dropped" in table and column(table, "dropped").size:
-            largest = float(np.nanmax(column(table, "dropped").astype(np.float64)))
-            found.dropped = largest if found.dropped is None else max(found.dropped, largest)
+        if "truncation_bound" in table and column(table, "truncation_bound").size:
+            largest = float(np.nanmax(column(table, "truncation_bound").astype(np.float64)))
+            found.truncation_bound = largest if found.truncation_bound is None else max(found.truncation_bound, largest)
         if len(worst) > 50:
             worst, wrong = [_largest(_joined(worst))], [_most_mistaken(_joined(wrong))]
     found.ratios, found.alone = (np.concatenate([np.zeros(0), *parts]) for parts in (ratios, alone))
@@ -235,6 +235,8 @@ def of_cell(files: Iterable[Path], cell: int, failure: float = FAILURE) -> Findi
     def tables() -> Iterator[Columns]:
         for file in files:
             with pa.parquet.ParquetFile(file) as opened:
+                if absent := [name for name in NEEDED if name not in opened.schema_arrow.names]:
+                    raise ValueError(f"{file}: column {absent[0]} is absent: it is of another version, or of no run")
                 here = [group for one, group in _groups(opened) if one == cell]
                 table = opened.read_row_groups(here, columns=list(NEEDED))
             if table.num_rows:

@@ -35,7 +35,7 @@ COLUMNS = {
     "posterior": "the same as a probability",
     "ratio": "posterior to prior",
     "status": "of the posterior (ok, loose, unresolved) or, in a leaf, of log_odds (mistaken, or one of STATUS)",
-    "dropped": "bound on the error of every probability of this posterior",
+    "truncation_bound": "bound on the error of every probability of this posterior",
     "path_rho": "sum of rho = 1 / (2 variance) of all noisy answers read of a leaf and of all above it",
     "path_exact": "whether an exact count is among them",
     "one_query_mean": "posterior mean under one query alone; null where all of this is",
@@ -102,7 +102,7 @@ def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -
     columns["name"] = np.tile(names_of(tree, read.states or {}), count)
     columns["cell"] = np.repeat(np.asarray(read.cells, dtype=np.int64), len(tree))
     nothing = np.full(columns["cell"].size, np.nan)
-    columns["dropped"] = np.repeat(np.atleast_1d(found.dropped)[:count], len(tree))
+    columns["truncation_bound"] = np.repeat(np.atleast_1d(found.truncation_bound)[:count], len(tree))
     empty = ("known", "tail", "log_odds", "posterior", "ratio", "path_rho", "one_query_posterior", "one_query_ratio")
     columns |= dict.fromkeys(empty, nothing)
     return columns | {"path_exact": np.zeros(nothing.size, dtype=bool)}

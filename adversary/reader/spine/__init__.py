@@ -9,7 +9,7 @@ and, the default, `SharedRate`, whose weights `fit_rate_prior` can learn. `upwar
 >>> from adversary.reader.spine import Tree, posterior
 >>> tree = Tree.of({"group": None, "a": "group", "b": "group"})
 >>> found = posterior(tree, released=[1, 2, -1], rho=[0.25, 0.1, 0.1])
->>> found.status, float(found.dropped) < 1e-15
+>>> found.status, float(found.truncation_bound) < 1e-15
 ('ok', True)
 >>> found.membership(prior=0.5, known=0)["posterior"].round(3).values.tolist()
 [0.619, 0.453]

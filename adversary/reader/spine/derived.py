@@ -90,7 +90,7 @@ def share_law(tree: Tree, solution: Solution, part: Units, whole: Units) -> xr.D
         "mean": mean,
         "sd": np.sqrt((p * (share - mean) ** 2).sum() / p.sum()),
         "empty": max(0.0, float(joint[~held].sum())),
-        "error": 2.0 * solution.dropped + sum(error for _, _, error in laws) + ROUNDING,
+        "error": 2.0 * solution.truncation_bound + sum(error for _, _, error in laws) + ROUNDING,
     }
     named = {name: ((), float(value)) for name, value in values.items()}
     coords = {"count": counts[0], "rest": counts[1]}
@@ -256,7 +256,7 @@ def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> tupl
     """(lowest value, pmf, error) of a sum of units, each added or subtracted."""
     if not solution.resolved:
         raise ValueError(
-            f"the posterior is not resolved, up to {solution.dropped:.2g} of it was dropped: no sums of it"
+            f"the posterior is not resolved, up to {solution.truncation_bound:.2g} of it was dropped: no sums of it"
         )
     ends = np.array([[low, low + numbers.size - 1] for low, numbers in (_window(solution, int(v)) for v in places)])
     across = np.sort(ends * sign[:, None], axis=1).sum(axis=0).astype(np.int64)
@@ -275,7 +275,7 @@ def _law(tree: Tree, solution: Solution, places: Integers, sign: Floats) -> tupl
     spectrum = _characteristic(tree, solution, places, sign[:, None], omega[:, None])
     start = low - sign @ _centre(solution, places)
     pmf = np.fft.irfft(np.conj(spectrum * np.exp(-1j * omega * start)), size)
-    return low, np.maximum(pmf, 0.0), 2.0 * solution.dropped + folded + ROUNDING
+    return low, np.maximum(pmf, 0.0), 2.0 * solution.truncation_bound + folded + ROUNDING
 
 
 def _outside(tree: Tree, solution: Solution, places: Integers, sign: Floats, ends: Any, spread: float) -> float:

@@ -156,7 +156,7 @@ def posterior(
 
     Leaves have independent priors (given what they share), every other count is the sum of its children's, and units
     are measured as the noise allows. What is reported is the posterior given that every count lies on its window, and
-    `dropped` proves that the probability of anything else is no larger.
+    `truncation_bound` proves that the probability of anything else is no larger.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ measurement and all that the rest of the tree says,
    = \log E[p(X - 1) / p(X)]
 
 over the posterior of the count X; under a flat law that is log(1 - P(X = 0)). The ratio of laws is bounded, so that
-what the windows leave out moves the expectation by no more than that bound times `dropped`.
+what the windows leave out moves the expectation by no more than that bound times `truncation_bound`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unknown_others(tree: Tree, prior: LeafPrior, solution: Solution, reruns: int
     pmf = prior.laws(tree.leaves.size).pmf
     if pmf is not None:
         return _listed(tree, np.asarray(pmf), solution, reruns)
-    factor, error = _expected(tree, prior, solution, solution.dropped)
+    factor, error = _expected(tree, prior, solution, solution.truncation_bound)
     certain = solution.layout.units["high"][tree.leaves] == 0
     if not (error <= TRUSTED)[~certain].all() and solution.tau > FINER:
         better, proven = _expected(tree, prior, *_finer(solution))
@@ -87,7 +87,7 @@ def _finer(solution: Solution) -> tuple[Solution, float]:
     dropped = float(found.windows["dropped"][0])
     if outside is not None:
         mass = call(posterior_moments, found, outer)[2]
-        dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
+        dropped = dropped / float(mass[0]) + outside.truncation_bound if mass[0] > 0 else np.inf
     return replace(solution, theta=theta, messages=found, outer=outer, tau=FINER, memo={}), dropped
 
 

@@ -30,15 +30,15 @@ UNBOUNDED = 1 << 61
 class Message:
     """What a subtree says about the count of its top, as a table: in(x) without the top's own measurement.
 
-    in(lowest + k) = values[k] exp(tilt (lowest + k) + log_scale); `dropped` bounds what is left out of `values`, as a
-    share of their sum. A message from outside a subtree has the same form, with its top's measurement left out too.
+    in(lowest + k) = values[k] exp(tilt (lowest + k) + log_scale); `truncation_bound` bounds what is left out of
+    `values`, as a share of their sum. A message from outside a subtree has the same form, with its top's measurement left out too.
     """
 
     lowest: int
     values: Floats
     tilt: float
     log_scale: float = 0.0
-    dropped: float = 0.0
+    truncation_bound: float = 0.0
     bounds: tuple[float, float] = (0.0, np.inf)
     """Smallest and largest count that exact totals allow."""
     around: tuple[int, Floats, Floats, float] | None = None
@@ -265,7 +265,7 @@ def layout(
         if tree.children[unit]:
             raise ValueError(f"unit {name!r} has children in this tree, so no message can stand for them")
         give(unit, message.values, message.lowest, message.log_scale)
-        given_tilt[unit], given_dropped[unit] = message.tilt, message.dropped
+        given_tilt[unit], given_dropped[unit] = message.tilt, message.truncation_bound
         low[unit], high[unit] = message.bounds
     for unit, table in like.tables.items():
         possible = np.flatnonzero(np.isfinite(table))
@@ -319,13 +319,17 @@ FAR_NATS = 760.0
 
 
 def within_reach(tree: Tree, like: Likelihood, made: Layout, bounds: Bounds) -> Layout | None:
-    """The layout with limits of counts that share a rate and are not measured: what lies above and beside leaves them.
+    """The layout with limits of counts that are not measured, of leaves and where a rate is shared: what lies above and
+    beside leaves them.
 
-    The law of such a total falls no faster than its largest rate, whatever the tilt: without limits a bound holds at
-    counts only that the measurements of other units exclude. None where there is no such unit, or no count is left.
+    The law of such a total falls no faster than its largest rate, whatever the tilt, and that of a leaf by its tilt
+    alone: without limits a bound holds at counts only that the measurements of other units exclude, and the walk over
+    a leaf takes millions of steps. None where there is no such unit, or no count is left.
     """
     units = made.units
-    open_ended = (units["sharing"] > 0) & (units["rho"] == 0) & (units["alpha"] == 0) & (units["table_size"] == 0)
+    leaf = (tree.children == 0) & (units["given_size"] == 0)
+    open_ended = ((units["sharing"] > 0) | leaf) & (units["rho"] == 0) & (units["alpha"] == 0)
+    open_ended &= units["table_size"] == 0
     open_ended &= (units["low"] < units["high"]) & (units["near"] == 0)
     if not open_ended.any():
         return None

@@ -45,7 +45,7 @@ class Solution:
     variance: Floats
     mass: Floats
     log_evidence: float
-    dropped: float
+    truncation_bound: float
     tau: float
     sweeps: int
     outside: Message | None
@@ -69,7 +69,7 @@ class Solution:
     @property
     def resolved(self) -> bool:
         """Whether so little was left out that moments and probabilities are given."""
-        return self.dropped <= TRUSTED
+        return self.truncation_bound <= TRUSTED
 
 
 def solve(
@@ -94,10 +94,10 @@ def solve(
     if near is None:
         return _possible(unlimited(TRIES))
     found = unlimited(1)
-    if found is not None and found.dropped <= tolerance:
+    if found is not None and found.truncation_bound <= tolerance:
         return found
     found = _solved(tree, like, prior, near, bounds, messages, outside, tolerance, tau, TRIES)
-    if found is not None and found.dropped <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
+    if found is not None and found.truncation_bound <= tolerance and _farthest(tree, like, found.mean)[1] <= NO_NOISE:
         return replace(found, unlimited=unlimited)
     return _possible(unlimited(TRIES))
 
@@ -126,7 +126,7 @@ def _solved(
         mean, variance, mass = call(posterior_moments, found, outer)
         dropped = float(found.windows["dropped"][0])
         if outside is not None:
-            dropped = dropped / float(mass[0]) + outside.dropped if mass[0] > 0 else np.inf
+            dropped = dropped / float(mass[0]) + outside.truncation_bound if mass[0] > 0 else np.inf
         if dropped <= tolerance or attempt == tries - 1:
             break
         if attempt == 0 and shared and not dropped < 1.0:

@@ -40,7 +40,8 @@ class SpinePosterior:
     cells: tuple[Any, ...] | None = None
 
     def __repr__(self) -> str:
-        return f"SpinePosterior({self.tree!r}, {len(self.solutions)} cells, dropped {float(np.max(self.dropped)):.1e})"
+        bound = float(np.max(self.truncation_bound))
+        return f"SpinePosterior({self.tree!r}, {len(self.solutions)} cells, truncation bound {bound:.1e})"
 
     @cached_property
     def _coords(self) -> dict[str, Any]:
@@ -76,14 +77,14 @@ class SpinePosterior:
         return self._of_cells("log_evidence")
 
     @property
-    def dropped(self) -> Any:
+    def truncation_bound(self) -> Any:
         """Bound on the probability that some count lies off its window, which bounds the error of every pmf at once."""
-        return self._of_cells("dropped")
+        return self._of_cells("truncation_bound")
 
     @property
     def status(self) -> Any:
         """ "ok", "loose" where more than the tolerance may have been dropped, "unresolved" above 1e-6: no numbers."""
-        within = np.array([s.dropped for s in self.solutions]) <= self.tolerance
+        within = np.array([s.truncation_bound for s in self.solutions]) <= self.tolerance
         resolved = [s.resolved for s in self.solutions]
         status = np.where(resolved, np.where(within, "ok", "loose"), "unresolved")
         return status[0].item() if self.single else status
@@ -283,7 +284,7 @@ class SpinePosterior:
         limits = (float(solution.bounds.outer_low[v]), float(solution.bounds.outer_high[v]))
         further = around(solution, v)
         values = values / values.max() if values.any() else values
-        return Message(int(window["low"]), values, tilt, 0.0, solution.dropped, limits, further)
+        return Message(int(window["low"]), values, tilt, 0.0, solution.truncation_bound, limits, further)
 
     def _one_cell(self, solution: Solution, others: Floats, reruns: int) -> tuple[Any, ...]:
         """(leaf,) log Bayes factors, bounds on their errors, statuses, and how probable what is known was."""
@@ -313,6 +314,6 @@ class SpinePosterior:
 
         sets = self.hdi(prob).rename(lower="hdi_lower", upper="hdi_upper", mass="hdi_mass", gaps="hdi_gaps")
         dims = () if self.single else ("cell",)
-        totals = {name: (dims, getattr(self, name)) for name in ("log_evidence", "dropped", "status")}
+        totals = {name: (dims, getattr(self, name)) for name in ("log_evidence", "truncation_bound", "status")}
         found = xr.Dataset({"mean": self.mean, "sd": self.sd, **sets.data_vars}).assign(totals)
         return found.assign_attrs(prob=prob, tolerance=self.tolerance, prior=repr(self.prior))
