@@ -31,7 +31,7 @@ class Message:
     """What a subtree says about the count of its top, as a table: in(x) without the top's own measurement.
 
     in(lowest + k) = values[k] exp(tilt (lowest + k) + log_scale); `truncation_bound` bounds what is left out of
-    `values`, as a share of their sum. A message from outside a subtree has the same form, with its top's measurement left out too.
+    `values`, as a share of their sum. A message from outside has the same form, its top's measurement left out too.
     """
 
     lowest: int
