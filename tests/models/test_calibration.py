@@ -25,8 +25,11 @@ from adversary.models import noise
 from adversary.models.calibration import posteriors_to_rank, simulation_based
 from adversary.models.calibration.posteriors_to_rank import Enumerated, Pmf, Sample, as_law, posterior_of
 from adversary.models.calibration.simulation_based import calibrate, uniformity
+from adversary.models.fitting import fit_release
 from adversary.models.importance import PriorPredictive, smoothing, truths, weighed_prior, worlds
+from adversary.models.stories import counts, world_models
 from adversary.models.stories.tabulated import Tabulated
+from adversary.models.summaries import regression_model
 from adversary.privacy.invariants.span_noise import SpanGaussian
 from adversary.privacy.invariants.two_way_tables import sensitivity_space
 from adversary.reader.beliefs.each import Each
@@ -481,7 +484,18 @@ def test_bad_arguments_are_named() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [simulation_based, posteriors_to_rank, worlds, truths, smoothing, weighed_prior],
+    [
+        simulation_based,
+        posteriors_to_rank,
+        worlds,
+        truths,
+        smoothing,
+        weighed_prior,
+        counts,
+        world_models,
+        regression_model,
+        fit_release,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_examples_run(module: Any) -> None:
