@@ -332,6 +332,7 @@ EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
     "probabilistic, 1e5 and 1e-300": adv.ProbabilisticDP(1e5, 1e-300),
     "zCDP, zero": adv.ZeroConcentratedDP(0.0),
     "renyi, small gamma": RenyiDP(2.0, 1e-10),
+    "renyi, order 1.0001": RenyiDP(1.0001, 0.5),
     "renyi, high order, large gamma": RenyiDP(1e5, 1e3),
     "gaussian, 1e-10": adv.GaussianDP(1e-10),
     "gaussian, 1e3": adv.GaussianDP(1e3),
@@ -362,10 +363,13 @@ EXTREME_GUARANTEES: dict[str, adv.Guarantee] = {
 
 EXTREME_LOSSES: dict[str, PrivacyLoss] = {
     "randomized response, 1e-10": adv.RandomizedResponse(1e-10).privacy_loss(),
+    "randomized response, 1e5": adv.RandomizedResponse(1e5).privacy_loss(),
+    "randomized response, 800, 4 answers": adv.RandomizedResponse(800.0, 4).privacy_loss(),
     "geometric, 1e-10": adv.Geometric(1e-10).privacy_loss(),
     "geometric, 1e5": adv.Geometric(1e5).privacy_loss(),
     "geometric, 1e5, shift 3": adv.Geometric(1e5).privacy_loss(3),
     "laplace, 1e-10": adv.Laplace.from_epsilon(1e-10).privacy_loss(),
+    "laplace, 1e5": adv.Laplace.from_epsilon(1e5).privacy_loss(),
     "gaussian, 1e-10": adv.Gaussian(1e10).privacy_loss(),
     "gaussian, 1e3": adv.Gaussian(1e-3).privacy_loss(),
     "discrete gaussian, 1e-8": DG(1e-8).privacy_loss(),

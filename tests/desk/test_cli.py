@@ -190,6 +190,15 @@ def test_out_writes_a_report_and_data_and_no_more(tmp_path: Path) -> None:
         assert float(tree["risk"]["prob_correct"]) == pytest.approx(0.318191, abs=1e-6)
 
 
+def test_one_adversary_with_a_name_is_written_as_several_are(tmp_path: Path) -> None:
+    path, out = tmp_path / "one.toml", tmp_path / "out"
+    path.write_text(SIMULATED.split("[adversaries.b]")[0], encoding="utf-8")
+    result = run("audit", str(path), "--out", str(out), "--draws", "50")
+    assert result.exit_code == 0, result.stderr
+    with xr.open_datatree(out / "data.nc", engine="h5netcdf") as tree:
+        assert 0.0 < float(tree["risk"]["prob_correct"].squeeze()) < 1.0
+
+
 def test_workers_need_dask_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dask.distributed", None)
     result = run("audit", simulated(tmp_path), "--workers", "2", "--out", str(tmp_path / "report"))

@@ -26,7 +26,8 @@ EVERY: dict[str, adv.Guarantee] = {
     **{f"extreme loss: {name}": loss for name, loss in EXTREME_LOSSES.items()},
 }
 EVERY_LOSS = {name: g for name, g in EVERY.items() if "loss: " in name}
-FEW = {name: EVERY[name] for name in ("pure", "renyi", "gaussian", "probabilistic", "approximate, groups of 2")}
+DEFINED = ("pure", "renyi", "zCDP", "gaussian", "probabilistic", "approximate, groups of 2")
+FEW = {name: EVERY[name] for name in (*DEFINED, "loss: laplace", "loss: geometric", "loss: partly revealing")}
 
 CHANCES = np.array([0.0, 1e-300, 1e-16, 0.3, 1.0 - 1e-16, 1.0])
 """Priors, levels, recalls and failures alike."""
@@ -201,23 +202,45 @@ ANSWERS: dict[str, Callable[[adv.Guarantee, Any], Any]] = {
 }
 
 
+ANSWERS_OF_LOSSES: dict[str, Callable[[Any, Any], Any]] = {
+    "tail": lambda g, x: g.tail(x)[0],
+    "probabilistic_delta": lambda g, x: g.probabilistic_delta(x),
+    "posterior mean": lambda g, x: g.posterior(x).mean("in"),
+}
+
+
+@over({name: g for name, g in FEW.items() if name.startswith("loss: ")})
+@pytest.mark.parametrize("name", ANSWERS_OF_LOSSES)
+def test_answers_of_losses_have_the_shape_and_the_labels_of_the_question(g: Any, name: str) -> None:
+    _shaped(lambda x: ANSWERS_OF_LOSSES[name](g, x))
+
+
 @over(FEW)
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_have_the_shape_and_the_labels_of_the_question(g: adv.Guarantee, name: str) -> None:
-    ask = ANSWERS[name]
+    _shaped(lambda x: ANSWERS[name](g, x))
+
+
+def _shaped(ask: Callable[[Any], Any]) -> None:
     for shape in ((), (0,), (3,), (2, 3)):
         x = 0.2 + 0.1 * np.arange(np.prod(shape, dtype=int)).reshape(shape)
-        answer = ask(g, x)
+        answer = ask(x)
         assert np.shape(answer) == shape
         assert not np.isnan(answer).any()
         if shape == ():
             assert isinstance(answer, float)
     named = xr.DataArray(x, dims=("row", "column"), coords={"row": ["a", "b"]})
-    labelled = ask(g, named)
+    labelled = ask(named)
     assert labelled.dims == ("row", "column")
     assert labelled.row.values.tolist() == ["a", "b"]
     np.testing.assert_array_equal(labelled.values, answer)
-    np.testing.assert_array_equal(ask(g, named[:0]).shape, (0, 3))
+    np.testing.assert_array_equal(ask(named[:0]).shape, (0, 3))
+
+
+def test_orders_next_to_one_bound_the_loss() -> None:
+    g = RenyiDP(1.0001, 0.5)
+    assert g.level(0.05) > 0.0
+    assert g.pbdp_epsilon(0.05) <= g.loss_bound(0.05) < np.inf
 
 
 def test_the_least_failure_that_a_double_holds_is_none() -> None:

@@ -458,6 +458,13 @@ REFUSED: dict[str, Any] = {
 }
 
 
+@pytest.mark.parametrize("name", ["known_rest", "true_record", "functional"])
+def test_bounds_take_their_arguments_by_name(name: str) -> None:
+    g, bound, inverse = adv.ZeroConcentratedDP(0.5), getattr(cf, f"{name}_bound"), getattr(cf, f"{name}_epsilon")
+    assert bound(guarantee=g, epsilon=5.0) == bound(g, 5.0)
+    assert inverse(guarantee=g, delta=1e-3) == inverse(g, 1e-3)
+
+
 @pytest.mark.parametrize("message", REFUSED)
 def test_bad_values_are_refused_by_name(message: str) -> None:
     with pytest.raises(ValueError, match=message):
