@@ -277,8 +277,16 @@ def test_blocks_hardly_measured_under_a_shared_rate():
     assert 0 < float(found.mean[0]) < 5
 
 
-def test_a_single_unit_with_a_prior_of_its_own():
-    found = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5], spine.Flat())
+def test_leaves_beside_units_with_children_share_one_rate_by_default():
+    tree = spine.Tree.of({"r": None, "a": "r", "g": "r", "b": "g", "c": "g"})
+    given = [[6, 2, 3, 1, 2], [0.5] * 5]
+    found, same = spine.posterior(tree, *given), spine.posterior(tree, *given, spine.SharedRate(within="tree"))
+    assert found.status == "ok"
+    np.testing.assert_array_equal(found.mean, same.mean)
+
+
+def test_a_single_unit_has_a_flat_prior_by_default():
+    found = spine.posterior(spine.Tree.of({"a": None}), [1], [0.5])
     x = np.arange(40)
     w = np.exp(-0.5 * (1 - x) ** 2)
     assert float(found.mean[0]) == pytest.approx(w @ x / w.sum(), abs=1e-12)
