@@ -19,10 +19,26 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import _vectorize_node
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import graph_inputs, toposort, truncated_graph_inputs
+from pytensor.scalar.math import Log1mexp, Softplus
+from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
-NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion")
+
+@node_rewriter([Elemwise])  # type: ignore[untyped-decorator]
+def _in_ufuncs(fgraph: Any, node: Any) -> list[Variable] | None:
+    """Functions that NumPy lacks, which PyTensor would call in Python number by number, 30 times as slow."""
+    del fgraph
+    x = node.inputs[0]
+    match node.op.scalar_op:
+        case Softplus():
+            return [pt.maximum(x, 0.0) + pt.log1p(pt.exp(-abs(x)))]
+        case Log1mexp():
+            return [pt.switch(x < -np.log(2.0), pt.log1p(-pt.exp(x)), pt.log(-pt.expm1(x)))]
+    return None
+
+
+NUMPY_MODE = Mode(linker="py", optimizer="fast_run").excluding("fusion").register((in2out(_in_ufuncs), 48.0))
 """Plain NumPy with all rewrites: compiles in milliseconds, and as fast as Numba on large arrays."""
 
 

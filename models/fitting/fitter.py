@@ -106,7 +106,7 @@ class Fitter:
         first, second = runner.seed_sequence(rng).spawn(2)
         prior = WeighedPrior.of(model, observed, target, support, settled, first, sampling.prior_draws)
         if prior.is_smooth and not prior.enough_of_what_is_known:
-            prior = given_side_data(prior, model, sampling, second)
+            prior = given_side_data(prior, sampling, second)
         return cls(prior, sampling, nuts)
 
     @cached_property
@@ -204,7 +204,7 @@ class Fitter:
             latents = {name: _nothing(value, size) for name, value in self.prior.latents.items()}
         else:
             flat = [value.reshape(size, *value.shape[2:]) for value in picked]
-            latents = self.prior.latents_at(flat, row, np.random.default_rng(seed), size)
+            latents = self.prior.terms.latents(flat, row, np.random.default_rng(seed), size)
         return Fit(
             float(chance.mean()),
             float(expit(-odds).mean()),
@@ -263,7 +263,7 @@ class Fitter:
         return np.sort(self.prior.points(self.prior.values).T, axis=1)
 
 
-def given_side_data(prior: WeighedPrior, model: Any, sampling: Sampling, seed: np.random.SeedSequence) -> WeighedPrior:
+def given_side_data(prior: WeighedPrior, sampling: Sampling, seed: np.random.SeedSequence) -> WeighedPrior:
     """Draws given the side data, by one fit without the release, in place of draws of the prior that these outweigh.
 
     Raises
@@ -282,7 +282,7 @@ def given_side_data(prior: WeighedPrior, model: Any, sampling: Sampling, seed: n
         )
     points = trace.points.reshape(-1, trace.points.shape[-1])
     independent = np.linspace(0, len(points) - 1, int(min(told.ess.min(), len(points)))).astype(np.int64)
-    return prior.given(model, prior.split(points[independent]), np.random.default_rng(second))
+    return prior.given(prior.split(points[independent]), second)
 
 
 def _nothing(like: NDArray[Any], size: int) -> NDArray[Any]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.utils import MethodNotDefined
+from scipy.special import logsumexp
 
 from adversary._core import Sampling
 from adversary.models.enumeration import summed, vectorized
@@ -96,7 +97,8 @@ class Nuts:
         import nutpie  # type: ignore[import-untyped]
 
         data = {name: row[name] for name in self.carried}
-        ready = self.compiled.with_data(log_table=self.prior.terms.log_table(row), **data)
+        table = self.prior.terms.table({name: value[None] for name, value in row.items()})
+        ready = self.compiled.with_data(log_table=logsumexp(table[..., 0], axis=1), **data)
         shape = (sampling.chains, sampling.draws)
         lengths = {"chains": sampling.chains, "tune": sampling.tune, "draws": sampling.draws, "cores": 1, "seed": seed}
         options = {"target_accept": sampling.target_accept, "progress_bar": progress, "save_warmup": False}

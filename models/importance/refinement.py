@@ -77,21 +77,24 @@ def tempered(log_weights: Floats, wanted: float) -> Floats:
     """The weights to the largest power, at most one, at which so many draws count, in logs; as many as possible."""
     finite = np.where(np.isfinite(log_weights), log_weights - log_weights.max(), -1e300)
     wanted = min(wanted, 0.5 * (finite > -1e299).sum())
+
+    def counted(power: float) -> float:
+        weights = np.exp(power * finite)
+        return float(weights.sum() ** 2 / (weights**2).sum())
+
+    if counted(1.0) >= wanted:
+        return finite
     low, high = 0.0, 1.0
     for _ in range(40):
-        power = high if low == 0.0 and high == 1.0 else 0.5 * (low + high)
-        weights = np.exp(power * finite)
-        enough = weights.sum() ** 2 / (weights**2).sum() >= wanted
-        if enough and power == 1.0:
-            return finite
-        low, high = (power, high) if enough else (low, power)
+        power = 0.5 * (low + high)
+        low, high = (power, high) if counted(power) >= wanted else (low, power)
     return low * finite
 
 
 def refined(
     points: Floats,
-    log_weights: Floats,
-    prior: Callable[[int], Floats],
+    log_weights: tuple[Floats, Floats],
+    prior: Callable[[int], Floats] | None,
     density: Callable[[Floats], tuple[Floats, Floats, Floats]],
     enough: Callable[[Floats, Floats], bool],
     size: int,
@@ -101,8 +104,9 @@ def refined(
 
     Parameters
     ----------
-    points, log_weights : draws (draw, cell) of the prior and their log weights under the release
-    prior : so many fresh draws of the prior
+    points : draws (draw, cell) of the prior
+    log_weights : theirs under the release and each hypothesis
+    prior : so many fresh draws of the prior; None where its density is known up to a constant only
     density : at points, the log joint density under each hypothesis, and the log prior density
     enough : of log weights under each hypothesis, whether they can be trusted
     size : draws of each stage
@@ -114,14 +118,22 @@ def refined(
     stage.
     """
     for _ in range(STAGES):
-        mixture = Mixture.around(points, log_weights, rng)
-        few = int(_OF_PRIOR * size)
-        points = np.concatenate([mixture.draw(size - few, rng), prior(few)])
+        mixture = Mixture.around(points, _evenly(*log_weights), rng)
+        few = 0 if prior is None else int(_OF_PRIOR * size)
+        points = mixture.draw(size - few, rng)
+        points = points if prior is None else np.concatenate([points, prior(few)])
         present, out, base = density(points)
-        share = np.log1p(-_OF_PRIOR) + mixture.log_density(points)
-        proposal = np.logaddexp(share, np.log(_OF_PRIOR) + base)
-        both = np.logaddexp(present, out)
-        log_weights = both - proposal
-        if enough(present - proposal, out - proposal):
+        proposal = mixture.log_density(points)
+        if prior is not None:
+            proposal = np.logaddexp(np.log1p(-_OF_PRIOR) + proposal, np.log(_OF_PRIOR) + base)
+        log_weights = present - proposal, out - proposal
+        if enough(*log_weights):
             break
-    return points, present - proposal, out - proposal, both - base
+    return points, *log_weights, np.logaddexp(present, out) - base
+
+
+def _evenly(present: Floats, out: Floats) -> Floats:
+    """Log weights of which half are of each hypothesis, so that draws are made where the rarer one has its mass too."""
+    totals = logsumexp(present), logsumexp(out)
+    kept = [one - total for one, total in zip((present, out), totals, strict=True) if total > -np.inf]
+    return np.asarray(logsumexp(kept, axis=0))

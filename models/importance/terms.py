@@ -42,6 +42,8 @@ LARGEST_JOINT = 2_000_000
 LARGEST_MET = 20_000
 """The same for states that are looked at for every draw."""
 _CELLS_AT_ONCE = 2**21
+_CACHED = 2**17
+"""Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Terms:
     slots : the released variables
     grid : joint states of the summed latents, (met, apart) in this order
     met : number of states of latents that meet a drawn one
-    own : compiled log prior of the latents
+    pure : compiled terms that a drawn latent enters and no release, and of these the log prior of the latents
+    own : compiled log prior of the latents that no drawn one enters
     groups : compiled terms by the releases they take as known: none, those that are settled, and all
     one : compiled; whether the target is 1: (draw or 1, state or met)
     one_reads_draws : whether the target reads a drawn latent
@@ -66,6 +69,7 @@ class Terms:
     slots: tuple[Slot, ...]
     grid: Grid
     met: int
+    pure: tuple[Pure, Pure]
     own: Group
     groups: Mapping[tuple[str, ...], Group]
     one: Compiled
@@ -95,13 +99,17 @@ class Terms:
         few = [s[:: grid.size // met, 0] for s in states]
         every = [s[:, 0] for s in states]
         reads = not drawn.isdisjoint(ancestors([graph]))
+        own, known = given.own_terms(), given.given_terms()
+        groups = {names: Group.of(given, some, few, every, names) for names, some in terms.items()}
+        pure = Pure.of(given, [*own, *known], few)
         return cls(
             given,
             tuple(Slot(name, v.dtype, v.type.shape) for name, v in given.released.items()),
             grid,
             met,
-            Group.of(given, given.own_terms(), few, every, ()),
-            {names: Group.of(given, some, few, every, names) for names, some in terms.items()},
+            (pure, Pure.of(given, own, few) if known else pure),
+            Group.of(given, own, few, every, ()) if known else groups[()],
+            groups,
             _target(given, graph, few if reads else every),
             reads,
             _back(given),
@@ -113,20 +121,26 @@ class Terms:
         """Values of the summed latents in every state that is met, (met, *shape) each."""
         return [s[:: self.grid.size // self.met, 0] for s in self.grid.states(0, self.grid.size)]
 
-    def log_table(self, row: Mapping[str, NDArray[Any]]) -> Floats:
-        """Log of the sum over what no drawn latent meets, of the terms that none enters, of one release: (met,)."""
-        group = self.groups[tuple(row)]
-        table = group.table([row[name][None, None] for name in group.names], self.grid.size)
-        return np.asarray(logsumexp(table.reshape(self.met, -1), axis=1))
+    def table(self, released: Mapping[str, NDArray[Any]]) -> Floats:
+        """Terms that no drawn latent enters, of releases (release, *shape) by name: (met, apart, release)."""
+        group = self.groups[tuple(released)]
+        found = group.table([released[name][None] for name in group.names], self.grid.size)
+        return found.reshape(self.met, -1, found.shape[-1])
 
     def base(self, draws: Sequence[NDArray[Any]]) -> Floats:
         """Log prior density of every draw, its summed latents summed out: (draw,)."""
         table = self.own.table([], self.grid.size).reshape(self.met, -1)
-        own = self.own.pure(draws, len(draws[0]) if draws else 1, self.met)
+        own = self.pure[1](draws, len(draws[0]) if draws else 1)
         return np.asarray(logsumexp(own + logsumexp(table, axis=1), axis=1))
 
     def latents(
-        self, draws: Sequence[NDArray[Any]], row: Mapping[str, NDArray[Any]], rng: np.random.Generator, size: int
+        self,
+        draws: Sequence[NDArray[Any]],
+        row: Mapping[str, NDArray[Any]],
+        rng: np.random.Generator,
+        size: int,
+        pure: Floats | None = None,
+        table: Floats | None = None,
     ) -> Arrays:
         """Every latent on its own scale, given one release: those drawn, and draws of the others given them.
 
@@ -136,11 +150,12 @@ class Terms:
         row : one release by name, (*shape)
         rng : generator
         size : number of draws
+        pure, table : of these draws and of this release, if they are known
         """
         group = self.groups[tuple(row)]
-        data = [row[name][None, None] for name in group.names]
-        table = group.table(data, self.grid.size).reshape(self.met, -1)
-        met = group.at(draws, size, self.met, data)[..., 0] + logsumexp(table, axis=1)
+        pure = self.pure[0](draws, size) if pure is None else pure
+        table = (self.table({name: value[None] for name, value in row.items()}) if table is None else table)[..., 0]
+        met = group.at(draws, pure, [row[name][None, None] for name in group.names])[..., 0] + logsumexp(table, axis=1)
         first = _one_of_each(met, rng)
         place = first * table.shape[1]
         for state in np.unique(first):
@@ -163,7 +178,11 @@ class Terms:
         return np.broadcast_to(values == 1, (1, self.grid.size)).reshape(1, self.met, -1)
 
     def hypotheses(
-        self, draws: Sequence[NDArray[Any]], released: Mapping[str, NDArray[Any]], pure: Floats | None = None
+        self,
+        draws: Sequence[NDArray[Any]],
+        released: Mapping[str, NDArray[Any]],
+        pure: Floats | None = None,
+        table: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Log joint density of every draw and release with the target 1, and with it 0: (draw, release) each.
 
@@ -171,12 +190,12 @@ class Terms:
         ----------
         draws : values (draw, *shape) of the drawn latents
         released : arrays (release, *shape): of all releases, of those settled, or none, for what is held before
-        pure : what `Group.pure` of these releases' group says of the draws, if that is known
+        pure, table : of these draws and of these releases, if they are known
         """
         one, group = self.is_one(draws), self.groups[tuple(released)]
         data = [released[name][None] for name in group.names]
-        releases = max((d.shape[1] for d in data), default=1)
-        table = group.table(data, self.grid.size).reshape(self.met, -1, releases)
+        table = self.table(released) if table is None else table
+        releases = table.shape[-1]
         parts: list[tuple[Floats, NDArray[np.bool_] | None]] = []
         for mask in (one, ~one):
             if self.one_reads_draws:
@@ -185,12 +204,12 @@ class Terms:
                 with np.errstate(divide="ignore"):
                     parts.append((logsumexp(np.where(mask[0][..., None], table, -np.inf), axis=1), None))
         size = len(draws[0]) if draws else 1
+        pure = self.pure[0](draws, size) if pure is None else pure
         found = [np.empty((size, releases)) for _ in parts]
         width = max(1, _CELLS_AT_ONCE // self.met // (releases if group.mixed else 1))
         for start in range(0, size, width):
             window = slice(start, min(start + width, size))
-            some = None if pure is None else pure[window]
-            at = group.at([d[window] for d in draws], window.stop - start, self.met, data, some)
+            at = group.at([d[window] for d in draws], pure[window], data)
             for out, (states, where) in zip(found, parts, strict=True):
                 kept = at if where is None else np.where(where[window, :, None], at, -np.inf)
                 out[window] = _summed_over_states(kept, states)
@@ -198,18 +217,44 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Pure:
+    """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
+    number, it gives (draw, met). `widest` is the largest number of cells that a term may have for one draw."""
+
+    compiled: Compiled
+    met: int
+    widest: int
+
+    @classmethod
+    def of(cls, given: Conditioned, terms: Sequence[TensorVariable], few: Sequence[NDArray[Any]]) -> Pure:
+        """Compile those of the terms that a drawn latent enters; `few` are the states met."""
+        smooth, places, held = _smooth(given, terms), _places(given), _held(given, few)
+        side = (rv for rv in given.model.observed_RVs if rv.name not in given.released)
+        met = len(few[0]) if few else 1
+        widest = max((int(rv.size.eval()) for rv in side), default=1)
+        graphs = vectorized([summed(smooth)], {**held, **places})
+        return cls(_function(list(places.values()), graphs), met, met * widest)
+
+    def __call__(self, draws: Sequence[NDArray[Any]], size: int) -> Floats:
+        found = np.empty((size, self.met))
+        width = max(1, _CACHED // self.widest)
+        for start in range(0, size, width):
+            (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
+            found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
+        return _defined(found)
+
+
+@dataclass(frozen=True)
 class Group:
-    """Terms that are added up: those that a drawn latent enters, and those that none does.
+    """Terms that are added up and read a release, or no drawn latent.
 
     `names` are the releases they may read; `mixed` says whether a term reads both a drawn latent and a release.
     """
 
     names: tuple[str, ...]
     mixed: bool
-    _pure: Compiled
     _mixed: Compiled
     _plain: Compiled
-    _widest: int
 
     @classmethod
     def of(
@@ -221,59 +266,51 @@ class Group:
         names: tuple[str, ...],
     ) -> Group:
         """Compile over draws, states and releases; `few` are the states met, `every` all of them."""
-        drawn, released = set(given.continuous.values()), {given.released[name] for name in names}
-        smooth = [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
+        released = {given.released[name] for name in names}
+        smooth = _smooth(given, terms)
         plain = [term for term in terms if term not in smooth]
         mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
-        pure = [term for term in smooth if term not in mixed]
-        places = {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
+        places, held = _places(given), _held(given, few)
         data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
-        held = {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
-        graphs = vectorized([summed(pure), summed(mixed)], {**held, **places, **data})
-        widest = max(
-            (int(rv.size.eval()) for rv in given.model.observed_RVs if rv.name not in given.released), default=1
-        )
+        graphs = vectorized([summed(mixed)], {**held, **places, **data})
         full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
         rows = {v: _tensor(v, (1, None)) for v in data}
         (flat,) = vectorized([summed(plain)], {**full, **rows})
         return cls(
             names,
             bool(mixed),
-            _function(list(places.values()), graphs[:1]),
-            _function([*places.values(), *data.values()], graphs[1:]),
+            _function([*places.values(), *data.values()], graphs),
             _function(list(rows.values()), [flat]),
-            widest,
         )
 
-    def pure(self, draws: Sequence[NDArray[Any]], size: int, met: int) -> Floats:
-        """Terms that a drawn latent enters and no release: (draw, met)."""
-        found = np.empty((size, met))
-        width = max(1, _CELLS_AT_ONCE // (met * self._widest))
-        for start in range(0, size, width):
-            (part,) = self._pure(*(d[start : start + width, None, None] for d in draws))
-            found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
-        return _defined(found)
-
-    def at(
-        self,
-        draws: Sequence[NDArray[Any]],
-        size: int,
-        met: int,
-        data: Sequence[NDArray[Any]] = (),
-        pure: Floats | None = None,
-    ) -> Floats:
-        """Terms that a drawn latent enters: (draw, met, release or 1)."""
-        found = (self.pure(draws, size, met) if pure is None else pure)[..., None]
+    def at(self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]]) -> Floats:
+        """Terms that a drawn latent enters, the pure ones (draw, met) given: (draw, met, release or 1)."""
         if not self.mixed:
-            return found
+            return pure[..., None]
         (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
-        return _defined(found + mixed)
+        return _defined(pure[..., None] + mixed)
 
     def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
         """All other terms: (state, release)."""
         (found,) = self._plain(*data)
         releases = max((d.shape[1] for d in data), default=1)
         return _defined(np.broadcast_to(found, (states, releases)))
+
+
+def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
+    """Those that a drawn latent enters."""
+    drawn = set(given.continuous.values())
+    return [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
+
+
+def _places(given: Conditioned) -> dict[TensorVariable, TensorVariable]:
+    """Inputs (draw, 1, 1, *shape) for the drawn latents."""
+    return {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
+
+
+def _held(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
+    """The states met, (1, met, 1, *shape), of the summed latents."""
+    return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
 
 
 def target_graph(given: Conditioned, target: str) -> TensorVariable:

@@ -46,9 +46,9 @@ release in 512 / 3 exp(7) or more, about 190,000, is."""
 _CELLS_AT_ONCE = 2**22
 _LARGEST_GRID_CELLS = 2**25  # draws times states that they meet
 _FEWEST_DRAWS = 1000
-_EVEN = 1e-12
 _REFINED = 4000
 """Draws of a better proposal."""
+_UNDRAWABLE = "the model's latents cannot be drawn from their prior ({}): give every latent a proper law"
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,15 @@ class Sample:
     Parameters
     ----------
     values : (draw, *shape) each, on the scale of the model's value variables
+    pure, table : terms of the density at these draws, and of the release: see `Terms`
     answer : what they say of the target, and their weights
     explained : nats by which the best draw explains the release better (or, negative, worse) than draws of the prior
         explain releases of their own at worst
     """
 
     values: Sequence[NDArray[Any]]
+    pure: Floats
+    table: Floats
     answer: Hypotheses
     explained: float
 
@@ -84,18 +87,18 @@ class WeighedPrior:
 
     Parameters
     ----------
-    terms : the compiled model
+    model : with its release left free
+    terms : its compiled terms
     values : draws (draw, *shape) of the latents that are not summed out, on the scale of the model's value variables
-    latents : fewer draws of every latent on its own scale
-    log_base : log prior density of the draws
-    reference : releases drawn from the prior, (release, *shape), to see how well draws explain releases of their own
+    rng : seed of the releases that draws are compared on
+    known : whether the draws are given what is known beside the release, and not of the prior alone
     """
 
+    model: pm.Model
     terms: Terms
     values: tuple[NDArray[Any], ...]
-    latents: Arrays
-    log_base: Floats
-    reference: Arrays
+    rng: np.random.SeedSequence
+    known: bool = False
 
     @classmethod
     def of(
@@ -117,37 +120,65 @@ class WeighedPrior:
         given = condition(model, observed, continuous=True)
         terms = Terms.of(given, target, support or {}, settled)
         draws = int(np.clip(_LARGEST_GRID_CELLS // terms.met, min(draws, _FEWEST_DRAWS), draws))
-        latents, values, releases = _drawn(model, terms.given, observed, draws, blocks.seed_sequence(rng))
-        log_base = terms.base(values)
-        return cls(terms, values, latents, log_base, releases)
+        first, second = blocks.seed_sequence(rng).spawn(2)
+        try:
+            return cls(model, terms, _drawn(model, terms.given, draws, np.random.default_rng(first)), second)
+        except NotImplementedError as error:
+            raise ValueError(_UNDRAWABLE.format(error)) from error
+
+    def given(self, values: Sequence[NDArray[Any]], rng: np.random.SeedSequence) -> WeighedPrior:
+        """The same with draws of the latents given what is known beside the release.
+
+        Parameters
+        ----------
+        values : independent such draws (draw, *shape) of the drawn latents
+        rng : seed
+        """
+        return replace(self, values=tuple(values), rng=rng, known=True)
+
+    @cached_property
+    def pure(self) -> Floats:
+        """Terms of the density at the draws that no release enters, (draw, met)."""
+        return self.terms.pure[0](self.values, len(self.values[0]) if self.values else 1)
+
+    @cached_property
+    def log_base(self) -> Floats:
+        """Log density that the draws have, up to a constant, (draw,)."""
+        return self._base(self.values, self.pure)
+
+    def _base(self, values: Sequence[NDArray[Any]], pure: Floats) -> Floats:
+        """The same of any values and their pure terms."""
+        if not self.known:
+            return self.terms.base(values)
+        return np.asarray(np.logaddexp(*self.terms.hypotheses(values, {}, pure))[:, 0])
+
+    @cached_property
+    def latents(self) -> Arrays:
+        """Some draws of every latent on its own scale, given what is known beside the release."""
+        return self.prior_draws(_REFERENCE, np.random.default_rng(self.rng))
+
+    @cached_property
+    def reference(self) -> Arrays:
+        """Releases of these draws, (release, *shape), to see how well draws explain releases of their own."""
+        released = self.terms.given.released
+        try:
+            found = releases_given(self.model, self.latents, list(released), None, np.random.default_rng(self.rng))
+        except NotImplementedError as error:
+            raise ValueError(_UNDRAWABLE.format(error)) from error
+        return {name: found[name].astype(value.dtype) for name, value in released.items()}
 
     @property
     def enough_of_what_is_known(self) -> bool:
         """Whether the side data leave enough of the draws, as the first of these tell."""
-        few = min(_FEWEST_DRAWS, len(self.log_base))
-        known = np.logaddexp(*self.terms.hypotheses([value[:few] for value in self.values], {}))[:, 0]
-        weights = np.exp(known - self.log_base[:few] - (known - self.log_base[:few]).max())
-        return bool(weights.sum() ** 2 / (weights**2).sum() * len(self.log_base) >= 2 * FEWEST * few)
-
-    def given(self, model: pm.Model, values: Sequence[NDArray[Any]], rng: np.random.Generator) -> WeighedPrior:
-        """The same model with draws of its latents given what is known beside the release.
-
-        Parameters
-        ----------
-        model : the model with its release left free
-        values : independent such draws (draw, *shape) of the drawn latents
-        rng : generator
-        """
-        size = len(values[0])
-        base = np.logaddexp(*self.terms.hypotheses(values, {}))[:, 0]
-        latents = self.latents_at([value[:_REFERENCE] for value in values], {}, rng, min(size, _REFERENCE))
-        reference = releases_given(model, latents, list(self.reference), _REFERENCE, rng)
-        reference = {name: value.astype(self.reference[name].dtype) for name, value in reference.items()}
-        return replace(self, values=tuple(values), latents=latents, log_base=base, reference=reference)
+        few = [value[:_FEWEST_DRAWS] for value in self.values]
+        size = len(few[0])
+        weights = np.logaddexp(*self.terms.hypotheses(few, {}))[:, 0] - self.terms.base(few)
+        weights = np.exp(weights - weights.max())
+        return bool(weights.sum() ** 2 / (weights**2).sum() * len(self.values[0]) >= 2 * FEWEST * size)
 
     def before(self, settled: Mapping[str, NDArray[Any]] | None = None) -> tuple[float, float]:
         """P(target = 1) before the release, given those settled, and its Monte Carlo standard error."""
-        found = self.known(settled)
+        found = self.held(settled)
         if not found.ess > 0:
             raise ValueError("what is published exactly is impossible under the model")
         if found.mcse > 0 and found.ess < FEWEST:
@@ -157,7 +188,7 @@ class WeighedPrior:
             )
         return found.present, found.mcse
 
-    def known(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
+    def held(self, settled: Mapping[str, NDArray[Any]] | None = None) -> Hypotheses:
         """What is held of the target before the release."""
         present, out = self._log_weights({n: v[:1] for n, v in (settled or {}).items()})
         return Hypotheses.of(present[:, 0], out[:, 0])
@@ -176,15 +207,16 @@ class WeighedPrior:
         seeds = rng if isinstance(rng, Sequence) else blocks.seed_sequence(rng).spawn(size)
         for start in range(0, size, self.width):
             window = slice(start, min(start + self.width, size))
-            parts = self._log_weights({name: value[window] for name, value in released.items()})
+            rows = {name: value[window] for name, value in released.items()}
+            table = self.terms.table(rows)
+            parts = self._log_weights(rows, table)
             for i, present, out in zip(range(start, size), *(part.T for part in parts), strict=False):
-                both = np.logaddexp(present, out)
-                answer = Hypotheses.of(present, out)
-                reach = float(both.max() - self.fit) if self.values else np.inf
-                found = Sample(self.values, answer, reach)
-                if not found.reliable and refine and self._may_be_refined and both.max() > -np.inf:
+                answer, best = Hypotheses.of(present, out), _largest_sum(present, out)
+                own = table[..., i - start : i - start + 1]
+                found = Sample(self.values, self.pure, own, answer, best - self.fit if self.values else np.inf)
+                if not found.reliable and refine and self._may_be_refined and best > -np.inf:
                     row = {name: value[i] for name, value in released.items()}
-                    better = self._refined(row, both, np.random.default_rng(seeds[i]))
+                    better = self._refined(row, own, (present, out), np.random.default_rng(seeds[i]))
                     found = better if better.reliable or better.explained > found.explained else found
                 yield found
 
@@ -198,20 +230,25 @@ class WeighedPrior:
         """Whether all that is drawn is continuous, and not too much."""
         return self.is_smooth and self.points(self.values).shape[1] <= LARGEST_DIMENSION
 
-    def _refined(self, row: Arrays, log_weights: Floats, rng: np.random.Generator) -> Sample:
+    def _refined(
+        self, row: Arrays, table: Floats, log_weights: tuple[Floats, Floats], rng: np.random.Generator
+    ) -> Sample:
         """Draws of a mixture around those of the prior that are near to one release."""
         released = {name: value[None] for name, value in row.items()}
+        pure = self.pure
 
         def density(points: Floats) -> tuple[Floats, Floats, Floats]:
+            nonlocal pure
             values = self.split(points)
-            present, out = self.terms.hypotheses(values, released)
-            return present[:, 0], out[:, 0], self.terms.base(values)
+            pure = self.terms.pure[0](values, len(points))
+            present, out = self.terms.hypotheses(values, released, pure, table)
+            return present[:, 0], out[:, 0], self._base(values, pure)
 
         every = self.points(self.values)
         points, present, out, likelihood = refined(
             every,
             log_weights,
-            lambda few: every[rng.integers(len(every), size=few)],
+            None if self.known else lambda few: every[rng.integers(len(every), size=few)],
             density,
             lambda *parts: Hypotheses.of(*parts).reliable,
             _REFINED,
@@ -219,7 +256,7 @@ class WeighedPrior:
         )
         answer = Hypotheses.of(present, out)
         fit = float(likelihood[answer.weights > 0].max(initial=-np.inf) - self.fit)
-        return Sample(self.split(points), answer, fit)
+        return Sample(self.split(points), pure, table, answer, fit)
 
     def points(self, values: Sequence[NDArray[Any]]) -> Floats:
         """Values (draw, *shape) of each drawn latent as points (draw, cell)."""
@@ -238,20 +275,14 @@ class WeighedPrior:
         own scale, (draw, *shape) each."""
         place = rng.permutation(_systematic(sample.answer.weights, size, rng))
         values = [value[place] for value in sample.values]
-        return values, self.latents_at(values, row, rng, size)
-
-    def latents_at(self, values: Sequence[NDArray[Any]], row: Arrays, rng: np.random.Generator, size: int) -> Arrays:
-        """Every latent on its own scale, (draw, *shape), given values of those drawn and one release."""
-        found = self.terms.latents(values, row, rng, size)
-        return {name: found[name] for name in self.latents}
+        return values, self.terms.latents(values, row, rng, size, sample.pure[place], sample.table)
 
     def prior_draws(self, size: int, rng: np.random.Generator) -> Arrays:
         """So many draws of every latent given what is known beside the release, (draw, *shape)."""
-        found = self.known()
-        if np.ptp(found.weights) < _EVEN:
-            place = np.arange(size) % len(next(iter(self.latents.values())))
-            return {name: value[place] for name, value in self.latents.items()}
-        return self.draws_of(Sample(self.values, found, np.inf), {}, size, rng)[1]
+        held = self.held()
+        if not held.ess > 0:
+            raise ValueError("what the model knows beside the release is impossible under its prior")
+        return self.draws_of(Sample(self.values, self.pure, self.terms.table({}), held, np.inf), {}, size, rng)[1]
 
     def batched(self, observed: Mapping[str, ArrayLike]) -> Arrays:
         """Releases (release, *shape) as the model's variables hold them, checked."""
@@ -266,21 +297,10 @@ class WeighedPrior:
         """Releases weighed at once."""
         return max(1, _CELLS_AT_ONCE // max(self.log_base.size, self.terms.grid.size))
 
-    def _log_weights(self, released: Mapping[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+    def _log_weights(self, released: Mapping[str, NDArray[Any]], table: Floats | None = None) -> tuple[Floats, Floats]:
         """Log weights of the draws under each hypothesis, (draw, release)."""
-        present, out = self.terms.hypotheses(self.values, released, self._pure(tuple(released)))
+        present, out = self.terms.hypotheses(self.values, released, self.pure, table)
         return present - self.log_base[:, None], out - self.log_base[:, None]
-
-    def _pure(self, names: tuple[str, ...]) -> Floats:
-        """What no release enters, at the draws: worked out once."""
-        if names not in self._known_pure:
-            group = self.terms.groups[names]
-            self._known_pure[names] = group.pure(self.values, self.log_base.size, self.terms.met)
-        return self._known_pure[names]
-
-    @cached_property
-    def _known_pure(self) -> dict[tuple[str, ...], Floats]:
-        return {}
 
     @cached_property
     def fit(self) -> float:
@@ -292,7 +312,7 @@ class WeighedPrior:
         releases = _REFERENCE // 16 if few else _REFERENCE
         draws = len(self.log_base) // (10 if few else 1)
         values, base = [value[:draws] for value in self.values], self.log_base[:draws, None]
-        pure = self._pure(tuple(self.reference))[:draws]
+        pure = self.pure[:draws]
         best = []
         for start in range(0, releases, self.width):
             rows = {name: value[start : min(start + self.width, releases)] for name, value in self.reference.items()}
@@ -300,28 +320,23 @@ class WeighedPrior:
         return float(np.sort(np.concatenate(best))[0 if few else _RARE])
 
 
-def _drawn(
-    model: pm.Model, given: Conditioned, observed: Sequence[str], draws: int, seed: np.random.SeedSequence
-) -> tuple[Arrays, tuple[NDArray[Any], ...], Arrays]:
-    """Some draws of all latents, many of the values of those that are not summed out, and releases of the former.
+def _drawn(model: pm.Model, given: Conditioned, draws: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
+    """Many values of the latents that are not summed out.
 
     Worlds whose values are infinite on the unconstrained scale, where a probability underflows, are left out.
     """
-    names = (*given.latents, *given.continuous)
     graphs = {name: _value(model, name) for name in given.continuous}
-    first, second = (np.random.default_rng(child) for child in seed.spawn(2))
-    try:
-        found = PriorPredictive.of(model, (), graphs).draw(draws, first)[0] if graphs else {}
-        worlds, _ = PriorPredictive.of(model, (*names, *observed), {}).draw(_REFERENCE, second)
-    except NotImplementedError as error:
-        raise ValueError(
-            f"the model's latents cannot be drawn from their prior ({error}): give every latent a proper law"
-        ) from error
+    found = PriorPredictive.of(model, (), graphs).draw(draws, rng)[0] if graphs else {}
     values = list(found.values())
     finite = np.all([np.isfinite(v.reshape(len(v), -1)).all(axis=1) for v in values] or [np.ones(1, bool)], axis=0)
-    kept = tuple(v[finite].astype(given.continuous[n].dtype) for n, v in found.items())
-    released = {name: worlds.pop(name).astype(given.released[name].dtype) for name in observed}
-    return worlds, kept, released
+    return tuple(v[finite].astype(given.continuous[n].dtype) for n, v in found.items())
+
+
+def _largest_sum(first: Floats, second: Floats) -> float:
+    """Largest of log(exp(first) + exp(second)), entry by entry: at most log 2 above the larger of them."""
+    larger = np.maximum(first, second)
+    near = larger >= larger.max() - np.log(2.0)
+    return float(np.logaddexp(first[near], second[near]).max())
 
 
 def _systematic(weights: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

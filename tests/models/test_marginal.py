@@ -110,7 +110,7 @@ def test_discrete_latents_are_drawn_from_their_conditional() -> None:
     prior = prior_of(unknown_rate(), NAMES, draws=1000)
     row = {name: value[0] for name, value in prior.batched(RELEASES).items()}
     values = [np.full(20_000, 0.4)]
-    drawn = prior.latents_at(values, row, np.random.default_rng(5), 20_000)
+    drawn = prior.terms.latents(values, row, np.random.default_rng(5), 20_000)
     rate = float(np.exp(0.4))
     np.testing.assert_allclose(drawn["rate"], rate, rtol=1e-12)
     k = np.arange(U + 1)
@@ -129,7 +129,7 @@ def test_draws_come_back_on_the_models_own_scale() -> None:
     prior = prior_of(depending_scales(), ("noisy",), draws=1000)
     rng = np.random.default_rng(2)
     values = [rng.normal(size=(50, *value.shape[1:])) for value in prior.values]
-    drawn = prior.latents_at(values, {"noisy": np.array(1.9)}, np.random.default_rng(1), 50)
+    drawn = prior.terms.latents(values, {"noisy": np.array(1.9)}, np.random.default_rng(1), 50)
     assert drawn["part_share"].shape == (50, 3)
     np.testing.assert_allclose(drawn["part_share"].sum(axis=1), 1.0)
     assert ((drawn["share"] > 0) & (drawn["share"] < 1 + drawn["kind"])).all()
