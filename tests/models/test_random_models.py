@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 import scipy.stats as st
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, ndtr
+from scipy.special import comb, expit, logsumexp, ndtr
 
 from adversary import DiscreteGaussian, Gaussian, Geometric, Laplace
 from adversary.models import noise
@@ -33,7 +33,7 @@ LINKS: dict[str, tuple[Any, Any]] = {
 OTHERS: dict[str, tuple[Any, Any]] = {
     "binomial": (
         lambda x: pm.Binomial("others", 8, pm.math.sigmoid(x)),
-        lambda x, k: st.binom.pmf(k, 8, expit(x)),
+        lambda x, k: comb(8, k) * expit(x) ** k * expit(-x) ** np.maximum(8.0 - k, 0.0),
     ),
     "poisson": (
         lambda x: pm.Truncated("others", pm.Poisson.dist(pm.math.exp(0.5 * pm.math.tanh(x))), upper=14),
