@@ -117,7 +117,7 @@ class Groups:
         names = [name for name in names if name in {rv.name for rv in self.source.basic_RVs}]
         flat = {name: self._flat(value, leading) for name, value in latents.items()}
         sizes = next(iter(latents.values())).shape[: len(leading)]
-        drawn = releases_given(self.source, flat, names, None, rng)
+        drawn = releases_given(self.source, flat, names, rng)
         return labelled(
             self.given, {name: value.reshape(*sizes, *value.shape[1:]) for name, value in drawn.items()}, leading
         )

@@ -86,17 +86,15 @@ def releases_given(
     model: pm.Model,
     latents: Mapping[str, NDArray[Any]],
     released: Sequence[str],
-    size: int | None,
     rng: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
-    """Releases of draws of all latents, one of each, or each of a draw taken at random.
+    """Releases of draws of all latents, one of each, in their order.
 
     Parameters
     ----------
     model : pymc.Model with its release left free
     latents : draws (draw, *shape) of every latent, by name
     released : names of the released variables
-    size : number of releases, of draws at random; None for one of every draw, in their order
     rng : generator
 
     Returns
@@ -104,13 +102,13 @@ def releases_given(
     dict of released variable to array (release, *shape).
     """
     number = len(next(iter(latents.values())))
-    place = pm.DiscreteUniform.dist(np.int64(0), np.int64(number - 1)) if size else _InOrder.dist([np.int64(number)])
+    place = _InOrder.dist([np.int64(number)])
     held = {
         model[name]: pt.constant(value.astype(model[name].dtype), dtype=model[name].dtype)[place]
         for name, value in latents.items()
     }
     graphs = _replaced({name: model[name] for name in released}, held)
-    return PriorPredictive.of(model, (), graphs).draw(size or number, rng)[0]
+    return PriorPredictive.of(model, (), graphs).draw(number, rng)[0]
 
 
 class _InOrderRV(RandomVariable):

@@ -162,7 +162,7 @@ class WeighedPrior:
         """Releases of these draws, (release, *shape), to see how well draws explain releases of their own."""
         released = self.terms.given.released
         try:
-            found = releases_given(self.model, self.latents, list(released), None, np.random.default_rng(self.rng))
+            found = releases_given(self.model, self.latents, list(released), np.random.default_rng(self.rng))
         except NotImplementedError as error:
             raise ValueError(_UNDRAWABLE.format(error)) from error
         return {name: found[name].astype(value.dtype) for name, value in released.items()}
