@@ -298,7 +298,9 @@ def tabulate(
     columns = {key: column for key, column in columns.items() if key in data.variables or key in data.dims}
     dims = [key for key in columns if key in data.dims]
     cells = {key: _cells(data, key, dims, (called or {}).get(key, {}), missing) for key in columns}
-    heads = {key: head for key, head in columns.items() if head and (key not in dims or set(cells[key]) != {""})}
+    heads = {
+        key: head for key, head in columns.items() if head is not None and (key not in dims or set(cells[key]) != {""})
+    }
     table = Table(list(heads.values()), name=name, **more)
     there = _flat(data, data[where], dims) if where else None
     for i, row in enumerate(zip(*(cells[key] for key in heads), strict=True)):
