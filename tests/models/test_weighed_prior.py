@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 
 from adversary import DiscreteGaussian, Gaussian, Geometric, Laplace
 from adversary.models import noise
-from adversary.models.importance import Sample, WeighedPrior
+from adversary.models.importance import PriorPredictive, Sample, WeighedPrior
 
 Build = Callable[[], pm.Model]
 Exact = Callable[[Any], float]
@@ -291,6 +291,14 @@ def test_a_release_that_no_draw_of_the_prior_explains_has_no_number() -> None:
     (sample,) = weighed(model, {"noisy": np.array([60.0])})
     assert not sample.reliable
     assert sample.explained < -20
+
+
+@pytest.mark.parametrize("build", [bimodal_prior, hidden_markov], ids=["bimodal", "hidden Markov"])
+def test_releases_of_the_model_itself_are_explained(build: Callable[[], tuple[pm.Model, Any, Exact]]) -> None:
+    """The check that refuses the release above refuses none of 500 that a right model makes."""
+    model, data, _ = build()
+    worlds, _ = PriorPredictive.of(model, data).draw(500, np.random.default_rng(9))
+    assert all(sample.reached and sample.reliable for sample in weighed(model, worlds))
 
 
 def test_a_heavy_tail_of_the_weights_is_seen() -> None:
