@@ -81,7 +81,10 @@ class Plan:
     queries : by level, the noise of the unit's other queries by name: those with a row that counts the target (with two
         cells, a row for each). They become levels "block, total" below their own, of the same people, for adversaries
         who know everybody else in the unit: a row's answer without these and the target, which they know, is
-        subtracted, so that it reads as one more noisy count of the cell
+        subtracted, so that it reads as one more noisy count of the cell. Where the others are not known, a row counts
+        the cell and others whom no belief is about, in groups that overlap from query to query: an exact answer would
+        need one joint law of the whole histogram, and under a flat one such rows say nothing. This is refused;
+        `nmf.read(queries="all")` has the linear estimates of such cells
 
     >>> from adversary.privacy.mechanisms import DiscreteGaussian
     >>> Plan([Level("block", DiscreteGaussian.from_rho(0.1), siblings=27), Level("tract", DiscreteGaussian(1.0))]).names
