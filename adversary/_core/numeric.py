@@ -46,7 +46,7 @@ def scalar_or_array(x: ArrayLike) -> Any:
 
 def check_probability(name: str, x: Any) -> Floats:
     """Array of probabilities, or ValueError naming the argument and the first value outside [0, 1]."""
-    percent = isinstance(x, (int, float)) and 2.0 <= x <= 100.0
+    percent = isinstance(x, (int, float)) and 2.0 < x <= 100.0
     rule = f"must be in [0, 1] ({x:g} % is {x / 100:g})" if percent else "must be in [0, 1]"
     return _check(name, x, rule, lambda a: (a >= 0) & (a <= 1))
 
