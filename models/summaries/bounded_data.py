@@ -41,7 +41,8 @@ _ONE, _TWO = np.float64(1.0), np.float64(2.0)
 
 @dataclass(frozen=True)
 class Statistics:
-    """Mean and variance of n values with these parameters, and the noise of what is released: rates, or None."""
+    """Mean and variance of n values in [0, 1] with these parameters, and the noise of what is released: rates, or None.
+    """
 
     n: TensorVariable
     mu: TensorVariable
@@ -116,10 +117,10 @@ def bounded(
     Returns
     -------
     pymc.Model
-        Free: ``unit_mu``, ``unit_sigma2``, in the joint form ``place[mean]``, ``place[variance]``, and the released
-        ``noisy[mean]``, ``noisy[variance]``. Deterministic, in the units of the data: ``mu``, ``sigma2``, ``sigma``,
-        and in the joint form ``sample_mean``, ``sample_variance``. Data: ``n``, ``scale[...]`` (Laplace scale, or
-        standard deviation), ``released[...]``, and the numbers of an informative prior.
+        Free: ``mu``, ``sigma2``, in the joint form ``place[mean]``, ``place[variance]``, and the released
+        ``noisy[mean]``, ``noisy[variance]``. Deterministic: ``sigma``, and in the joint form ``sample_mean``,
+        ``sample_variance``. All but the places are in the units of the data. Data: ``n``, ``scale[...]`` (Laplace
+        scale, or standard deviation), ``released[...]``, and the numbers of an informative prior.
 
     Notes
     -----
@@ -134,7 +135,7 @@ def bounded(
     --------
     >>> told = BoundedRelease(0.343, 0.2225, n=43, epsilon=(0.25, 0.25))
     >>> sorted(rv.name for rv in bounded(told).free_RVs)
-    ['noisy[mean]', 'noisy[variance]', 'unit_mu', 'unit_sigma2']
+    ['mu', 'noisy[mean]', 'noisy[variance]', 'sigma2']
     """
     law = as_prior(prior)
     _check(release, law, form, feasibility)
@@ -143,8 +144,9 @@ def bounded(
         check_proper(release, law, constrained, cap)
     with pm.Model() as model:
         told = PublicData.of(release, observed)
-        mu, sigma2 = parameters(told, law, constrained, top)
-        statistics = Statistics(told.n, mu, sigma2, told.rate("mean"), told.rate("variance"))
+        mu, sigma2 = parameters(told, law, constrained, top * release.width**2)
+        unit = told.on_unit("mean", mu), told.on_unit("variance", sigma2)
+        statistics = Statistics(told.n, *unit, told.rate("mean"), told.rate("variance"))
         (_marginal if form == "marginal" else _joint)(told, statistics, constrained)
         if constrained and feasibility == "normalised":
             pm.Potential("one_over_mass", pt.log(LEAST_MASS) - statistics.log_mass())

@@ -76,51 +76,51 @@ class RootUpTo(Transform):
 
 
 def pooled(
-    n: Any, rate1: Any, mean: Any, sigma2: TensorVariable, prior: tuple[Any, Any] | None = None
+    n: Any, scale: Any, mean: Any, sigma2: TensorVariable, middle: Any, prior: tuple[Any, Any] | None = None
 ) -> tuple[TensorVariable, TensorVariable]:
-    """Centre and spread of mu given sigma2 by a normal prior (mean, sd), a noisy mean, or both; as if normal."""
-    told = None if rate1 is None else (mean, pt.sqrt(_TWO / rate1**2 + sigma2 / n))
+    """Centre and spread of mu given sigma2 by a normal prior (mean, sd), a mean with noise of this scale, or both."""
+    told = None if scale is None else (mean, pt.sqrt(_TWO * scale**2 + sigma2 / n))
     if prior is None or told is None:
-        return prior or told or (_HALF + pt.zeros_like(sigma2), pt.sqrt(sigma2))
+        return prior or told or (middle + pt.zeros_like(sigma2), pt.sqrt(sigma2))
     (m0, s0), (m1, s1) = prior, told
     weight = s1**2 / (s0**2 + s1**2)
     return weight * m0 + (_ONE - weight) * m1, s0 * s1 / pt.sqrt(s0**2 + s1**2)
 
 
 class Standardised(Transform):
-    r"""mu = m + s z, z of a real q in the interval (a, b) that keeps :math:`\sigma^2 \le \mu (1 - \mu)`; or z = q.
+    r"""mu = m + s z, z of a real q in (A, B), where :math:`\sigma^2 \le (\mu - a)(b - \mu)`; or z = q, without bounds.
 
-    .. math:: z = \log \frac{A + B e^q}{(1 - A) + (1 - B) e^q}, \qquad A = \frac{1}{1 + e^{-a}}, \;
-              B = \frac{1}{1 + e^{-b}}
+    .. math:: z = \log \frac{P + Q e^q}{(1 - P) + (1 - Q) e^q}, \qquad P = \frac{1}{1 + e^{-A}}, \;
+              Q = \frac{1}{1 + e^{-B}}
 
-    is the quantile, of the logistic law cut to (a, b), at the probability whose logit is q. m, s and sigma2 are the
+    is the quantile, of the logistic law cut to (A, B), at the probability whose logit is q. m, s and sigma2 are the
     last three parameters of the variable.
     """
 
     name = "standardised"
     ndim_supp = 0
 
-    def __init__(self, constrained: bool) -> None:
-        self.constrained = constrained
+    def __init__(self, bounds: tuple[float, float] | None) -> None:
+        self.bounds = bounds
 
     def forward(self, value: Any, *inputs: Any) -> TensorVariable:
         m, s, low, high = self._ends(inputs)
         z = (value - m) / s
-        if not self.constrained:
+        if self.bounds is None:
             return z
         z = pt.switch((z > low) & (z < high), z, _HALF * (low + high))
         return _log_gap(low, z) - _log_gap(z, high)
 
     def backward(self, value: Any, *inputs: Any) -> TensorVariable:
         m, s, low, high = self._ends(inputs)
-        if not self.constrained:
+        if self.bounds is None:
             return m + s * value
         inside = m + s * (_log_odds(low, high, value, -_ONE) - _log_odds(low, high, value, _ONE))
         return pt.clip(inside, m + s * low, m + s * high)
 
     def log_jac_det(self, value: Any, *inputs: Any) -> TensorVariable:
         _, s, low, high = self._ends(inputs)
-        if not self.constrained:
+        if self.bounds is None:
             return pt.log(s) + pt.zeros_like(value)
         sides = _log_odds(low, high, value, -_ONE) + _log_odds(low, high, value, _ONE)
         return pt.log(s) + _log_gap(low, high) + value - sides
@@ -128,12 +128,14 @@ class Standardised(Transform):
     def _ends(self, inputs: Any) -> tuple[Any, Any, Any, Any]:
         """m, s and the ends of z, between which 0 is."""
         m, s, sigma2 = inputs[-3:]
-        if not self.constrained:
+        if self.bounds is None:
             return m, s, None, None
-        half = pt.sqrt(pt.maximum(_QUARTER - sigma2, np.float64(1e-300)))
-        low = sigma2 / (_HALF + half)
-        m = pt.clip(m, low, _HALF + half)
-        return m, s, (low - m) / s, (_HALF + half - m) / s
+        start, width = np.float64(self.bounds[0]), np.float64(self.bounds[1] - self.bounds[0])
+        half = pt.sqrt(pt.maximum(_QUARTER - sigma2 / width**2, np.float64(1e-300)))
+        near = width * (sigma2 / width**2 / (_HALF + half))  # of the ends: without the cancellation of 1/2 - half
+        low, high = start + near, start + width * (_HALF + half)
+        m = pt.clip(m, low, high)
+        return m, s, (low - m) / s, (high - m) / s
 
 
 def _log_odds(low: Any, high: Any, q: Any, side: Any) -> TensorVariable:

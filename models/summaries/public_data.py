@@ -1,6 +1,6 @@
 """What is public about bounded data as data of a PyMC model, and the parameters with their prior.
 
-Both are used by `bounded_data`. The sampler moves in the `coordinates` of a mean and a variance on the unit interval.
+Both are used by `bounded_data`. The sampler moves in their `coordinates`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.transforms import Interval
 from pytensor.tensor.variable import TensorVariable
 
 from adversary.analyst.bounded import BoundedRelease, Flat, NormalInverseGamma
 
 from .coordinates import LogUpTo, RootUpTo, Standardised, pooled
 
-_ONE, _TWO = np.float64(1.0), np.float64(2.0)
+_TWO = np.float64(2.0)
 _NEVER = np.float64(-np.inf)
 
 
@@ -63,39 +64,51 @@ class PublicData:
         low, width = np.float64(self.release.bounds[0]), np.float64(self.release.width)
         return (value - low) / width if name == "mean" else value / width**2
 
+    @property
+    def middle(self) -> np.float64:
+        """Of the bounds."""
+        return np.float64(sum(self.release.bounds) / 2.0)
+
 
 def _data(name: str, value: Any) -> TensorVariable:
     return pm.Data(name, np.asarray(value, dtype=np.float64))
 
 
 def parameters(told: PublicData, law: Any, constrained: bool, top: float) -> tuple[TensorVariable, TensorVariable]:
-    """mu and sigma2 on the unit scale, with their prior."""
+    """mu and sigma2 with their prior, in the units of the data; sigma2 at most `top`."""
     if isinstance(law, NormalInverseGamma):
         mu, sigma2 = _informative(told, law, constrained, top)
     elif constrained:
-        mu = pm.Beta("unit_mu", _TWO, _TWO)
-        sigma2 = pm.Uniform("unit_sigma2", np.float64(0.0), mu * (_ONE - mu))
+        mu, sigma2 = _feasible(told)
     else:
         mu, sigma2 = _unbounded(told, top)
-    low, width = np.float64(told.release.bounds[0]), np.float64(told.release.width)
-    in_units = pm.Deterministic("mu", low + width * mu), pm.Deterministic("sigma2", width**2 * sigma2)
-    pm.Deterministic("sigma", pt.sqrt(in_units[1]))
+    pm.Deterministic("sigma", pt.sqrt(sigma2))
     if not isinstance(law, (Flat, NormalInverseGamma)):
-        pm.Potential("log_prior", law(*in_units))
+        pm.Potential("log_prior", law(mu, sigma2))
     return mu, sigma2
+
+
+def _feasible(told: PublicData) -> tuple[TensorVariable, TensorVariable]:
+    """Flat on all (mu, sigma2) that data within the bounds can have."""
+    low, high = (np.float64(end) for end in told.release.bounds)
+    inside = Interval(bounds_fn=lambda *_: (pt.constant(low), pt.constant(high)))
+    mu = pm.CustomDist(
+        "mu", dist=lambda size: low + (high - low) * pm.Beta.dist(_TWO, _TWO, size=size), default_transform=inside
+    )
+    return mu, pm.Uniform("sigma2", np.float64(0.0), (mu - low) * (high - mu))
 
 
 def _unbounded(told: PublicData, top: float) -> tuple[TensorVariable, TensorVariable]:
     """Flat on mu, and on sigma2 up to `top`; improper, so that it cannot be drawn from."""
     moved, ends = {"default_transform": LogUpTo(top)}, (np.float64(0.0), np.float64(top))
-    sigma2 = pm.HalfFlat("unit_sigma2", **moved) if math.isinf(top) else pm.Uniform("unit_sigma2", *ends, **moved)
-    place = pooled(told.n, told.rate("mean"), _released_mean(told), sigma2)
+    sigma2 = pm.HalfFlat("sigma2", **moved) if math.isinf(top) else pm.Uniform("sigma2", *ends, **moved)
+    place = pooled(told.n, told.scales.get("mean"), told.values.get("mean"), sigma2, told.middle)
     options = {
         "support_point": lambda rv, size, m, s, v: m,
-        "default_transform": Standardised(False),
+        "default_transform": Standardised(None),
         "class_name": "Flat",
     }
-    mu = pm.CustomDist("unit_mu", *place, sigma2, logp=lambda value, m, s, v: pt.zeros_like(value), **options)
+    mu = pm.CustomDist("mu", *place, sigma2, logp=lambda value, m, s, v: pt.zeros_like(value), **options)
     return mu, sigma2
 
 
@@ -104,27 +117,23 @@ def _informative(
 ) -> tuple[TensorVariable, TensorVariable]:
     """The conjugate prior; the coordinates never leave the region, which a potential marks for draws."""
     mu0, kappa0, nu0, s0 = (_data(name, getattr(law, name)) for name in ("mu0", "kappa0", "nu0", "s0"))
-    scale = nu0 * (s0 / np.float64(told.release.width)) ** 2 / _TWO
-    sigma2 = pm.InverseGamma("unit_sigma2", alpha=nu0 / _TWO, beta=scale, default_transform=RootUpTo(top))
-    prior = told.on_unit("mean", mu0), pt.sqrt(sigma2 / kappa0)
-    place = pooled(told.n, told.rate("mean"), _released_mean(told), sigma2, prior)
+    sigma2 = pm.InverseGamma("sigma2", alpha=nu0 / _TWO, beta=nu0 * s0**2 / _TWO, default_transform=RootUpTo(top))
+    prior = mu0, pt.sqrt(sigma2 / kappa0)
+    place = pooled(told.n, told.scales.get("mean"), told.values.get("mean"), sigma2, told.middle, prior)
     mu = pm.CustomDist(
-        "unit_mu",
+        "mu",
         *prior,
         *place,
         sigma2,
         logp=lambda value, centre, sd, m, s, v: pm.logp(pm.Normal.dist(centre, sd), value),
         random=lambda centre, sd, m, s, v, rng=None, size=None: rng.normal(centre, sd, size),
         support_point=lambda rv, size, centre, sd, m, s, v: m,
-        default_transform=Standardised(constrained),
+        default_transform=Standardised(told.release.bounds if constrained else None),
         signature="(),(),(),(),()->()",
         class_name="Normal",
     )
-    largest = mu * (_ONE - mu) if constrained else np.float64(top)
+    low, high = (np.float64(end) for end in told.release.bounds)
+    largest = (mu - low) * (high - mu) if constrained else np.float64(top)
     if constrained or not math.isinf(top):
         pm.Potential("region", pt.switch(sigma2 <= largest, np.float64(0.0), _NEVER))
     return mu, sigma2
-
-
-def _released_mean(told: PublicData) -> TensorVariable | None:
-    return told.on_unit("mean", told.values["mean"]) if "mean" in told.values else None

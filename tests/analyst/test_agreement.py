@@ -81,10 +81,10 @@ FIRST = {("flat", True): 1, ("flat", False): 9, ("informative", True): 2, ("info
 
 @cache
 def model_density(prior: str, constrained: bool) -> tuple[Any, Any]:
-    """A marginal model whose numbers are data, and its log density, mu and sigma2 on the unit scale."""
+    """A marginal model whose numbers are data, and its log density, mu and sigma2."""
     release, law, _ = setting(FIRST[prior, constrained])
     model = bounded(release, law, constrained, cap=None if constrained else CAP, observed=True)
-    parameters = model.replace_rvs_by_values([model["unit_mu"], model["unit_sigma2"]])
+    parameters = model.replace_rvs_by_values([model["mu"], model["sigma2"]])
     outputs = [model.logp(jacobian=False), *parameters]
     return model, pytensor.function(model.value_vars, outputs, mode=NUMPY_MODE)
 

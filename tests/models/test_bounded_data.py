@@ -288,7 +288,7 @@ def test_gaussian_noise_and_a_single_statistic_are_left_to_the_forms_that_have_t
     with pytest.raises(ValueError, match='use form="joint"'):
         bounded(gaussian)
     names = {rv.name for rv in bounded(gaussian, form="joint").free_RVs}
-    assert names == {"unit_mu", "unit_sigma2", "place[mean]", "place[variance]", "noisy[mean]", "noisy[variance]"}
+    assert names == {"mu", "sigma2", "place[mean]", "place[variance]", "noisy[mean]", "noisy[variance]"}
     alone = bounded(BoundedRelease(None, 0.1, n=10, epsilon=0.5), form="joint")
     assert "noisy[mean]" not in alone.named_vars
     assert released_statistics(BoundedRelease(None, 0.1, n=10, epsilon=0.5)) == {"noisy[variance]": 0.1}

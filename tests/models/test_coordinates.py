@@ -22,8 +22,8 @@ CASES: dict[str, tuple[Any, list[tuple[float, ...]]]] = {
     "sigma2, logarithm, no end": (LogUpTo(np.inf), [()]),
     "sigma2, root": (RootUpTo(0.25), [(0.5, beta) for beta in (1e-6, 7e-4, 0.3, 40.0)]),
     "sigma2, root, no end": (RootUpTo(np.inf), [(0.5, beta) for beta in (1e-6, 40.0)]),
-    "mu": (Standardised(False), MEANS[::5]),
-    "mu, constrained": (Standardised(True), MEANS),
+    "mu": (Standardised(None), MEANS[::5]),
+    "mu, constrained": (Standardised((0.0, 1.0)), MEANS),
 }
 
 
