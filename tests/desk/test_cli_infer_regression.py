@@ -99,7 +99,7 @@ def test_a_prior_and_every_key_of_the_reading_are_read(tmp_path: Path) -> None:
             PLAIN.replace("[30, 177]", "[30]"),
             "regression.x_bounds: must be two numbers, [lowest, highest] of any value",
         ),
-        (PLAIN.replace("18.6", '"many"'), "regression.sums.y: must be a number or a product of fractions"),
+        (PLAIN.replace("18.6", '"many"'), "regression.sums.y: must be a number such as 0.5, or a product of fractions"),
         (PLAIN.replace("18.6", "nan"), "regression: sums must be a number, got nan"),
         (PLAIN + "[release]\nmean = 3\n", "give either a table 'release' or a table 'regression': both are there"),
         (PLAIN + "[posterior]\nregion = 'loose'\n", "posterior.region: must be one of ('weak', 'tight'), got 'loose'"),

@@ -23,8 +23,7 @@ from adversary._core import meant
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_BYTES = 2**20
-DEEPEST = 20
+MOST_BYTES, DEEPEST = 2**20, 20
 """Limits of a TOML file: its size, and how deep a value may lie in it."""
 
 LEAST, MOST = 1e-12, 1e12
@@ -94,11 +93,9 @@ def _line(given: bytes, error: str) -> str:
     if place is None:
         return ""
     line = given.decode("utf-8").split("\n")[int(place[1]) - 1].strip()[:80]
-    brackets = "twice" in error or "overwrite" in error
-    rule = (
-        "each level is a [[plan.level]], in two brackets" if brackets else "words have double quotes, numbers a point"
-    )
-    return f": {line!r}; {rule}"
+    twice = "twice" in error or "overwrite" in error
+    rules = "words have double quotes, numbers a point", "each level is a [[plan.level]], in two brackets"
+    return f": {line!r}; {rules[twice]}"
 
 
 def _nested(text: str) -> bool:

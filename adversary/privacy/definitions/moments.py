@@ -102,8 +102,7 @@ _ODDS = np.concatenate([-np.geomspace(700.0, 1e-3, 30), [0.0], np.geomspace(1e-3
 """A first grid of log odds of levels."""
 
 _LEAST_GAMMA = 1e-280
-"""A smaller gamma is answered as this one: power - level is below 1e-140, and gamma over the square of an order is
-still a double above 0."""
+"""A smaller gamma is answered as this one: power - level is below 1e-140, gamma / order^2 still a double above 0."""
 
 _LARGEST_ORDER = 1e16
 """A higher order is answered as this one: losses grow by log(1 / level) / 1e16."""

@@ -9,13 +9,9 @@ carries its Monte Carlo standard error.
 
 from __future__ import annotations
 
-import hashlib
 import math
-import pickle
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial, reduce
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -24,12 +20,12 @@ from adversary._core import Floats, as_array, blocks
 from adversary.privacy.losses import GaussianLoss, amplified, composed
 from adversary.privacy.losses.contour import powered
 from adversary.privacy.mechanisms import IntegerNoise, Mechanism
-from adversary.reader.beliefs import Others, is_law
 from adversary.reader.path import Adversary, EachLink, Path, Truth, log_bayes_factor, log_matrix_product
 from adversary.reader.plans import Plan, Released, release_arrays
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
 from adversary.reader.risk.law_parts import NOTHING, ContinuousPart, DiscretePart, Part, outer_sum, probable
 from adversary.reader.risk.listed_releases import DRAWS, columns, grid, listed, placed
+from adversary.reader.risk.modified import law_fingerprint
 
 MAX_GRID = 20_000_000
 _HALF = 6_000_000
@@ -43,7 +39,6 @@ _LARGE = 1_000_000
 _NEGLIGIBLE = 1e-30
 _UNSEEN = 1e-22
 _ROWS = 4096
-_LISTED = 2**16  # counts at which a law is looked at to tell it from others; the names of laws settle the rest
 
 
 def bayes_factor_law(
@@ -305,49 +300,6 @@ def _whole(plan: Plan, reader: Adversary, truth: Truth) -> tuple[Part, DiscreteP
     return NOTHING, DiscretePart(log_bayes_factor(plan, reader, released.rows(keep)), weights[keep])
 
 
-def _fingerprint(plan: Plan, reader: Adversary, truth: Truth) -> str:
-    """What tells one reader's stored blocks from another's, the same in every process."""
-    chains = [reader.level_beliefs(plan, cell) for cell in range(plan.cells)]
-    siblings = {name: counts.tolist() for name, counts in truth.siblings.items()}
-    who = (reader.prior_log_odds, reader.hypotheses, reader.sampling_rate)
-    told = (plan, chains, *who, truth.counts.tolist(), truth.target, siblings)
-    content = BytesIO()
-    _Fingerprint(content).dump(told)
-    return hashlib.sha256(content.getvalue()).hexdigest()
-
-
-class _Fingerprint(pickle.Pickler):
-    """Pickles that are only compared, the same for the same values whatever has been computed with them before.
-
-    A law of `scipy.stats` holds the state of a generator, which differs from process to process: its place takes what
-    it is called, and what it says of the counts in its bulk. Of a dataclass the fields count, and no cached property.
-    """
-
-    def __init__(self, file: BytesIO) -> None:
-        super().__init__(file, protocol=4)
-        self.fast = True  # equal values are written alike, whether or not they are one object
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, type):
-            return NotImplemented
-        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-            return np.frombuffer, (value.tobytes(), value.dtype.str, value.shape)
-        if is_law(value):
-            return is_law, _described(value)
-        if is_dataclass(value):
-            return type(value), tuple(getattr(value, field.name) for field in fields(value))
-        return NotImplemented
-
-
-def _described(law: Any) -> tuple[Any, ...]:
-    """Kind, name and parameters of a law, and log probabilities: laws of lists of values have the rest in common."""
-    belief, kind = Others(law), getattr(law, "dist", law)
-    low, high = belief.bulk()
-    counts = np.unique(np.linspace(low, high, _LISTED).astype(np.int64)).astype(np.float64)
-    parameters = (getattr(law, "args", ()), sorted(getattr(law, "kwds", {}).items()))
-    return type(kind).__qualname__, getattr(kind, "name", ""), parameters, low, high, belief.log_pmf(counts)
-
-
 def _simulated_rest(
     plan: Plan,
     reader: Adversary,
@@ -364,7 +316,7 @@ def _simulated_rest(
         draws,
         rng,
         description="simulated releases",
-        key=None if how.get("store") is None else _fingerprint(plan, reader, truth),
+        key=None if how.get("store") is None else law_fingerprint(plan, reader, truth),
         **how,
     )
     return DiscretePart(values, np.full(values.size, 1.0 / values.size))
