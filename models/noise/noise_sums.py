@@ -78,8 +78,19 @@ def _log_dual(rho: float) -> float:
     return float(np.log1p(2 * np.exp(-rho * k**2).sum()) + 0.5 * np.log(rho / np.pi))
 
 
+def _theta(shift: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
+    """Sum over integers a of exp(-(a + shift)^2 / (2 sigma2)), for shifts (r,) of at most a half, up to a constant.
+
+    By Poisson summation where that converges faster, and then relative to its first term.
+    """
+    k = np.arange(-5, 6)[:, None]
+    if sigma2 * 2 * np.pi < 1:
+        return np.asarray(np.exp(-((k + shift) ** 2) / (2 * sigma2)).sum(axis=0))
+    return np.asarray((np.exp(-2 * np.pi**2 * sigma2 * k**2) * np.cos(2 * np.pi * k * shift)).sum(axis=0))
+
+
 class DiscreteGaussianSumRV(RandomVariable):
-    """Draws of `DiscreteGaussianSum`."""
+    """Draws of `DiscreteGaussianSum`: what is left of the sum modulo d, and how many times d it is beyond that."""
 
     name = "discrete_gaussian_sum"
     signature = "(),(),(d)->()"
@@ -88,9 +99,13 @@ class DiscreteGaussianSumRV(RandomVariable):
 
     @classmethod
     def rng_fn(cls, rng: np.random.Generator, mu: Any, rho: Any, log_h: Any, size: Any = None) -> NDArray[np.int64]:
-        shape = (*_shape(mu, size), np.shape(log_h)[-1])
-        noise = draw_discrete_gaussian(rng, np.zeros(shape), np.full(shape, 0.5 / rho)).reshape(shape)
-        return np.asarray(np.rint(mu) + noise.sum(axis=-1), dtype=np.int64)
+        shape, d = _shape(mu, size), np.shape(log_h)[-1]
+        sigma2 = 0.5 / (float(np.ravel(rho)[0]) * d)
+        shift = (np.arange(d) - d // 2) / d
+        chance = np.exp(np.reshape(log_h, -1)[:d] + shift**2 / (2 * sigma2)) * _theta(shift, sigma2)
+        drawn = rng.choice(shift, p=chance / chance.sum(), size=shape)
+        steps = draw_discrete_gaussian(rng, -drawn, np.full(shape, sigma2)).reshape(shape)
+        return np.asarray(np.rint(mu) + d * steps + np.rint(d * drawn), dtype=np.int64)
 
 
 @draws_of(DiscreteGaussianSumRV)

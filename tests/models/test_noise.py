@@ -240,6 +240,26 @@ def test_two_invariants_of_one_count_stay_two_variables() -> None:
     assert model.compile_logp()({**point, "b": np.array(0)}) == -np.inf
 
 
+def assert_drawn(draws: Any, law: Any, name: str) -> None:
+    """Whole numbers drawn are as often what they are as their law says."""
+    values, counts = np.unique(draws, return_counts=True)
+    expected = draws.size * np.exp(pm.logp(law, pt.as_tensor(values)[:, None]).eval()[:, 0])
+    often = expected >= 5
+    rest = [counts[~often].sum(), draws.size - expected[often].sum()]
+    errors = (counts[often] - expected[often]) ** 2 / expected[often]
+    assert errors.sum() < st.chi2(often.sum()).isf(1e-6), name
+    assert abs(rest[0] - rest[1]) < 5 * np.sqrt(rest[1] + 1) + 5, name
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_draws_of_sums_in_numpy_follow_their_law(name: str) -> None:
+    for d in (1, 2, 5, 27):
+        law = SUMS[name][0](d)
+        parameters = [given.eval() for given in law.owner.op.dist_params(law.owner)]
+        draws = law.owner.op.rng_fn(np.random.default_rng(d), *parameters, size=(20_000,))
+        assert_drawn(draws, SUMS[name][0](d), f"{name}, {d}")
+
+
 @pytest.mark.slow
 def test_draws_in_numba_have_the_same_laws_and_do_not_fall_back_to_python() -> None:
     """PyTensor warns where they would, and warnings are errors."""
@@ -258,12 +278,6 @@ def test_draws_in_numba_have_the_same_laws_and_do_not_fall_back_to_python() -> N
     laplace = noise.LaplaceSum.dist(2.0, b=1.2, count=3, size=size)
     *drawn, continuous = compile_random([], [*laws.values(), laplace], mode="NUMBA")()
     for (name, law), draws in zip(laws.items(), drawn, strict=True):
-        values, counts = np.unique(draws, return_counts=True)
-        expected = size * np.exp(pm.logp(law, pt.as_tensor(values)[:, None]).eval()[:, 0])
-        often = expected >= 5
-        rest = [counts[~often].sum(), size - expected[often].sum()]
-        errors = (counts[often] - expected[often]) ** 2 / expected[often]
-        assert errors.sum() < st.chi2(often.sum()).isf(1e-6), name
-        assert abs(rest[0] - rest[1]) < 5 * np.sqrt(rest[1] + 1) + 5, name
+        assert_drawn(draws, law, name)
     assert continuous.mean() == pytest.approx(2.0, abs=5 * np.sqrt(6 * 1.44 / size))
     assert continuous.var() == pytest.approx(6 * 1.44, rel=0.1)
