@@ -8,31 +8,22 @@ that meet a drawn one in some term, by all others; a and c are over the former o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike, NDArray
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 from scipy.special import logsumexp
 
-from adversary.models.enumeration import (
-    NUMPY_MODE,
-    Conditioned,
-    Grid,
-    Slot,
-    summed,
-    support_of,
-    vectorized,
-)
+from adversary.models.enumeration import Conditioned, Grid, Slot, support_of
 
-Floats = NDArray[np.float64]
+from .compiled_terms import Compiled, Floats, Group, Pure, compiled_back, compiled_target
+
 Arrays = dict[str, NDArray[Any]]
-Compiled = Callable[..., list[NDArray[Any]]]
 
 LARGEST_STATES = 200_000
 """Joint states of the discrete latents beyond which, in a model with continuous ones, the largest latent is drawn and
@@ -42,8 +33,6 @@ LARGEST_JOINT = 2_000_000
 LARGEST_MET = 20_000
 """The same for states that are looked at for every draw."""
 _CELLS_AT_ONCE = 2**21
-_CACHED = 2**17
-"""Cells that the processor's own memory holds: of 20,000 rows of side data, six draws at once."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +99,9 @@ class Terms:
             (pure, Pure.of(given, own, few) if known else pure),
             Group.of(given, own, few, every, ()) if known else groups[()],
             groups,
-            _target(given, graph, few if reads else every),
+            compiled_target(given, graph, few if reads else every),
             reads,
-            _back(given),
+            compiled_back(given),
             (smooth[0], smooth[1]),
         )
 
@@ -216,103 +205,6 @@ class Terms:
         return found[0], found[1]
 
 
-@dataclass(frozen=True)
-class Pure:
-    """Terms that a drawn latent enters and no release; called with values (draw, *shape) of the drawn latents and their
-    number, it gives (draw, met). `widest` is the largest number of cells that a term may have for one draw."""
-
-    compiled: Compiled
-    met: int
-    widest: int
-
-    @classmethod
-    def of(cls, given: Conditioned, terms: Sequence[TensorVariable], few: Sequence[NDArray[Any]]) -> Pure:
-        """Compile those of the terms that a drawn latent enters; `few` are the states met."""
-        smooth, places, held = _smooth(given, terms), _places(given), _held(given, few)
-        side = (rv for rv in given.model.observed_RVs if rv.name not in given.released)
-        met = len(few[0]) if few else 1
-        widest = max((int(rv.size.eval()) for rv in side), default=1)
-        graphs = vectorized([summed(smooth)], {**held, **places})
-        return cls(_function(list(places.values()), graphs), met, met * widest)
-
-    def __call__(self, draws: Sequence[NDArray[Any]], size: int) -> Floats:
-        found = np.empty((size, self.met))
-        width = max(1, _CACHED // self.widest)
-        for start in range(0, size, width):
-            (part,) = self.compiled(*(d[start : start + width, None, None] for d in draws))
-            found[start : start + width] = part.reshape(*part.shape[:2]) if part.ndim else part
-        return _defined(found)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Terms that are added up and read a release, or no drawn latent.
-
-    `names` are the releases they may read; `mixed` says whether a term reads both a drawn latent and a release.
-    """
-
-    names: tuple[str, ...]
-    mixed: bool
-    _mixed: Compiled
-    _plain: Compiled
-
-    @classmethod
-    def of(
-        cls,
-        given: Conditioned,
-        terms: Sequence[TensorVariable],
-        few: Sequence[NDArray[Any]],
-        every: Sequence[NDArray[Any]],
-        names: tuple[str, ...],
-    ) -> Group:
-        """Compile over draws, states and releases; `few` are the states met, `every` all of them."""
-        released = {given.released[name] for name in names}
-        smooth = _smooth(given, terms)
-        plain = [term for term in terms if term not in smooth]
-        mixed = [term for term in smooth if not released.isdisjoint(ancestors([term]))]
-        places, held = _places(given), _held(given, few)
-        data = {given.released[name]: _tensor(given.released[name], (1, 1, None)) for name in names}
-        graphs = vectorized([summed(mixed)], {**held, **places, **data})
-        full = {v: _constant(v, s[:, None]) for v, s in zip(given.latents.values(), every, strict=True)}
-        rows = {v: _tensor(v, (1, None)) for v in data}
-        (flat,) = vectorized([summed(plain)], {**full, **rows})
-        return cls(
-            names,
-            bool(mixed),
-            _function([*places.values(), *data.values()], graphs),
-            _function(list(rows.values()), [flat]),
-        )
-
-    def at(self, draws: Sequence[NDArray[Any]], pure: Floats, data: Sequence[NDArray[Any]]) -> Floats:
-        """Terms that a drawn latent enters, the pure ones (draw, met) given: (draw, met, release or 1)."""
-        if not self.mixed:
-            return pure[..., None]
-        (mixed,) = self._mixed(*(d[:, None, None] for d in draws), *(d[:, None] for d in data))
-        return _defined(pure[..., None] + mixed)
-
-    def table(self, data: Sequence[NDArray[Any]], states: int) -> Floats:
-        """All other terms: (state, release)."""
-        (found,) = self._plain(*data)
-        releases = max((d.shape[1] for d in data), default=1)
-        return _defined(np.broadcast_to(found, (states, releases)))
-
-
-def _smooth(given: Conditioned, terms: Sequence[TensorVariable]) -> list[TensorVariable]:
-    """Those that a drawn latent enters."""
-    drawn = set(given.continuous.values())
-    return [term for term in terms if not drawn.isdisjoint(ancestors([term]))]
-
-
-def _places(given: Conditioned) -> dict[TensorVariable, TensorVariable]:
-    """Inputs (draw, 1, 1, *shape) for the drawn latents."""
-    return {v: _tensor(v, (None, 1, 1)) for v in given.continuous.values()}
-
-
-def _held(given: Conditioned, few: Sequence[NDArray[Any]]) -> dict[TensorVariable, TensorVariable]:
-    """The states met, (1, met, 1, *shape), of the summed latents."""
-    return {v: _constant(v, s[None, :, None]) for v, s in zip(given.latents.values(), few, strict=True)}
-
-
 def target_graph(given: Conditioned, target: str) -> TensorVariable:
     """The target as a function of the values of the latents, discrete or continuous."""
     if target not in given.model.named_vars:
@@ -357,20 +249,6 @@ def _parted(
     return replace(given, latents=latents, continuous=given.continuous | {n: given.latents[n] for n in drawn})
 
 
-def _target(given: Conditioned, graph: TensorVariable, states: Sequence[NDArray[Any]]) -> Compiled:
-    """Values of the target over draws and states."""
-    places = {v: _tensor(v, (None, 1)) for v in given.continuous.values()}
-    held = {v: _constant(v, s[None]) for v, s in zip(given.latents.values(), states, strict=True)}
-    return _function(list(places.values()), vectorized([graph], {**held, **places}))
-
-
-def _back(given: Conditioned) -> Compiled:
-    """Drawn latents on their own scale, from their values (draw, *shape) and those of the summed ones."""
-    places = {v: _tensor(v, (None,)) for v in (*given.continuous.values(), *given.latents.values())}
-    graphs = given.model.replace_rvs_by_values([given.model[name] for name in given.continuous])
-    return _function(list(places.values()), vectorized(graphs, places) if graphs else [])
-
-
 def _summed_over_states(at: Floats, states: Floats) -> Floats:
     """Log of the sum over states of exp(at (draw, state, release or 1) + states (state, release)): (draw, release)."""
     if at.shape[1] == 1:
@@ -405,22 +283,3 @@ def _several(log_weights: Floats, size: int, rng: np.random.Generator) -> NDArra
 
 _UNDERFLOW = np.log(1e-290)
 _NEGLIGIBLE = 40.0  # nats below the largest draw's weight at which a draw has no say
-
-
-def _defined(log_p: Floats) -> Floats:
-    if np.isnan(log_p).any() or (log_p == np.inf).any():
-        raise ValueError("the model's log density is not a number, or infinite, in some state of its latents")
-    return log_p
-
-
-def _tensor(variable: TensorVariable, leading: tuple[int | None, ...]) -> TensorVariable:
-    return pt.tensor(dtype=variable.dtype, shape=(*leading, *variable.type.shape))
-
-
-def _constant(variable: TensorVariable, states: NDArray[Any]) -> TensorVariable:
-    return pt.constant(states.astype(variable.dtype))
-
-
-def _function(inputs: list[TensorVariable], outputs: list[TensorVariable]) -> Compiled:
-    compiled: Compiled = pytensor.function(inputs, outputs, mode=NUMPY_MODE, on_unused_input="ignore")
-    return compiled
