@@ -98,7 +98,10 @@ class Story:
 
 
 def check(seed: int) -> tuple[int, int]:
-    """How many releases of one model are answered, and how many there are; every answer is right."""
+    """How many releases of one model are answered, and how many some draw explains; every answer is right.
+
+    A release far from all that the model makes is refused whatever its weights look like.
+    """
     rng = np.random.default_rng([20, seed])
     story = Story.at_random(rng)
     x = float(PRIORS[story.prior][1].rvs(random_state=rng))
@@ -109,15 +112,16 @@ def check(seed: int) -> tuple[int, int]:
         data["number"] = np.array([x, x + story.shift + float(rng.normal()), x + 3.0])
         numbers = data["number"].tolist()
     prior = WeighedPrior.of(story.model(), tuple(data), rng=seed, draws=4000)
-    answered = 0
+    answered = reached = 0
     for i, sample in enumerate(prior.weigh(data, seed)):
+        reached += sample.reached
         if not sample.reliable:
             continue
         answered += 1
         expected = story.exact(int(counts[i]), numbers[i])
         off = abs(sample.answer.present - expected)
-        assert off <= 5 * sample.answer.mcse + 1e-8, (seed, i, story, sample.answer.present, expected)
-    return answered, len(counts)
+        assert off <= max(4 * sample.answer.mcse, 1e-10), (seed, i, story, sample.answer.present, expected)
+    return answered, reached
 
 
 def test_models_made_at_random_are_right_or_said_not_to_be() -> None:
@@ -129,5 +133,6 @@ def test_models_made_at_random_are_right_or_said_not_to_be() -> None:
 @pytest.mark.parametrize("start", range(0, MODELS, AT_ONCE))
 def test_two_hundred_models_are_right_or_said_not_to_be(start: int) -> None:
     found = np.array([check(seed) for seed in range(start, start + AT_ONCE)])
-    answered, asked = found.sum(axis=0)
-    assert answered > 0.8 * asked
+    answered, reached = found.sum(axis=0)
+    assert reached > 1.5 * AT_ONCE
+    assert answered > 0.95 * reached
