@@ -29,6 +29,8 @@ from adversary.reader.risk import (
 
 TRUTHS = ("in", "out")
 MEASURES = ("posterior_mean", "ratio_mean", "difference_mean", "prob_correct", "tie_mass")
+SHARES = 50
+"""Priors that stand for a law over the prior probability."""
 _BY_QUANTILE = ("posterior_quantile", "ratio_quantile")
 
 
@@ -52,7 +54,8 @@ def sweep(
     Parameters
     ----------
     plan, reader, truth : as in `adversary.audit`; what is not swept stays as it is there
-    prior : probabilities that the target is in
+    prior : probabilities that the target is in; or a law over them, frozen, of scipy.stats or PreliZ: the middles of 50
+        equal shares of it, so that a plain mean along `prior` averages over the law
     rho : zCDP budgets of the whole plan, in nats; the noise of every level gets the same factor. An exact level stays
     siblings : numbers of other units, for the lowest level; or a mapping of level name to such numbers, one dim each
     beliefs : named mappings of level to belief, each in place of the reader's own
@@ -81,7 +84,7 @@ def sweep(
     [0.1169, 0.5238]
     """
     ranges = ranges_of(plan, reader, truth, rho, siblings, beliefs)
-    priors = None if prior is None else several("prior", check_probability("prior", prior))
+    priors = None if prior is None else _priors(prior)
     shared = laws or _laws(draws, rng)
     both = _both_truths(plan, reader, truth)
     shape = tuple(len(one.values) for one in ranges)
@@ -196,6 +199,12 @@ def extremes(base: xr.Dataset, swept: Mapping[str, xr.Dataset]) -> xr.Dataset:
     rows = [_ends(base, one, dim) for dim, one in swept.items()]
     found = xr.concat(rows, xr.DataArray(list(swept), dims="input", name="input"))
     return found.assign_attrs(base.attrs)
+
+
+def _priors(prior: Any) -> Floats:
+    """Different probabilities: those given, or of a law over them one for each equal share."""
+    values = prior.ppf((np.arange(SHARES) + 0.5) / SHARES) if hasattr(prior, "ppf") else prior
+    return several("prior", check_probability("prior", values))
 
 
 def _laws(draws: int, rng: Any) -> SharedLaws:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytest
+import scipy.stats as st
 import xarray as xr
 
 import adversary as adv
 from adversary.driver.sensitivity import MEASURES, base_and_sweeps, extremes, one_at_a_time, sweep
+from adversary.models import noise
 from adversary.privacy.invariants.canonical import Tulap
 from adversary.reader.risk.averages import prob_correct
 from adversary.reader.risk.bayes_factors import BayesFactorLaw
@@ -84,6 +87,51 @@ def test_every_prior_is_read_from_one_law(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(asked) == 2  # one law for each truth
     alone = sweep(two_levels(), reader(0.05), TRUTH)
     np.testing.assert_allclose(found["posterior_quantile"][0], alone["posterior_quantile"], rtol=1e-12)
+
+
+def test_a_law_over_the_prior_probability_is_averaged_over() -> None:
+    import preliz
+
+    law = st.beta(2, 5)
+    x, w = np.polynomial.legendre.leggauss(40)
+    at = sweep(two_levels(), reader(), TRUTH, prior=(x + 1) / 2)
+    weights = xr.DataArray(w / 2 * law.pdf((x + 1) / 2), dims="prior")
+    for one in (law, preliz.Beta(2, 5)):
+        found = sweep(two_levels(), reader(), TRUTH, prior=one)
+        for measure in ("posterior_mean", "difference_mean"):
+            np.testing.assert_allclose(found[measure].mean("prior"), (at[measure] * weights).sum("prior"), atol=5e-4)
+    with pytest.raises(ValueError, match=r"prior must be in \[0, 1\]"):
+        sweep(two_levels(), reader(), TRUTH, prior=st.norm(0.5, 1))
+
+
+def test_laws_of_scipy_and_preliz_are_beliefs_of_a_sweep() -> None:
+    import preliz
+
+    laws = {"scipy": st.poisson(3), "preliz": preliz.Poisson(3), "belief": adv.Others(st.poisson(3))}
+    found = sweep(two_levels(), reader(), TRUTH, beliefs={k: {"block group": v} for k, v in laws.items()})
+    correct = found["prob_correct"]
+    for name in ("scipy", "preliz"):
+        np.testing.assert_allclose(correct.sel(beliefs=name), correct.sel(beliefs="belief"), atol=1e-10)
+
+
+def test_models_are_swept_as_named_adversaries_and_by_values_of_their_data() -> None:
+    plan, chances = adv.Plan([adv.Level("block", adv.DiscreteGaussian.from_rho(RHO1))]), [0.1, 0.6]
+    expected = sweep(plan, adv.Adversary(), {"block": 1}, prior=chances)["posterior_mean"].sel(truth="in").values
+
+    def story(chance: float) -> pm.Model:
+        with pm.Model() as model:
+            present = pm.Bernoulli("in", pm.Data("chance", chance))
+            noise.released("noisy[block]", plan.levels[0].mechanism, present)
+        return model
+
+    found = adv.audit(plan, {str(chance): story(chance) for chance in chances}, {"block": 1, "in": 1})
+    np.testing.assert_allclose(found["risk"]["posterior_mean"].values, expected, atol=1e-10)
+    model = story(0.3)
+    for chance, mean in zip(chances, expected, strict=True):
+        with model:
+            pm.set_data({"chance": chance})
+        found = adv.audit(plan, model, {"block": 1, "in": 1})
+        assert float(found["risk"]["posterior_mean"]) == pytest.approx(mean, abs=1e-10)
 
 
 def test_published_priors_on_the_total_are_told_under_both_truths() -> None:
