@@ -198,3 +198,36 @@ def test_cells_of_a_run_stand_beside_one_another(tmp_path: Path) -> None:
     names = {path.name for path in write(document, run.out)}
     assert {"report.html", "data.nc", "worst.csv", "risk.csv", "risk_0.svg", "risk_1.svg"} <= names
     assert PRIOR is not question.leaf_prior
+
+
+def test_what_is_unresolved_under_one_query_has_a_status_and_no_number() -> None:
+    """Under one query only settled blocks have a ratio, 0: quantiles of them would not be of the blocks beside them."""
+    every, leaves = settled(), np.isfinite(table()["path_rho"])
+    status = np.where(leaves, np.where(every["status"] == "certain", "certain", "unresolved").astype(object), None)
+    alone = np.where(status == "certain", 0.0, np.nan)
+    partly = every | {"one_query_status": status, "one_query_ratio": alone, "one_query_posterior": alone}
+    document = made(partly, queries="all")
+    text, answer = words(document), document.as_json()
+    assert "Under one query 58 of 60 blocks have no number (2 certain, 58 unresolved)." in text
+    assert set(commands.numbers(answer, "one_query_ratio", group="risk")) == {None}
+    counts = {"certain": 2, "unresolved": 58, "ok": 0}
+    for name, count in counts.items():
+        assert commands.number(answer, "one_query_blocks", group="statuses", status=name) == count
+    assert "| unresolved | 0 | 58 |" in text
+    risk, worst = (next(one for one in document.tables if one.name == name) for name in ("risk", "worst"))
+    assert {row[-1] for row in risk.rows} == {"unresolved"}
+    assert [row[-2] for row in worst.rows] == [0.0 if row[-1] == "certain" else "unresolved" for row in worst.rows]
+    done = np.where(leaves, 1.5, np.nan)
+    whole = every | {"one_query_status": np.where(leaves, "ok", None), "one_query_ratio": done}
+    document = made(whole | {"one_query_posterior": 0.1 * done}, queries="all")
+    assert "Under one query" not in words(document)
+    assert set(commands.numbers(document.as_json(), "one_query_ratio", group="risk")) == {1.5}
+
+
+def test_a_warning_about_several_cells_is_said_once() -> None:
+    found = findings([settled()])
+    about = {"query": "TOTAL", "prior": 0.1, "known": "a file", "tolerance": 1e-10}
+    cells = [spine_answer.Cell(i, label, found) for i, label in enumerate(("young", "old"))]
+    cells.append(spine_answer.Cell(2, "any", findings([table()])))
+    warnings = spine_page.document(*spine_answer.gather(cells, about)).warnings
+    assert [text.partition(" 2 ")[0] for text in warnings] == ["young; old: No noise protects"]

@@ -139,7 +139,7 @@ def gather(
     return tree, drawn
 
 
-EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "blocks": 0}
+EMPTY: dict[Any, Any] = {"geocode": "", "name": "", "status": "", "blocks": 0, "one_query_blocks": 0}
 """Of a cell that has fewer blocks in a table than another; numbers are NaN there."""
 
 
@@ -149,8 +149,9 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     below, above = found.beyond(prior)
     spread = np.quantile(found.ratios, QUANTILES) if found.ratios.size else np.full(len(QUANTILES), np.nan)
     risk = {"ratio": spread, "posterior": np.minimum(spread * prior, 1.0)}
-    alone, more = found.alone[np.isfinite(found.alone)], []
-    if alone.size:  # all queries were read
+    more, both = [], bool(found.status_alone)
+    if both:  # all queries were read; quantiles are NaN where one block's ratio is, or there is none
+        alone = found.alone if found.alone.size else np.array([np.nan])
         risk["one_query_ratio"], more = np.quantile(alone, QUANTILES), ["one_query_posterior"]
     levels = xr.Dataset(
         {name: ("level", [getattr(one, name) for one in found.levels.values()]) for name in COUNTED},
@@ -163,7 +164,8 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
     deviations = [np.sqrt(one.variance) if one.measured else (np.nan, np.nan) for one in found.levels.values()]
     levels["least_sd"], levels["largest_sd"] = (("level", [pair[i] for pair in deviations]) for i in (0, 1))
     priors = sorted({*PRIORS, prior})
-    names = list(dict.fromkeys([*MEANING, *found.status]))
+    names = list(dict.fromkeys([*MEANING, *found.status, *found.status_alone]))
+    counts = {"blocks": found.status} | ({"one_query_blocks": found.status_alone} if both else {})
     return {
         "cells": xr.Dataset(
             {
@@ -178,7 +180,9 @@ def _numbers(cell: Cell, prior: float, thresholds: Sequence[float]) -> dict[str,
         "thresholds": xr.Dataset(
             {"share": ("threshold", [found.at_least(x) for x in thresholds])}, {"threshold": list(thresholds)}
         ),
-        "statuses": xr.Dataset({"blocks": ("status", [found.status.get(x, 0) for x in names])}, {"status": names}),
+        "statuses": xr.Dataset(
+            {name: ("status", [of.get(x, 0) for x in names]) for name, of in counts.items()}, {"status": names}
+        ),
         "guarantee": xr.Dataset(
             {
                 "definition": bound.guarantee.definition, "path_rho": bound.rho, "records": bound.records,

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
-from adversary._core import share
+from adversary._core import percent, share
 from adversary.desk.files import Scenario
-from adversary.desk.kit import Section
+from adversary.desk.kit import Section, tabulate
 from adversary.reader.path import MEANINGS, Adversary
 from adversary.reader.plans import Plan
 from adversary.reader.postprocessing import TIES, LeastSquares, NonNegative, Postprocessing
@@ -127,3 +128,25 @@ def described_prior(prior: str) -> str:
         f"{name} {', '.join(f'{x:.3g}' for x in value) if isinstance(value, list) else value}" for name, value in rest
     ]
     return "; ".join([str(kind[1]), *parts])
+
+
+def described_others(known: int | str | None) -> str:
+    """What an adversary knows of the others in a block: nothing, how many in every block, or a file that says it."""
+    if known is None:
+        return "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
+    return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there ({known})"
+
+
+def accuracy(errors: xr.Dataset) -> Section:
+    """Errors beside the truth, where it is known."""
+    prob = percent(float(errors.attrs["prob"]))
+    columns = {
+        "level": "level", "estimate": "estimate", "rmse": ("root mean square error", "number"),
+        "bias": ("mean error", "number"), "coverage": (f"{prob} intervals that hold it", "probability"),
+        "claimed": ("probability they claim", "probability"),
+    }  # fmt: skip
+    return Section(
+        "Beside the truth",
+        "The truth is known here: errors in people, and how often the intervals hold the truth, level by level.",
+        tables=[tabulate(errors, columns, name="errors", missing="none")],
+    )

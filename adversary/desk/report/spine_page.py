@@ -17,7 +17,7 @@ from adversary._core import PERCENT, __version__, between, figure_of, outward_pe
 from adversary.desk.answers.spine_answer import DRAWN_CELLS, MEANING, Cell
 from adversary.desk.figures import spine_figures
 from adversary.desk.kit import Card, Document, Figure, Section, Table, tabulate
-from adversary.desk.report.descriptions import SPINE_NUMBERS, described_prior
+from adversary.desk.report.descriptions import SPINE_NUMBERS, accuracy, described_others, described_prior
 from adversary.nmf.runs import MISTAKEN, PROVEN
 from adversary.reader.queries import neglected
 
@@ -25,7 +25,6 @@ DRAWN_BLOCKS = 12
 NOTED = 12
 """Rows of the figure of blocks; notes on what was read."""
 
-UNKNOWN = "nothing of the others in the block, who follow the prior of the blocks' counts given everything else"
 DOUBLED = "One count of the path is exact, so that another person must make up for this one: two paths change."
 
 
@@ -55,6 +54,8 @@ def document(tree: xr.DataTree, drawn: Sequence[Cell]) -> Document:
 
 
 Columns = Mapping[str, Sequence[str]]
+UNPROVEN = {name: {None: "unresolved"} for name in ("one_query_ratio", "one_query_posterior")}
+"""In place of numbers that are not proven for every block, or for this one."""
 MISSTATED = 0.1
 """Error of a probability from which on the page warns of it."""
 
@@ -67,9 +68,10 @@ class _Page:
         self.data = {name: node.to_dataset() for name, node in tree.children.items()}
         self.labels = [str(label) for label in self.data["cells"]["label"].values]
         self.several = len(self.labels) > 1
+        self.known = described_others(self.about.get("known"))
         self.prior, self.failure = float(tree.attrs["prior"]), float(tree.attrs["failure"])
         largest = self.data["risk"]["ratio"].isel(quantile=-1).values
-        self.answered = np.isfinite(largest)
+        self.answered, self.all_queries = np.isfinite(largest), "one_query_ratio" in self.data["risk"]
         self.most = int(np.nanargmax(largest)) if self.answered.any() else 0
         """The cell in which most is learned: findings are about it."""
 
@@ -86,7 +88,8 @@ class _Page:
         numbers = self.data["cells"]["cell"].values.tolist()
         words = {n: (label or str(n)) * self.several for n, label in zip(numbers, self.labels, strict=True)}
         data = more.pop("data", self.data[group])
-        return tabulate(data, {"cell": "cell", **columns}, name=name or group, called={"cell": words}, **more)
+        called = UNPROVEN | {"cell": words}
+        return tabulate(data, {"cell": "cell", **columns}, name=name or group, called=called, **more)
 
     def figures(self, name: str, draw: Callable[[Cell], Any], caption: str) -> list[Figure]:
         if len(self.drawn) == 1:
@@ -99,8 +102,7 @@ class _Page:
 
     def protected(self, cell: int) -> bool:
         """Whether noise protects any block with an answer."""
-        one = self.of("cells", cell)
-        return int(one["answered"]) > int(one["unprotected"])
+        return bool(self.of("cells", cell)["answered"] > self.of("cells", cell)["unprotected"])
 
     def beyond(self, cell: int) -> float:
         one = self.of("guarantee", cell)
@@ -111,18 +113,9 @@ class _Page:
         low, high = self.of("bounds")[quantity].sel(prior=self.prior).values
         return float(low), float(high)
 
-    @property
-    def known(self) -> str:
-        """What the adversary knows of the others in a block."""
-        known = self.about.get("known")
-        if known is None:
-            return UNKNOWN
-        return f"that {known:,} others are there" if isinstance(known, int) else f"how many others are there ({known})"
-
     def listed(self, name: str) -> list[str]:
         """An attribute that is a list."""
-        found: list[str] = json.loads(self.about.get(name, "[]"))
-        return found
+        return list(json.loads(self.about.get(name, "[]")))
 
     def card(self) -> Card:
         if not self.answered.any():
@@ -162,8 +155,11 @@ class _Page:
         yield from (f"{name}: its file was damaged, and was made anew." for name in self.listed("damaged"))
         if self.about.get("synthetic"):
             yield "This population is synthetic. Nobody in it exists, and no number here is about a real place."
-        for i in range(len(self.labels)):
-            yield from (self.about_cell(text, i) for text in self.warnings_of(i))
+        of: dict[str, list[str]] = {}  # every warning once, with the cells it is about
+        for i, label in enumerate(self.labels):
+            for text in self.warnings_of(i):
+                of.setdefault(text, []).append(label)
+        yield from (f"{'; '.join(cells)}: {text}" if self.several else text for text, cells in of.items())
 
     def misstated(self, i: int) -> float:
         """Most by which probabilities can be misstated by what effective measurements neglect."""
@@ -202,6 +198,14 @@ class _Page:
             )
         if lost := int(found.drop([*PROVEN, MISTAKEN]).sum()):
             yield f"{_blocks(lost)} {'has' if lost == 1 else 'have'} no number; the statuses below say why."
+        if self.all_queries and np.isnan(self.of("risk", i)["one_query_ratio"]).all():
+            alone = self.of("statuses", i)["one_query_blocks"].to_series()
+            if lost := int(alone.drop([*PROVEN]).sum()):
+                each = ", ".join(f"{count:,} {name}" for name, count in alone[alone > 0].items())
+                yield (
+                    f"Under one query {lost:,} of {_blocks(int(alone.sum()))} {'has' if lost == 1 else 'have'} no "
+                    f"number ({each}). No quantiles under one query are given: they would be of the others only."
+                )
 
     def sections(self) -> Iterator[Section]:
         yield self.spread()
@@ -211,13 +215,13 @@ class _Page:
             yield self.mistaken()
         yield from (self.guarantee(), self.read())
         if "errors" in self.data:
-            yield _accuracy(self.data["errors"])
+            yield accuracy(self.data["errors"])
 
     def spread(self) -> Section:
         """Quantiles of the risk, and shares of blocks at or above thresholds."""
         risk = {"quantile": ("share of blocks at or below", "probability"), "ratio": ("ratio", "number"),
                 "posterior": ("posterior", "probability")}  # fmt: skip
-        if "one_query_ratio" in self.data["risk"]:
+        if self.all_queries:
             risk["one_query_ratio"] = ("ratio under one query", "number")
         above = {"threshold": ("ratio", "parameter"), "share": ("blocks with it, or more", "probability")}
         tables = [self.table("risk", risk), self.table("thresholds", above)]
@@ -225,8 +229,9 @@ class _Page:
         said = [f"{share(float(found))} of blocks have a ratio of {at:g} or more" for at, found in shares.items()]
         statuses = self.data["statuses"]
         words = ("status", [MEANING.get(str(name), "") for name in statuses["status"].values])
-        columns = {"status": "status", "blocks": ("blocks", "count"), "meaning": "meaning"}
-        given = statuses.assign(meaning=words, some=statuses["blocks"] > 0)
+        columns = {"status": "status", "blocks": ("blocks", "count"),
+                   "one_query_blocks": ("under one query", "count"), "meaning": "meaning"}  # fmt: skip
+        given = statuses.assign(meaning=words, some=sum(statuses.data_vars.values()) > 0)
 
         def draw(cell: Cell) -> Any:
             ratios, at = cell.found.ratios, self.data["thresholds"]["threshold"].values
@@ -257,7 +262,7 @@ class _Page:
             "hdi_lower": (f"{prob} set from", "count"), "hdi_upper": ("to", "count"),
             "posterior": ("posterior", "probability"), "ratio": ("ratio", "number"),
         }  # fmt: skip
-        if "one_query_posterior" in self.data["worst"]:
+        if self.all_queries:
             columns["one_query_posterior"] = ("under one query", "probability")
         return Section(
             "The blocks where most is learned",
@@ -325,9 +330,10 @@ class _Page:
     def read(self) -> Section:
         """Levels and units: how well each is measured, what is known without noise, what the posterior makes of it."""
         levels, exact, notes = self.data["levels"], self.listed("exact"), self.listed("notes")
-        every = [one for cell in self.drawn for one in cell.found.levels.values()]
+        rest = [f"and {len(notes) - NOTED:,} more"] * (len(notes) > NOTED)
         shifts = self.of("levels")["shift"].dropna("level")
         moved = f" The posterior moves {shifts['level'].values[-1]} counts by {figure_of(float(shifts[-1]))} people."
+        every = [one for cell in self.drawn for one in cell.found.levels.values()]
         thinned = " Of levels with many units some are drawn." * any(x.points.shape[1] < x.measured for x in every)
         measured = {
             "level": "level", "units": ("units", "count"), "measured": ("measured", "count"),
@@ -347,7 +353,6 @@ class _Page:
         some = levels.assign(some=(levels["exact"] > 0) | (levels["bounded"] > 0))
         fixed = self.table("levels", known, "exact", data=some, where="some", title="What is known exactly")
         fixed.notes = ["A noisy count beside them adds nothing; it was off by the error shown.", *exact[:NOTED]]
-        more = f"and {len(notes) - NOTED:,} more"
         return Section(
             "What was read",
             f"The query {self.about['query']} was read for {int(levels['units'].isel(cell=0).sum()):,} units."
@@ -359,7 +364,7 @@ class _Page:
                 lambda cell: spine_figures.shrinkage(cell.found.levels),
                 f"A point is a unit. On the diagonal the posterior mean repeats the noisy count.{thinned}",
             ),
-            ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *[more] * (len(notes) > NOTED)],
+            ["Numbers are of people, errors root mean squares.", *notes[:NOTED], *rest],
         )
 
     def provenance(self) -> Iterator[tuple[str, str]]:
@@ -378,21 +383,6 @@ class _Page:
                 f"{tolerance:.1e}; it bounds the error of every probability above",
             )
         yield "Versions", f"adversary {__version__}"
-
-
-def _accuracy(errors: xr.Dataset) -> Section:
-    """Errors beside the truth, where it is known."""
-    prob = percent(float(errors.attrs["prob"]))
-    columns = {
-        "level": "level", "estimate": "estimate", "rmse": ("root mean square error", "number"),
-        "bias": ("mean error", "number"), "coverage": (f"{prob} intervals that hold it", "probability"),
-        "claimed": ("probability they claim", "probability"),
-    }  # fmt: skip
-    return Section(
-        "Beside the truth",
-        "The truth is known here: errors in people, and how often the intervals hold the truth, level by level.",
-        tables=[tabulate(errors, columns, name="errors", missing="none")],
-    )
 
 
 def _blocks(number: int) -> str:

@@ -148,10 +148,10 @@ def worst_rows(table: Columns, count: int) -> Any:
     return rows[np.argsort(-ratio[rows], kind="stable")][: int(check_whole("count", count, minimum=1))]
 
 
-def statuses(table: Columns) -> dict[str, int]:
-    """How many blocks have each status; blocks are the units with a path."""
-    found = column(table, "status").astype(str)[_leaves(table)]
-    names, counts = np.unique(found, return_counts=True)
+def statuses(table: Columns, name: str = "status") -> dict[str, int]:
+    """How many blocks have each status; blocks are the units with a path, those without a status left out."""
+    found = column(table, name)[_leaves(table)]
+    names, counts = np.unique(found[found != None].astype(str), return_counts=True)  # noqa: E711 (of every entry)
     return dict(zip(map(str, names), counts.tolist(), strict=True))
 
 

@@ -108,7 +108,7 @@ MESSAGE = ("lowest", "tilt", "log_scale", "truncation_bound", "bounds")
 WORTHWHILE = 50_000
 """Units times cells from which on workers are started, for more than one piece: two seconds of work, at least."""
 VERSIONS = (NAME, "numpy", "numba", "pyarrow")
-LAYOUT = 2
+LAYOUT = 3
 """Of the files of a run: those of another layout are not gone on with."""
 
 
@@ -156,10 +156,8 @@ class Question:
     def parameters(self) -> dict[str, Any]:
         """Everything but the directory, as JSON can hold it."""
         cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
-        names = ("query", "queries", "prior", "mistaken", "prob", "tolerance", "level", "product", "root", "state",
-                 "county")  # fmt: skip
-        told = {name: getattr(self, name) for name in names}
         known = str(self.known) if isinstance(self.known, Path) else self.known
+        told = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("directory", "totals")}
         return told | {"cells": cells, "known": known, "leaf_prior": description(self.leaf_prior)}
 
     def read(self, *, progress: bool = False) -> Measurements:

@@ -36,7 +36,7 @@ POINTS = 20_000
 KEPT = ("geocode", "name", "status", "noisy", "mean", "sd", "hdi_lower", "hdi_upper", "posterior", "ratio",
         "known", "tail", "one_query_posterior", "one_query_ratio")  # fmt: skip
 """Columns of the worst blocks."""
-NEEDED = (*KEPT, "level", "variance", "bounded", "path_rho", "path_exact", "truncation_bound")
+NEEDED = (*KEPT, "one_query_status", "level", "variance", "bounded", "path_rho", "path_exact", "truncation_bound")
 """Columns that are read."""
 
 
@@ -87,9 +87,9 @@ class Findings:
     Parameters
     ----------
     ratios : (block,) posterior over prior, of all blocks with an answer that is proven
-    alone : (block,) the same under one query, where all of them were read; else NaN
+    alone : (block,) the same under one query, where all of them were read; NaN where not proven
     protected : (block,) whether noise protects it: neither its count nor what the reader asks is settled exactly
-    status : blocks by status
+    status, status_alone : blocks by status; the same under one query, where all of them were read
     levels : by name, from the top down
     worst : the blocks with the largest ratios by column, the largest first
     promised : the weakest promise of the protected blocks
@@ -102,6 +102,7 @@ class Findings:
     alone: Floats = field(default_factory=lambda: np.zeros(0))
     protected: Any = field(default_factory=lambda: np.zeros(0, dtype=bool))
     status: dict[str, int] = field(default_factory=dict)
+    status_alone: dict[str, int] = field(default_factory=dict)
     levels: dict[str, LevelFindings] = field(default_factory=dict)
     worst: dict[str, Any] = field(default_factory=dict)
     leaves: int = 0
@@ -145,6 +146,8 @@ def findings(tables: Iterable[Columns], failure: float = FAILURE) -> Findings:
         for name, count in statuses(table).items():
             found.status[name] = found.status.get(name, 0) + count
             found.leaves += count
+        for name, count in statuses(table, "one_query_status").items() if "one_query_status" in table else ():
+            found.status_alone[name] = found.status_alone.get(name, 0) + count
         levels_of(table, found.levels)
         worst.append(_largest(table))
         wrong.append(_most_mistaken(table))

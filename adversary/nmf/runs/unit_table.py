@@ -42,9 +42,10 @@ COLUMNS = {
     "one_query_sd": "its standard deviation",
     "one_query_posterior": "what the adversary of this leaf concludes from one query alone",
     "one_query_ratio": "the same over the prior",
+    "one_query_status": "of what is concluded in this leaf from one query alone: one of STATUS",
 }
 """Of every row, with what it means."""
-TEXTS, WHOLE = ("geocode", "level", "name", "status"), ("cell", "hdi_lower", "hdi_upper")
+TEXTS, WHOLE = ("geocode", "level", "name", "status", "one_query_status"), ("cell", "hdi_lower", "hdi_upper")
 TRUE_OR_NOT = ("path_exact", "bounded")
 MISTAKEN = "mistaken"
 """Status of a leaf where the release contradicts what the reader knows."""
@@ -105,6 +106,7 @@ def unit_columns(found: spine.SpinePosterior, read: Measurements, prob: float) -
     columns["truncation_bound"] = np.repeat(np.atleast_1d(found.truncation_bound)[:count], len(tree))
     empty = ("known", "tail", "log_odds", "posterior", "ratio", "path_rho", "one_query_posterior", "one_query_ratio")
     columns |= dict.fromkeys(empty, nothing)
+    columns["one_query_status"] = np.full(nothing.size, None, dtype=object)
     return columns | {"path_exact": np.zeros(nothing.size, dtype=bool)}
 
 
@@ -121,13 +123,14 @@ def with_leaves(
     given = ("known", "tail", "log_odds", "posterior", "ratio")
     every = {name: members[name].values.reshape(leaves.size, -1) for name in given}
     answers = {name: values[:, :count] for name, values in every.items()}
-    answers["status"] = words.reshape(leaves.size, -1)[:, :count]
+    every["status"] = words.reshape(leaves.size, -1)
+    answers["status"] = every["status"][:, :count]
     if every["ratio"].shape[1] > count:
-        answers |= {f"one_query_{name}": every[name][:, count:] for name in ("posterior", "ratio")}
+        answers |= {f"one_query_{name}": every[name][:, count:] for name in ("posterior", "ratio", "status")}
     answers |= {"path_rho": path[0][tree.leaves], "path_exact": path[1][tree.leaves]}
     answers["status"] = np.where(np.nan_to_num(answers["tail"], nan=1.0) < mistaken, MISTAKEN, answers["status"])
     for name, values in answers.items():
-        made[name] = made[name].astype(object) if name == "status" else made[name].copy()
+        made[name] = made[name].astype(object) if name in TEXTS else made[name].copy()
         made[name][rows] = np.ravel(values.T)
     return made
 
