@@ -110,16 +110,16 @@ def test_a_definition_beside_a_loss_composes_with_its_worst_pair() -> None:
     [
         (
             lambda: adv.ZeroConcentratedDP(0.1) + DG(0.3).privacy_loss(),
-            r"zCDP and privacy loss do not compose as they are: ZeroConcentratedDP\(rho\) promises RenyiDP\(alpha, "
+            r"zCDP and privacy loss do not compose as they are: ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, "
             r"rho \* alpha\) at every alpha > 1 and ApproximateDP\(g\.epsilon\(delta\), delta\)",
         ),
         (
             lambda: RenyiDP(2.0, 0.1) + adv.ZeroConcentratedDP(0.1),
-            r"Renyi DP and zCDP.*ZeroConcentratedDP\(rho\) promises RenyiDP\(alpha, rho \* alpha\)",
+            r"Renyi DP and zCDP.*ZeroConcentratedDP\(rho\) implies RenyiDP\(alpha, rho \* alpha\)",
         ),
         (
             lambda: adv.ProbabilisticDP(1.0, 0.1) + adv.PureDP(0.1),
-            r"probabilistic DP and pure DP.*ProbabilisticDP\(epsilon, delta\) promises ApproximateDP\(epsilon, delta\)",
+            r"probabilistic DP and pure DP.*ProbabilisticDP\(epsilon, delta\) implies ApproximateDP\(epsilon, delta\)",
         ),
         (lambda: adv.PureDP(1.0) + 1, "unsupported operand"),
     ],

@@ -16,7 +16,7 @@ from scipy import stats
 
 import adversary as adv
 from adversary.reader.path.truth import settle_truth
-from adversary.reader.risk.law_of_plan import _fingerprint
+from adversary.reader.risk.modified import law_fingerprint
 
 PLAN = adv.Plan([adv.Level("block", adv.Gaussian(2.0), siblings=2), adv.Level("tract", adv.Gaussian(2.0))])
 MECHANISMS = {
@@ -59,7 +59,7 @@ def beliefs() -> dict[str, Any]:
 
 def fingerprint(plan: adv.Plan, belief: Any) -> str:
     reader = adv.Adversary(0.5, 0, {"tract": belief})
-    return _fingerprint(plan, reader, settle_truth(plan, reader, {"block": 1, "tract": 3}))
+    return law_fingerprint(plan, reader, settle_truth(plan, reader, {"block": 1, "tract": 3}))
 
 
 def fingerprints() -> dict[str, str]:
