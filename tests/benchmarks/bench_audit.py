@@ -112,17 +112,3 @@ def test_discrete_gaussian_draws() -> None:
     normal = median_seconds(lambda: np.rint(rng.standard_normal(10_000_000)), 5)
     print(f"\n1e7 discrete Gaussian draws: {ours:.3f} s ({1e7 / ours:.3g} a second); rounded normals: {normal:.3f} s")
     print(f"   ratio {ours / normal:.2f}; floor: 1e7 uniforms and one table look-up, 80 MB written")
-
-
-def test_enumeration_of_the_model() -> None:
-    from adversary import models
-    from adversary.models.enumeration.enumerate import compile_enumerator
-
-    release = PLAN.release(TRUTH, 5, 100_000)
-    observed = adv.observed(release)
-    enumerator = compile_enumerator(models.hierarchical_counts(PLAN, READER, upper=40), tuple(observed))
-    seconds = median_seconds(lambda: enumerator(observed), 3)
-    exact = median_seconds(lambda: READER.posterior(PLAN, release), 3)
-    print(
-        f"\n1e5 releases by enumerating the PyMC model: {seconds:.2f} s, {seconds / exact:.0f} times the exact engine's"
-    )

@@ -2,12 +2,14 @@
 
 One hierarchical model with an unknown continuous rate, asked about a thousand different releases by draws of its prior;
 beside it nutpie, PyMC's own sampler, and its exact twin: a gamma rate of Poisson counts is a negative binomial law of
-the others, which the exact engine reads. Times are of the commands a user gives.
+the others, which the exact engine reads. Discrete models by enumeration, a hundred thousand releases at once. Times
+are of the commands a user gives.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +18,9 @@ import pymc as pm
 import scipy.stats as st
 
 import adversary as adv
+from adversary import models
 from adversary.models import noise
+from adversary.models.enumeration import compile_enumerator
 from adversary.models.fitting import Fitter
 from tests.benchmarks.stopwatch import median_seconds
 
@@ -29,7 +33,7 @@ PLAN = adv.Plan(
 )
 TWIN = adv.Adversary(0.5, 0, {"block group": adv.Others(st.nbinom(3, 0.5))})
 TRUTH = {"block": 1, "block group": 4, "in": 1}
-RELEASES = 1400
+RELEASES = 1500
 """Drawn; rather more than a thousand of them differ."""
 
 
@@ -84,6 +88,25 @@ def test_a_thousand_releases_of_a_model_with_an_unknown_rate() -> None:
     assert risk["status"].item() == "ok"
     assert abs(off).max() < 5
     assert own / each >= 200
+
+
+def test_a_hundred_thousand_releases_by_enumeration() -> None:
+    """Of the model of two levels that the toolkit builds, each looked at by itself, and of one block's count."""
+    plan, flat = PLAN, adv.Adversary(0.5, 0, {"block group": adv.Uniform()})
+    single = adv.Plan([adv.Level("block", plan.levels[0].mechanism)])
+    told = {
+        "two levels, others up to 40": (plan, models.hierarchical_counts(plan, flat, upper=40)),
+        "one block": (single, models.hierarchical_counts(single, adv.Adversary())),
+    }
+    print()
+    for name, (published, model) in told.items():
+        release = published.release({"block": 1, "block group": 1} if published is plan else {"block": 1}, 5, 100_000)
+        data = adv.observed(release)
+        enumerator = compile_enumerator(model, tuple(data))
+        seconds = median_seconds(partial(enumerator, data), 3)
+        reader = flat if published is plan else adv.Adversary()
+        exact = median_seconds(partial(reader.posterior, published, release), 3)
+        print(f"   {name}: {seconds:.3f} s, {10 * seconds:.2f} us each; {seconds / exact:.0f} times exact's")
 
 
 def test_where_the_time_of_a_fit_goes() -> None:
