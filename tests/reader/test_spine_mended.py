@@ -344,3 +344,27 @@ def test_a_group_that_nobody_measured_is_told_by_the_rest() -> None:
     finest = spine.posterior(tree, noisy, rho, tau=1e-150)
     np.testing.assert_allclose(found.mean, finest.mean, rtol=1e-9)
     np.testing.assert_allclose(found.membership(0.1)["log_odds"], finest.membership(0.1)["log_odds"], rtol=1e-9)
+
+
+def test_a_piece_whose_tilts_must_keep_all_rates_is_the_whole() -> None:
+    """Tilts for one summit cut windows on which the bound of a weakly measured group is exp(1000) times its factor."""
+    parents: dict[str, str | None] = {"r": None, "s": "r", "t": "r"}
+    parents |= {f"{top}{name}": top for top in "st" for name in "gh"}
+    parents |= {f"{group}{i}": group for group in ("sg", "sh", "tg", "th") for i in range(6)}
+    tree = spine.Tree.of(parents)
+    rho = np.array([1e-3, 6.6e-4, 2.87e-4, 6.3e-5])[tree.depth]
+    released = np.where(tree.depth == 3, np.round(np.random.default_rng(3).normal(0.0, 89.0, len(tree))), 0.0)
+    released[:7] = 200, 100, 60, 86, 15, -20, 150
+    prior = spine.SharedRate()
+    whole = spine.posterior(tree, released, rho, prior)
+    at = {name: tree.below(name) for name in "st"}
+    messages = {name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+    assert max(one.truncation_bound for one in messages.values()) < 1e-25
+    upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
+    assert upper.log_evidence == pytest.approx(whole.log_evidence, abs=1e-10)
+    for name, i in at.items():
+        outside = upper.downward_message(name)
+        part = spine.posterior(tree.subtree(name), released[i], rho[i], prior, outside=outside)
+        np.testing.assert_allclose(part.mean.values, whole.mean.values[i], rtol=1e-9)
+        ours = part.membership(0.1)["ratio"]
+        np.testing.assert_allclose(ours, whole.membership(0.1)["ratio"].sel(unit=ours["unit"]), rtol=1e-9)

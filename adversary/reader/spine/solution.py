@@ -222,7 +222,11 @@ def _check_wide(tree: Tree, unit: int) -> None:
 
 
 def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Message:
-    """A subtree's message, without the measurement of its top."""
+    """A subtree's message, without the measurement of its top.
+
+    Where too much is left out the next try is the first of these not yet made: with limits of counts as `solve` has
+    them, with tilts that keep all shared rates, with finer trims.
+    """
     from adversary._core import call
     from adversary.reader.spine.compiled import domains, saddle, upward
 
@@ -233,9 +237,9 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         raise ValueError(f"a rate is shared within {str(tree.names[0])!r}: its top must lie above what shares a rate")
     least = float(call(domains, made)[0])
     made = made._replace(top_tilt=max(0.0, least + 1.0) if np.isfinite(least) and least >= 0.0 else 0.0)
-    layer = made
-    for attempt in range(TRIES):
-        theta, _ = call(saddle, layer, False)
+    layer, blend = made, False
+    for attempt in range(TRIES + 1):
+        theta, _ = call(saddle, layer, blend)
         found, scale, wide = call(upward, layer, theta, tau, True)
         top = found.windows[0]
         if wide < 0 and top["dropped"] <= ROUGH:
@@ -243,6 +247,8 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         near = within_reach(tree, like, made, bounds) if attempt == 0 else None
         if near is not None:
             layer = near
+        elif not blend and not top["dropped"] < 1.0 and made.units["sharing"].any():
+            blend = True
         elif wide < 0:
             layer = _finer_trims(tree, layer, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
     _check_wide(tree, wide)
