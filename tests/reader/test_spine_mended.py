@@ -346,19 +346,22 @@ def test_a_group_that_nobody_measured_is_told_by_the_rest() -> None:
     np.testing.assert_allclose(found.membership(0.1)["log_odds"], finest.membership(0.1)["log_odds"], rtol=1e-9)
 
 
-def test_a_piece_whose_tilts_must_keep_all_rates_is_the_whole() -> None:
+@pytest.mark.parametrize("measured", ["tract", "group"])
+def test_a_piece_whose_tilts_must_keep_all_rates_is_the_whole(measured: str) -> None:
     """Tilts for one summit cut windows on which the bound of a weakly measured group is exp(1000) times its factor."""
     parents: dict[str, str | None] = {"r": None, "s": "r", "t": "r"}
     parents |= {f"{top}{name}": top for top in "st" for name in "gh"}
-    parents |= {f"{group}{i}": group for group in ("sg", "sh", "tg", "th") for i in range(6)}
+    parents |= {f"{tract}-": tract for tract in ("sg", "sh", "tg", "th")}  # its only group
+    parents |= {f"{tract}{i}": f"{tract}-" for tract in ("sg", "sh", "tg", "th") for i in range(6)}
     tree = spine.Tree.of(parents)
-    rho = np.array([1e-3, 6.6e-4, 2.87e-4, 6.3e-5])[tree.depth]
-    released = np.where(tree.depth == 3, np.round(np.random.default_rng(3).normal(0.0, 89.0, len(tree))), 0.0)
-    released[:7] = 200, 100, 60, 86, 15, -20, 150
+    rho = np.array([1e-3, 6.6e-4, 0.0, 2.87e-4, 6.3e-5])[tree.depth]
+    said = rho if measured == "group" else np.array([1e-3, 6.6e-4, 2.87e-4, 0.0, 6.3e-5])[tree.depth]
+    released = np.where(tree.depth == 4, np.round(np.random.default_rng(3).normal(0.0, 89.0, len(tree))), 0.0)
+    released[:11] = 200, 100, 60, *2 * (86, 15, -20, 150)
     prior = spine.SharedRate()
     whole = spine.posterior(tree, released, rho, prior)
     at = {name: tree.below(name) for name in "st"}
-    messages = {name: spine.upward_message(tree.subtree(name), released[i], rho[i], prior) for name, i in at.items()}
+    messages = {name: spine.upward_message(tree.subtree(name), released[i], said[i], prior) for name, i in at.items()}
     assert max(one.truncation_bound for one in messages.values()) < 1e-25
     upper = spine.posterior(tree.above(1), released[:3], rho[:3], prior, messages=messages)
     assert upper.log_evidence == pytest.approx(whole.log_evidence, abs=1e-10)

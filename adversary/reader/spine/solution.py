@@ -225,7 +225,7 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
     """A subtree's message, without the measurement of its top.
 
     Where too much is left out the next try is the first of these not yet made: with limits of counts as `solve` has
-    them, with tilts that keep all shared rates, with finer trims.
+    them, with tilts that keep all shared rates (of measured units), with finer trims.
     """
     from adversary._core import call
     from adversary.reader.spine.compiled import domains, saddle, upward
@@ -248,13 +248,25 @@ def rise_one(tree: Tree, like: Likelihood, prior: LeafPrior, tau: float) -> Mess
         if near is not None:
             layer = near
         elif not blend and not top["dropped"] < 1.0 and made.units["sharing"].any():
-            blend = True
+            blend, below = True, _of_sole_children(tree, like)
+            layer = layout(tree, below, prior, {}, None)[0]._replace(top_tilt=made.top_tilt)
+            layer = within_reach(tree, below, layer, bounds) or layer
         elif wide < 0:
             layer = _finer_trims(tree, layer, found.windows["dropped"], float(top["dropped"]), ROUGH, tau)
     _check_wide(tree, wide)
     within = (float(bounds.low[0]), float(bounds.high[0]))
     values = found.data[top["place"] : top["place"] + top["size"]].copy()
     return Message(int(top["low"]), values, float(theta[0]), float(scale), float(top["dropped"]), within)
+
+
+def _of_sole_children(tree: Tree, like: Likelihood) -> Likelihood:
+    """The same with the noisy count of a unit moved to its only child, whose count is the same, where that has none."""
+    released, rho = like.released.copy(), like.rho.copy()
+    for child in np.flatnonzero((tree.children > 0) & (rho == 0) & (like.alpha == 0)):
+        unit = tree.parent[child]
+        if unit > 0 and tree.children[unit] == 1 and 0 < rho[unit] < np.inf and child not in like.tables:
+            released[child], rho[child], rho[unit] = released[unit], rho[unit], 0.0
+    return like._replace(released=released, rho=rho)
 
 
 def each(function: Any, items: Sequence[Any], workers: int) -> list[Any]:
